@@ -1,0 +1,119 @@
+"""The errors of Cobweb: data about what went wrong; the CLI writes the prose.
+
+A user's mistake is a `Finding` with its place; findings are collected and raised together as a
+`SiteError`. What failed outside (a store, a plugin, an executor) has a type of its own, so that the
+blame falls on the right side. Everything that is no `CobwebError` is a bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "CobwebError",
+    "ExecutorError",
+    "Finding",
+    "LockedError",
+    "Place",
+    "PlanError",
+    "PluginError",
+    "ProtocolError",
+    "SiteError",
+    "StoreError",
+    "UsageError",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Place:
+    """Where something was written; line and column count from 1, 0 when there is none."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One mistake of the user: `place: message (hint)`."""
+
+    place: Place
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.place}: {self.message}{hint}"
+
+
+class CobwebError(Exception):
+    """The base of everything that Cobweb raises on purpose.
+
+    `hint` says what to do; `exit_code` is that of section 7 of the design.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class UsageError(CobwebError):
+    """The command line asks for something that does not exist or does not fit."""
+
+    exit_code = 64
+
+
+class SiteError(CobwebError):
+    """The site is invalid, or there is none; `findings` are in the order of their places."""
+
+    exit_code = 3
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__("\n".join(str(finding) for finding in findings))
+        self.findings = tuple(findings)
+
+
+class PlanError(CobwebError):
+    """A plan file cannot be used: it is damaged or its base has changed."""
+
+
+class StoreError(CobwebError):
+    """The state database cannot be read or written."""
+
+
+class LockedError(CobwebError):
+    """Another run holds the site; `owner` describes it in one line."""
+
+    exit_code = 5
+
+    def __init__(self, owner: str, *, hint: str = "") -> None:
+        super().__init__(f"the site is locked by {owner}", hint=hint)
+        self.owner = owner
+
+
+class PluginError(CobwebError):
+    """A plugin broke its contract; `plugin` names it."""
+
+    def __init__(self, plugin: str, message: str, *, hint: str = "") -> None:
+        super().__init__(f"plugin {plugin}: {message}", hint=hint)
+        self.plugin = plugin
+
+
+class ExecutorError(CobwebError):
+    """An executor cannot work at all (a single job that fails is a report, no error)."""
+
+
+class ProtocolError(CobwebError):
+    """The engine was given input that its present state does not allow; nothing has changed."""

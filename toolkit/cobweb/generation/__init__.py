@@ -1,0 +1,3 @@
+"""What changed between two sites; pure."""
+
+from __future__ import annotations

@@ -1,0 +1,55 @@
+"""Frozen values that every other package speaks of; pure (no I/O, clock or randomness)."""
+
+from __future__ import annotations
+
+from cobweb.model.cob import (
+    ANY,
+    UNKNOWN,
+    Action,
+    Cob,
+    CobId,
+    CobType,
+    Nothing,
+    PythonAction,
+    Role,
+    State,
+    Tasks,
+    Transition,
+    cob_id,
+    host_of,
+    name_of,
+)
+from cobweb.model.graph import Graph, Limit, LimitGroup, LimitScope, LockNeed, Need, TransitionNeed
+from cobweb.model.host import Host
+from cobweb.model.job import Job, JobKind, Outcome, Report, TaskOutput
+
+__all__ = [
+    "ANY",
+    "UNKNOWN",
+    "Action",
+    "Cob",
+    "CobId",
+    "CobType",
+    "Graph",
+    "Host",
+    "Job",
+    "JobKind",
+    "Limit",
+    "LimitGroup",
+    "LimitScope",
+    "LockNeed",
+    "Need",
+    "Nothing",
+    "Outcome",
+    "PythonAction",
+    "Report",
+    "Role",
+    "State",
+    "TaskOutput",
+    "Tasks",
+    "Transition",
+    "TransitionNeed",
+    "cob_id",
+    "host_of",
+    "name_of",
+]

@@ -1,0 +1,180 @@
+"""Change objects and their types (COB paper, sections 4, 5.1 and 5.2).
+
+A COB type is a small state machine: states in order of priority, a sparse transition matrix, and a
+check that finds the true state. A COB is one instance of a type on one host. `unknown` is a state of
+every COB, in no matrix, and is left by the check alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NewType
+
+from cobweb.errors import Place
+
+__all__ = [
+    "ANY",
+    "UNKNOWN",
+    "Action",
+    "Cob",
+    "CobId",
+    "CobType",
+    "Nothing",
+    "PythonAction",
+    "Role",
+    "State",
+    "Tasks",
+    "Transition",
+    "cob_id",
+    "host_of",
+    "name_of",
+]
+
+CobId = NewType("CobId", str)
+"""`host/name`, unique in a site."""
+
+State = str
+"""A state's name; `UNKNOWN` is one, `ANY` is none but stands for all in a need."""
+
+UNKNOWN: State = "unknown"
+ANY = "*"
+
+
+def cob_id(host: str, name: str) -> CobId:
+    """Return the id of the COB `name` on `host`."""
+    return CobId(f"{host}/{name}")
+
+
+def host_of(cob: CobId) -> str:
+    """Return the host part of an id."""
+    return cob.partition("/")[0]
+
+
+def name_of(cob: CobId) -> str:
+    """Return the name part of an id."""
+    return cob.partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tasks:
+    """An Ansible task file, run on the COB's host; `path` is absolute."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """An Ansible role, run on the COB's host; `name` as Ansible finds it, or an absolute path."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonAction:
+    """A method of a Python type, run by the coordinator; `type_name` is the registered type."""
+
+    type_name: str
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """No work on the host: the transition is a mark that others can order themselves by."""
+
+
+Action = Tasks | Role | PythonAction | Nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One entry of a transition matrix.
+
+    `timeout_s` bounds one attempt (None: the executor's default); `attempts` >= 1.
+    """
+
+    source: State
+    dest: State
+    action: Action
+    timeout_s: float | None = None
+    attempts: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.source} -> {self.dest}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CobType:
+    """A COB type; `states` from highest to lowest priority, without `unknown`.
+
+    `spec_schema` is a JSON Schema (draft 2020-12) of `spec`, or None for any mapping.
+    `transitions` are in order of declaration, which breaks ties between equally short ways.
+    """
+
+    name: str
+    states: tuple[State, ...]
+    preferred: State
+    remove: State
+    check: Action
+    transitions: tuple[Transition, ...]
+    check_timeout_s: float | None = None
+    spec_schema: Mapping[str, Any] | None = None
+    place: Place | None = None
+    _ways: dict[tuple[State, State], tuple[Transition, ...] | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def priority(self, state: State) -> int:
+        """Return the rank of a state, 0 for the highest; ValueError for a foreign one."""
+        return self.states.index(state)
+
+    def transition(self, source: State, dest: State) -> Transition | None:
+        """Return the matrix entry, or None where it is empty."""
+        return next((t for t in self.transitions if t.source == source and t.dest == dest), None)
+
+    def way(self, source: State, dest: State) -> tuple[Transition, ...] | None:
+        """Return the shortest way, ties broken by declaration; () if there, None if there is none.
+
+        Memoised per type: a matrix is small and asked for at every step.
+        """
+        key = (source, dest)
+        if key not in self._ways:
+            self._ways[key] = self._search(source, dest)
+        return self._ways[key]
+
+    def _search(self, source: State, dest: State) -> tuple[Transition, ...] | None:
+        if source == dest:
+            return ()
+        queue: deque[tuple[State, tuple[Transition, ...]]] = deque([(source, ())])
+        seen = {source}
+        while queue:
+            state, way = queue.popleft()
+            for step in self.transitions:
+                if step.source != state or step.dest in seen:
+                    continue
+                if step.dest == dest:
+                    return (*way, step)
+                seen.add(step.dest)
+                queue.append((step.dest, (*way, step)))
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cob:
+    """One change object on one host; `spec` is evaluated (plain JSON values and vault marks)."""
+
+    id: CobId
+    type: CobType
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = None
+
+    @property
+    def host(self) -> str:
+        """The host that the COB's actions run on."""
+        return host_of(self.id)
+
+    @property
+    def name(self) -> str:
+        """The COB's name, unique on its host."""
+        return name_of(self.id)

@@ -1,0 +1,133 @@
+"""The graph of change objects and their needs (COB paper, section 5.3).
+
+`TransitionNeed` is (A, x, y) <- (B, z): A may go from x to y only while it holds B's state lock for z.
+`LockNeed` is (C, u) <- (D, v): C may grant locks on u only while it holds D's state lock for v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cobweb.errors import Place
+from cobweb.model.cob import ANY, Cob, CobId, State
+
+__all__ = ["Graph", "Limit", "LimitGroup", "LimitScope", "LockNeed", "Need", "TransitionNeed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransitionNeed:
+    """(cob, source, dest) <- (on, state); `ANY` for source or dest stands for all states."""
+
+    cob: CobId
+    source: State
+    dest: State
+    on: CobId
+    state: State
+    place: Place | None = field(default=None, compare=False)
+
+    def covers(self, source: State, dest: State) -> bool:
+        """Say whether the need is asked for by the transition from `source` to `dest`."""
+        return self.source in (ANY, source) and self.dest in (ANY, dest)
+
+    def __str__(self) -> str:
+        return f"({self.cob}, {self.source} -> {self.dest}) <- ({self.on}, {self.state})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockNeed:
+    """(cob, within) <- (on, state): a lock dependency of `cob` in the state `within` (or `ANY`)."""
+
+    cob: CobId
+    within: State
+    on: CobId
+    state: State
+    place: Place | None = field(default=None, compare=False)
+
+    def covers(self, state: State) -> bool:
+        """Say whether the need is asked for before `state` is granted to others."""
+        return self.within in (ANY, state)
+
+    def __str__(self) -> str:
+        return f"({self.cob}, {self.within}) <- ({self.on}, {self.state})"
+
+
+Need = TransitionNeed | LockNeed
+
+
+class LimitScope(StrEnum):
+    """What a limit counts."""
+
+    IN_FLIGHT = "in-flight"
+    OUT_OF_PREFERRED = "out-of-preferred"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """An upper bound on objects that are busy or out of their preferred state at once.
+
+    `groups` partitions the objects that the limit speaks of: one (name, members, bound) per value of
+    the `per` variable, or a single one; bounds are evaluated from percentages and at least 1.
+    `source` and `dest` select transitions (`ANY` for all) when `scope` is IN_FLIGHT.
+    """
+
+    name: str
+    scope: LimitScope
+    groups: tuple[LimitGroup, ...]
+    source: State = ANY
+    dest: State = ANY
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitGroup:
+    """The members of one failure domain and how many of them may be busy or out at once."""
+
+    name: str
+    members: frozenset[CobId]
+    bound: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """All change objects of a site and their needs; ids and needs are in sorted order.
+
+    `cobs` maps id to COB; `needs` names only ids of `cobs` (the inventory makes sure of it).
+    """
+
+    cobs: Mapping[CobId, Cob]
+    needs: tuple[Need, ...] = ()
+    limits: tuple[Limit, ...] = ()
+
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts that have a COB, sorted."""
+        return tuple(sorted({cob.host for cob in self.cobs.values()}))
+
+    def transition_needs(self) -> Iterator[TransitionNeed]:
+        """Yield the transition dependencies with `ANY` expanded over each type's matrix."""
+        for need in self.needs:
+            if isinstance(need, TransitionNeed):
+                yield from self._expand_transition(need)
+
+    def lock_needs(self) -> Iterator[LockNeed]:
+        """Yield the lock dependencies with `ANY` expanded over each type's states."""
+        for need in self.needs:
+            if isinstance(need, LockNeed):
+                for state in self.cobs[need.cob].type.states:
+                    if need.covers(state):
+                        yield LockNeed(
+                            cob=need.cob, within=state, on=need.on, state=need.state, place=need.place
+                        )
+
+    def _expand_transition(self, need: TransitionNeed) -> Iterator[TransitionNeed]:
+        for step in self.cobs[need.cob].type.transitions:
+            if need.covers(step.source, step.dest):
+                yield TransitionNeed(
+                    cob=need.cob,
+                    source=step.source,
+                    dest=step.dest,
+                    on=need.on,
+                    state=need.state,
+                    place=need.place,
+                )

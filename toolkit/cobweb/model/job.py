@@ -1,0 +1,80 @@
+"""What the runtime asks of an executor, and what an executor reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from cobweb.model.cob import Action, CobId, State
+
+__all__ = ["Job", "JobKind", "Outcome", "Report", "TaskOutput"]
+
+
+class JobKind(StrEnum):
+    """A check finds the state of a COB and changes nothing; a transition changes it."""
+
+    CHECK = "check"
+    TRANSITION = "transition"
+
+
+class Outcome(StrEnum):
+    """How a job ended.
+
+    `UNREACHABLE` says that the host could not be asked (nothing is known of what happened there);
+    `CANCELLED` that the job was stopped by us or was never begun.
+    """
+
+    OK = "ok"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    UNREACHABLE = "unreachable"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One attempt of one check or transition on one host.
+
+    `number` is unique in a run. `cob_vars` is what tasks see as the variable `cob` (section 4 of
+    the design): id, name, host, type, spec, applied, state, target, generation. `source` and `dest`
+    are empty for a check. `timeout_s` None means the executor's default.
+    """
+
+    number: int
+    kind: JobKind
+    cob: CobId
+    host: str
+    type_name: str
+    action: Action
+    cob_vars: Mapping[str, Any]
+    source: State = ""
+    dest: State = ""
+    attempt: int = 1
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOutput:
+    """What one task of a job did; `status` is ok, changed, skipped, failed, or unreachable."""
+
+    name: str
+    status: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The end of a job; `state` is what a check found, `message` one line on what went wrong.
+
+    `began` says whether anything can have happened on the host: a cancelled job that never began
+    has not touched it.
+    """
+
+    number: int
+    outcome: Outcome
+    state: State = ""
+    message: str = ""
+    tasks: tuple[TaskOutput, ...] = field(default=())
+    began: bool = True

@@ -1,0 +1,3 @@
+"""Hook specifications, protocols, loading and isolation of plugins."""
+
+from __future__ import annotations

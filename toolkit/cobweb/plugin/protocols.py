@@ -1,0 +1,166 @@
+"""One protocol per kind of plugin (design, section 8); `INTERFACE` is their version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from cobweb.model import CobId, CobType, Graph, Host, Job, Report, State
+
+__all__ = [
+    "INTERFACE",
+    "Adapter",
+    "CobContext",
+    "Executor",
+    "ExecutorSetting",
+    "PlannedStep",
+    "Planner",
+    "PythonType",
+    "Solver",
+    "Stages",
+]
+
+INTERFACE = 1
+"""The version of these protocols; a plugin module says `cobweb_interface = 1`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSetting:
+    """What an executor is told once, before its first job.
+
+    `hosts` are the hosts that may get jobs and all others of the site, by name; `parallel` bounds
+    jobs in flight; `timeout_s` is the default for one job; `work_dir` is private to the run and
+    exists; `roles_path` are folders with roles; `types` are the Python types by name, for executors
+    that run them; `options` are free (the simulator's `--fail`, ...).
+    """
+
+    hosts: Mapping[str, Host]
+    site_dir: Path
+    work_dir: Path
+    parallel: int
+    timeout_s: float
+    seed: int = 0
+    verbosity: int = 0
+    roles_path: tuple[Path, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Carries out checks and transitions on hosts, many at once, and reports each as it ends.
+
+    All methods are called from one thread. The caller never has more than `parallel` jobs
+    submitted and not reported; two jobs of one host may be in flight at the same time.
+    """
+
+    name: ClassVar[str]
+
+    def open(self, setting: ExecutorSetting) -> None:
+        """Get ready; ExecutorError where no job could ever run. Cheap: start work lazily."""
+
+    def submit(self, job: Job) -> None:
+        """Take a job; never blocks. Whatever goes wrong with it becomes its report."""
+
+    def wait(self, timeout_s: float | None) -> Sequence[Report]:
+        """Return the reports that came since the last call; block until one, or the time is over.
+
+        Exactly one report per job. None waits for as long as a job is in flight.
+        """
+
+    def wake(self) -> None:
+        """End a `wait` of the other thread or signal handler early; the one method safe there."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch, by the clock that this executor lives in."""
+
+    def close(self, *, kill: bool = False) -> None:
+        """End all that was started, no process left behind; `kill` stops running jobs first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CobContext:
+    """What a Python type's check or transition gets: the job's `cob` variable and its host."""
+
+    cob: Mapping[str, Any]
+    host: Host
+    site_dir: Path
+
+
+@runtime_checkable
+class PythonType(Protocol):
+    """A COB type written in Python; its methods run in the coordinator, in a worker thread.
+
+    `cob_type()` gives the matrix, whose actions are `PythonAction(type_name=name, method=...)`. A
+    method `check(context)` returns a state; a transition's method returns None; both raise to fail.
+    """
+
+    name: ClassVar[str]
+
+    def cob_type(self) -> CobType:
+        """Return states, matrix and schema of the type."""
+
+    def check(self, context: CobContext) -> State:
+        """Find the true state and change nothing."""
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """From a cluster template and constraints to a cluster layout."""
+
+    name: ClassVar[str]
+
+    def solve(
+        self, template: Mapping[str, Any], constraints: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return a layout `{"nodes": [{"services": [...], ...}]}`; CobwebError if there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStep:
+    """One predicted transition: when it starts and ends (seconds from the start of the run).
+
+    `waits_for` are the ids whose transitions it had to wait for, the last to end first.
+    """
+
+    cob: CobId
+    source: State
+    dest: State
+    start_s: float
+    end_s: float
+    waits_for: tuple[CobId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """An order that people can read: steps by stage, and the critical path through them."""
+
+    stages: tuple[tuple[PlannedStep, ...], ...]
+    critical_path: tuple[PlannedStep, ...]
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """From the graph and predicted steps to an order for people, and a dispatch policy."""
+
+    name: ClassVar[str]
+
+    def stages(self, graph: Graph, steps: Sequence[PlannedStep]) -> Stages:
+        """Group the predicted steps into stages and find the critical path."""
+
+    def priorities(self, graph: Graph) -> Mapping[CobId, float]:
+        """Return a weight per object; among jobs that may start, the heaviest goes first."""
+
+
+@runtime_checkable
+class Adapter(Protocol):
+    """Connects something outside: an inventory source, a provider of nodes, a managed service."""
+
+    name: ClassVar[str]
+
+    def reads(self, source: Path) -> bool:
+        """Say whether this adapter is the one for an inventory source."""
+
+    def hosts(self, source: Path) -> Iterable[Host]:
+        """Read the hosts of an inventory source; CobwebError where it cannot be read."""

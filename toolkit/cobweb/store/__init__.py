@@ -1,0 +1,3 @@
+"""The database behind the journal."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Fakes, the seeded simulator and the conformance kit; shipped for plugin authors."""
+
+from __future__ import annotations
