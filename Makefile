@@ -1,0 +1,55 @@
+# Two commands do everything: `make demo` and `make test`. `make help` lists the rest.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTEST_WORKERS ?= 2
+
+.PHONY: help demo test lint types imports dead schemas constraints clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /: /'
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Cobweb needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "Debian keeps venv apart: apt-get install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "Installing Cobweb into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ansible]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	@echo "Installing the test tools ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  -e '.[ansible,postgresql]' --group dev
+	@touch $@
+
+demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python inventories/demo/demo.py
+
+test: $(VENV)/.dev  ## install Cobweb and run all tests
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev  ## check style
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(VENV)/.dev  ## check types
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev  ## check that imports point one way
+	$(BIN)/lint-imports
+
+dead: $(VENV)/.dev  ## look for dead code
+	$(BIN)/vulture
+
+constraints:  ## pin the newest versions that fit (needs uv)
+	uv pip compile --quiet --no-header --no-annotate --all-extras --group dev \
+	  --output-file constraints.txt pyproject.toml
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage
