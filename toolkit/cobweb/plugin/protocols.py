@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from cobweb.model import CobId, CobType, Graph, Host, Job, Report, State
+from cobweb.model import Action, CobId, CobType, Graph, Host, Job, Report, State
 
 __all__ = [
     "INTERFACE",
@@ -53,9 +53,12 @@ class Executor(Protocol):
 
     All methods are called from one thread. The caller never has more than `parallel` jobs
     submitted and not reported; two jobs of one host may be in flight at the same time.
+    `actions` are the kinds of action that it carries out itself; the runtime sees to the others
+    (a `PythonAction` in a worker thread, `Nothing` at once).
     """
 
     name: ClassVar[str]
+    actions: ClassVar[frozenset[type[Action]]]
 
     def open(self, setting: ExecutorSetting) -> None:
         """Get ready; ExecutorError where no job could ever run. Cheap: start work lazily."""
