@@ -1,3 +1,47 @@
-"""Hook specifications, protocols, loading and isolation of plugins."""
+"""Hook specifications, protocols, loading and isolation of plugins.
+
+A plugin is a module that an entry point of the group `cobweb` names. It says `cobweb_interface = 1`
+and implements the hooks that it needs, marked with `hookimpl`; docs/plugins has the tutorials.
+"""
 
 from __future__ import annotations
+
+from cobweb._resources import data_dir
+from cobweb.plugin._hooks import RegisteredType, Section, hookimpl
+from cobweb.plugin._kinds import Kind
+from cobweb.plugin._loading import load_plugins
+from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
+from cobweb.plugin.protocols import (
+    INTERFACE,
+    Adapter,
+    CobContext,
+    Executor,
+    ExecutorSetting,
+    PlannedStep,
+    Planner,
+    PythonType,
+    Solver,
+    Stages,
+)
+
+__all__ = [
+    "INTERFACE",
+    "Adapter",
+    "CobContext",
+    "Executor",
+    "ExecutorSetting",
+    "FailedPlugin",
+    "Kind",
+    "LoadedPlugin",
+    "PlannedStep",
+    "Planner",
+    "Plugins",
+    "PythonType",
+    "RegisteredType",
+    "Section",
+    "Solver",
+    "Stages",
+    "data_dir",
+    "hookimpl",
+    "load_plugins",
+]

@@ -1,0 +1,162 @@
+"""The border to code that is not ours: what a plugin raises is turned into a `PluginError`.
+
+A plugin may raise a `CobwebError` on purpose (an inventory that cannot be read, no layout); this
+passes. A keyboard interrupt is the operator's and passes too. All else is the plugin's mistake,
+also `SystemExit`: no plugin ends our process.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cobweb.errors import CobwebError, PluginError
+from cobweb.model import CobId, Graph, Host, Job, Report
+from cobweb.plugin.protocols import (
+    Adapter,
+    Executor,
+    ExecutorSetting,
+    PlannedStep,
+    Planner,
+    Solver,
+    Stages,
+)
+
+
+def describe(error: BaseException) -> str:
+    """Return one line: the error's type, its text, and the file and line that raised it."""
+    text = " ".join(str(error).split())
+    kind = type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{kind}: {text}"
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next((f for f in reversed(frames) if "importlib" not in f.filename), None)
+    where = f" at {place.filename}:{place.lineno}" if place else ""
+    return f"{kind}: {text}{where}" if text else f"{kind}{where}"
+
+
+@contextmanager
+def border(plugin: str, call: str) -> Iterator[None]:
+    """Run a call into `plugin`; its mistakes leave as PluginError naming plugin, call and cause."""
+    try:
+        yield
+    except (KeyboardInterrupt, CobwebError):
+        raise
+    except BaseException as error:  # the border to foreign code
+        message = f"{call} raised {describe(error)}"
+        raise PluginError(plugin, message, hint=f"this is a bug of the plugin {plugin}") from error
+
+
+class GuardedExecutor:
+    """Hands every call to the executor of a plugin and keeps its mistakes apart from ours."""
+
+    name: ClassVar[str]
+    _plugin: ClassVar[str]
+    _make: ClassVar[type[Executor]]
+
+    def __init__(self) -> None:
+        with self._border("__init__"):
+            self._inner = self._make()
+
+    def open(self, setting: ExecutorSetting) -> None:
+        """See `Executor.open`."""
+        with self._border("open"):
+            self._inner.open(setting)
+
+    def submit(self, job: Job) -> None:
+        """See `Executor.submit`."""
+        with self._border("submit"):
+            self._inner.submit(job)
+
+    def wait(self, timeout_s: float | None) -> Sequence[Report]:
+        """See `Executor.wait`."""
+        with self._border("wait"):
+            return tuple(self._inner.wait(timeout_s))
+
+    def wake(self) -> None:
+        """See `Executor.wake`."""
+        with self._border("wake"):
+            self._inner.wake()
+
+    def now(self) -> float:
+        """See `Executor.now`."""
+        with self._border("now"):
+            return self._inner.now()
+
+    def close(self, *, kill: bool = False) -> None:
+        """See `Executor.close`."""
+        with self._border("close"):
+            self._inner.close(kill=kill)
+
+    def _border(self, method: str) -> Any:
+        return border(self._plugin, f"executor {self.name}: {method}()")
+
+
+def guard_executor(plugin: str, made: type[Executor]) -> type[Executor]:
+    """Return a class that behaves like `made`, behind the border."""
+    space = {"name": made.name, "_plugin": plugin, "_make": made, "__doc__": made.__doc__}
+    return type(made.__name__, (GuardedExecutor,), space)
+
+
+class GuardedSolver:
+    """A solver behind the border."""
+
+    name: ClassVar[str]
+
+    def __init__(self, plugin: str, inner: Solver) -> None:
+        self._plugin = plugin
+        self._inner = inner
+        self.name = inner.name  # type: ignore[misc]  # one class serves all solvers
+
+    def solve(
+        self, template: Mapping[str, Any], constraints: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """See `Solver.solve`."""
+        with border(self._plugin, f"solver {self.name}: solve()"):
+            return self._inner.solve(template, constraints)
+
+
+class GuardedPlanner:
+    """A planner behind the border."""
+
+    name: ClassVar[str]
+
+    def __init__(self, plugin: str, inner: Planner) -> None:
+        self._plugin = plugin
+        self._inner = inner
+        self.name = inner.name  # type: ignore[misc]  # one class serves all planners
+
+    def stages(self, graph: Graph, steps: Sequence[PlannedStep]) -> Stages:
+        """See `Planner.stages`."""
+        with border(self._plugin, f"planner {self.name}: stages()"):
+            return self._inner.stages(graph, steps)
+
+    def priorities(self, graph: Graph) -> Mapping[CobId, float]:
+        """See `Planner.priorities`."""
+        with border(self._plugin, f"planner {self.name}: priorities()"):
+            return self._inner.priorities(graph)
+
+
+class GuardedAdapter:
+    """An adapter behind the border; `hosts` is read to its end within."""
+
+    name: ClassVar[str]
+
+    def __init__(self, plugin: str, inner: Adapter) -> None:
+        self._plugin = plugin
+        self._inner = inner
+        self.name = inner.name  # type: ignore[misc]  # one class serves all adapters
+
+    def reads(self, source: Path) -> bool:
+        """See `Adapter.reads`."""
+        with border(self._plugin, f"adapter {self.name}: reads()"):
+            return self._inner.reads(source)
+
+    def hosts(self, source: Path) -> Iterable[Host]:
+        """See `Adapter.hosts`."""
+        with border(self._plugin, f"adapter {self.name}: hosts()"):
+            hosts: Collection[Host] = tuple(self._inner.hosts(source))
+            return hosts

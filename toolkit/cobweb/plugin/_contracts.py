@@ -1,0 +1,149 @@
+"""What a class must have to be of its kind; problems are sentences that name the class."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cobweb.model import ANY, UNKNOWN, Action, CobType, PythonAction
+from cobweb.plugin._hooks import RegisteredType
+from cobweb.plugin._kinds import Kind
+from cobweb.plugin.protocols import Adapter, Executor, Planner, Solver
+
+PROTOCOLS: Mapping[Kind, type] = {
+    Kind.TYPES: RegisteredType,
+    Kind.EXECUTORS: Executor,
+    Kind.SOLVERS: Solver,
+    Kind.PLANNERS: Planner,
+    Kind.ADAPTERS: Adapter,
+}
+
+
+def item_problems(kind: Kind, item: object) -> tuple[str, ...]:
+    """Return what keeps `item` from being registered as `kind`; () if nothing does."""
+    if kind is Kind.COMMANDS:
+        return tuple(_command_problems(item))
+    if not inspect.isclass(item):
+        return (f"{kind.hook} returned {item!r}, which is no class",)
+    problems = [*_name_problems(item)]
+    if kind is Kind.SECTIONS:
+        problems += _section_problems(item)
+    else:
+        problems += method_problems(PROTOCOLS[kind], item)
+    return tuple(problems)
+
+
+def method_problems(protocol: type, cls: type) -> Iterator[str]:
+    """Yield the methods of `protocol` that `cls` lacks or that take other arguments."""
+    for method, wanted in vars(protocol).items():
+        if method.startswith("_") or not inspect.isfunction(wanted):
+            continue
+        found = getattr(cls, method, None)
+        if not callable(found):
+            yield f"{cls.__name__} lacks the method {method}{_shape(wanted)}"
+        elif not _takes(found, wanted):
+            yield f"{cls.__name__}.{method} must take {_shape(wanted)}"
+
+
+def cob_type_problems(cob_type: object, instance: object) -> tuple[str, ...]:
+    """Return what is wrong with the result of `instance.cob_type()`; () if nothing is."""
+    name = getattr(instance, "name", "")
+    if not isinstance(cob_type, CobType):
+        return (f"cob_type() of {name} returned {type(cob_type).__name__}, not a CobType",)
+    problems = [*_state_problems(cob_type), *_matrix_problems(cob_type)]
+    if cob_type.name != name:
+        problems.append(f"cob_type() of {name} returned a type named {cob_type.name!r}")
+    for action in _actions(cob_type):
+        problems += _action_problems(action, instance)
+    return tuple(dict.fromkeys(f"type {name}: {problem}" for problem in problems))
+
+
+def uses_python(cob_type: CobType) -> bool:
+    """Say whether any action of the type is a Python method."""
+    return any(isinstance(action, PythonAction) for action in _actions(cob_type))
+
+
+def _name_problems(cls: type) -> Iterator[str]:
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name:
+        yield f"{cls.__name__} lacks a name (a class attribute `name`, a string)"
+
+
+def _section_problems(cls: type) -> Iterator[str]:
+    if not isinstance(getattr(cls, "schema", None), Mapping):
+        yield f"{cls.__name__} lacks a schema (a class attribute `schema`, a JSON Schema)"
+
+
+def _command_problems(item: object) -> Iterator[str]:
+    if inspect.isclass(item) or not callable(getattr(item, "make_context", None)):
+        yield f"{Kind.COMMANDS.hook} returned {item!r}, which is no click command"
+    elif not isinstance(getattr(item, "name", None), str):
+        yield f"{item!r} lacks a name"
+
+
+def _takes(found: Any, wanted: Any) -> bool:
+    """Say whether `found` can be called the way that `wanted` is declared."""
+    try:
+        signature = inspect.signature(found)
+    except (TypeError, ValueError):
+        return True
+    parameters = inspect.signature(wanted).parameters.values()
+    positional = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    keywords = {p.name: None for p in parameters if p.kind is p.KEYWORD_ONLY}
+    try:
+        signature.bind(*positional, **keywords)
+    except TypeError:
+        return False
+    return True
+
+
+def _shape(wanted: Any) -> str:
+    names = []
+    for parameter in list(inspect.signature(wanted).parameters.values())[1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in names:
+            names.append("*")
+        names.append(parameter.name)
+    return f"({', '.join(names)})"
+
+
+def _state_problems(cob_type: CobType) -> Iterator[str]:
+    states = cob_type.states
+    if not states:
+        yield "it has no states"
+    if len(set(states)) != len(states):
+        yield "a state is named twice"
+    for word in (UNKNOWN, ANY, ""):
+        if word in states:
+            yield f"{word!r} cannot be a state of a type"
+    for role, state in (("preferred", cob_type.preferred), ("remove", cob_type.remove)):
+        if state not in states:
+            yield f"its {role} state {state!r} is not one of its states"
+
+
+def _matrix_problems(cob_type: CobType) -> Iterator[str]:
+    seen: set[tuple[str, str]] = set()
+    for step in cob_type.transitions:
+        if not {step.source, step.dest} <= set(cob_type.states):
+            yield f"the transition {step} is between states that it does not have"
+        if step.source == step.dest:
+            yield f"the transition {step} leads nowhere"
+        if (step.source, step.dest) in seen:
+            yield f"the transition {step} is there twice"
+        if step.attempts < 1:
+            yield f"the transition {step} has {step.attempts} attempts"
+        seen.add((step.source, step.dest))
+
+
+def _actions(cob_type: CobType) -> tuple[Action, ...]:
+    return (cob_type.check, *(step.action for step in cob_type.transitions))
+
+
+def _action_problems(action: Action, instance: object) -> Iterator[str]:
+    if not isinstance(action, PythonAction):
+        return
+    name = getattr(instance, "name", "")
+    if action.type_name != name:
+        yield f"its action {action.method} belongs to the type {action.type_name!r}"
+    elif not callable(getattr(instance, action.method, None)):
+        yield f"its class lacks the method {action.method}(context)"

@@ -1,0 +1,238 @@
+"""Load plugins one by one: a broken one is left out whole and harms nobody else.
+
+pluggy's own entry-point loader stops at the first broken entry point and calls hooks of all plugins
+at once, so that one that raises ends the call. Here every entry point gets a plugin manager of its
+own: pluggy checks marks and signatures, and nothing is shared before a plugin has proved whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pluggy
+
+from cobweb.errors import CobwebError, PluginError
+from cobweb.plugin import _hooks
+from cobweb.plugin._border import (
+    GuardedAdapter,
+    GuardedPlanner,
+    GuardedSolver,
+    describe,
+    guard_executor,
+)
+from cobweb.plugin._contracts import cob_type_problems, item_problems, uses_python
+from cobweb.plugin._discovery import Found, find_entry_points
+from cobweb.plugin._kinds import Kind
+from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
+from cobweb.plugin.protocols import INTERFACE
+
+PYTHON = "python_types"
+HOOK_NAMES = tuple(kind.hook for kind in Kind)
+
+Tables = dict[str, dict[str, Any]]
+"""Kind -> name -> what was registered; `python_types` is one more."""
+
+
+class _RejectedError(CobwebError):
+    """Why a plugin is left out."""
+
+
+def load_plugins(*, strict: bool = False, only: Collection[Kind] | None = None) -> Plugins:
+    """Load all installed plugins; `only` bounds the kinds whose hooks are called.
+
+    A plugin that breaks its contract is left out whole and is in `failed`; with `strict`,
+    PluginError says all of them. Of two that register one name the later is left out; the order is:
+    the built-in ones, then by name. What plugins print while they load goes to
+    stderr, never into our data.
+    """
+    loader = _Loader(tuple(kind for kind in Kind if only is None or kind in only))
+    with contextlib.redirect_stdout(sys.stderr):
+        for found in find_entry_points():
+            loader.add(found)
+    plugins = loader.plugins()
+    if strict and plugins.failed:
+        raise _strict_error(plugins.failed)
+    return plugins
+
+
+class _Loader:
+    """Collects what whole plugins register, and who registered it."""
+
+    def __init__(self, kinds: tuple[Kind, ...]) -> None:
+        self._kinds = kinds
+        self._loaded: list[LoadedPlugin] = []
+        self._failed: list[FailedPlugin] = []
+        self._owners: dict[tuple[Kind, str], Found] = {}
+        self._tables: Tables = {table: {} for table in (*Kind, PYTHON)}
+
+    def add(self, found: Found) -> None:
+        """Load one entry point, or note why it is left out."""
+        module = found.entry.value if found.entry else ""
+        source = {"name": found.name, "distribution": found.distribution, "version": found.version}
+        try:
+            plugin = _import(found)
+            items = {kind: _registered(plugin, kind) for kind in self._kinds}
+            self._refuse_taken(found, items)
+            tables = _make_all(found.name, items)
+        except _RejectedError as error:
+            failed = FailedPlugin(**source, module=module, reason=error.message, hint=error.hint)
+            self._failed.append(failed)
+            return
+        names = {kind: tuple(item.name for item in items[kind]) for kind in items if items[kind]}
+        self._owners |= {(kind, name): found for kind in names for name in names[kind]}
+        for table, entries in tables.items():
+            self._tables[table] |= entries
+        location = str(getattr(plugin, "__file__", "") or "")
+        loaded = LoadedPlugin(**source, module=module, location=location, registered=names)
+        self._loaded.append(loaded)
+
+    def plugins(self) -> Plugins:
+        """Return all that was collected."""
+        tables = {name: MappingProxyType(table) for name, table in self._tables.items()}
+        return Plugins(loaded=tuple(self._loaded), failed=tuple(self._failed), **tables)
+
+    def _refuse_taken(self, found: Found, items: Mapping[Kind, Collection[Any]]) -> None:
+        for kind, members in items.items():
+            mine: set[str] = set()
+            for item in members:
+                if item.name in mine:
+                    raise _RejectedError(f"it registers {kind} {item.name!r} twice")
+                mine.add(item.name)
+                if owner := self._owners.get((kind, item.name)):
+                    raise _RejectedError(
+                        f"it registers {kind} {item.name!r}, which plugin {owner.name}"
+                        f" ({owner.distribution} {owner.version}) has registered before",
+                        hint=f"rename one of them, or uninstall {found.distribution}",
+                    )
+
+
+def _strict_error(failed: Collection[FailedPlugin]) -> PluginError:
+    first, *others = failed
+    message = "\n".join([first.reason, *(f"plugin {plugin}" for plugin in others)])
+    return PluginError(first.name, message, hint=first.hint)
+
+
+@contextlib.contextmanager
+def _contained(what: str) -> Iterator[None]:
+    """Turn whatever a plugin raises while it is loaded into the reason why it is left out."""
+    try:
+        yield
+    except (KeyboardInterrupt, _RejectedError):
+        raise
+    except BaseException as error:  # the border to foreign code
+        raise _RejectedError(
+            f"{what}: {describe(error)}", hint="report this to its author"
+        ) from error
+
+
+def _import(found: Found) -> Any:
+    if found.entry is None:
+        raise _RejectedError(found.problem, hint=f"reinstall {found.distribution}")
+    try:
+        with _contained(f"{found.entry.value} cannot be imported"):
+            plugin = found.entry.load()
+    except _RejectedError as error:
+        cause = error.__cause__
+        if isinstance(cause, ModuleNotFoundError) and cause.name:
+            error.hint = f"install what provides {cause.name}, or reinstall {found.distribution}"
+        raise
+    _check_interface(plugin, found)
+    _check_hooks(plugin)
+    return plugin
+
+
+def _check_interface(plugin: Any, found: Found) -> None:
+    version = getattr(plugin, "cobweb_interface", None)
+    if version is None:
+        raise _RejectedError(
+            "it does not say which plugin interface it was made for",
+            hint=f"write `cobweb_interface = {INTERFACE}` in {found.entry and found.entry.value}",
+        )
+    if version != INTERFACE:
+        raise _RejectedError(
+            f"it was made for plugin interface {version!r}, this Cobweb has {INTERFACE}",
+            hint=f"install a version of {found.distribution} that fits",
+        )
+
+
+def _check_hooks(plugin: Any) -> None:
+    manager = _manager(plugin)
+    for name in sorted(dir(plugin)):
+        marked = manager.parse_hookimpl_opts(plugin, name) is not None
+        if name in HOOK_NAMES and not marked:
+            raise _RejectedError(f"{name} is not marked", hint="write @hookimpl above it")
+        if name not in HOOK_NAMES and (marked or name.startswith("cobweb_register_")):
+            raise _RejectedError(f"there is no hook {name}", hint=_suggestion(name))
+
+
+def _suggestion(name: str) -> str:
+    close = difflib.get_close_matches(name, HOOK_NAMES, n=1)
+    return f"did you mean {close[0]}?" if close else f"hooks are {', '.join(HOOK_NAMES)}"
+
+
+def _manager(plugin: Any) -> pluggy.PluginManager:
+    manager = pluggy.PluginManager(_hooks.PROJECT)
+    manager.add_hookspecs(_hooks)
+    with _contained("its hooks do not fit"):
+        manager.register(plugin)
+    return manager
+
+
+def _registered(plugin: Any, kind: Kind) -> tuple[Any, ...]:
+    """Call one hook; its items, checked one by one."""
+    items: list[Any] = []
+    for implementation in getattr(_manager(plugin).hook, kind.hook).get_hookimpls():
+        with _contained(f"{kind.hook} failed"):
+            returned = implementation.function()
+        if not isinstance(returned, list | tuple):
+            raise _RejectedError(
+                f"{kind.hook} returned {type(returned).__name__}, not a list",
+                hint="return a list of classes",
+            )
+        items += returned
+    with _contained(f"what {kind.hook} returned cannot be used"):
+        problems = [problem for item in items for problem in item_problems(kind, item)]
+    if problems:
+        raise _RejectedError("; ".join(problems), hint="see cobweb.plugin for the protocols")
+    return tuple(items)
+
+
+def _make_all(plugin: str, items: Mapping[Kind, Collection[Any]]) -> Tables:
+    tables: Tables = {}
+    for kind, members in items.items():
+        for item in members:
+            with _contained(f"{item.name} cannot be made"):
+                for table, made in _make(plugin, kind, item):
+                    tables.setdefault(table, {})[item.name] = made
+    return tables
+
+
+def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the tables that an item goes to, and what goes there."""
+    match kind:
+        case Kind.TYPES:
+            yield from _make_type(item())
+        case Kind.EXECUTORS:
+            yield kind, guard_executor(plugin, item)
+        case Kind.SOLVERS:
+            yield kind, GuardedSolver(plugin, item())
+        case Kind.PLANNERS:
+            yield kind, GuardedPlanner(plugin, item())
+        case Kind.ADAPTERS:
+            yield kind, GuardedAdapter(plugin, item())
+        case Kind.COMMANDS | Kind.SECTIONS:
+            yield kind, item
+
+
+def _make_type(instance: Any) -> Iterator[tuple[str, Any]]:
+    cob_type = instance.cob_type()
+    if problems := cob_type_problems(cob_type, instance):
+        raise _RejectedError("; ".join(problems))
+    yield Kind.TYPES, cob_type
+    if uses_python(cob_type):
+        yield PYTHON, instance

@@ -1,0 +1,73 @@
+"""What loading returns: the plugins that are there, those left out, and what they register."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from cobweb.model import CobType
+from cobweb.plugin._hooks import Section
+from cobweb.plugin._kinds import Kind
+from cobweb.plugin.protocols import Adapter, Executor, Planner, PythonType, Solver
+
+if TYPE_CHECKING:
+    import click
+
+
+def _none() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPlugin:
+    """A plugin that is there: its entry point, where it is from, and the names that it registers.
+
+    `module` is the entry point's value, `location` the file it was loaded from ("" if unknown).
+    """
+
+    name: str
+    distribution: str
+    version: str
+    module: str
+    location: str
+    registered: Mapping[Kind, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedPlugin:
+    """A plugin that was left out whole, and why."""
+
+    name: str
+    distribution: str
+    version: str
+    module: str
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.name} ({self.distribution} {self.version}): {self.reason}{hint}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugins:
+    """All that was loaded; every mapping goes by the registered name.
+
+    `executors` are classes, made once per run without arguments; `solvers`, `planners` and
+    `adapters` are instances. Calls of these four raise PluginError where the plugin breaks.
+    `python_types` are the instances whose methods the type's `PythonAction`s name; what these raise
+    fails a job.
+    """
+
+    loaded: tuple[LoadedPlugin, ...] = ()
+    failed: tuple[FailedPlugin, ...] = ()
+    types: Mapping[str, CobType] = field(default_factory=_none)
+    python_types: Mapping[str, PythonType] = field(default_factory=_none)
+    executors: Mapping[str, type[Executor]] = field(default_factory=_none)
+    solvers: Mapping[str, Solver] = field(default_factory=_none)
+    planners: Mapping[str, Planner] = field(default_factory=_none)
+    adapters: Mapping[str, Adapter] = field(default_factory=_none)
+    commands: Mapping[str, click.Command] = field(default_factory=_none)
+    sections: Mapping[str, type[Section]] = field(default_factory=_none)
