@@ -1,0 +1,125 @@
+"""The command group: one line per command here, the command's module when it is called.
+
+The table below is all that `cobweb --help` needs; a test holds it to the commands' own help.
+Commands of plugins are looked up after the built-in ones, and only where an entry point exists
+that is not one of Cobweb's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from cobweb import __version__
+from cobweb.cli._options import examples, group_options
+from cobweb.cli._request import current_request
+
+__all__ = ["COMMANDS", "cobweb"]
+
+COMMANDS: Mapping[str, str] = {
+    "init": "Make a site repository that runs as it is.",
+    "validate": "Check the site: schema, references, types, circular waits.",
+    "show": "Show the evaluated hosts and their COBs.",
+    "explain": "Say where a value of the site came from.",
+    "graph": "Write the graph of COBs and needs.",
+    "plan": "Show what an apply would do, in which order and why.",
+    "apply": "Bring the site to its desired state.",
+    "simulate": "Run the site without hosts.",
+    "status": "Show states, locks and the last run.",
+    "why": "Say what an object waits for.",
+    "plugins": "List the plugins that were loaded, and what was left out.",
+    "lock": "Show, hold or break the lock of the site.",
+    "schema": "List or print the JSON Schemas of what Cobweb reads and writes.",
+    "completion": "Print the completion script of a shell.",
+}
+"""Name and short help of each built-in command, in the order of `cobweb --help`."""
+
+_OWN_PLUGINS = "cobweb_plugins."
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the built-in commands, then those of plugins by name."""
+        return [*COMMANDS, *(name for name in sorted(_foreign(ctx)) if name not in COMMANDS)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command; None for an unknown name."""
+        if cmd_name in COMMANDS:
+            command: click.Command = import_module(f"cobweb.cli.{cmd_name}").command
+            return command
+        return _foreign(ctx).get(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one line per command without importing the built-in ones."""
+        foreign = _foreign(ctx)
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+        rows = [(name, foreign[name].get_short_help_str()) for name in sorted(foreign)]
+        if rows:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl(rows)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; without any argument the help is shown, as for wrong usage."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(64)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that `args` name; the error for an unknown one offers close names."""
+        name = args[0]
+        if not ctx.resilient_parsing and self.get_command(ctx, name) is None:
+            raise click.UsageError(f"there is no command {name!r}{self._close(ctx, name)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _close(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, self.list_commands(ctx), n=3)
+        return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
+def _foreign(ctx: click.Context) -> Mapping[str, click.Command]:
+    """Return the commands of plugins by name; loads plugins only where there are foreign ones."""
+    cache: MutableMapping[str, Any] = ctx.meta
+    key = "cobweb.commands"
+    if key not in cache:
+        cache[key] = _load_foreign(ctx) if _has_foreign_plugins() else {}
+    found: Mapping[str, click.Command] = cache[key]
+    return found
+
+
+def _has_foreign_plugins() -> bool:
+    from importlib.metadata import entry_points
+
+    return any(not entry.value.startswith(_OWN_PLUGINS) for entry in entry_points(group="cobweb"))
+
+
+def _load_foreign(ctx: click.Context) -> Mapping[str, click.Command]:
+    from cobweb.plugin import load_plugins
+
+    commands = load_plugins(strict=current_request(ctx).strict_plugins).commands
+    return {name: command for name, command in commands.items() if name not in COMMANDS}
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    epilog=examples("cobweb init site", "cobweb -C site validate", "cobweb -C site plan"),
+)
+@click.version_option(__version__, message="cobweb %(version)s")
+@group_options
+def cobweb() -> None:
+    """Change distributed systems in the right order, across hosts.
+
+    A site is a folder with a site.yml that says which objects exist on which hosts and what they
+    need of each other. The order of all changes follows from these needs.
+    """

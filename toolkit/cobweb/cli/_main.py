@@ -1,0 +1,91 @@
+"""The border of the program: errors become messages and exit codes here, and only here."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NoReturn
+
+import click
+
+from cobweb.cli._group import cobweb
+from cobweb.cli._streams import flush_stdout, forget_stdout, never_fail_on_encoding
+from cobweb.cli._text import count, plain
+from cobweb.errors import CobwebError, SiteError
+
+__all__ = ["ExitCode", "main"]
+
+_COMPLETION = "_COBWEB_COMPLETE"
+
+
+class ExitCode(IntEnum):
+    """The exit codes of section 7 of the design."""
+
+    DONE = 0
+    FAILED = 1
+    PENDING = 2
+    INVALID = 3
+    STUCK = 4
+    LOCKED = 5
+    USAGE = 64
+    INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `cobweb` with these arguments (default: those of the process); return its exit code.
+
+    A user's mistake and a failed operation are one message on standard error. Anything else that
+    is raised is a defect of Cobweb or a plugin: its traceback is shown, and the code is 1.
+    """
+    never_fail_on_encoding()
+    try:
+        code = _run(sys.argv[1:] if argv is None else argv)
+        flush_stdout()
+    except BrokenPipeError:
+        forget_stdout()
+        code = ExitCode.FAILED
+    except CobwebError as error:
+        _tell(error)
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        code = _say("interrupted", ExitCode.INTERRUPTED)
+    except Exception:  # noqa: BLE001 - the outermost border; the whole traceback is shown
+        traceback.print_exc()
+        code = _say("this is a defect of cobweb or of a plugin; please report it", ExitCode.FAILED)
+    return code
+
+
+def _run(argv: Sequence[str]) -> int:
+    if _COMPLETION in os.environ:
+        _complete(list(argv))
+    try:
+        with cobweb.make_context("cobweb", list(argv)) as context:
+            result = cobweb.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE if isinstance(error, click.UsageError) else ExitCode.FAILED
+    return result if isinstance(result, int) else ExitCode.DONE
+
+
+def _complete(argv: list[str]) -> NoReturn:
+    cobweb.main(argv, prog_name="cobweb", complete_var=_COMPLETION)
+    raise SystemExit(ExitCode.DONE)
+
+
+def _tell(error: CobwebError) -> None:
+    if isinstance(error, SiteError):
+        for finding in error.findings:
+            _say(str(finding))
+        _say(count(len(error.findings), "finding"))
+    else:
+        _say(f"cobweb: {error}")
+
+
+def _say(text: str, code: int = 0) -> int:
+    sys.stderr.write(plain(text) + "\n")
+    return code

@@ -1,0 +1,233 @@
+"""The options that commands share, as decorators.
+
+`site_options` is on every command that reads a site; the others where they make sense. Shared
+values are kept in the `Request` that `pass_request` hands to the command as its first argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from cobweb.cli._complete import complete_host, complete_reference
+from cobweb.cli._parameters import DURATION, FAILURES
+from cobweb.cli._request import Format, Request, current_request, remember
+
+__all__ = [
+    "events_option",
+    "examples",
+    "executor_option",
+    "group_options",
+    "limit_option",
+    "log_options",
+    "max_failures_option",
+    "output_option",
+    "parallel_option",
+    "pass_request",
+    "reference_argument",
+    "site_options",
+    "timeout_option",
+    "yes_option",
+]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_F = TypeVar("_F", bound=Callable[..., Any] | click.Command)
+_DATA = (Format.TEXT, Format.JSON, Format.YAML)
+
+
+def examples(*lines: str) -> str:
+    """Return the epilog of a command: its examples, one a line, each a real command line."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def pass_request(
+    function: Callable[Concatenate[Request, _P], _R],
+) -> Callable[_P, _R]:
+    """Hand the shared options to a command function as its first argument."""
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return function(current_request(), *args, **kwargs)
+
+    return call
+
+
+def output_option(*formats: Format, default: Format = Format.TEXT) -> Callable[[_F], _F]:
+    """Add `-o FORMAT`; without formats those of plain data: text, json and yaml."""
+    choices = formats or _DATA
+
+    def keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        chosen = Format(value) if value else current_request(ctx).format or default
+        if chosen not in choices:
+            raise click.BadParameter(f"{chosen} is not one of {', '.join(choices)}", ctx, param)
+        remember("format", chosen)
+
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice([str(choice) for choice in choices]),
+        callback=keep,
+        expose_value=False,
+        help=f"Format of the data on standard output; default {default}.",
+    )
+
+
+def site_options(function: _F) -> _F:
+    """Add `-C SITE`, `--strict-plugins` and the options of `log_options`."""
+    return _site_option(_strict_option(log_options(function)), None)
+
+
+def group_options(function: _F) -> _F:
+    """Add all shared options to the group, where they stand before the command's name."""
+    return _site_option(_strict_option(_group_format(log_options(function))), "COBWEB_SITE")
+
+
+def log_options(function: _F) -> _F:
+    """Add `--no-color`, `-v` and `--log-format`."""
+    color = click.option(
+        "--no-color",
+        is_flag=True,
+        callback=_keep("no_color"),
+        expose_value=False,
+        help="Write no colours (so does NO_COLOR, and standard output that is no terminal).",
+    )
+    verbose = click.option(
+        "-v",
+        "--verbose",
+        count=True,
+        callback=_keep("verbosity"),
+        expose_value=False,
+        help="Log to standard error what is done; -vv logs more.",
+    )
+    log_format = click.option(
+        "--log-format",
+        type=click.Choice([Format.TEXT.value, Format.JSON.value]),
+        callback=_keep_format("log_format"),
+        expose_value=False,
+        help="Format of the log on standard error.",
+    )
+    return color(verbose(log_format(function)))
+
+
+def limit_option(function: _F) -> _F:
+    """Add `--limit PATTERN`, the hosts that are concerned."""
+    return click.option(
+        "--limit",
+        metavar="PATTERN",
+        shell_complete=complete_host,
+        help="Only these hosts (an Ansible host pattern) and what their objects need.",
+    )(function)
+
+
+def events_option(function: _F) -> _F:
+    """Add `--events FILE`."""
+    return click.option(
+        "--events",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, writable=True, allow_dash=True),
+        help="Write what happens as JSON Lines to FILE; - is standard output.",
+    )(function)
+
+
+def executor_option(function: _F) -> _F:
+    """Add `--executor NAME`."""
+    return click.option(
+        "--executor",
+        metavar="NAME",
+        help="Carry out with this executor (`cobweb plugins` lists them).",
+    )(function)
+
+
+def parallel_option(function: _F) -> _F:
+    """Add `--parallel N`."""
+    return click.option(
+        "--parallel",
+        metavar="N",
+        type=click.IntRange(1, 100_000),
+        help="At most N checks and transitions at once.",
+    )(function)
+
+
+def timeout_option(function: _F) -> _F:
+    """Add `--timeout DURATION`, in seconds as a float, or None."""
+    return click.option(
+        "--timeout",
+        metavar="DURATION",
+        type=DURATION,
+        help="Longest time of one check or transition that has no own: 90, 10m, 1h30m.",
+    )(function)
+
+
+def max_failures_option(function: _F) -> _F:
+    """Add `--max-failures N|P%`, an `Allowance` or None."""
+    return click.option(
+        "--max-failures",
+        metavar="N|P%",
+        type=FAILURES,
+        help="Start nothing new once more objects than this have failed.",
+    )(function)
+
+
+def yes_option(function: _F) -> _F:
+    """Add `--yes`."""
+    return click.option("-y", "--yes", is_flag=True, help="Ask no question.")(function)
+
+
+def reference_argument(name: str = "reference", *, required: bool = True) -> Callable[[_F], _F]:
+    """Add an argument that names a COB (`host/name`), completed from the site."""
+    return click.argument(name, metavar="REF", required=required, shell_complete=complete_reference)
+
+
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def keep(_ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+        if value:
+            remember(name, value)
+
+    return keep
+
+
+def _keep_format(name: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
+    def keep(_ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+        if value:
+            remember(name, Format(value))
+
+    return keep
+
+
+def _site_option(function: _F, envvar: str | None) -> _F:
+    return click.option(
+        "-C",
+        "--site",
+        metavar="SITE",
+        envvar=envvar,
+        type=click.Path(path_type=Path),
+        callback=_keep("site"),
+        expose_value=False,
+        help="Folder or file of the site; default $COBWEB_SITE, or the nearest site.yml upwards.",
+    )(function)
+
+
+def _strict_option(function: _F) -> _F:
+    return click.option(
+        "--strict-plugins",
+        is_flag=True,
+        callback=_keep("strict_plugins"),
+        expose_value=False,
+        help="Stop if a plugin cannot be loaded, instead of leaving it out.",
+    )(function)
+
+
+def _group_format(function: _F) -> _F:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice([str(choice) for choice in _DATA]),
+        callback=_keep_format("format"),
+        expose_value=False,
+        help="Format of the data on standard output.",
+    )(function)

@@ -1,0 +1,108 @@
+"""The one way to standard output and standard error: plain data, text, colour, width.
+
+Data goes to standard output, the human summary to standard error. Whatever came from outside is
+made visible (`_text.plain`) before it reaches a terminal. `-o json` and `-o yaml` write the same
+plain data.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import click
+
+from cobweb.cli._request import Format, Request
+from cobweb.cli._streams import write_stdout
+from cobweb.cli._text import escaped_json, has_control, plain
+
+__all__ = ["Output", "Tone", "as_json", "as_yaml"]
+
+_WIDTH = 80
+_NARROWEST = 40
+
+
+class Tone(StrEnum):
+    """What a coloured word says."""
+
+    NONE = ""
+    GOOD = "green"
+    BAD = "red"
+    CAREFUL = "yellow"
+    QUIET = "bright_black"
+    HEAD = "cyan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where and how a command writes; `width` is in terminal cells."""
+
+    format: Format = Format.TEXT
+    color: bool = False
+    width: int = _WIDTH
+
+    @classmethod
+    def of(cls, request: Request) -> Output:
+        """Return the output for the options, the environment and the terminal of this call."""
+        width = shutil.get_terminal_size((_WIDTH, 24)).columns
+        return cls(
+            format=request.format or Format.TEXT,
+            color=not request.no_color and _terminal_with_color(),
+            width=max(width, _NARROWEST),
+        )
+
+    def data(self, data: Any) -> bool:
+        """Write plain data if JSON or YAML is asked for, and say whether it was."""
+        if self.format is Format.JSON:
+            self.write(as_json(data))
+        elif self.format is Format.YAML:
+            self.write(as_yaml(data))
+        else:
+            return False
+        return True
+
+    def write(self, text: str) -> None:
+        """Write text as it is to standard output; CobwebError where that cannot be done."""
+        write_stdout(text)
+
+    def line(self, text: str = "", tone: Tone = Tone.NONE) -> None:
+        """Write one line of text, made safe for a terminal, to standard output."""
+        self.write(self.paint(plain(text), tone) + "\n")
+
+    def summary(self, text: str, tone: Tone = Tone.NONE) -> None:
+        """Write one line for people to standard error."""
+        colored = self.color and sys.stderr.isatty()
+        sys.stderr.write(
+            (click.style(plain(text), tone) if colored and tone else plain(text)) + "\n"
+        )
+
+    def paint(self, text: str, tone: Tone) -> str:
+        """Return text in the colour of its tone, if there are colours at all."""
+        return click.style(text, fg=tone.value) if self.color and tone else text
+
+
+def as_json(data: Any) -> str:
+    """Return JSON, two spaces deep, with every control character escaped; ends with a newline."""
+    import json
+
+    return escaped_json(json.dumps(data, indent=2, ensure_ascii=False)) + "\n"
+
+
+def as_yaml(data: Any) -> str:
+    """Return YAML in the order of the data, with every control character escaped."""
+    import yaml
+
+    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    if has_control(text):
+        text = yaml.safe_dump(data, sort_keys=False, allow_unicode=False)
+    return text
+
+
+def _terminal_with_color() -> bool:
+    return (
+        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )

@@ -1,0 +1,74 @@
+"""Types of option values: durations, and how much may fail."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import click
+
+__all__ = ["DURATION", "FAILURES", "Allowance"]
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+|\d+(?:\.\d+)?")
+_PART = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_FAILURES = re.compile(r"(\d+)(%?)")
+_LONGEST_S = 366 * 86400.0
+_ALL_PERCENT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """How many hosts or objects may fail: a number, or a percentage of all."""
+
+    value: int
+    percent: bool = False
+
+    def bound(self, total: int) -> int:
+        """Return the number that may fail out of `total`; a percentage is rounded down."""
+        return total * self.value // _ALL_PERCENT if self.percent else self.value
+
+    def __str__(self) -> str:
+        return f"{self.value}{'%' if self.percent else ''}"
+
+
+class _Duration(click.ParamType[float]):
+    name = "duration"
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, int | float):
+            return float(value)
+        text = value.strip()
+        if not _DURATION.fullmatch(text):
+            self.fail(f"{value!r} is no duration; write 90, 90s, 10m, 1h30m or 2d", param, ctx)
+        seconds = math.fsum(float(n) * _UNITS[unit or "s"] for n, unit in _PART.findall(text))
+        if not 0 < seconds <= _LONGEST_S:
+            self.fail(f"{value!r} is not between 0 and 366 days", param, ctx)
+        return seconds
+
+
+class _Failures(click.ParamType[Allowance]):
+    name = "n|p%"
+
+    def convert(
+        self, value: str | Allowance, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Allowance:
+        if isinstance(value, Allowance):
+            return value
+        match = _FAILURES.fullmatch(value.strip())
+        if match is None:
+            self.fail(f"{value!r} is neither a number nor a percentage such as 10%", param, ctx)
+        allowance = Allowance(value=int(match[1]), percent=bool(match[2]))
+        if allowance.percent and allowance.value > _ALL_PERCENT:
+            self.fail(f"{value!r} is more than 100%", param, ctx)
+        return allowance
+
+
+DURATION = _Duration()
+"""Seconds as a float, from `90`, `90s`, `10m`, `1h30m` or `2d`."""
+
+FAILURES = _Failures()
+"""An `Allowance`, from `3` or `10%`."""

@@ -1,0 +1,99 @@
+"""One place that finds the site and loads what a command needs of it, each thing once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from cobweb.cli._request import Request
+from cobweb.errors import Finding, Place, SiteError
+
+if TYPE_CHECKING:
+    from cobweb.inventory import Site
+    from cobweb.model import Graph
+    from cobweb.plugin import Plugins
+    from cobweb.store import Store
+
+__all__ = ["Session", "open_site"]
+
+
+class Session:
+    """What one call of `cobweb` works on: plugins, site, graph and state database.
+
+    Everything is loaded when it is first asked for, so that a command pays for what it uses only.
+    Errors are those of the packages asked: SiteError for a missing or invalid site, PluginError
+    for a broken plugin where `strict_plugins` is set, StoreError for the state database.
+    A session is a context manager that closes the store.
+    """
+
+    def __init__(self, site_path: Path | None = None, *, strict_plugins: bool = False) -> None:
+        self._wanted = site_path
+        self._strict = strict_plugins
+        self._stores: dict[bool, Store] = {}
+
+    @cached_property
+    def path(self) -> Path:
+        """The site's folder or file: as given, or the nearest `site.yml` upwards."""
+        from cobweb.inventory import find_site
+
+        if self._wanted is None:
+            return find_site(Path.cwd())
+        if not self._wanted.exists():
+            message, hint = "there is no site here", "make one with `cobweb init`"
+            raise SiteError(
+                [Finding(place=Place(file=str(self._wanted)), message=message, hint=hint)]
+            )
+        return self._wanted
+
+    @cached_property
+    def plugins(self) -> Plugins:
+        """All plugins that could be loaded, and what was left out."""
+        from cobweb.plugin import load_plugins
+
+        return load_plugins(strict=self._strict)
+
+    @cached_property
+    def site(self) -> Site:
+        """The evaluated site; SiteError with all findings where it is invalid."""
+        from cobweb.inventory import load_site
+
+        path = self.path
+        return load_site(
+            path, types=self.plugins.types, adapters=tuple(self.plugins.adapters.values())
+        )
+
+    def graph(self, limit: str | None = None) -> Graph:
+        """Return the COBs of the hosts that `limit` selects (None: all) and what they reach."""
+        return self.site.graph(limit)
+
+    def store(self, *, create: bool = False) -> Store:
+        """Open the state database, once; without `create` a missing one reads as empty."""
+        from cobweb.store import open_store
+
+        if create not in self._stores:
+            site = self.site
+            self._stores[create] = open_store(site.state_url, site.dir, create=create)
+        return self._stores[create]
+
+    def close(self) -> None:
+        """Close what was opened; may be called again."""
+        while self._stores:
+            self._stores.popitem()[1].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_site(request: Request) -> Session:
+    """Return the session that the shared options ask for; nothing is read yet."""
+    return Session(request.site, strict_plugins=request.strict_plugins)

@@ -1,0 +1,84 @@
+"""Text that is safe to show: control characters made visible, width in cells, wrapping."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ["cells", "count", "escaped_json", "has_control", "plain", "wrap"]
+
+_SPECIAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+"""Characters that turn the direction of a line around, end it, or are not there to see."""
+
+_CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff{_SPECIAL}]")
+_CONTROL_BUT_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_SPECIAL}]")
+_LAST_BYTE = 0xFF
+_WIDE = frozenset("WF")
+_ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
+
+
+def plain(text: str) -> str:
+    r"""Return text with every control character written out, such as `\x1b`."""
+    return _CONTROL.sub(lambda match: _escape(match[0]), text)
+
+
+def has_control(text: str) -> bool:
+    """Say whether text has control characters other than newline and tab."""
+    return _CONTROL_BUT_LINES.search(text) is not None
+
+
+def escaped_json(text: str) -> str:
+    r"""Return JSON text with the control characters that JSON allows as they are as `\uXXXX`."""
+    return _CONTROL_BUT_LINES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Return `1 host`, `2 hosts`; `plural` where an s is not enough."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def cells(text: str) -> int:
+    """Return how many cells of a terminal plain text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_cell(character) for character in text)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Return plain text as lines of at most `width` cells, broken at spaces where there are any.
+
+    A word that is longer than a line is broken after a `/`, `.`, `,` or `-` if it can be.
+    """
+    lines: list[str] = []
+    rest = text
+    while cells(rest) > width:
+        end = _break(rest, width)
+        lines.append(rest[:end].rstrip())
+        rest = rest[end:].lstrip()
+    return [*lines, rest] if rest or not lines else lines
+
+
+def _break(text: str, width: int) -> int:
+    end = 0
+    taken = 0
+    while end < len(text) and taken + _cell(text[end]) <= width:
+        taken += _cell(text[end])
+        end += 1
+    end = max(end, 1)
+    space = text.rfind(" ", 0, end + 1)
+    if space > 0:
+        return space
+    after = max(text.rfind(mark, 0, end) for mark in "/.,-") + 1
+    return after if after > end // 2 else end
+
+
+def _cell(character: str) -> int:
+    if unicodedata.category(character) in _ZERO_WIDTH:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in _WIDE else 1
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    named = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character)
+    return named or (f"\\x{code:02x}" if code <= _LAST_BYTE else f"\\u{code:04x}")
