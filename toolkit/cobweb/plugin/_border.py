@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cobweb.errors import CobwebError, PluginError
-from cobweb.model import CobId, Graph, Host, Job, Report
+from cobweb.model import Action, CobId, Graph, Host, Job, Report
 from cobweb.plugin.protocols import (
     Adapter,
     Executor,
@@ -54,6 +54,7 @@ class GuardedExecutor:
     """Hands every call to the executor of a plugin and keeps its mistakes apart from ours."""
 
     name: ClassVar[str]
+    actions: ClassVar[frozenset[type[Action]]]
     _plugin: ClassVar[str]
     _make: ClassVar[type[Executor]]
 
@@ -97,8 +98,8 @@ class GuardedExecutor:
 
 def guard_executor(plugin: str, made: type[Executor]) -> type[Executor]:
     """Return a class that behaves like `made`, behind the border."""
-    space = {"name": made.name, "_plugin": plugin, "_make": made, "__doc__": made.__doc__}
-    return type(made.__name__, (GuardedExecutor,), space)
+    space = {"name": made.name, "actions": made.actions, "_plugin": plugin, "_make": made}
+    return type(made.__name__, (GuardedExecutor,), space | {"__module__": made.__module__})
 
 
 class GuardedSolver:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from cobweb.model import ANY, UNKNOWN, Action, CobType, PythonAction
 from cobweb.plugin._hooks import RegisteredType
@@ -31,6 +31,8 @@ def item_problems(kind: Kind, item: object) -> tuple[str, ...]:
         problems += _section_problems(item)
     else:
         problems += method_problems(PROTOCOLS[kind], item)
+    if kind is Kind.EXECUTORS:
+        problems += _actions_problems(item)
     return tuple(problems)
 
 
@@ -68,6 +70,14 @@ def _name_problems(cls: type) -> Iterator[str]:
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name:
         yield f"{cls.__name__} lacks a name (a class attribute `name`, a string)"
+
+
+def _actions_problems(cls: type) -> Iterator[str]:
+    actions = getattr(cls, "actions", None)
+    known = frozenset(get_args(Action))
+    if not isinstance(actions, frozenset) or not actions <= known:
+        names = ", ".join(sorted(action.__name__ for action in known))
+        yield f"{cls.__name__} lacks its actions (a class attribute, a frozenset of {names})"
 
 
 def _section_problems(cls: type) -> Iterator[str]:

@@ -1,3 +1,7 @@
-"""Fakes, the seeded simulator and the conformance kit; shipped for plugin authors."""
+"""Fakes and the conformance kit for plugins; shipped, so that a plugin's own CI can run them."""
 
 from __future__ import annotations
+
+from cobweb.testing._fake_executor import Answer, FakeExecutor
+
+__all__ = ["Answer", "FakeExecutor"]
