@@ -1,3 +1,23 @@
-"""What changed between two sites; pure."""
+"""What a site is, as data that can be compared: content digests, redaction, what changed; pure.
+
+A generation is the evaluated site (design, section 6): canonical JSON without secrets, and its
+SHA-256. The content of one object is its type's name and its redacted spec: where it is written, in
+which order its keys stand and how its type carries out a transition is no part of it.
+"""
 
 from __future__ import annotations
+
+from cobweb.generation._changes import Changes, changes
+from cobweb.generation._content import canonical_json, content_of, contents, digest, redact
+from cobweb.generation._site import evaluated_site
+
+__all__ = [
+    "Changes",
+    "canonical_json",
+    "changes",
+    "content_of",
+    "contents",
+    "digest",
+    "evaluated_site",
+    "redact",
+]

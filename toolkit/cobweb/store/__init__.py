@@ -1,3 +1,71 @@
-"""The database behind the journal."""
+"""The state database behind the journal: states, locks, runs, events, generations, the site lock.
+
+Values are imported at once; what needs SQLAlchemy (half a second) is loaded when it is first asked
+for.
+"""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cobweb.store._values import (
+    CobRecord,
+    Entry,
+    EventWritten,
+    Forgotten,
+    Generation,
+    GrantGone,
+    GrantWritten,
+    HostFound,
+    HostLost,
+    RunInfo,
+    RunRecord,
+    StateWritten,
+    TransitionBegan,
+    TransitionFinished,
+    TransitionResult,
+)
+
+if TYPE_CHECKING:
+    from cobweb.store._store import Store
+
+__all__ = [
+    "CobRecord",
+    "Entry",
+    "EventWritten",
+    "Forgotten",
+    "Generation",
+    "GrantGone",
+    "GrantWritten",
+    "HostFound",
+    "HostLost",
+    "RunInfo",
+    "RunRecord",
+    "StateWritten",
+    "Store",
+    "TransitionBegan",
+    "TransitionFinished",
+    "TransitionResult",
+    "open_store",
+]
+
+
+def open_store(url: str, site_dir: Path, *, create: bool = True) -> Store:
+    """Open the state database of a site; the caller closes it.
+
+    A relative SQLite path starts at `site_dir`; a missing file is made (mode 0600), its directory
+    too (0700). With `create=False` nothing is made and nothing can be written, and a missing
+    database reads as an empty one. StoreError where the database cannot be used.
+    """
+    from cobweb.store._store import Store
+
+    return Store.open(url, site_dir, create=create)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Store":
+        from cobweb.store._store import Store
+
+        return Store
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,295 @@
+"""Opening the state database, and the one border where its errors become `StoreError`.
+
+SQLite runs in WAL mode with `synchronous=FULL`: a transaction is on the disk when it has returned.
+All that is written takes the write lock first (BEGIN IMMEDIATE), so no transaction fails half-way
+because another process came between. On PostgreSQL `synchronous_commit` is at least `on`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
+from sqlalchemy.pool import StaticPool
+
+from cobweb.errors import StoreError
+from cobweb.store._tables import FORMAT, META, METADATA
+
+__all__ = ["Database", "open_database"]
+
+BUSY_TIMEOUT_S = 30
+"""How long SQLite waits for another process's write transaction; ours take milliseconds."""
+
+CONNECT_TIMEOUT_S = 10
+"""How long PostgreSQL may take to answer a new connection."""
+
+_CREATION_KEY = 0x636F62776562
+"""The key of the advisory lock under which tables are made on PostgreSQL."""
+
+_SQLITE_ERRORS = {
+    "SQLITE_NOTADB": ("is not a state database", "move it away, or set `state` to another file"),
+    "SQLITE_CORRUPT": (
+        "is damaged",
+        "restore it from a backup, or move it away: the next apply then checks every object",
+    ),
+    "SQLITE_FULL": (
+        "cannot be written: the disk is full",
+        "make room and run again; what was stored is not lost",
+    ),
+    "SQLITE_READONLY": (
+        "cannot be written",
+        "check the owner and the permissions of the file and its directory",
+    ),
+    "SQLITE_CANTOPEN": (
+        "cannot be opened",
+        "check the owner and the permissions of the file and its directory",
+    ),
+    "SQLITE_BUSY": (
+        "is in use by another process that does not end its transaction",
+        "see who has it open, and run again",
+    ),
+    "SQLITE_IOERR": ("cannot be read or written", "check the disk and the free space on it"),
+}
+
+
+class Database:
+    """A connection pool, and what the database is called in messages."""
+
+    def __init__(self, engine: Engine, label: str, *, readonly: bool) -> None:
+        self.engine = engine
+        self.label = label
+        self.readonly = readonly
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Yield a connection in a transaction that sees one moment; errors become StoreError."""
+        with self._errors(), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Yield a connection in a write transaction, durable when the block has ended."""
+        if self.readonly:
+            raise StoreError(f"{self.label} was opened for reading only")
+        with self._errors(), self.engine.connect() as connection:
+            connection = connection.execution_options(cobweb_write=True)  # noqa: PLW2901
+            with connection.begin():
+                yield connection
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (IntegrityError, DataError):
+            raise  # a bug of ours, to be seen as one
+        except DBAPIError as error:
+            raise _store_error(self.label, error) from error
+        except (json.JSONDecodeError, zlib.error) as error:
+            raise _damaged(self.label) from error
+
+
+def open_database(url: str, site_dir: Path, *, create: bool) -> Database:
+    """Open the database at `url`, made and filled with empty tables where `create` says so.
+
+    Without `create` and without a database the result is an empty one that cannot be written.
+    StoreError where it cannot be used; its message names the file, or the URL without password.
+    """
+    parsed = _parse(url)
+    match parsed.get_backend_name():
+        case "sqlite" if parsed.database in (None, "", ":memory:"):
+            return _memory()
+        case "sqlite":
+            return _open_sqlite(_path(parsed, site_dir), create=create)
+        case "postgresql":
+            return _open_postgresql(parsed, create=create)
+        case other:
+            raise StoreError(
+                f"state: databases of the kind {other} are not supported",
+                hint="use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",
+            )
+
+
+def _parse(url: str) -> URL:
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise StoreError(
+            "state: this is no URL of a database",
+            hint="use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",
+        ) from error
+
+
+# --- SQLite
+
+
+def _path(url: URL, site_dir: Path) -> Path:
+    return site_dir / str(url.database)
+
+
+def _open_sqlite(path: Path, *, create: bool) -> Database:
+    label = f"the state database {path}"
+    try:
+        if create:
+            _make_file(path)
+        elif not path.exists():
+            return _empty()
+        query = _query(path, readonly=not create)
+    except OSError as error:
+        raise StoreError(
+            f"{label} cannot be opened: {error.strerror}",
+            hint="check the owner and the permissions of the file and its directory",
+        ) from error
+    engine = create_engine(
+        URL.create("sqlite", database=f"file:{_quote(path)}", query=query),
+        connect_args={"timeout": BUSY_TIMEOUT_S},
+    )
+    _listen(engine, wal="mode" not in query and "immutable" not in query)
+    return _ready(Database(engine, label, readonly=not create), create=create)
+
+
+def _make_file(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # SQLite gives its side files the mode of the database, so that no one else reads those either.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _query(path: Path, *, readonly: bool) -> dict[str, str]:
+    """Return the URI parameters; who may not write can still read what no one else has open."""
+    query = {"uri": "true"}
+    if readonly and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        with path.open("rb"):  # an unreadable file is told by its real reason
+            pass
+        if path.with_name(path.name + "-wal").exists():
+            return query | {"mode": "ro"}
+        return query | {"immutable": "1"}
+    return query
+
+
+def _quote(path: Path) -> str:
+    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def _memory() -> Database:
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    _listen(engine, wal=False)
+    return _ready(Database(engine, "the state database in memory", readonly=False), create=True)
+
+
+def _empty() -> Database:
+    database = _memory()
+    database.readonly = True
+    return database
+
+
+def _listen(engine: Engine, *, wal: bool) -> None:
+    @event.listens_for(engine, "connect")
+    def connect(dbapi_connection: Any, _record: Any) -> None:
+        dbapi_connection.isolation_level = None  # we say BEGIN ourselves
+        if wal:
+            dbapi_connection.execute("PRAGMA journal_mode=WAL")
+        dbapi_connection.execute("PRAGMA synchronous=FULL")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        write = connection.get_execution_options().get("cobweb_write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+# --- PostgreSQL
+
+
+def _open_postgresql(url: URL, *, create: bool) -> Database:
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    label = f"the state database {url.render_as_string(hide_password=True)}"
+    query = {"connect_timeout": str(CONNECT_TIMEOUT_S), **url.query}
+    try:
+        engine = create_engine(url.set(query=query), pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            f"{label} needs the Python package {error.name}",
+            hint="pip install 'cobweb[postgresql]'",
+        ) from error
+
+    @event.listens_for(engine, "connect")
+    def connect(dbapi_connection: Any, _record: Any) -> None:
+        dbapi_connection.execute(
+            "SELECT set_config('synchronous_commit', 'on', false)"
+            " WHERE current_setting('synchronous_commit') = 'off'"
+        )
+        dbapi_connection.commit()
+
+    return _ready(Database(engine, label, readonly=not create), create=create)
+
+
+# --- the tables
+
+
+def _ready(database: Database, *, create: bool) -> Database:
+    try:
+        if _prepare(database, create=create):
+            return database
+    except StoreError:
+        database.close()
+        raise
+    database.close()
+    return _empty()
+
+
+def _prepare(database: Database, *, create: bool) -> bool:
+    """Make the tables where there are none, and say whether there are; refuse another format's."""
+    with database.write() if create else database.read() as connection:
+        if create and connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION_KEY})
+        tables = inspect(connection).get_table_names()
+        if META.name in tables:
+            _check_format(database.label, connection)
+            return True
+        if tables and connection.dialect.name == "sqlite":
+            raise StoreError(
+                f"{database.label} holds something else: it has the table {tables[0]}",
+                hint="set `state` to another file",
+            )
+        if create:
+            METADATA.create_all(connection, checkfirst=False)
+            connection.execute(META.insert(), {"key": "format", "value": str(FORMAT)})
+        return create
+
+
+def _check_format(label: str, connection: Connection) -> None:
+    found = connection.scalar(select(META.c.value).where(META.c.key == "format"))
+    if found == str(FORMAT):
+        return
+    if found is None or not found.isdecimal():
+        raise _damaged(label)
+    raise StoreError(
+        f"{label} has format {found}, and this Cobweb knows format {FORMAT}",
+        hint="use the Cobweb that wrote it, or a newer one",
+    )
+
+
+# --- errors
+
+
+def _damaged(label: str) -> StoreError:
+    what, hint = _SQLITE_ERRORS["SQLITE_CORRUPT"]
+    return StoreError(f"{label} {what}", hint=hint)
+
+
+def _store_error(label: str, error: DBAPIError) -> StoreError:
+    reason = str(error.orig).strip().partition("\n")[0]
+    name: str = getattr(error.orig, "sqlite_errorname", "")
+    what, hint = _SQLITE_ERRORS.get("_".join(name.split("_")[:2]), ("cannot be used", ""))
+    return StoreError(f"{label} {what}: {reason}", hint=hint)

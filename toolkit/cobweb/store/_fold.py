@@ -1,0 +1,121 @@
+"""From a batch of entries to the few rows that it leaves; pure.
+
+A batch is one transaction, so only what stands at its end is written: per object the columns that
+were set, per pair the last grant. Entries of one object keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from cobweb.generation import canonical_json, redact
+from cobweb.model import CobId, State
+from cobweb.store._values import (
+    Entry,
+    EventWritten,
+    Forgotten,
+    GrantGone,
+    GrantWritten,
+    HostFound,
+    HostLost,
+    StateWritten,
+    TransitionBegan,
+    TransitionFinished,
+    TransitionResult,
+)
+
+__all__ = ["Batch", "fold"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """What a transaction has to do, in this order: forget, then set.
+
+    `cobs` has the columns to set by id, `grants` None for those to delete, `hosts` (reachable,
+    time) by name.
+    """
+
+    generation: int
+    forgotten: dict[CobId, None] = field(default_factory=dict)
+    cobs: dict[CobId, dict[str, Any]] = field(default_factory=dict)
+    grants: dict[tuple[CobId, CobId], State | None] = field(default_factory=dict)
+    hosts: dict[str, tuple[bool, float]] = field(default_factory=dict)
+    events: list[EventWritten] = field(default_factory=list)
+
+
+def fold(entries: Sequence[Entry], *, generation: int) -> Batch:
+    """Return what a batch of entries leaves; `generation` is the run's."""
+    batch = Batch(generation=generation)
+    for entry in entries:
+        _take(batch, entry)
+    return batch
+
+
+def _take(batch: Batch, entry: Entry) -> None:
+    match entry:
+        case EventWritten():
+            batch.events.append(entry)
+        case GrantWritten():
+            batch.grants[entry.cob, entry.holder] = entry.state
+        case GrantGone():
+            batch.grants[entry.cob, entry.holder] = None
+        case HostLost():
+            batch.hosts[entry.host] = (False, entry.time)
+        case HostFound():
+            batch.hosts[entry.host] = (True, entry.time)
+        case _:
+            _take_cob(batch, entry)
+
+
+def _take_cob(
+    batch: Batch, entry: StateWritten | TransitionBegan | TransitionFinished | Forgotten
+) -> None:
+    match entry:
+        case StateWritten():
+            columns = _state(batch, entry) | {"reason": entry.reason}
+            if entry.failed is not None:
+                columns["failed"] = entry.failed
+        case TransitionBegan():
+            columns = {"source": entry.source, "dest": entry.dest}
+        case TransitionFinished():
+            columns = _finished(batch, entry)
+        case Forgotten(cob=cob):
+            _forget(batch, cob)
+            return
+        case _:
+            assert_never(entry)
+    batch.cobs.setdefault(entry.cob, {}).update(columns)
+
+
+def _state(batch: Batch, entry: StateWritten | TransitionFinished) -> dict[str, Any]:
+    generation = batch.generation if entry.generation is None else entry.generation
+    columns: dict[str, Any] = {
+        "state": entry.state,
+        "since": entry.time,
+        "generation": generation,
+        "source": None,
+        "dest": None,
+    }
+    if entry.content is not None:
+        columns["content"] = entry.content
+    if entry.applied is None:
+        columns["applied"] = None
+    elif entry.applied is not ...:
+        columns["applied"] = canonical_json(redact(entry.applied))
+    return columns
+
+
+def _finished(batch: Batch, entry: TransitionFinished) -> dict[str, Any]:
+    columns = _state(batch, entry)
+    columns["reason"] = "transition"
+    columns["failed"] = entry.result is TransitionResult.FAILED
+    return columns
+
+
+def _forget(batch: Batch, cob: CobId) -> None:
+    batch.forgotten[cob] = None
+    batch.cobs.pop(cob, None)
+    for pair in [pair for pair in batch.grants if cob in pair]:
+        del batch.grants[pair]

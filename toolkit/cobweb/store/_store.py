@@ -1,0 +1,362 @@
+"""The journal: states, locks, runs, events and generations of one site.
+
+It is written ahead: the runtime hands over what is about to happen as one batch of entries and
+carries it out when `write` has returned, which is when the batch is on the disk (design, section
+6). After `kill -9` or power loss a batch is there as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import (
+    Connection,
+    Row,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    false,
+    or_,
+    select,
+    update,
+)
+
+from cobweb.errors import LockedError
+from cobweb.model import CobId, State, host_of
+from cobweb.store._database import Database, open_database
+from cobweb.store._fold import Batch, fold
+from cobweb.store._tables import (
+    COBS,
+    EVENTS,
+    GENERATIONS,
+    GRANTS,
+    HOSTS,
+    RUNS,
+    SITE_LOCK,
+    insert,
+)
+from cobweb.store._values import CobRecord, Entry, EventWritten, Generation, RunInfo, RunRecord
+
+__all__ = ["Store"]
+
+_EVENTS_AT_ONCE = 1000
+"""How many events are read in one go."""
+
+_INFO = ("id", "command", "started", "user", "host", "pid", "site", "generation")
+
+
+class Store:
+    """The state database of one site; used by one thread at a time.
+
+    Every method raises StoreError when the database fails; then nothing of the call is stored.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._run: tuple[int, RunInfo] | None = None
+        self._fence: str | None = None
+
+    @classmethod
+    def open(cls, url: str, site_dir: Path, *, create: bool) -> Self:
+        """Open the database; see `cobweb.store.open_store`."""
+        return cls(open_database(url, site_dir, create=create))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database; the store cannot be used any more."""
+        self._database.close()
+
+    @property
+    def label(self) -> str:
+        """What the database is called in messages."""
+        return self._database.label
+
+    # --- what is known
+
+    def states(self) -> Mapping[CobId, CobRecord]:
+        """Return the record of every object that was ever written and not forgotten, by id."""
+        with self._database.read() as connection:
+            lost = set(connection.scalars(select(HOSTS.c.name).where(HOSTS.c.reachable == false())))
+            rows = connection.execute(select(COBS).order_by(COBS.c.id))
+            return {CobId(row.id): _record(row, lost) for row in rows}
+
+    def locks(self) -> tuple[tuple[CobId, CobId, State], ...]:
+        """Return the state locks that are out as (locked object, holder, state), sorted."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(GRANTS.c.cob, GRANTS.c.holder, GRANTS.c.state))
+            return tuple(sorted((CobId(cob), CobId(holder), state) for cob, holder, state in rows))
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Store a batch as one transaction; it is durable when this returns.
+
+        Events are stored under the run that `begin_run` told. LockedError where this store holds
+        the site lock and someone has broken it.
+        """
+        batch = fold(entries, generation=self._run[1].generation if self._run else 0)
+        with self._database.write() as connection:
+            self._check_fence(connection)
+            _write_forgotten(connection, batch)
+            _write_cobs(connection, batch, self._run[1].id if self._run else "")
+            _write_grants(connection, batch)
+            _write_hosts(connection, batch)
+            if batch.events:
+                _write_events(connection, batch.events, self._run_number())
+
+    # --- runs
+
+    def begin_run(self, info: RunInfo) -> None:
+        """Store that a run has begun; what is written from now on is its."""
+        values = {name: getattr(info, name) for name in _INFO}
+        with self._database.write() as connection:
+            self._check_fence(connection)
+            number = connection.execute(RUNS.insert().values(**values)).inserted_primary_key
+        assert number is not None
+        self._run = (number[0], info)
+
+    def end_run(
+        self, run: str, *, result: str, exit_code: int, counts: Mapping[str, Any], ended: float
+    ) -> None:
+        """Store how the run with this id has ended."""
+        values = {"result": result, "exit_code": exit_code, "ended": ended}
+        with self._database.write() as connection:
+            self._check_fence(connection)
+            connection.execute(
+                update(RUNS).where(RUNS.c.id == run).values(counts=_json(counts), **values)
+            )
+
+    def runs(self, limit: int = 100) -> tuple[RunRecord, ...]:
+        """Return the last runs, the newest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(RUNS).order_by(RUNS.c.number.desc()).limit(limit))
+            return tuple(_run_record(row) for row in rows)
+
+    def last_run(self) -> RunRecord | None:
+        """Return the run that began last."""
+        return next(iter(self.runs(1)), None)
+
+    def run(self, run: str) -> RunRecord | None:
+        """Return the run with this id."""
+        with self._database.read() as connection:
+            row = connection.execute(select(RUNS).where(RUNS.c.id == run)).first()
+            return None if row is None else _run_record(row)
+
+    def events(self, run: str) -> Iterator[dict[str, Any]]:
+        """Yield the events of a run as they were written, in the order of `seq`."""
+        last = -1
+        while rows := self._events_after(run, last):
+            for row, data in rows:
+                last = row.seq
+                yield {"seq": row.seq, "time": row.time, "type": row.type, **data}
+
+    # --- generations
+
+    def save_generation(self, generation: Generation) -> Generation:
+        """Store a generation after the current one, and return it with its id and parent.
+
+        If the current generation has the same digest, it is returned and nothing is stored.
+        """
+        with self._database.write() as connection:
+            self._check_fence(connection)
+            current = _newest(connection)
+            if current is not None and current.digest == generation.digest:
+                return _generation(current)
+            parent = 0 if current is None else current.id
+            row = {
+                "id": parent + 1,
+                "parent": parent,
+                "digest": generation.digest,
+                "author": generation.author,
+                "time": generation.time,
+                "message": generation.message,
+                "content": zlib.compress(generation.content.encode(), level=1),
+            }
+            connection.execute(GENERATIONS.insert(), row)
+        return replace(generation, id=parent + 1, parent=parent)
+
+    def current_generation(self) -> Generation | None:
+        """Return the generation that was saved last."""
+        with self._database.read() as connection:
+            row = _newest(connection)
+            return None if row is None else _generation(row)
+
+    def generation(self, generation: int) -> Generation | None:
+        """Return the generation with this id."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                select(GENERATIONS).where(GENERATIONS.c.id == generation)
+            ).first()
+            return None if row is None else _generation(row)
+
+    # --- parts
+
+    def _run_number(self) -> int:
+        assert self._run is not None, "events belong to a run: begin_run comes first"
+        return self._run[0]
+
+    def _check_fence(self, connection: Connection) -> None:
+        """Make sure, for as long as the transaction lasts, that our site lock is still ours."""
+        if self._fence is None:
+            return
+        row = connection.execute(select(SITE_LOCK).with_for_update()).first()
+        if row is None:
+            raise LockedError(
+                "nobody any more: someone broke the lock of this run",
+                hint="see `cobweb runs`, and apply again",
+            )
+        if row.run != self._fence:
+            raise LockedError(
+                f"{row.user}@{row.host} pid {row.pid} run {row.run}, who broke our lock",
+                hint="see `cobweb lock show`",
+            )
+
+    def _events_after(self, run: str, seq: int) -> list[tuple[Any, dict[str, Any]]]:
+        chosen = (
+            select(EVENTS.c.seq, EVENTS.c.time, EVENTS.c.type, EVENTS.c.data)
+            .join(RUNS, RUNS.c.number == EVENTS.c.run)
+            .where(RUNS.c.id == run, EVENTS.c.seq > seq)
+            .order_by(EVENTS.c.seq)
+            .limit(_EVENTS_AT_ONCE)
+        )
+        with self._database.read() as connection:
+            return [(row, json.loads(row.data)) for row in connection.execute(chosen)]
+
+
+# --- writing a batch
+
+
+def _write_forgotten(connection: Connection, batch: Batch) -> None:
+    for cob in batch.forgotten:
+        connection.execute(delete(COBS).where(COBS.c.id == cob))
+        connection.execute(delete(GRANTS).where(or_(GRANTS.c.cob == cob, GRANTS.c.holder == cob)))
+
+
+def _write_cobs(connection: Connection, batch: Batch, run: str) -> None:
+    """Upsert the records, those that set the same columns with one statement."""
+    groups: dict[frozenset[str], list[dict[str, Any]]] = {}
+    for cob, columns in batch.cobs.items():
+        groups.setdefault(frozenset(columns), []).append({"id": cob, "run": run, **columns})
+    for names, rows in groups.items():
+        statement = insert(connection, COBS)
+        changed = {name: statement.excluded[name] for name in sorted(names | {"run"})}
+        if "failed" not in names:
+            # That something failed is true of the run in which it did.
+            changed["failed"] = and_(COBS.c.failed, COBS.c.run == statement.excluded.run)
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["id"], set_=changed), rows
+        )
+
+
+def _write_grants(connection: Connection, batch: Batch) -> None:
+    rows = [
+        {"cob": cob, "holder": holder, "state": state}
+        for (cob, holder), state in batch.grants.items()
+        if state is not None
+    ]
+    gone = [
+        {"c": cob, "h": holder} for (cob, holder), state in batch.grants.items() if state is None
+    ]
+    if rows:
+        _upsert(connection, GRANTS, rows)
+    if gone:
+        pair = and_(GRANTS.c.cob == bindparam("c"), GRANTS.c.holder == bindparam("h"))
+        connection.execute(delete(GRANTS).where(pair), gone)
+
+
+def _write_hosts(connection: Connection, batch: Batch) -> None:
+    rows = [
+        {"name": host, "reachable": reachable, "since": since}
+        for host, (reachable, since) in batch.hosts.items()
+    ]
+    if rows:
+        _upsert(connection, HOSTS, rows)
+
+
+def _write_events(connection: Connection, events: Sequence[EventWritten], run: int) -> None:
+    rows = [
+        {
+            "run": run,
+            "seq": event.seq,
+            "time": event.time,
+            "type": event.type,
+            "data": _json(event.data),
+        }
+        for event in events
+    ]
+    connection.execute(EVENTS.insert(), rows)
+
+
+def _upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    statement = insert(connection, table)
+    keys = [column.name for column in table.primary_key]
+    changed = {name: statement.excluded[name] for name in rows[0] if name not in keys}
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
+# --- reading
+
+
+def _record(row: Row[Any], lost: set[str]) -> CobRecord:
+    cob = CobId(row.id)
+    return CobRecord(
+        cob=cob,
+        state=sys.intern(row.state),
+        content=row.content,
+        applied_json=row.applied,
+        in_transition=None if row.dest is None else (row.source, row.dest),
+        reachable=host_of(cob) not in lost,
+        since=row.since,
+        run=sys.intern(row.run),
+        generation=row.generation,
+        failed=row.failed,
+        reason=sys.intern(row.reason),
+    )
+
+
+def _run_record(row: Row[Any]) -> RunRecord:
+    return RunRecord(
+        info=RunInfo(**{name: getattr(row, name) for name in _INFO}),
+        result=row.result,
+        exit_code=row.exit_code,
+        counts={} if row.counts is None else json.loads(row.counts),
+        ended=row.ended,
+    )
+
+
+def _newest(connection: Connection) -> Row[Any] | None:
+    return connection.execute(
+        select(GENERATIONS).order_by(GENERATIONS.c.id.desc()).limit(1)
+    ).first()
+
+
+def _generation(row: Row[Any]) -> Generation:
+    return Generation(
+        id=row.id,
+        parent=row.parent,
+        digest=row.digest,
+        author=row.author,
+        time=row.time,
+        message=row.message,
+        content=zlib.decompress(row.content).decode(),
+    )

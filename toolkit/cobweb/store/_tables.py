@@ -1,0 +1,161 @@
+"""The tables of the state database, in SQLAlchemy Core; the same on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    false,
+    true,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+__all__ = [
+    "COBS",
+    "EVENTS",
+    "FORMAT",
+    "GENERATIONS",
+    "GRANTS",
+    "HOSTS",
+    "META",
+    "METADATA",
+    "RUNS",
+    "SITE_LOCK",
+    "insert",
+]
+
+FORMAT = 1
+"""The version of these tables, in `META` under the key `format`."""
+
+METADATA = MetaData()
+
+
+def _text(name: str, default: str | None = "") -> Column[str]:
+    return Column(name, Text, nullable=False, server_default=default)
+
+
+def _number(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default="0")
+
+
+def _time(name: str) -> Column[float]:
+    return Column(name, Double, nullable=False, server_default="0")
+
+
+META = Table(
+    "cobweb_meta",
+    METADATA,
+    Column("key", Text, primary_key=True),
+    _text("value", None),
+)
+
+COBS = Table(
+    "cobweb_cobs",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    _text("state", "unknown"),
+    _text("content"),
+    Column("applied", Text),
+    Column("source", Text),
+    Column("dest", Text),
+    _time("since"),
+    _text("run"),
+    _number("generation"),
+    Column("failed", Boolean, nullable=False, server_default=false()),
+    _text("reason"),
+    sqlite_with_rowid=False,
+)
+
+HOSTS = Table(
+    "cobweb_hosts",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("reachable", Boolean, nullable=False, server_default=true()),
+    _time("since"),
+)
+
+GRANTS = Table(
+    "cobweb_grants",
+    METADATA,
+    Column("cob", Text, primary_key=True),
+    Column("holder", Text, primary_key=True),
+    _text("state", None),
+    Index("cobweb_grants_holder", "holder"),
+    sqlite_with_rowid=False,
+)
+
+RUNS = Table(
+    "cobweb_runs",
+    METADATA,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    _text("command"),
+    _time("started"),
+    _text("user"),
+    _text("host"),
+    _number("pid"),
+    _text("site"),
+    _number("generation"),
+    Column("result", Text),
+    Column("exit_code", Integer),
+    Column("counts", Text),
+    Column("ended", Double),
+)
+
+EVENTS = Table(
+    "cobweb_events",
+    METADATA,
+    Column("run", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    _time("time"),
+    _text("type"),
+    _text("data"),
+    sqlite_with_rowid=False,
+)
+
+GENERATIONS = Table(
+    "cobweb_generations",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    _text("digest", None),
+    _number("parent"),
+    _text("author"),
+    _time("time"),
+    _text("message"),
+    Column("content", LargeBinary, nullable=False),
+)
+
+SITE_LOCK = Table(
+    "cobweb_site_lock",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    _text("run", None),
+    _text("user"),
+    _text("host"),
+    _number("pid"),
+    _text("process_start"),
+    _text("boot_id"),
+    _text("pid_space"),
+    _text("reason"),
+    _time("since"),
+    _time("heartbeat"),
+    Column("until", Double),
+)
+
+
+def insert(connection: Connection, table: Table) -> Any:
+    """Return the dialect's INSERT, which knows `on_conflict_do_update`; both spell it alike."""
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table)
+    return sqlite.insert(table)

@@ -1,0 +1,229 @@
+"""What the journal is told and what it answers: frozen values, no database in them.
+
+All times are seconds since the epoch and come from the caller.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import EllipsisType
+from typing import Any
+
+from cobweb.model import CobId, State
+
+__all__ = [
+    "CobRecord",
+    "Entry",
+    "EventWritten",
+    "Forgotten",
+    "Generation",
+    "GrantGone",
+    "GrantWritten",
+    "HostFound",
+    "HostLost",
+    "RunInfo",
+    "RunRecord",
+    "StateWritten",
+    "TransitionBegan",
+    "TransitionFinished",
+    "TransitionResult",
+]
+
+
+class TransitionResult(StrEnum):
+    """How a transition ended, as events say it (design, section 7)."""
+
+    OK = "ok"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CobRecord:
+    """What the journal knows of one object.
+
+    `state` was written at `since` by the run `run` under `generation`, for `reason`, and was found
+    against the content digest `content` (empty: not told). `in_transition` is the (source, dest) of
+    a transition that began and whose end was never written: its state is unknown. `failed` says
+    that a transition or check failed in the run `run`. `reachable` is that of the host.
+    """
+
+    cob: CobId
+    state: State
+    content: str
+    applied_json: str | None
+    in_transition: tuple[State, State] | None
+    reachable: bool
+    since: float
+    run: str
+    generation: int
+    failed: bool
+    reason: str
+
+    @property
+    def applied(self) -> Mapping[str, Any] | None:
+        """The redacted spec that was applied last, or None; decoded on each access."""
+        return None if self.applied_json is None else json.loads(self.applied_json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """A run as it begins; `id` is unique in the database, `site` the digest of the site.
+
+    `generation` is that under which states are written by default, 0 for none.
+    """
+
+    id: str
+    command: str
+    started: float
+    user: str
+    host: str
+    pid: int
+    site: str = ""
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """A run as it is known; what describes its end is None (`counts`: empty) until it is told.
+
+    A run without an end that is not going on any more was killed.
+    """
+
+    info: RunInfo
+    result: str | None = None
+    exit_code: int | None = None
+    counts: Mapping[str, Any] = field(default_factory=dict)
+    ended: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """An evaluated site that was desired once.
+
+    `content` is canonical JSON without secrets, `digest` its SHA-256. The store gives `id`, from 1,
+    and `parent`, 0 for the first.
+    """
+
+    digest: str
+    author: str
+    time: float
+    message: str
+    content: str
+    id: int = 0
+    parent: int = 0
+
+
+# --- entries of the journal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateWritten:
+    """The state of `cob` is `state`; a transition that was open is so no longer.
+
+    `content`, `failed` and `generation` None keep what is known (`failed`: of this run; the run's
+    generation). `applied` is as that of `TransitionFinished`: a check can find it out as well.
+    """
+
+    cob: CobId
+    state: State
+    reason: str
+    time: float
+    applied: Mapping[str, Any] | EllipsisType | None = ...
+    content: str | None = None
+    failed: bool | None = None
+    generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransitionBegan:
+    """The transition of `cob` is about to begin; to be durable before it does."""
+
+    cob: CobId
+    source: State
+    dest: State
+    time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransitionFinished:
+    """The transition of `cob` has ended in `state` (`unknown` where it failed).
+
+    `applied` is the spec that is applied now, None for nothing; `...` keeps what is known, as None
+    does for `content` and the run's generation for `generation`. Vaulted values are redacted here.
+    """
+
+    cob: CobId
+    source: State
+    dest: State
+    state: State
+    result: TransitionResult
+    time: float
+    applied: Mapping[str, Any] | EllipsisType | None = ...
+    content: str | None = None
+    generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantWritten:
+    """`cob` is locked in `state` for `holder`."""
+
+    cob: CobId
+    holder: CobId
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantGone:
+    """`cob` is not locked for `holder` any more; nothing happens if it was not."""
+
+    cob: CobId
+    holder: CobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLost:
+    """`host` cannot be reached."""
+
+    host: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFound:
+    """`host` answers again."""
+
+    host: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """`cob` is given up: its record goes, and all locks on it and of it."""
+
+    cob: CobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventWritten:
+    """An event of the run; `seq` is unique in it, `data` is the rest besides `time` and `type`."""
+
+    seq: int
+    time: float
+    type: str
+    data: Mapping[str, Any]
+
+
+Entry = (
+    StateWritten
+    | TransitionBegan
+    | TransitionFinished
+    | GrantWritten
+    | GrantGone
+    | HostLost
+    | HostFound
+    | Forgotten
+    | EventWritten
+)
