@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -67,8 +68,7 @@ def _run(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
-        error.show()
-        return ExitCode.USAGE if isinstance(error, click.UsageError) else ExitCode.FAILED
+        return _tell_click(error)
     return result if isinstance(result, int) else ExitCode.DONE
 
 
@@ -77,13 +77,25 @@ def _complete(argv: list[str]) -> NoReturn:
     raise SystemExit(ExitCode.DONE)
 
 
+def _tell_click(error: click.ClickException) -> int:
+    """Show what click found wrong, with foreign characters made visible."""
+    text = io.StringIO()
+    error.show(text)
+    for line in text.getvalue().splitlines():
+        _say(line)
+    return ExitCode.USAGE if isinstance(error, click.UsageError) else ExitCode.FAILED
+
+
 def _tell(error: CobwebError) -> None:
     if isinstance(error, SiteError):
         for finding in error.findings:
             _say(str(finding))
         _say(count(len(error.findings), "finding"))
     else:
-        _say(f"cobweb: {error}")
+        for line in f"cobweb: {error}".splitlines():
+            _say(line)
+    for note in getattr(error, "__notes__", ()):
+        _say(f"note: {note}")
 
 
 def _say(text: str, code: int = 0) -> int:

@@ -59,10 +59,13 @@ class Session:
         """The evaluated site; SiteError with all findings where it is invalid."""
         from cobweb.inventory import load_site
 
-        path = self.path
-        return load_site(
-            path, types=self.plugins.types, adapters=tuple(self.plugins.adapters.values())
-        )
+        path, plugins = self.path, self.plugins
+        try:
+            return load_site(path, types=plugins.types, adapters=tuple(plugins.adapters.values()))
+        except SiteError as error:
+            for plugin in plugins.failed:
+                error.add_note(f"plugin {plugin.name} was left out, see `cobweb plugins`")
+            raise
 
     def graph(self, limit: str | None = None) -> Graph:
         """Return the COBs of the hosts that `limit` selects (None: all) and what they reach."""

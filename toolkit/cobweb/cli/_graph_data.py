@@ -1,0 +1,36 @@
+"""The graph as plain data: the contract of `cobweb graph -o json` (design, section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cobweb.cli._plain_data import need_data
+from cobweb.model import UNKNOWN, Cob, CobId, Graph, State
+
+__all__ = ["graph_data"]
+
+
+def graph_data(graph: Graph, current: Mapping[CobId, State]) -> dict[str, Any]:
+    """Return all COBs and needs, `*` expanded; a COB that is not in `current` is unknown."""
+    needs = [need_data(need) for need in graph.transition_needs()]
+    needs += [need_data(need) for need in graph.lock_needs()]
+    return {
+        "format": 1,
+        "cobs": [_cob(cob, current.get(cob.id, UNKNOWN)) for cob in graph.cobs.values()],
+        "needs": needs,
+    }
+
+
+def _cob(cob: Cob, current: State) -> dict[str, Any]:
+    return {
+        "id": str(cob.id),
+        "host": cob.host,
+        "name": cob.name,
+        "type": cob.type.name,
+        "states": list(cob.type.states),
+        "preferred": cob.type.preferred,
+        "remove": cob.type.remove,
+        "transitions": [[step.source, step.dest] for step in cob.type.transitions],
+        "current": current,
+    }

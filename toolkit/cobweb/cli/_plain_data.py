@@ -1,0 +1,61 @@
+"""Values of the site as plain data for output: no secrets, no frozen mappings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cobweb.model import Cob, Need, TransitionNeed
+
+__all__ = ["VAULTED", "cob_data", "need_data", "need_data_text", "need_text", "shown"]
+
+VAULTED = "(vaulted)"
+"""What is shown in place of a secret."""
+
+_MARKS = frozenset({"__ansible_vault", "__cobweb_secret"})
+
+
+def shown(value: Any) -> Any:
+    """Return a value as JSON data, secrets replaced; what is no JSON becomes a string."""
+    if isinstance(value, Mapping):
+        plain = {str(key): shown(item) for key, item in value.items()}
+        return VAULTED if _MARKS & plain.keys() else plain
+    if isinstance(value, list | tuple):
+        return [shown(item) for item in value]
+    is_json = isinstance(value, str | int | float | bool) or value is None
+    return value if is_json else str(value)
+
+
+def cob_data(cob: Cob, needs: Iterable[Need]) -> dict[str, Any]:
+    """Return a COB and its needs as `cobweb show -o json` writes them."""
+    return {
+        "id": str(cob.id),
+        "name": cob.name,
+        "type": cob.type.name,
+        "states": list(cob.type.states),
+        "preferred": cob.type.preferred,
+        "remove": cob.type.remove,
+        "spec": shown(cob.spec),
+        "needs": [need_data(need) for need in needs],
+    }
+
+
+def need_data(need: Need) -> dict[str, str]:
+    """Return a need with the keys of section 7 of the design."""
+    within: dict[str, str]
+    if isinstance(need, TransitionNeed):
+        within = {"from": need.source, "to": need.dest}
+    else:
+        within = {"in": need.within}
+    return {"cob": str(need.cob), **within, "on": str(need.on), "state": need.state}
+
+
+def need_text(need: Need) -> str:
+    """Return when a COB needs it and what: `down -> up: db/db up`."""
+    return need_data_text(need_data(need))
+
+
+def need_data_text(need: Mapping[str, str]) -> str:
+    """Return the text of a need that is plain data already."""
+    when = f"in {need['in']}" if "in" in need else f"{need['from']} -> {need['to']}"
+    return f"{when}: {need['on']} {need['state']}"

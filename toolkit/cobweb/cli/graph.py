@@ -1,0 +1,85 @@
+"""`cobweb graph`: COBs and their needs, for programs and as drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from cobweb.cli._graph_data import graph_data
+from cobweb.cli._options import (
+    examples,
+    limit_option,
+    output_option,
+    pass_request,
+    site_options,
+)
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._plain_data import need_text
+from cobweb.cli._request import Format, Request
+from cobweb.cli._session import Session, open_site
+from cobweb.cli._text import count
+from cobweb.errors import UsageError
+from cobweb.model import CobId, Graph, Need, State
+
+
+@click.command(
+    "graph",
+    epilog=examples(
+        "cobweb graph",
+        "cobweb graph -o json",
+        "cobweb graph -o svg > site.svg",
+        "cobweb graph --limit 'web*' -o mermaid",
+    ),
+)
+@limit_option
+@output_option(*Format)
+@site_options
+@pass_request
+def command(request: Request, limit: str | None) -> None:
+    """Write the graph of COBs and needs.
+
+    An arrow points from a COB to what it needs: solid if a state of the COB
+    needs it for as long as it lasts, dashed if only a transition does.
+    """
+    output = Output.of(request)
+    with open_site(request) as session:
+        graph = session.graph(limit)
+        if output.format in (Format.JSON, Format.YAML):
+            output.data(graph_data(graph, current_states(session)))
+        elif output.format is Format.TEXT:
+            _write_text(output, graph)
+        else:
+            output.write(_drawing(output.format, graph))
+
+
+def current_states(session: Session) -> Mapping[CobId, State]:
+    """Return the states that the state database knows; one in transition is unknown."""
+    records = session.store().states()
+    return {cob: record.state for cob, record in records.items() if not record.in_transition}
+
+
+def _drawing(wanted: Format, graph: Graph) -> str:
+    from cobweb.cli._draw import MOST_BOXES, dot_source, mermaid_source, svg_source
+
+    if wanted is Format.DOT:
+        return dot_source(graph)
+    if wanted is Format.MERMAID:
+        return mermaid_source(graph)
+    if len(graph.cobs) > MOST_BOXES:
+        raise UsageError(
+            f"{len(graph.cobs)} objects are too many for a drawing of at most {MOST_BOXES}",
+            hint="choose hosts with --limit",
+        )
+    return svg_source(graph)
+
+
+def _write_text(output: Output, graph: Graph) -> None:
+    needs: dict[CobId, list[Need]] = {}
+    for need in graph.needs:
+        needs.setdefault(need.cob, []).append(need)
+    for cob in graph.cobs.values():
+        output.line(f"{cob.id} ({cob.type.name})", Tone.HEAD)
+        for need in needs.get(cob.id, ()):
+            output.line(f"  {need_text(need)}")
+    output.summary(f"{count(len(graph.cobs), 'COB')}, {count(len(graph.needs), 'need')}")

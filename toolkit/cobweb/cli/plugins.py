@@ -1,0 +1,99 @@
+"""`cobweb plugins`: what was loaded from where, and what was left out and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._render import Cell, Column, write_table
+from cobweb.cli._request import Request
+from cobweb.cli._session import open_site
+from cobweb.cli._text import count
+from cobweb.plugin import FailedPlugin, LoadedPlugin, Plugins
+
+_COLUMNS = (
+    Column(title="PLUGIN"),
+    Column(title="FROM", flexible=True),
+    Column(title="REGISTERS", flexible=True),
+)
+_FAILED_COLUMNS = (
+    Column(title="LEFT OUT"),
+    Column(title="FROM", flexible=True),
+    Column(title="BECAUSE", flexible=True),
+)
+
+
+@click.command(
+    "plugins",
+    epilog=examples("cobweb plugins", "cobweb plugins -o json", "cobweb plugins --strict-plugins"),
+)
+@output_option()
+@site_options
+@pass_request
+def command(request: Request) -> None:
+    """List the plugins that were loaded, and what was left out.
+
+    A broken plugin is left out and named here with the reason; with
+    --strict-plugins it is an error.
+    """
+    output = Output.of(request)
+    with open_site(request) as session:
+        plugins = session.plugins
+    if output.data(plugins_data(plugins)):
+        return
+    write_table(output, _COLUMNS, [_row(plugin) for plugin in plugins.loaded])
+    if plugins.loaded and plugins.failed:
+        output.line()
+    write_table(output, _FAILED_COLUMNS, [_failed_row(plugin) for plugin in plugins.failed])
+    loaded, left_out = len(plugins.loaded), len(plugins.failed)
+    output.summary(f"{count(loaded, 'plugin')} loaded, {left_out} left out")
+
+
+def plugins_data(plugins: Plugins) -> dict[str, Any]:
+    """Return what `cobweb plugins -o json` writes."""
+    return {
+        "format": 1,
+        "loaded": [_loaded_data(plugin) for plugin in plugins.loaded],
+        "failed": [_failed_data(plugin) for plugin in plugins.failed],
+    }
+
+
+def _row(plugin: LoadedPlugin) -> tuple[Cell | str, ...]:
+    registers = "; ".join(
+        f"{kind}: {', '.join(names)}" for kind, names in plugin.registered.items()
+    )
+    return (Cell(text=plugin.name, tone=Tone.GOOD), _source(plugin), registers or "nothing")
+
+
+def _failed_row(plugin: FailedPlugin) -> tuple[Cell | str, ...]:
+    reason = f"{plugin.reason} ({plugin.hint})" if plugin.hint else plugin.reason
+    return (Cell(text=plugin.name, tone=Tone.BAD), _source(plugin), reason)
+
+
+def _source(plugin: LoadedPlugin | FailedPlugin) -> str:
+    return f"{plugin.distribution} {plugin.version} ({plugin.module})"
+
+
+def _loaded_data(plugin: LoadedPlugin) -> dict[str, Any]:
+    return {
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "module": plugin.module,
+        "location": plugin.location,
+        "registered": {str(kind): list(names) for kind, names in plugin.registered.items()},
+    }
+
+
+def _failed_data(plugin: FailedPlugin) -> dict[str, Any]:
+    return {
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "module": plugin.module,
+        "reason": plugin.reason,
+        "hint": plugin.hint,
+    }

@@ -1,0 +1,70 @@
+"""`cobweb schema`: the JSON Schemas of everything that Cobweb reads or writes."""
+
+from __future__ import annotations
+
+import json
+from difflib import get_close_matches
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import click
+
+from cobweb._resources import data_dir
+from cobweb.cli._options import examples, log_options, output_option, pass_request
+from cobweb.cli._output import Output
+from cobweb.cli._render import Column, write_table
+from cobweb.cli._request import Format, Request
+from cobweb.errors import UsageError
+
+_SUFFIX = ".schema.json"
+_COLUMNS = (Column(title="SCHEMA"), Column(title="DESCRIBES", flexible=True))
+
+
+def _complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in schema_files() if name.startswith(incomplete)]
+
+
+@click.command(
+    "schema",
+    epilog=examples("cobweb schema", "cobweb schema site", "cobweb schema events"),
+)
+@click.argument("name", required=False, shell_complete=_complete)
+@output_option()
+@log_options
+@pass_request
+def command(request: Request, name: str | None) -> None:
+    """List or print the JSON Schemas of what Cobweb reads and writes.
+
+    Without NAME they are listed. An editor with a YAML language server uses
+    the one of site.yml by the comment `# yaml-language-server: $schema=FILE`.
+    """
+    output = Output.of(request)
+    if name is not None:
+        as_yaml = output.format is Format.YAML
+        Output(format=Format.YAML if as_yaml else Format.JSON).data(read_schema(name))
+        return
+    titles = {known: read_schema(known)["title"] for known in schema_files()}
+    listed = [{"name": known, "title": title} for known, title in titles.items()]
+    if not output.data({"format": 1, "schemas": listed}):
+        write_table(output, _COLUMNS, list(titles.items()))
+
+
+def schema_files() -> dict[str, Traversable]:
+    """Return the shipped schemas by name, sorted."""
+    files = {
+        file.name.removesuffix(_SUFFIX): file
+        for file in data_dir("schemas").iterdir()
+        if file.name.endswith(_SUFFIX)
+    }
+    return dict(sorted(files.items()))
+
+
+def read_schema(name: str) -> dict[str, Any]:
+    """Return a schema; UsageError for an unknown name."""
+    files = schema_files()
+    if name not in files:
+        close = get_close_matches(name, files, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(files)}"
+        raise UsageError(f"there is no schema {name!r}", hint=hint)
+    schema: dict[str, Any] = json.loads(files[name].read_text(encoding="utf-8"))
+    return schema

@@ -1,0 +1,104 @@
+"""`cobweb show`: evaluated hosts and their COBs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import click
+
+from cobweb.cli._complete import complete_reference
+from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._plain_data import cob_data, need_data_text, shown
+from cobweb.cli._request import Request
+from cobweb.cli._session import Session, open_site
+from cobweb.cli._text import count
+from cobweb.errors import UsageError
+from cobweb.model import CobId, Graph, Host, Need
+
+
+@click.command(
+    "show",
+    epilog=examples(
+        "cobweb show", "cobweb show 'web*'", "cobweb show 'web*/app' -o json", "cobweb show --vars"
+    ),
+)
+@click.argument("pattern", required=False, shell_complete=complete_reference)
+@click.option("--vars", "variables", is_flag=True, help="Show the hosts' variables as well.")
+@output_option()
+@site_options
+@pass_request
+def command(request: Request, pattern: str | None, *, variables: bool) -> None:
+    """Show the evaluated hosts and their COBs.
+
+    PATTERN is an Ansible host pattern, or HOSTS/NAME for the COBs of that
+    name; NAME may have the wildcards * and ?. Secrets are shown as (vaulted).
+    """
+    output = Output.of(request)
+    with open_site(request) as session:
+        data = show_data(session, pattern, variables=variables)
+    if output.data(data):
+        return
+    for host in data["hosts"]:
+        for depth, text in _host_lines(host):
+            output.line("  " * depth + text, Tone.NONE if depth else Tone.HEAD)
+    cobs = sum(len(host["cobs"]) for host in data["hosts"])
+    output.summary(f"{count(len(data['hosts']), 'host')}, {count(cobs, 'COB')}")
+
+
+def show_data(
+    session: Session, pattern: str | None = None, *, variables: bool = False
+) -> dict[str, Any]:
+    """Return what `cobweb show -o json` writes; UsageError where a COB pattern fits nothing."""
+    hosts_pattern, _, name = (pattern or "").partition("/")
+    site = session.site
+    names = site.select(hosts_pattern) if hosts_pattern else tuple(site.hosts)
+    graph = session.graph(hosts_pattern or None)
+    cobs = _by_host(graph, name or "*")
+    hosts = [_host_data(site.hosts[host], cobs.get(host, []), variables) for host in names]
+    if name:
+        hosts = [host for host in hosts if host["cobs"]]
+        if not hosts:
+            raise UsageError(f"no COB fits {pattern!r}", hint="`cobweb show` lists all")
+    return {"format": 1, "hosts": hosts}
+
+
+def _by_host(graph: Graph, name: str) -> dict[str, list[dict[str, Any]]]:
+    needs: dict[CobId, list[Need]] = {}
+    for need in graph.needs:
+        needs.setdefault(need.cob, []).append(need)
+    hosts: dict[str, list[dict[str, Any]]] = {}
+    for cob in graph.cobs.values():
+        if fnmatchcase(cob.name, name):
+            hosts.setdefault(cob.host, []).append(cob_data(cob, needs.get(cob.id, ())))
+    return hosts
+
+
+def _host_data(host: Host, cobs: Sequence[dict[str, Any]], variables: object) -> dict[str, Any]:
+    data: dict[str, Any] = {"name": host.name, "groups": list(host.groups)}
+    if variables:
+        data["variables"] = shown(host.variables)
+    return data | {"cobs": list(cobs)}
+
+
+def _host_lines(host: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    groups = f" (groups: {', '.join(host['groups'])})" if host["groups"] else ""
+    yield 0, f"{host['name']}{groups}"
+    for key, value in host.get("variables", {}).items():
+        yield 1, f"{key} = {_value(value)}"
+    for cob in host["cobs"]:
+        states = ", ".join(cob["states"])
+        yield 1, f"{cob['name']}: {cob['type']} ({states}; preferred {cob['preferred']})"
+        for key, value in cob["spec"].items():
+            yield 2, f"{key}: {_value(value)}"
+        for need in cob["needs"]:
+            yield 2, f"needs {need_data_text(need)}"
+
+
+def _value(value: Any) -> str:
+    """Return a value on one line, as in JSON but strings without quotes."""
+    import json
+
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
