@@ -6,9 +6,11 @@ for.
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cobweb.store._process import this_process
 from cobweb.store._values import (
     CobRecord,
     Entry,
@@ -19,6 +21,7 @@ from cobweb.store._values import (
     GrantWritten,
     HostFound,
     HostLost,
+    LockOwner,
     RunInfo,
     RunRecord,
     StateWritten,
@@ -28,7 +31,10 @@ from cobweb.store._values import (
 )
 
 if TYPE_CHECKING:
+    from cobweb.store._lock import HeldLock, SiteLock
     from cobweb.store._store import Store
+
+_HEAVY = {"HeldLock": "_lock", "SiteLock": "_lock", "Store": "_store"}
 
 __all__ = [
     "CobRecord",
@@ -38,16 +44,20 @@ __all__ = [
     "Generation",
     "GrantGone",
     "GrantWritten",
+    "HeldLock",
     "HostFound",
     "HostLost",
+    "LockOwner",
     "RunInfo",
     "RunRecord",
+    "SiteLock",
     "StateWritten",
     "Store",
     "TransitionBegan",
     "TransitionFinished",
     "TransitionResult",
     "open_store",
+    "this_process",
 ]
 
 
@@ -64,8 +74,6 @@ def open_store(url: str, site_dir: Path, *, create: bool = True) -> Store:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Store":
-        from cobweb.store._store import Store
-
-        return Store
+    if name in _HEAVY:
+        return getattr(import_module(f"cobweb.store.{_HEAVY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,7 +23,7 @@ from sqlalchemy.pool import StaticPool
 from cobweb.errors import StoreError
 from cobweb.store._tables import FORMAT, META, METADATA
 
-__all__ = ["Database", "open_database"]
+__all__ = ["Database", "one_at_a_time", "open_database"]
 
 BUSY_TIMEOUT_S = 30
 """How long SQLite waits for another process's write transaction; ours take milliseconds."""
@@ -31,8 +31,8 @@ BUSY_TIMEOUT_S = 30
 CONNECT_TIMEOUT_S = 10
 """How long PostgreSQL may take to answer a new connection."""
 
-_CREATION_KEY = 0x636F62776562
-"""The key of the advisory lock under which tables are made on PostgreSQL."""
+_ADVISORY_KEY = 0x636F62776562
+"""The key of the lock of `one_at_a_time` on PostgreSQL: `cobweb` in ASCII."""
 
 _SQLITE_ERRORS = {
     "SQLITE_NOTADB": ("is not a state database", "move it away, or set `state` to another file"),
@@ -119,6 +119,12 @@ def open_database(url: str, site_dir: Path, *, create: bool) -> Database:
                 f"state: databases of the kind {other} are not supported",
                 hint="use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",
             )
+
+
+def one_at_a_time(connection: Connection) -> None:
+    """Let no other transaction that calls this go on before ours ends; SQLite's never do."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_KEY})
 
 
 def _parse(url: str) -> URL:
@@ -251,8 +257,8 @@ def _ready(database: Database, *, create: bool) -> Database:
 def _prepare(database: Database, *, create: bool) -> bool:
     """Make the tables where there are none, and say whether there are; refuse another format's."""
     with database.write() if create else database.read() as connection:
-        if create and connection.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATION_KEY})
+        if create:
+            one_at_a_time(connection)
         tables = inspect(connection).get_table_names()
         if META.name in tables:
             _check_format(database.label, connection)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -29,10 +29,10 @@ from sqlalchemy import (
     update,
 )
 
-from cobweb.errors import LockedError
 from cobweb.model import CobId, State, host_of
 from cobweb.store._database import Database, open_database
 from cobweb.store._fold import Batch, fold
+from cobweb.store._lock import Fence, SiteLock
 from cobweb.store._tables import (
     COBS,
     EVENTS,
@@ -40,7 +40,6 @@ from cobweb.store._tables import (
     GRANTS,
     HOSTS,
     RUNS,
-    SITE_LOCK,
     insert,
 )
 from cobweb.store._values import CobRecord, Entry, EventWritten, Generation, RunInfo, RunRecord
@@ -62,7 +61,7 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._run: tuple[int, RunInfo] | None = None
-        self._fence: str | None = None
+        self._fence = Fence()
 
     @classmethod
     def open(cls, url: str, site_dir: Path, *, create: bool) -> Self:
@@ -89,6 +88,13 @@ class Store:
         """What the database is called in messages."""
         return self._database.label
 
+    def site_lock(self, *, clock: Callable[[], float]) -> SiteLock:
+        """Return the site lock; `clock` gives seconds since the epoch.
+
+        While the lock is held through it, every write of this store checks that it still is.
+        """
+        return SiteLock(self._database, self._fence, clock=clock)
+
     # --- what is known
 
     def states(self) -> Mapping[CobId, CobRecord]:
@@ -112,7 +118,7 @@ class Store:
         """
         batch = fold(entries, generation=self._run[1].generation if self._run else 0)
         with self._database.write() as connection:
-            self._check_fence(connection)
+            self._fence.check(connection)
             _write_forgotten(connection, batch)
             _write_cobs(connection, batch, self._run[1].id if self._run else "")
             _write_grants(connection, batch)
@@ -126,7 +132,7 @@ class Store:
         """Store that a run has begun; what is written from now on is its."""
         values = {name: getattr(info, name) for name in _INFO}
         with self._database.write() as connection:
-            self._check_fence(connection)
+            self._fence.check(connection)
             number = connection.execute(RUNS.insert().values(**values)).inserted_primary_key
         assert number is not None
         self._run = (number[0], info)
@@ -137,7 +143,7 @@ class Store:
         """Store how the run with this id has ended."""
         values = {"result": result, "exit_code": exit_code, "ended": ended}
         with self._database.write() as connection:
-            self._check_fence(connection)
+            self._fence.check(connection)
             connection.execute(
                 update(RUNS).where(RUNS.c.id == run).values(counts=_json(counts), **values)
             )
@@ -174,7 +180,7 @@ class Store:
         If the current generation has the same digest, it is returned and nothing is stored.
         """
         with self._database.write() as connection:
-            self._check_fence(connection)
+            self._fence.check(connection)
             current = _newest(connection)
             if current is not None and current.digest == generation.digest:
                 return _generation(current)
@@ -210,22 +216,6 @@ class Store:
     def _run_number(self) -> int:
         assert self._run is not None, "events belong to a run: begin_run comes first"
         return self._run[0]
-
-    def _check_fence(self, connection: Connection) -> None:
-        """Make sure, for as long as the transaction lasts, that our site lock is still ours."""
-        if self._fence is None:
-            return
-        row = connection.execute(select(SITE_LOCK).with_for_update()).first()
-        if row is None:
-            raise LockedError(
-                "nobody any more: someone broke the lock of this run",
-                hint="see `cobweb runs`, and apply again",
-            )
-        if row.run != self._fence:
-            raise LockedError(
-                f"{row.user}@{row.host} pid {row.pid} run {row.run}, who broke our lock",
-                hint="see `cobweb lock show`",
-            )
 
     def _events_after(self, run: str, seq: int) -> list[tuple[Any, dict[str, Any]]]:
         chosen = (

@@ -146,6 +146,7 @@ SITE_LOCK = Table(
     _number("pid"),
     _text("process_start"),
     _text("boot_id"),
+    _text("machine_id"),
     _text("pid_space"),
     _text("reason"),
     _time("since"),

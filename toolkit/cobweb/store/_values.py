@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from types import EllipsisType
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = [
     "GrantWritten",
     "HostFound",
     "HostLost",
+    "LockOwner",
     "RunInfo",
     "RunRecord",
     "StateWritten",
@@ -114,6 +116,38 @@ class Generation:
     content: str
     id: int = 0
     parent: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockOwner:
+    """Who holds the site lock: the process of a run, or a hold until `until` without a process.
+
+    `process_start`, `boot_id`, `machine_id` and `pid_space` tell the process from a later one with
+    the same pid; empty where the system does not say. `run` names the lock to `break_lock`.
+    """
+
+    run: str
+    user: str
+    host: str
+    pid: int
+    reason: str
+    since: float
+    heartbeat: float
+    process_start: str = ""
+    boot_id: str = ""
+    machine_id: str = ""
+    pid_space: str = ""
+    until: float | None = None
+
+    def line(self, now: float) -> str:
+        """Return the owner in one line for people; `now` gives the age of the heartbeat."""
+        reason = " ".join(self.reason.split())
+        who = f"{self.user}@{self.host}"
+        if self.until is not None:
+            return f"{who} hold {self.run} until {_utc(self.until)} ({reason})"
+        age = max(0, round(now - self.heartbeat))
+        since = _utc(self.since)
+        return f"{who} pid {self.pid} run {self.run} since {since} ({reason}), seen {age} s ago"
 
 
 # --- entries of the journal
@@ -227,3 +261,7 @@ Entry = (
     | Forgotten
     | EventWritten
 )
+
+
+def _utc(time: float) -> str:
+    return datetime.fromtimestamp(time, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,191 @@
+"""The site lock: one run per site, in the state database itself (design, section 6).
+
+One row says who holds it. Taking it, taking it over and breaking it are write transactions, so of
+two that come at once one wins. It ends by release, by a person who breaks it, or by a proof that
+its owner is dead; a hold that is over is taken over, and the caller is told so. A run whose lock
+was broken cannot write any more: every write looks at the row in its own transaction (fencing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, delete, select, update
+
+from cobweb.errors import LockedError, UsageError
+from cobweb.store._database import Database, one_at_a_time
+from cobweb.store._process import why_dead
+from cobweb.store._tables import SITE_LOCK, insert
+from cobweb.store._values import LockOwner
+
+__all__ = ["Fence", "HeldLock", "SiteLock"]
+
+HEARTBEAT_S = 5.0
+"""The least time between two heartbeats that are stored."""
+
+_COLUMNS = tuple(field.name for field in fields(LockOwner))
+
+
+class Fence:
+    """What a store checks in each write transaction; closed to nobody until a lock is held."""
+
+    def __init__(self) -> None:
+        self.owner: LockOwner | None = None
+
+    def check(self, connection: Connection) -> None:
+        """Make sure, for as long as the transaction lasts, that our site lock is still ours."""
+        if self.owner is None:
+            return
+        standing = _standing(connection)
+        if standing is None or standing.run != self.owner.run:
+            raise _broken(standing)
+
+
+class SiteLock:
+    """The lock of the site whose state database this is; made by `Store.site_lock`."""
+
+    def __init__(self, database: Database, fence: Fence, *, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._fence = fence
+        self._clock = clock
+
+    def show(self) -> LockOwner | None:
+        """Return who holds the lock, dead or alive."""
+        with self._database.read() as connection:
+            row = connection.execute(select(SITE_LOCK)).first()
+            return None if row is None else _owner(row)
+
+    def acquire(self, owner: LockOwner) -> HeldLock:
+        """Take the lock for a run; LockedError that names the owner where someone else has it."""
+        notices = self._take(owner)
+        self._fence.owner = owner
+        return HeldLock(self, owner=owner, notices=notices)
+
+    def hold(self, owner: LockOwner, *, for_s: float) -> tuple[LockOwner, tuple[str, ...]]:
+        """Lock the site without a process for `for_s` seconds; return the hold, and notices.
+
+        LockedError as for `acquire`. `break_lock` ends a hold early.
+        """
+        held = replace(owner, until=self._clock() + for_s)
+        return held, self._take(held)
+
+    def break_lock(self, run: str) -> LockOwner:
+        """End the lock of the run (or hold) `run` and return who had it.
+
+        Its process, if it lives, fails at its next write. UsageError if the lock is not that one's.
+        """
+        with self._database.write() as connection:
+            standing = _standing(connection)
+            if standing is None:
+                raise UsageError("the site is not locked")
+            if standing.run != run:
+                raise UsageError(
+                    f"the site is not locked by {run}",
+                    hint=f"it is locked by {standing.line(self._clock())}",
+                )
+            connection.execute(delete(SITE_LOCK))
+        return standing
+
+    def beat(self, run: str) -> float:
+        """Store that the owner lives, and return when; LockedError if the lock was broken."""
+        now = self._clock()
+        mine = SITE_LOCK.c.run == run
+        with self._database.write() as connection:
+            if not connection.execute(update(SITE_LOCK).where(mine).values(heartbeat=now)).rowcount:
+                raise _broken(_standing(connection))
+        return now
+
+    def give_back(self, run: str) -> None:
+        """End the lock of `run`; nothing happens if someone broke it."""
+        self._fence.owner = None
+        with self._database.write() as connection:
+            connection.execute(delete(SITE_LOCK).where(SITE_LOCK.c.run == run))
+
+    def now(self) -> float:
+        """Return the time of the lock's clock."""
+        return self._clock()
+
+    def _take(self, owner: LockOwner) -> tuple[str, ...]:
+        row = {"id": 1, **{name: getattr(owner, name) for name in _COLUMNS}}
+        with self._database.write() as connection:
+            one_at_a_time(connection)
+            statement = insert(connection, SITE_LOCK).on_conflict_do_nothing()
+            if connection.execute(statement, row).rowcount == 1:
+                return ()
+            standing = _standing(connection)
+            notice = "" if standing is None else _why_free(standing, self._clock())
+            if standing is not None and not notice:
+                raise LockedError(
+                    standing.line(self._clock()),
+                    hint=f"wait; if you know that it is dead: `cobweb lock break {standing.run}`",
+                )
+            connection.execute(delete(SITE_LOCK))
+            connection.execute(SITE_LOCK.insert(), row)
+        return (notice,) if notice else ()
+
+
+class HeldLock:
+    """The site lock in our hands; a context manager that releases it.
+
+    `notices` are sentences for people on what was found in the way, such as a dead owner.
+    """
+
+    def __init__(self, lock: SiteLock, *, owner: LockOwner, notices: tuple[str, ...]) -> None:
+        self._lock = lock
+        self._beat_at = owner.heartbeat
+        self.owner = owner
+        self.notices = notices
+
+    def heartbeat(self) -> None:
+        """Say that we live; may be called often, and is stored every few seconds.
+
+        LockedError if someone has broken the lock.
+        """
+        if self._lock.now() - self._beat_at >= HEARTBEAT_S:
+            self._beat_at = self._lock.beat(self.owner.run)
+
+    def release(self) -> None:
+        """Give the lock back; from now on the store's writes are not fenced."""
+        self._lock.give_back(self.owner.run)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _standing(connection: Connection) -> LockOwner | None:
+    row = connection.execute(select(SITE_LOCK).with_for_update()).first()
+    return None if row is None else _owner(row)
+
+
+def _owner(row: Any) -> LockOwner:
+    return LockOwner(**{name: getattr(row, name) for name in _COLUMNS})
+
+
+def _why_free(standing: LockOwner, now: float) -> str:
+    """Return a sentence on why the standing lock may be taken over, or "" if it may not."""
+    if standing.until is not None:
+        return f"a hold is over: {standing.line(now)}" if standing.until <= now else ""
+    proof = why_dead(standing)
+    return f"took over the lock of {standing.line(now)}: {proof}" if proof else ""
+
+
+def _broken(standing: LockOwner | None) -> LockedError:
+    if standing is None:
+        return LockedError(
+            "nobody any more: someone broke the lock of this run", hint="apply again"
+        )
+    return LockedError(
+        f"the run {standing.run} of {standing.user}@{standing.host}, after someone broke our lock",
+        hint="see `cobweb lock show`",
+    )
