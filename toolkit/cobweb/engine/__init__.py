@@ -1,3 +1,58 @@
 """The COB state machine and the state-lock protocol; pure (COB paper, sections 5.1 to 5.4)."""
 
 from __future__ import annotations
+
+from cobweb.engine._engine import DEFAULT_SETTINGS, Engine
+from cobweb.engine._machine import EngineSettings
+from cobweb.engine._values import (
+    Blocked,
+    CheckEnded,
+    Effect,
+    Halt,
+    HostReturned,
+    HostVanished,
+    Input,
+    LockGranted,
+    LockRecalled,
+    LockReleased,
+    LockRequested,
+    Message,
+    MessageKind,
+    Receive,
+    Send,
+    StartCheck,
+    StartTransition,
+    StateFound,
+    StateReason,
+    TransitionDropped,
+    TransitionEnded,
+    WaitKind,
+)
+
+__all__ = [
+    "DEFAULT_SETTINGS",
+    "Blocked",
+    "CheckEnded",
+    "Effect",
+    "Engine",
+    "EngineSettings",
+    "Halt",
+    "HostReturned",
+    "HostVanished",
+    "Input",
+    "LockGranted",
+    "LockRecalled",
+    "LockReleased",
+    "LockRequested",
+    "Message",
+    "MessageKind",
+    "Receive",
+    "Send",
+    "StartCheck",
+    "StartTransition",
+    "StateFound",
+    "StateReason",
+    "TransitionDropped",
+    "TransitionEnded",
+    "WaitKind",
+]

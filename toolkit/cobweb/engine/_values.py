@@ -52,8 +52,11 @@ class Message:
     """The whole state of one pair, as its sender sees it.
 
     `sender` and `receiver` are the holder and the locked object, in the direction of the message.
-    `state` is what is wanted or granted, empty for neither. A message with an `incarnation` or `seq`
-    not above the newest one seen of that pair changes nothing.
+    `state` is what is wanted or granted, empty for neither. `incarnation` is the sender's. `seq`
+    counts what the holder said to the locked object; an answer bears the number that it answers.
+    `known` is the incarnation of the receiver that the sender speaks to (0: it never heard of one),
+    so an answer to an earlier life is told apart. A stale stamp changes nothing, nor does a message
+    of another generation.
     """
 
     kind: MessageKind
@@ -63,6 +66,7 @@ class Message:
     incarnation: int
     seq: int
     generation: int
+    known: int = 0
 
 
 # --- inputs
@@ -118,13 +122,7 @@ class Halt:
 
 
 Input = (
-    CheckEnded
-    | TransitionEnded
-    | TransitionDropped
-    | HostVanished
-    | HostReturned
-    | Receive
-    | Halt
+    CheckEnded | TransitionEnded | TransitionDropped | HostVanished | HostReturned | Receive | Halt
 )
 
 # --- effects
