@@ -1,0 +1,50 @@
+"""Hosts made of namespaces for the tests of this folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.support.fabric import Fabric, what_is_missing
+
+PLAIN_HOSTS = 6
+SYSTEMD_HOSTS = 2
+
+FabricMaker = Callable[[int, int], AbstractContextManager[Fabric]]
+
+
+@pytest.fixture(scope="session")
+def fabric_maker(tmp_path_factory: pytest.TempPathFactory) -> FabricMaker:
+    """Return what makes a fabric of so many plain hosts and so many with systemd.
+
+    Where the machine cannot have one, the tests are skipped; in CI they fail.
+    """
+    missing = what_is_missing()
+    if missing is not None and os.environ.get("CI"):
+        pytest.fail(missing)
+    if missing is not None:
+        pytest.skip(missing)
+
+    def make(plain: int, systemd: int) -> AbstractContextManager[Fabric]:
+        return Fabric(tmp_path_factory.mktemp("fabric"), plain=plain, systemd=systemd)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def fabric(fabric_maker: FabricMaker) -> Iterator[Fabric]:
+    """Return the fabric that all tests share; a test leaves its hosts up and reachable."""
+    with fabric_maker(PLAIN_HOSTS, SYSTEMD_HOSTS) as made:
+        yield made
+
+
+@pytest.fixture
+def site_dir(tmp_path: Path) -> Path:
+    """Return a new folder for a site."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    return folder

@@ -1,0 +1,139 @@
+"""The disk of a host: the files that differ from the machine's own root, which lies below it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.fabric._spec import CONFIG_DIR, OPERATOR, FabricHost, Init
+
+__all__ = ["Disk", "make_disk"]
+
+_OPERATOR_ID = 4242
+
+_SSHD_CONFIG = f"""\
+HostKey {CONFIG_DIR}/host_key
+AuthorizedKeysFile {CONFIG_DIR}/authorized_keys
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+UseDNS no
+PidFile none
+MaxStartups 500:30:1000
+MaxSessions 100
+Subsystem sftp internal-sftp
+"""
+
+_SSHD_UNIT = f"""\
+[Service]
+ExecStart=/usr/sbin/sshd -D -e -f {CONFIG_DIR}/sshd_config
+RuntimeDirectory=sshd
+KillMode=process
+"""
+
+_TARGET = """\
+[Unit]
+Requires=basic.target
+Wants=fabric-sshd.service
+After=basic.target
+AllowIsolate=yes
+"""
+
+# Units that would reach for the machine's kernel, or wait for hardware that no host has.
+_MASKED = (
+    "dev-hugepages.mount",
+    "sys-kernel-debug.mount",
+    "sys-kernel-tracing.mount",
+    "sys-fs-fuse-connections.mount",
+    "systemd-remount-fs.service",
+    "systemd-modules-load.service",
+    "systemd-udevd.service",
+    "systemd-udev-trigger.service",
+    "systemd-tmpfiles-clean.timer",
+)
+
+
+class Disk:
+    """The folders of one host's overlay; `upper` outlives the host's restarts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.upper = folder / "upper"
+        self.work = folder / "work"
+        self.root = folder / "root"
+
+    def write(self, path: str, text: str, mode: int = 0o644) -> None:
+        """Write a file of the host, `path` as seen there."""
+        file = self.upper / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        file.chmod(mode)
+
+    def hide(self, path: str, mode: int = 0o755) -> None:
+        """Make a folder of the host that shows nothing of the machine's folder below it."""
+        folder = self.upper / path.lstrip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(mode)
+        os.setxattr(folder, "trusted.overlay.opaque", b"y")
+
+
+def make_disk(
+    folder: Path, host: FabricHost, neighbours: Sequence[FabricHost], public_key: str
+) -> tuple[Disk, str]:
+    """Make the disk of a host; return it with the host's public SSH key."""
+    disk = Disk(folder)
+    for part in (disk.upper, disk.work, disk.root):
+        part.mkdir(parents=True)
+        part.chmod(0o755)
+    disk.hide("/root", 0o700)
+    disk.hide("/home")
+    disk.write("/etc/hostname", f"{host.name}\n")
+    known = "".join(f"{each.address} {each.name}\n" for each in neighbours)
+    disk.write("/etc/hosts", f"127.0.0.1 localhost\n{known}")
+    disk.write("/etc/resolv.conf", "")
+    disk.write("/etc/machine-id", f"{uuid.uuid4().hex}\n")
+    disk.write(f"{CONFIG_DIR}/sshd_config", _SSHD_CONFIG)
+    disk.write(f"{CONFIG_DIR}/authorized_keys", public_key)
+    _add_operator(disk)
+    if host.init is Init.SYSTEMD:
+        _add_units(disk)
+    return disk, _make_host_key(disk)
+
+
+def _add_operator(disk: Disk) -> None:
+    for path, line, mode in (
+        (
+            "/etc/passwd",
+            f"{OPERATOR}:x:{_OPERATOR_ID}:{_OPERATOR_ID}::/home/{OPERATOR}:/bin/sh",
+            0o644,
+        ),
+        ("/etc/group", f"{OPERATOR}:x:{_OPERATOR_ID}:", 0o644),
+        ("/etc/shadow", f"{OPERATOR}:*:19000:0:99999:7:::", 0o640),
+    ):
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        kept = [text for text in lines if not text.startswith(f"{OPERATOR}:")]
+        disk.write(path, "\n".join([*kept, line, ""]), mode)
+    disk.write(f"/etc/sudoers.d/{OPERATOR}", f"{OPERATOR} ALL=(ALL) NOPASSWD: ALL\n", 0o440)
+    home = disk.upper / "home" / OPERATOR
+    home.mkdir()
+    os.chown(home, _OPERATOR_ID, _OPERATOR_ID)
+
+
+def _add_units(disk: Disk) -> None:
+    """Start sshd and no unit that the machine itself has enabled."""
+    units = "/etc/systemd/system"
+    disk.hide(units)
+    disk.write(f"{units}/default.target", _TARGET)
+    disk.write(f"{units}/fabric-sshd.service", _SSHD_UNIT)
+    disk.write("/etc/systemd/journald.conf.d/fabric.conf", "[Journal]\nStorage=volatile\n")
+    for unit in _MASKED:
+        (disk.upper / units.lstrip("/") / unit).symlink_to("/dev/null")
+
+
+def _make_host_key(disk: Disk) -> str:
+    key = disk.upper / CONFIG_DIR.lstrip("/") / "host_key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key], check=True)
+    return key.with_suffix(".pub").read_text(encoding="utf-8").strip()
