@@ -29,6 +29,7 @@ __all__ = [
     "parallel_option",
     "pass_request",
     "reference_argument",
+    "refresh_option",
     "site_options",
     "timeout_option",
     "yes_option",
@@ -170,6 +171,17 @@ def max_failures_option(function: _F) -> _F:
         metavar="N|P%",
         type=FAILURES,
         help="Start nothing new once more objects than this have failed.",
+    )(function)
+
+
+def refresh_option(function: _F) -> _F:
+    """Add `--refresh changed|all`."""
+    return click.option(
+        "--refresh",
+        type=click.Choice(["changed", "all"]),
+        default="changed",
+        show_default=True,
+        help="Check the objects in doubt (changed, new, interrupted), or all.",
     )(function)
 
 

@@ -82,10 +82,11 @@ class _Tarjan:
     def _leave(self, node: str) -> None:
         if self._low[node] != self._index[node]:
             return
-        start = self._open.index(node)
-        self._found.append(self._open[start:])
-        self._is_open.difference_update(self._open[start:])
-        del self._open[start:]
+        members = [self._open.pop()]
+        while members[-1] != node:
+            members.append(self._open.pop())
+        self._is_open.difference_update(members)
+        self._found.append(members)
 
 
 def _depths(nodes: Sequence[str], edges: Edges) -> dict[str, int]:

@@ -1,0 +1,56 @@
+"""Tables fit the terminal and lose nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._render import Cell, Column, table_lines, write_table
+from cobweb.cli._text import cells
+
+COLUMNS = (
+    Column(title="COB"),
+    Column(title="SPEC", flexible=True),
+    Column(title="SECONDS", right=True),
+)
+
+
+def test_a_narrow_table_has_its_natural_width() -> None:
+    rows = [("app01/app", "port 80", "1.5"), ("db", "x", "10")]
+    assert table_lines(Output(), COLUMNS, rows) == [
+        "COB        SPEC     SECONDS",
+        "app01/app  port 80      1.5",
+        "db         x             10",
+    ]
+
+
+def test_the_flexible_column_is_wrapped() -> None:
+    lines = table_lines(Output(width=40), COLUMNS, [("app01/app", "word " * 10, "1")])
+    assert lines[1] == "app01/app  word word word word         1"
+    assert lines[2:] == ["           word word word word", "           word word"]
+
+
+@given(st.lists(st.tuples(*[st.text(max_size=70)] * 3), max_size=4), st.integers(40, 120))
+def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, ...]], width: int) -> None:
+    for line in table_lines(Output(width=width), COLUMNS, rows):
+        assert cells(line) <= width
+
+
+def test_colours_are_there_only_where_asked_for() -> None:
+    rows = [(Cell(text="up", tone=Tone.GOOD), "x", "1")]
+    assert "\x1b[32m" in table_lines(Output(color=True), COLUMNS, rows)[1]
+    assert "\x1b" not in "".join(table_lines(Output(), COLUMNS, rows))
+
+
+def test_foreign_escape_sequences_are_neutralised() -> None:
+    rows = [("\x1b[2J", Cell(text="\x1b]0;t\x07"), "")]
+    lines = table_lines(Output(), COLUMNS, rows)
+    assert "\\x1b[2J" in lines[1]
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_table_without_rows_is_not_written(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(Output(), COLUMNS, [])
+    assert capsys.readouterr().out == ""

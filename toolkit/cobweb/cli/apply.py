@@ -1,0 +1,176 @@
+"""`cobweb apply`: bring the site to its desired state."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cobweb.cli._analysis import check_all
+from cobweb.cli._options import (
+    events_option,
+    examples,
+    executor_option,
+    limit_option,
+    max_failures_option,
+    output_option,
+    parallel_option,
+    pass_request,
+    refresh_option,
+    site_options,
+    timeout_option,
+    yes_option,
+)
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._parameters import Allowance
+from cobweb.cli._request import Request
+from cobweb.cli._running import failure_bound, sinks_for, tell_result
+from cobweb.cli._session import Session, open_site
+from cobweb.cli.plan import tell_plan
+from cobweb.errors import PlanError, UsageError
+
+if TYPE_CHECKING:
+    from cobweb.runtime import Orders, Plan, PlanFile, RunResult
+    from cobweb.store import LockOwner, RunInfo
+
+
+@click.command(
+    "apply",
+    epilog=examples(
+        "cobweb apply", "cobweb apply --yes --events events.jsonl", "cobweb apply my.plan"
+    ),
+)
+@click.argument("plan", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("-m", "--message", default="", help="Kept with the generation: why this is done.")
+@click.option("--seed", type=int, default=0, help="Seed of the waits between attempts.")
+@refresh_option
+@events_option
+@executor_option
+@limit_option
+@max_failures_option
+@parallel_option
+@timeout_option
+@yes_option
+@output_option()
+@site_options
+@pass_request
+def command(  # noqa: PLR0913  # one parameter per option of section 7
+    request: Request,
+    *,
+    plan: Path | None,
+    message: str,
+    seed: int,
+    refresh: str,
+    events: str | None,
+    executor: str | None,
+    limit: str | None,
+    max_failures: Allowance | None,
+    parallel: int | None,
+    timeout: float | None,
+    yes: bool,
+) -> int:
+    """Bring the site to its desired state.
+
+    On a terminal the plan is shown first and a question asked, unless --yes is
+    given. Interrupt once to let what runs come to its end, twice to stop it.
+    A saved PLAN is refused if the site or the states have changed since.
+    """
+    from cobweb.runtime import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Orders, Refresh
+
+    saved = _read(plan) if plan else None
+    if saved is not None and limit is not None and limit != saved.limit:
+        raise UsageError("--limit is part of the plan", hint="leave it out")
+    orders = Orders(
+        executor=executor or "ansible",
+        limit=saved.limit if saved else limit,
+        parallel=parallel or DEFAULT_PARALLEL,
+        timeout_s=timeout or DEFAULT_TIMEOUT_S,
+        refresh=Refresh(refresh),
+        max_failures=failure_bound(max_failures),
+        seed=seed,
+        verbosity=request.verbosity,
+        message=message,
+    )
+    output = Output.of(request)
+    with open_site(request) as session:
+        check_all(session, orders.limit)
+        result = _locked(session, output, orders, saved, events=events, ask=not (yes or plan))
+    if result is None:
+        return 0
+    tell_result(output, result)
+    return result.exit_code
+
+
+def _read(path: Path) -> PlanFile:
+    from cobweb.runtime import read_plan
+
+    try:
+        return read_plan(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"cannot read the plan {path}: {error}") from error
+
+
+def _locked(  # noqa: PLR0913  # what was decided before the lock, and two switches
+    session: Session,
+    output: Output,
+    orders: Orders,
+    saved: PlanFile | None,
+    *,
+    events: str | None,
+    ask: bool,
+) -> RunResult | None:
+    """Apply under the site lock; None where the user said no."""
+    from cobweb.runtime import Interrupts, apply_site, handle_signals, plan_site, refuse_stale
+
+    site, plugins = session.site, session.plugins
+    store = session.store(create=True)
+    info, owner = _myself("apply")
+    with store.site_lock().acquire(owner) as lock:
+        for notice in lock.notices:
+            output.summary(f"note: {notice}", Tone.CAREFUL)
+        if saved is not None:
+            refuse_stale(saved, site, store)
+        if ask and sys.stdin.isatty() and sys.stderr.isatty():
+            plan = plan_site(site, plugins, store, limit=orders.limit, refresh=orders.refresh)
+            if not plan.is_empty and not _confirmed(output, plan):
+                return None
+        interrupts = Interrupts()
+        graph = session.graph(orders.limit)
+        with sinks_for(output, graph, events) as sinks, handle_signals(interrupts):
+            return apply_site(
+                site,
+                plugins,
+                store,
+                orders,
+                info=info,
+                sinks=sinks,
+                interrupts=interrupts,
+                beat=lock.heartbeat,
+                say=output.summary,
+            )
+
+
+def _myself(command: str) -> tuple[RunInfo, LockOwner]:
+    """Return this process as a new run and as the owner of the site lock."""
+    from cobweb.store import RunInfo, this_process
+
+    now = time.time()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+    run = f"{stamp}-{secrets.token_hex(2)}"
+    owner = this_process(run=run, reason=command, since=now)
+    info = RunInfo(
+        id=run, command=command, started=now, user=owner.user, host=owner.host, pid=owner.pid
+    )
+    return info, owner
+
+
+def _confirmed(output: Output, plan: Plan) -> bool:
+    tell_plan(output, plan)
+    if click.confirm("Apply this plan?", default=False, err=True):
+        return True
+    output.summary("nothing was changed")
+    return False

@@ -1,0 +1,158 @@
+"""`cobweb plan`: what an apply would do, in which order, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cobweb.cli._analysis import check_all
+from cobweb.cli._options import (
+    examples,
+    limit_option,
+    output_option,
+    pass_request,
+    refresh_option,
+    site_options,
+)
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._render import Column, write_table
+from cobweb.cli._request import Request
+from cobweb.cli._session import open_site
+from cobweb.cli._text import count
+from cobweb.errors import CobwebError
+
+if TYPE_CHECKING:
+    from cobweb.plugin import PlannedStep
+    from cobweb.runtime import Plan
+
+__all__ = ["tell_plan"]
+
+_PENDING = 2
+_COLUMNS = (
+    Column(title="STAGE", right=True),
+    Column(title="OBJECT", flexible=True),
+    Column(title="TRANSITION"),
+    Column(title="AFTER", flexible=True),
+)
+_SHOWN_WAITS = 3
+_SHOWN_DOWN = 10
+
+
+@click.command(
+    "plan",
+    epilog=examples(
+        "cobweb plan", "cobweb plan --detailed-exitcode -o json", "cobweb plan --out my.plan"
+    ),
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Save the plan for `cobweb apply FILE`.",
+)
+@click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 where changes are pending.")
+@refresh_option
+@limit_option
+@output_option()
+@site_options
+@pass_request
+def command(
+    request: Request,
+    *,
+    out: Path | None,
+    detailed_exitcode: bool,
+    refresh: str,
+    limit: str | None,
+) -> int:
+    """Show what an apply would do, in which order and why.
+
+    The prediction is a run of the real engine on the states that the journal
+    knows; no host is asked. Objects in doubt are named: they are checked first.
+    """
+    from cobweb.runtime import Refresh, plan_site, plan_text
+
+    output = Output.of(request)
+    with open_site(request) as session:
+        check_all(session, limit)
+        plan = plan_site(
+            session.site, session.plugins, session.store(), limit=limit, refresh=Refresh(refresh)
+        )
+    if out is not None:
+        _save(out, plan_text(plan))
+    if not output.data(plan.as_data()):
+        tell_plan(output, plan)
+    if out is not None:
+        output.summary(f"saved; carry it out with: cobweb apply {out}")
+    return _PENDING if detailed_exitcode and not plan.is_empty else 0
+
+
+def tell_plan(output: Output, plan: Plan) -> None:
+    """Write a plan for people to standard output."""
+    signs = {"added": "+", "changed": "~", "gone": "-"}
+    tones = {"added": Tone.GOOD, "changed": Tone.CAREFUL, "gone": Tone.BAD}
+    for change in plan.changes:
+        note = " (gone from the site; left as it is)" if change.kind == "gone" else ""
+        output.line(f"{signs[change.kind]} {change.cob}{note}", tones[change.kind])
+        for line in change.lines:
+            output.line(f"    {line}", Tone.GOOD if line.startswith("+") else Tone.BAD)
+    if plan.checks:
+        output.line(f"? {count(len(plan.checks), 'object')} to be checked first")
+    if plan.changes or plan.checks:
+        output.line()
+    write_table(output, _COLUMNS, _rows(plan))
+    _tell_waits(output, plan)
+    _tell_times(output, plan)
+
+
+def _rows(plan: Plan) -> list[tuple[str, str, str, str]]:
+    return [
+        (str(number), step.cob, f"{step.source} -> {step.dest}", _after(step))
+        for number, stage in enumerate(plan.stages.stages, start=1)
+        for step in stage
+    ]
+
+
+def _after(step: PlannedStep) -> str:
+    more = len(step.waits_for) - _SHOWN_WAITS
+    rest = f" and {more} more" if more > 0 else ""
+    return ", ".join(step.waits_for[:_SHOWN_WAITS]) + rest
+
+
+def _tell_waits(output: Output, plan: Plan) -> None:
+    from cobweb.runtime import chain_lines
+
+    for wait in plan.waits:
+        output.line(f"{wait.cob} would stay {wait.state}:", Tone.BAD)
+        for line in chain_lines(wait):
+            output.line(f"  {line}")
+
+
+def _tell_times(output: Output, plan: Plan) -> None:
+    if plan.is_empty:
+        words = "nothing to change"
+        doubt = " as far as is known without the checks" if plan.checks else ""
+        output.summary(words + doubt, Tone.GOOD)
+        return
+    _tell_down(output, plan.down_s)
+    if len(plan.stages.critical_path) > 1:
+        path = " > ".join(f"{s.cob} {s.dest}" for s in plan.stages.critical_path)
+        output.line(f"critical path: {path}")
+    steps = count(len(plan.steps), "transition")
+    output.summary(f"{steps} in {count(len(plan.stages.stages), 'stage')}")
+
+
+def _tell_down(output: Output, down_s: Mapping[str, float]) -> None:
+    down = sorted((cob for cob, seconds in down_s.items() if seconds), key=str)
+    if down:
+        rest = f" and {len(down) - _SHOWN_DOWN} more" if len(down) > _SHOWN_DOWN else ""
+        output.line(f"down for a while: {', '.join(down[:_SHOWN_DOWN])}{rest}", Tone.CAREFUL)
+
+
+def _save(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CobwebError(f"cannot write the plan to {path}: {error.strerror}") from error

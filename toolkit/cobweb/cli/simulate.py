@@ -1,0 +1,161 @@
+"""`cobweb simulate`: the real engine on the site, without hosts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cobweb.cli._analysis import check_graph
+from cobweb.cli._options import (
+    events_option,
+    examples,
+    limit_option,
+    max_failures_option,
+    output_option,
+    parallel_option,
+    pass_request,
+    site_options,
+)
+from cobweb.cli._output import Output
+from cobweb.cli._parameters import Allowance
+from cobweb.cli._request import Request
+from cobweb.cli._running import failure_bound, sinks_for, tell_result
+from cobweb.cli._session import open_site
+from cobweb.errors import UsageError
+
+if TYPE_CHECKING:
+    from cobweb.inventory import Site
+    from cobweb.model import Graph
+
+_PARALLEL = 1_000_000
+
+
+@click.command(
+    "simulate",
+    epilog=examples(
+        "cobweb simulate",
+        "cobweb simulate --initial up --events events.jsonl",
+        "cobweb simulate --fail app01/app --unreachable db01",
+    ),
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
+@click.option(
+    "--initial",
+    metavar="STATE|FILE",
+    help="What checks find: one state for all, or a JSON file {id: state}.",
+)
+@click.option("--fail", metavar="ID", multiple=True, help="Its transitions fail; repeatable.")
+@click.option("--unreachable", metavar="HOST", multiple=True, help="Cannot be reached; repeatable.")
+@click.option(
+    "--durations",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="JSON file {id, name or type: seconds} of simulated time.",
+)
+@events_option
+@limit_option
+@max_failures_option
+@parallel_option
+@output_option()
+@site_options
+@pass_request
+def command(  # noqa: PLR0913  # one parameter per option of section 7
+    request: Request,
+    *,
+    seed: int,
+    initial: str | None,
+    fail: tuple[str, ...],
+    unreachable: tuple[str, ...],
+    durations: Path | None,
+    events: str | None,
+    limit: str | None,
+    max_failures: Allowance | None,
+    parallel: int | None,
+) -> int:
+    """Run the site without hosts.
+
+    Every object starts in its `remove` state unless --initial says otherwise,
+    and every transition takes one second of simulated time. The exit codes are
+    those of apply.
+    """
+    from cobweb.runtime import Interrupts, Orders, handle_signals, simulate_site
+
+    output = Output.of(request)
+    with open_site(request) as session:
+        graph = session.graph(limit)
+        check_graph(graph, session.site.dir)
+        options = {
+            "initial": _initial(graph, initial),
+            "fail": _known(fail, [str(cob) for cob in graph.cobs], "object"),
+            "unreachable": _hosts(session.site, unreachable),
+            "durations": _json_file(durations) if durations else {},
+        }
+        orders = Orders(
+            executor="simulate",
+            limit=limit,
+            parallel=parallel or _PARALLEL,
+            max_failures=failure_bound(max_failures),
+            seed=seed,
+            options=options,
+        )
+        interrupts = Interrupts()
+        quiet = request.verbosity == 0
+        with sinks_for(output, graph, events, quiet=quiet) as sinks, handle_signals(interrupts):
+            result = simulate_site(
+                session.site, session.plugins, orders, sinks=sinks, interrupts=interrupts
+            )
+    tell_result(output, result)
+    return result.exit_code
+
+
+def _initial(graph: Graph, text: str | None) -> Mapping[str, str]:
+    """Return the first state of each object that `--initial` speaks of."""
+    if text is None:
+        return {}
+    every = {state for cob in graph.cobs.values() for state in cob.type.states}
+    if text in every:
+        return {str(id_): text for id_, cob in graph.cobs.items() if text in cob.type.states}
+    if not Path(text).is_file():
+        known = ", ".join(sorted(every))
+        raise UsageError(
+            f"--initial {text}: neither a state of this site nor a file", hint=f"states: {known}"
+        )
+    states = _json_file(Path(text))
+    _known(states, [str(cob) for cob in graph.cobs], "object")
+    for id_, cob in graph.cobs.items():
+        state = states.get(str(id_))
+        if state is not None and state not in cob.type.states:
+            known = ", ".join(cob.type.states)
+            raise UsageError(f"{text}: {id_} has no state {state!r}", hint=f"states: {known}")
+    return states
+
+
+def _hosts(site: Site, names: tuple[str, ...]) -> list[str]:
+    return _known(names, list(site.hosts), "host")
+
+
+def _known(names: Mapping[str, Any] | tuple[str, ...], known: list[str], kind: str) -> list[str]:
+    """Return the names; UsageError for one that the site does not have."""
+    from difflib import get_close_matches
+
+    have = set(known)
+    for name in names:
+        if name not in have:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else ""
+            raise UsageError(f"there is no {kind} {name!r}", hint=hint)
+    return list(names)
+
+
+def _json_file(path: Path) -> Mapping[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {error}", hint="a JSON object is wanted") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path}: this is no JSON object", hint='{"host/name": ...}')
+    return data
