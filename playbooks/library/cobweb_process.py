@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible module of the COB type `process`: check, start and stop a supervised process.
+
+The home of a process is `STATE_DIR/process/ID` (see cobweb_supervisor.py for what it holds). It is
+`up` if the supervisor runs what the spec says, the process lives, and it listens if it is meant to;
+`down` if nothing of it lives; `outdated` otherwise: another spec, an orphan of a killed supervisor,
+or a process that is about to be restarted. Every action may be repeated and interrupted anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import pwd
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from ansible.module_utils import cobweb_supervisor as supervision
+from ansible.module_utils.cobweb_host import Answer, Failed, file_name, run, state_dir
+
+DEFAULTS = {
+    "env": {},
+    "cwd": "/",
+    "listen": None,
+    "start_timeout": 30,
+    "stop_signal": "SIGTERM",
+    "stop_timeout": 10,
+    "restart": True,
+    "backoff": 1,
+}
+CONNECT_TIMEOUT_S = 2.0
+SETTLE_S = 0.5
+PORT_CLOSE_S = 5.0
+SUPERVISOR_GRACE_S = 10.0
+SUPERVISOR_TRIES = 3
+
+
+class Seen(NamedTuple):
+    """What lives in a home."""
+
+    status: Dict[str, Any]
+    supervised: bool
+    pids: List[int]
+
+    @property
+    def anything(self) -> bool:
+        """Say whether any process is there."""
+        return self.supervised or bool(self.pids)
+
+
+def check(cob: Dict[str, Any]) -> Answer:
+    """Find the state; nothing is written."""
+    return {"state": _state(cob)}
+
+
+def start(cob: Dict[str, Any]) -> Answer:
+    """Bring the process up as the spec says, ending whatever runs otherwise."""
+    home = _home(cob, cob["spec"])
+    with _one_at_a_time(home):
+        if _state(cob) == "up":
+            return {"changed": False}
+        for old in _homes(cob):
+            _stop(old, cob["id"])
+        spec = _full(cob["spec"])
+        if _answers(spec["listen"]):
+            raise Failed(
+                f"{spec['listen']} accepts connections before {cob['id']} was started: "
+                "another process uses the port"
+            )
+        _prepare(home, spec)
+        _launch(home, spec, cob["id"])
+    return {"changed": True}
+
+
+def stop(cob: Dict[str, Any]) -> Answer:
+    """End the process, its supervisor and all that it started."""
+    with _one_at_a_time(_home(cob, cob["spec"])):
+        stopped = [_stop(home, cob["id"]) for home in _homes(cob)]
+    return {"changed": any(stopped)}
+
+
+def _state(cob: Dict[str, Any]) -> str:
+    home, *others = _homes(cob)
+    seen = _look(home)
+    if not seen.anything:
+        return "outdated" if any(_look(other).anything for other in others) else "down"
+    spec = _full(cob["spec"])
+    as_asked = (
+        seen.supervised
+        and seen.status.get("digest") == _digest(spec)
+        and supervision.alive(seen.status.get("child"))
+        and (spec["listen"] is None or _answers(spec["listen"]))
+        and not any(_look(other).anything for other in others)
+    )
+    return "up" if as_asked else "outdated"
+
+
+def _homes(cob: Dict[str, Any]) -> List[str]:
+    """Return the home of the spec, then that of the applied spec if it is another."""
+    homes = [_home(cob, cob["spec"])]
+    if cob.get("applied"):
+        homes.append(_home(cob, cob["applied"]))
+    return list(dict.fromkeys(homes))
+
+
+def _home(cob: Dict[str, Any], spec: Dict[str, Any]) -> str:
+    return os.path.join(state_dir(spec), "process", file_name(cob["id"]))
+
+
+def _full(spec: Dict[str, Any]) -> Dict[str, Any]:
+    return {**DEFAULTS, **spec}
+
+
+def _digest(spec: Dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
+
+
+def _look(home: str) -> Seen:
+    status = supervision.read_status(home)
+    return Seen(
+        status=status,
+        supervised=supervision.alive(status.get("supervisor")),
+        pids=supervision.members(home, status.get("child")),
+    )
+
+
+@contextlib.contextmanager
+def _one_at_a_time(home: str) -> Iterator[None]:
+    """Wait until no other transition works on `home`: one may go on after its run was killed."""
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    with open(os.path.join(home, "transition.lock"), "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _stop(home: str, cob_id: str) -> bool:
+    seen = _look(home)
+    spec = _full(supervision.read_json(os.path.join(home, "spec.json")))
+    if seen.supervised:
+        _stop_supervisor(seen.status["supervisor"], float(spec["stop_timeout"]))
+    child = seen.status.get("child")
+    supervision.terminate(home, child, spec["stop_signal"], float(spec["stop_timeout"]))
+    if seen.anything:
+        _wait_closed(spec["listen"], cob_id)
+    for name in ("status.json", "spec.json"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(home, name))
+    return seen.anything
+
+
+def _stop_supervisor(known: List[int], stop_timeout_s: float) -> None:
+    """Ask the supervisor to end its process and itself; one that does not is killed."""
+    deadline = time.monotonic() + stop_timeout_s + SUPERVISOR_GRACE_S
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(known[0], signal.SIGTERM)
+    while supervision.alive(known) and time.monotonic() < deadline:
+        time.sleep(supervision.POLL_S)
+    if supervision.alive(known):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(known[0], signal.SIGKILL)
+
+
+def _wait_closed(listen: Any, cob_id: str) -> None:
+    deadline = time.monotonic() + PORT_CLOSE_S
+    while _answers(listen):
+        if time.monotonic() > deadline:
+            raise Failed(
+                f"{listen} still accepts connections although no process of {cob_id} is left: "
+                "another process uses the port"
+            )
+        time.sleep(supervision.POLL_S)
+
+
+def _prepare(home: str, spec: Dict[str, Any]) -> None:
+    """Write what the supervisor reads, and the supervisor itself."""
+    if not os.path.isdir(spec["cwd"]):
+        raise Failed(f"the working directory {spec['cwd']} does not exist")
+    source = supervision.__spec__.loader.get_source(supervision.__name__)
+    draft = os.path.join(home, "supervisor.py.new")
+    with open(draft, "w", encoding="utf-8") as stream:
+        stream.write(source)
+    os.replace(draft, os.path.join(home, "supervisor.py"))
+    told = {
+        **{key: spec[key] for key in ("cwd", "listen", "stop_signal", "stop_timeout")},
+        **{key: spec[key] for key in ("restart", "backoff")},
+        "version": supervision.VERSION,
+        "digest": _digest(spec),
+        "command": _command(spec["command"]),
+        "env": _environment(spec, home),
+    }
+    supervision.write_json(os.path.join(home, "spec.json"), told)
+
+
+def _command(command: Any) -> List[str]:
+    """Return the arguments: a text is for the shell; numbers come from templates."""
+    if isinstance(command, str):
+        return ["/bin/sh", "-c", command]
+    return [str(word) for word in command]
+
+
+def _environment(spec: Dict[str, Any], home: str) -> Dict[str, str]:
+    given = {name: str(value) for name, value in spec["env"].items()}
+    return {**_base_environment(), **given, supervision.MARKER: home}
+
+
+def _base_environment() -> Dict[str, str]:
+    """Return what a login would set: nothing of Ansible's own environment leaks into a service."""
+    user = pwd.getpwuid(os.geteuid())
+    base = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "LANG": "C.UTF-8"}
+    base["PATH"] = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+    return base
+
+
+def _launch(home: str, spec: Dict[str, Any], cob_id: str) -> None:
+    for _ in range(SUPERVISOR_TRIES):
+        with open(os.path.join(home, "log"), "ab") as log:
+            supervisor = subprocess.Popen(
+                [sys.executable, "-I", os.path.join(home, "supervisor.py"), home],
+                cwd="/",
+                env=_base_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            problem = _wait_ready(home, spec, supervisor)
+        except OSError as error:
+            problem = str(error)
+        if not problem:
+            return
+        other = supervisor.poll() == supervision.ALREADY_SUPERVISED
+        _stop(home, cob_id)
+        if not other:
+            raise Failed(f"{cob_id} {problem}; its output is in {os.path.join(home, 'log')}")
+        _prepare(home, spec)
+    raise Failed(f"{cob_id} is supervised by someone who does not end; see {home}")
+
+
+def _wait_ready(home: str, spec: Dict[str, Any], supervisor: subprocess.Popen[bytes]) -> str:
+    """Wait until the process is up; return what went wrong, or nothing."""
+    deadline = time.monotonic() + float(spec["start_timeout"])
+    settled = time.monotonic() + SETTLE_S
+    while time.monotonic() < deadline:
+        status = supervision.read_status(home)
+        ours = (status.get("supervisor") or [None])[0] == supervisor.pid
+        if ours and status["last_end"]:
+            return str(status["last_end"])
+        if supervisor.poll() is not None:
+            return f"lost its supervisor (exit status {supervisor.returncode})"
+        if ours and supervision.alive(status["child"]):
+            if spec["listen"] is None and time.monotonic() > settled:
+                return ""
+            if spec["listen"] is not None and _answers(spec["listen"]):
+                return ""
+        time.sleep(supervision.POLL_S)
+    if spec["listen"] is None:
+        return f"was not started within {spec['start_timeout']} s"
+    return f"did not listen on {spec['listen']} within {spec['start_timeout']} s"
+
+
+def _answers(listen: Any) -> bool:
+    """Say whether the address accepts a TCP connection; None never does."""
+    if listen is None:
+        return False
+    try:
+        with socket.create_connection(_address(listen), timeout=CONNECT_TIMEOUT_S):
+            return True
+    except OSError:
+        return False
+
+
+def _address(listen: Any) -> Tuple[str, int]:
+    host, _, port = str(listen).rpartition(":")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+if __name__ == "__main__":
+    run({"check": check, "start": start, "stop": stop})

@@ -1,0 +1,291 @@
+"""The supervisor of a `process` COB, and how its processes are found again.
+
+Standard library only, Python 3.8 or newer, Linux. The file has two lives: the module
+`cobweb_process` imports it, and copies it into the home folder of each process, where it runs as
+`python3 -I supervisor.py HOME` until it gets SIGTERM.
+
+A home holds `spec.json` (what to run), `status.json` (who runs now), `lock` (held by the supervisor
+as long as it lives) and `log`. A process is known by pid, start time and boot, so that a pid that was
+given out again is never taken for it. What belongs to a supervised process is its session, and
+whatever carries its home in the environment: daemons leave the one, and some wipe the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+MARKER = "COBWEB_PROCESS"
+POLL_S = 0.02
+KILL_WAIT_S = 5.0
+BACKOFF_MAX_S = 60.0
+STEADY_S = 60.0
+LOG_LIMIT_BYTES = 10 * 1024 * 1024
+ALREADY_SUPERVISED = 3
+VERSION = 1
+
+
+class Row(NamedTuple):
+    """A line of the process table; `start` counts clock ticks since the boot."""
+
+    pid: int
+    parent: int
+    session: int
+    start: int
+
+
+def read_row(pid: int) -> Optional[Row]:
+    """Read a process from /proc; None if there is none or it has ended (a zombie)."""
+    try:
+        text = Path("/proc", str(pid), "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        return None
+    return Row(pid=pid, parent=int(fields[1]), session=int(fields[3]), start=int(fields[19]))
+
+
+def boot_id() -> str:
+    """Name the running kernel: start times count from its boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def identity(pid: int) -> Optional[List[int]]:
+    """Return `[pid, start]` of a living process."""
+    row = read_row(pid)
+    return [pid, row.start] if row else None
+
+
+def alive(known: Optional[List[int]]) -> bool:
+    """Say whether the very process of an `identity` still lives."""
+    return known is not None and identity(known[0]) == known
+
+
+def members(home: str, leader: Optional[List[int]]) -> List[int]:
+    """Return the pids that belong to the process of `home`, without the supervisor, sorted."""
+    return sorted(row.pid for row in _rows() if _belongs(row, home, leader))
+
+
+def terminate(home: str, leader: Optional[List[int]], signal_name: str, timeout_s: float) -> None:
+    """End all that belongs to `home`: the signal, then SIGKILL after `timeout_s`; wait for the end.
+
+    TimeoutError if something outlives SIGKILL (it hangs in the kernel).
+    """
+    signal_all(members(home, leader), getattr(signal, signal_name))
+    if _wait_gone(home, leader, timeout_s):
+        return
+    deadline = time.monotonic() + KILL_WAIT_S
+    while time.monotonic() < deadline:
+        signal_all(members(home, leader), signal.SIGKILL)
+        if _wait_gone(home, leader, POLL_S):
+            return
+    raise TimeoutError(f"processes {members(home, leader)} do not end, not even by SIGKILL")
+
+
+def children(parents: List[int]) -> List[int]:
+    """Return the pids of processes whose parent is one of these."""
+    return [row.pid for row in _rows() if row.parent in parents]
+
+
+def signal_all(pids: List[int], number: int) -> None:
+    """Send a signal to each that still lives."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def read_json(path: str) -> Dict[str, Any]:
+    """Read a JSON object; an absent or damaged file is an empty one."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_json(path: str, data: Dict[str, Any]) -> None:
+    """Replace a file in one step; only its owner may read it."""
+    draft = f"{path}.new"
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        json.dump(data, stream)
+    os.replace(draft, path)
+
+
+def read_status(home: str) -> Dict[str, Any]:
+    """Read who runs in `home`; what was written before the last boot says nothing any more."""
+    status = read_json(os.path.join(home, "status.json"))
+    return status if status.get("boot") == boot_id() else {}
+
+
+class Supervisor:
+    """Keeps one command running until SIGTERM; made and run by `main` alone."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self.spec = read_json(os.path.join(home, "spec.json"))
+        self.child: Optional[subprocess.Popen[bytes]] = None
+        self.leader: Optional[List[int]] = None
+        self.last_end = ""
+        self.starts = 0
+
+    def run(self) -> None:
+        """Start the command again and again, as the spec says; return once it must not run."""
+        delay_s = float(self.spec["backoff"])
+        while True:
+            began = time.monotonic()
+            self._start()
+            stopped = self._watch()
+            self._clean_up()
+            if stopped or not self.spec["restart"]:
+                return
+            if time.monotonic() - began > STEADY_S:
+                delay_s = float(self.spec["backoff"])
+            if _sleep_until_stopped(delay_s):
+                return
+            delay_s = min(delay_s * 2, BACKOFF_MAX_S)
+
+    def write_status(self) -> None:
+        """Tell the module who runs here."""
+        write_json(
+            os.path.join(self.home, "status.json"),
+            {
+                "version": VERSION,
+                "boot": boot_id(),
+                "digest": self.spec["digest"],
+                "supervisor": identity(os.getpid()),
+                "child": self.leader,
+                "starts": self.starts,
+                "last_end": self.last_end,
+            },
+        )
+
+    def _start(self) -> None:
+        self.starts += 1
+        with open(_rotated_log(self.home), "ab") as log:
+            try:
+                self.child = subprocess.Popen(
+                    self.spec["command"],
+                    cwd=self.spec["cwd"],
+                    env=self.spec["env"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    # The supervisor takes its signals by sigtimedwait, the child must not inherit
+                    # that they are blocked. There is one thread, so this is safe after the fork.
+                    preexec_fn=_unblock_signals,  # noqa: PLW1509
+                )
+            except OSError as error:
+                self.child, self.leader = None, None
+                self.last_end = f"cannot be started: {error}"
+            else:
+                self.leader = identity(self.child.pid) or [self.child.pid, 0]
+        self.write_status()
+
+    def _watch(self) -> bool:
+        while self.child is not None and self.child.poll() is None:
+            if signal.sigwait(_WATCHED) in _STOPPING:
+                return True
+        if self.child is not None:
+            self.last_end = _how_it_ended(self.child.returncode)
+        return False
+
+    def _clean_up(self) -> None:
+        stop_signal, timeout_s = str(self.spec["stop_signal"]), float(self.spec["stop_timeout"])
+        terminate(self.home, self.leader, stop_signal, timeout_s)
+        if self.child is not None:
+            self.child.wait()
+        self.child, self.leader = None, None
+        self.write_status()
+
+
+def main(home: str) -> int:
+    """Supervise the process of `home`; ALREADY_SUPERVISED if another supervisor does."""
+    lock = os.open(os.path.join(home, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return ALREADY_SUPERVISED
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    supervisor = Supervisor(home)
+    supervisor.write_status()
+    supervisor.run()
+    return 0
+
+
+_STOPPING = {signal.SIGTERM, signal.SIGINT}
+_WATCHED = {signal.SIGCHLD, signal.SIGHUP, *_STOPPING}
+
+
+def _rows() -> Iterator[Row]:
+    for name in os.listdir("/proc"):
+        row = read_row(int(name)) if name.isdigit() else None
+        if row is not None:
+            yield row
+
+
+def _belongs(row: Row, home: str, leader: Optional[List[int]]) -> bool:
+    if leader is not None and row.session == leader[0]:
+        # While the leader's pid is in use by someone else, so is the number of the session.
+        now = identity(leader[0])
+        return now in (None, leader) and row.start >= leader[1]
+    return _is_marked(row.pid, home)
+
+
+def _is_marked(pid: int, home: str) -> bool:
+    try:
+        environment = Path("/proc", str(pid), "environ").read_bytes()
+    except OSError:
+        return False
+    return os.fsencode(f"{MARKER}={home}") in environment.split(b"\0")
+
+
+def _wait_gone(home: str, leader: Optional[List[int]], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while members(home, leader):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _sleep_until_stopped(delay_s: float) -> bool:
+    deadline = time.monotonic() + delay_s
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return False
+        found = signal.sigtimedwait(_WATCHED, left_s)
+        if found is not None and found.si_signo in _STOPPING:
+            return True
+
+
+def _rotated_log(home: str) -> str:
+    log = os.path.join(home, "log")
+    if os.path.exists(log) and os.path.getsize(log) > LOG_LIMIT_BYTES:
+        os.replace(log, f"{log}.1")
+    return log
+
+
+def _unblock_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+
+
+def _how_it_ended(code: int) -> str:
+    if code < 0:
+        return f"ended by {signal.Signals(-code).name}"
+    return f"ended with exit status {code}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
