@@ -10,7 +10,7 @@ The options are the mapping `ExecutorSetting.options`:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Self
@@ -83,7 +83,8 @@ def _states(options: Mapping[str, Any], name: str) -> Mapping[str, State]:
 
 def _names(options: Mapping[str, Any], name: str) -> frozenset[str]:
     value = options.get(name) or ()
-    if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+    is_list = isinstance(value, Collection) and not isinstance(value, str)
+    if not is_list or not all(isinstance(item, str) for item in value):
         raise _wrong(name, value, "a list of names")
     return frozenset(value)
 

@@ -1,7 +1,40 @@
-"""Fakes and the conformance kit for plugins; shipped, so that a plugin's own CI can run them."""
+"""Fakes and the conformance kit for plugins; shipped, so that a plugin's own CI can run them.
+
+For each kind there is a case (what the kit needs to try a plugin), a list of named checks, and a
+function that runs them all. With pytest:
+
+    @pytest.mark.parametrize("check", executor_checks(CASE), ids=str)
+    def test_executor(check: NamedCheck) -> None:
+        check()
+"""
 
 from __future__ import annotations
 
+from cobweb.testing._adapter_checks import AdapterCase, adapter_checks, check_adapter
+from cobweb.testing._checks import NamedCheck
+from cobweb.testing._executor_checks import ExecutorCase, check_executor, executor_checks
 from cobweb.testing._fake_executor import Answer, FakeExecutor
+from cobweb.testing._planner_checks import PlannerCase, check_planner, planner_checks
+from cobweb.testing._solver_checks import SolverCase, check_solver, solver_checks
+from cobweb.testing._type_checks import TypeCase, check_type, type_checks
 
-__all__ = ["Answer", "FakeExecutor"]
+__all__ = [
+    "AdapterCase",
+    "Answer",
+    "ExecutorCase",
+    "FakeExecutor",
+    "NamedCheck",
+    "PlannerCase",
+    "SolverCase",
+    "TypeCase",
+    "adapter_checks",
+    "check_adapter",
+    "check_executor",
+    "check_planner",
+    "check_solver",
+    "check_type",
+    "executor_checks",
+    "planner_checks",
+    "solver_checks",
+    "type_checks",
+]

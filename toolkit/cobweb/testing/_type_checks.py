@@ -1,0 +1,206 @@
+"""Conformance checks for COB types, made of Ansible tasks or of Python."""
+
+# ruff: noqa: D401  # the docstrings of checks are claims
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cobweb.model import (
+    Action,
+    CobType,
+    Host,
+    PythonAction,
+    Role,
+    State,
+    Tasks,
+    Transition,
+    cob_id,
+)
+from cobweb.plugin import CobContext, Kind, RegisteredType
+from cobweb.plugin._contracts import cob_type_problems, item_problems
+from cobweb.testing._checks import NamedCheck, expect, named, run_all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeCase:
+    """What the kit needs to try a COB type; without `spec` only its matrix and schema are tried.
+
+    `spec` is one that the type accepts, and `changed_spec` another for the same object. A type all
+    of whose actions are Python is carried out for real, from its `remove` state and back to it.
+    """
+
+    make: Callable[[], RegisteredType]
+    spec: Mapping[str, Any] | None = None
+    changed_spec: Mapping[str, Any] | None = None
+    host: Host = field(default_factory=lambda: Host(name="host"))
+    site_dir: Path = Path()
+
+
+def type_checks(case: TypeCase) -> list[NamedCheck]:
+    """Return all checks that apply to the case."""
+    functions = [
+        satisfies_the_contract,
+        says_the_same_twice,
+        preferred_and_remove_can_be_reached,
+        task_files_exist,
+        spec_schema_is_valid,
+    ]
+    if case.spec is not None:
+        functions.append(spec_is_accepted)
+    if case.spec is not None and _is_all_python(case.make().cob_type()):
+        functions += [check_changes_nothing, every_transition_arrives]
+        if case.changed_spec is not None:
+            functions.append(changed_spec_is_found_and_applied)
+    return named(functions, case)
+
+
+def check_type(case: TypeCase) -> None:
+    """Run all checks that apply; AssertionError names every one that fails."""
+    run_all(type_checks(case))
+
+
+def satisfies_the_contract(case: TypeCase) -> None:
+    """The class has a name and cob_type(), whose states and matrix fit together."""
+    instance = case.make()
+    problems = item_problems(Kind.TYPES, type(instance))
+    problems += cob_type_problems(instance.cob_type(), instance)
+    expect(not problems, "; ".join(problems))
+
+
+def says_the_same_twice(case: TypeCase) -> None:
+    """cob_type() is the same for every instance and call."""
+    expect(case.make().cob_type() == case.make().cob_type(), "cob_type() differs between two calls")
+
+
+def preferred_and_remove_can_be_reached(case: TypeCase) -> None:
+    """From every state there is a way to the preferred and to the remove state."""
+    cob_type = case.make().cob_type()
+    for state in cob_type.states:
+        for goal in (cob_type.preferred, cob_type.remove):
+            expect(cob_type.way(state, goal) is not None, f"no way leads from {state} to {goal}")
+
+
+def task_files_exist(case: TypeCase) -> None:
+    """Every task file that an action names is there, by an absolute path."""
+    for action in _actions(case.make().cob_type()):
+        if isinstance(action, Tasks):
+            path = Path(action.path)
+            expect(path.is_absolute(), f"{path} is not absolute")
+            expect(path.is_file(), f"there is no task file {path}")
+        elif isinstance(action, Role):
+            expect(action.name, "a role has no name")
+
+
+def spec_schema_is_valid(case: TypeCase) -> None:
+    """The schema of `spec` is a JSON Schema (draft 2020-12) of an object, or there is none."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    schema = case.make().cob_type().spec_schema
+    if schema is None:
+        return
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise AssertionError(f"the spec's schema is not valid: {error.message}") from error
+    expect(schema.get("type") == "object", "the spec's schema does not say `type: object`")
+
+
+def spec_is_accepted(case: TypeCase) -> None:
+    """The schema accepts the specs of the case."""
+    from jsonschema import Draft202012Validator
+
+    schema = case.make().cob_type().spec_schema
+    for spec in (case.spec, case.changed_spec):
+        if schema is not None and spec is not None:
+            errors = [error.message for error in Draft202012Validator(schema).iter_errors(spec)]
+            expect(not errors, f"{spec} is refused: {'; '.join(errors)}")
+
+
+def check_changes_nothing(case: TypeCase) -> None:
+    """The check finds a state of the type, and again the same."""
+    live = _Live(case)
+    first, second = live.check(), live.check()
+    expect(first in live.type.states, f"check found {first!r}, which is no state of the type")
+    expect(first == second, f"check found {first}, then {second}")
+
+
+def every_transition_arrives(case: TypeCase) -> None:
+    """After each transition that can be reached, the check finds its state."""
+    live = _Live(case)
+    live.move(live.type.remove)
+    for step in live.type.transitions:
+        if live.type.way(live.state, step.source) is not None:
+            live.move(step.source)
+            live.run(step)
+    live.move(live.type.remove)
+
+
+def changed_spec_is_found_and_applied(case: TypeCase) -> None:
+    """In the preferred state, a changed spec is found by the check, and a way applies it."""
+    live = _Live(case)
+    live.move(live.type.preferred)
+    live.spec = case.changed_spec or {}
+    found = live.check()
+    expect(found != live.type.preferred, f"check found {found} although the spec has changed")
+    live.state = found
+    live.move(live.type.preferred)
+    live.move(live.type.remove)
+
+
+class _Live:
+    """One object of a Python type, moved along its matrix as the runtime would."""
+
+    def __init__(self, case: TypeCase) -> None:
+        self.instance: Any = case.make()
+        self.type: CobType = self.instance.cob_type()
+        self.spec: Mapping[str, Any] = case.spec or {}
+        self.applied: Mapping[str, Any] | None = None
+        self.case = case
+        self.state: State = self.check()
+
+    def check(self) -> State:
+        """Return what the type's check finds."""
+        return str(self._call(self.type.check, ""))
+
+    def move(self, goal: State) -> None:
+        """Go the shortest way to `goal`."""
+        for step in self.type.way(self.state, goal) or ():
+            self.run(step)
+
+    def run(self, step: Transition) -> None:
+        """Carry out one transition and check that it has arrived."""
+        self._call(step.action, step.dest)
+        self.applied = self.spec
+        self.state = step.dest
+        found = self.check()
+        expect(found == step.dest, f"after {step} the check found {found}")
+
+    def _call(self, action: Action, target: State) -> object:
+        assert isinstance(action, PythonAction)
+        host = self.case.host
+        cob = {
+            "id": cob_id(host.name, "conformance"),
+            "name": "conformance",
+            "host": host.name,
+            "type": self.type.name,
+            "spec": self.spec,
+            "applied": self.applied,
+            "state": getattr(self, "state", "unknown"),
+            "target": target,
+            "generation": 1,
+        }
+        context = CobContext(cob=cob, host=host, site_dir=self.case.site_dir)
+        return getattr(self.instance, action.method)(context)
+
+
+def _actions(cob_type: CobType) -> tuple[Action, ...]:
+    return (cob_type.check, *(step.action for step in cob_type.transitions))
+
+
+def _is_all_python(cob_type: CobType) -> bool:
+    return all(isinstance(action, PythonAction) for action in _actions(cob_type))
