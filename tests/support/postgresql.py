@@ -1,0 +1,177 @@
+"""A real PostgreSQL server for tests: Debian's binaries, a data directory and a port of its own."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+_PASSWORD = "cobweb-test"  # noqa: S105 - of a server that lives for one test run on loopback
+_READY = "database system is ready to accept connections"
+_START_TIMEOUT_S = 45.0
+_PORT_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgreSQL:
+    """A running server; `folder` is its private directory."""
+
+    port: int
+    folder: Path
+
+    def url(self, database: str, *, user: str = "cobweb", password: str = _PASSWORD) -> str:
+        """Return the SQLAlchemy URL of a database of this server."""
+        return f"postgresql+psycopg://{user}:{password}@127.0.0.1:{self.port}/{database}"
+
+    def execute(self, statement: str, *, database: str = "postgres") -> None:
+        """Run one statement outside of a transaction."""
+        import psycopg
+
+        dsn = self.url(database).replace("+psycopg", "")
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    """Start a server for the whole test run; the test is skipped where there is none."""
+    bin_dir = _binaries()
+    if bin_dir is None:
+        pytest.skip("needs PostgreSQL: apt-get install postgresql")
+    folder = Path(tempfile.mkdtemp(prefix="cobweb-pg-"))
+    try:
+        user = _unprivileged()
+        if user is not None:
+            shutil.chown(folder, user)
+        _init(bin_dir, folder, user)
+        process, port = _start(bin_dir, folder, user)
+        try:
+            yield PostgreSQL(port=port, folder=folder)
+        finally:
+            process.send_signal(signal.SIGINT)  # "fast": end sessions, then stop
+            process.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgresql_url(postgresql: PostgreSQL) -> Iterator[Callable[[], str]]:
+    """Return a maker of fresh databases; they are dropped when the test ends."""
+    made: list[str] = []
+    numbers = count(1)
+
+    def make() -> str:
+        name = f"test_{os.getpid()}_{next(numbers)}"
+        postgresql.execute(f"CREATE DATABASE {name}")
+        made.append(name)
+        return postgresql.url(name)
+
+    yield make
+    for name in made:
+        postgresql.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _binaries() -> Path | None:
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    if versions:
+        return versions[-1].parent
+    found = shutil.which("postgres")
+    return None if found is None else Path(found).resolve().parent
+
+
+def _unprivileged() -> str | None:
+    """Return the user to run the server as; it refuses to run as root."""
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+def _init(bin_dir: Path, folder: Path, user: str | None) -> None:
+    secret = folder / "password"
+    secret.write_text(_PASSWORD)
+    if user is not None:
+        shutil.chown(secret, user)
+    access = ["--auth=scram-sha-256", "--username=cobweb", f"--pwfile={secret}"]
+    storage = ["--locale=C", "--encoding=UTF8", "--no-sync", folder / "data"]
+    subprocess.run(
+        [
+            bin_dir / "initdb",
+            *arguments,
+            "--locale=C",
+            "--encoding=UTF8",
+            "--no-sync",
+            folder / "data",
+        ],
+        user=user,
+        group=_group(user),
+        extra_groups=None if user is None else [],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
+
+
+def _start(bin_dir: Path, folder: Path, user: str | None) -> tuple[subprocess.Popen[str], int]:
+    """Start the server on a free port; another process may take the port first, so try again."""
+    for _ in range(_PORT_ATTEMPTS):
+        port = _free_port()
+        process = subprocess.Popen(
+            [bin_dir / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder],
+            user=user,
+            group=_group(user),
+            extra_groups=None if user is None else [],
+            cwd=folder,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C"},
+            start_new_session=True,  # Ctrl-C ends the tests, and they end the server
+        )
+        if _is_ready(process):
+            return process, port
+        process.kill()
+        process.wait()
+    raise RuntimeError("PostgreSQL does not start")
+
+
+def _is_ready(process: subprocess.Popen[str]) -> bool:
+    ready, ended = threading.Event(), threading.Event()
+    assert process.stderr is not None
+    threading.Thread(target=_follow, args=(process.stderr, ready, ended), daemon=True).start()
+    ended.wait(_START_TIMEOUT_S)
+    return ready.is_set()
+
+
+def _follow(log: IO[str], ready: threading.Event, ended: threading.Event) -> None:
+    """Read the log for as long as the server lives, so that it never blocks on a full pipe."""
+    with log:
+        for line in log:
+            if _READY in line:
+                ready.set()
+                ended.set()
+    ended.set()
+
+
+def _group(user: str | None) -> int | None:
+    return None if user is None else pwd.getpwnam(user).pw_gid
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
