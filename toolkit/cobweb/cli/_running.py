@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -60,7 +61,7 @@ def _events_sink(stack: ExitStack, events: str) -> Sink:
 
 
 def _progress(output: Output, counter: Counter) -> LiveLine | PlainLines:
-    if sys.stderr.isatty() and output.is_live:
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return LiveLine(counter, sys.stderr, width=output.width)
     return PlainLines(counter, sys.stderr)
 

@@ -124,12 +124,20 @@ def _locked(  # noqa: PLR0913  # what was decided before the lock, and two switc
     ask: bool,
 ) -> RunResult | None:
     """Apply under the site lock; None where the user said no."""
-    from cobweb.runtime import Interrupts, apply_site, handle_signals, plan_site, refuse_stale
+    from cobweb.runtime import (
+        Caller,
+        Interrupts,
+        apply_site,
+        handle_signals,
+        plan_site,
+        refuse_stale,
+        wall_clock,
+    )
 
     site, plugins = session.site, session.plugins
     store = session.store(create=True)
     info, owner = _myself("apply")
-    with store.site_lock().acquire(owner) as lock:
+    with store.site_lock(clock=wall_clock).acquire(owner) as lock:
         for notice in lock.notices:
             output.summary(f"note: {notice}", Tone.CAREFUL)
         if saved is not None:
@@ -141,24 +149,18 @@ def _locked(  # noqa: PLR0913  # what was decided before the lock, and two switc
         interrupts = Interrupts()
         graph = session.graph(orders.limit)
         with sinks_for(output, graph, events) as sinks, handle_signals(interrupts):
-            return apply_site(
-                site,
-                plugins,
-                store,
-                orders,
-                info=info,
-                sinks=sinks,
-                interrupts=interrupts,
-                beat=lock.heartbeat,
-                say=output.summary,
+            caller = Caller(
+                sinks=sinks, interrupts=interrupts, beat=lock.heartbeat, say=output.summary
             )
+            return apply_site(site, plugins, store, orders, caller, info=info)
 
 
 def _myself(command: str) -> tuple[RunInfo, LockOwner]:
     """Return this process as a new run and as the owner of the site lock."""
+    from cobweb.runtime import wall_clock
     from cobweb.store import RunInfo, this_process
 
-    now = time.time()
+    now = wall_clock()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
     run = f"{stamp}-{secrets.token_hex(2)}"
     owner = this_process(run=run, reason=command, since=now)

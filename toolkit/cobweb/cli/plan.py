@@ -25,6 +25,7 @@ from cobweb.cli._text import count
 from cobweb.errors import CobwebError
 
 if TYPE_CHECKING:
+    from cobweb.model import CobId
     from cobweb.plugin import PlannedStep
     from cobweb.runtime import Plan
 
@@ -144,7 +145,7 @@ def _tell_times(output: Output, plan: Plan) -> None:
     output.summary(f"{steps} in {count(len(plan.stages.stages), 'stage')}")
 
 
-def _tell_down(output: Output, down_s: Mapping[str, float]) -> None:
+def _tell_down(output: Output, down_s: Mapping[CobId, float]) -> None:
     down = sorted((cob for cob, seconds in down_s.items() if seconds), key=str)
     if down:
         rest = f" and {len(down) - _SHOWN_DOWN} more" if len(down) > _SHOWN_DOWN else ""

@@ -82,7 +82,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     and every transition takes one second of simulated time. The exit codes are
     those of apply.
     """
-    from cobweb.runtime import Interrupts, Orders, handle_signals, simulate_site
+    from cobweb.runtime import Caller, Interrupts, Orders, handle_signals, simulate_site
 
     output = Output.of(request)
     with open_site(request) as session:
@@ -105,9 +105,8 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         interrupts = Interrupts()
         quiet = request.verbosity == 0
         with sinks_for(output, graph, events, quiet=quiet) as sinks, handle_signals(interrupts):
-            result = simulate_site(
-                session.site, session.plugins, orders, sinks=sinks, interrupts=interrupts
-            )
+            caller = Caller(sinks=sinks, interrupts=interrupts, say=output.summary)
+            result = simulate_site(session.site, session.plugins, orders, caller)
     tell_result(output, result)
     return result.exit_code
 

@@ -1,3 +1,53 @@
 """Drives the engine: executors, journal, site lock, signals, events."""
 
 from __future__ import annotations
+
+from cobweb.runtime._baseline import Refresh
+from cobweb.runtime._clock import wall_clock
+from cobweb.runtime._events import Sink, json_lines
+from cobweb.runtime._operations import (
+    DEFAULT_PARALLEL,
+    DEFAULT_TIMEOUT_S,
+    Caller,
+    Orders,
+    apply_site,
+    plan_site,
+    refuse_stale,
+    simulate_site,
+)
+from cobweb.runtime._plan import Change, Plan, PlanFile, plan_text, read_plan
+from cobweb.runtime._prose import chain_lines, link_text
+from cobweb.runtime._result import Ending, RunResult, Wait, chain_data, wait_data
+from cobweb.runtime._signals import Interrupts, handle_signals
+from cobweb.runtime._why import Reason, why
+
+__all__ = [
+    "DEFAULT_PARALLEL",
+    "DEFAULT_TIMEOUT_S",
+    "Caller",
+    "Change",
+    "Ending",
+    "Interrupts",
+    "Orders",
+    "Plan",
+    "PlanFile",
+    "Reason",
+    "Refresh",
+    "RunResult",
+    "Sink",
+    "Wait",
+    "apply_site",
+    "chain_data",
+    "chain_lines",
+    "handle_signals",
+    "json_lines",
+    "link_text",
+    "plan_site",
+    "plan_text",
+    "read_plan",
+    "refuse_stale",
+    "simulate_site",
+    "wait_data",
+    "wall_clock",
+    "why",
+]

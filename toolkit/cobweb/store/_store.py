@@ -138,14 +138,21 @@ class Store:
         self._run = (number[0], info)
 
     def end_run(
-        self, run: str, *, result: str, exit_code: int, counts: Mapping[str, Any], ended: float
+        self,
+        run: str,
+        *,
+        result: str,
+        exit_code: int,
+        counts: Mapping[str, Any],
+        ended: float,
+        waits: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """Store how the run with this id has ended."""
         values = {"result": result, "exit_code": exit_code, "ended": ended}
         with self._database.write() as connection:
             self._fence.check(connection)
             connection.execute(
-                update(RUNS).where(RUNS.c.id == run).values(counts=_json(counts), **values)
+                update(RUNS).where(RUNS.c.id == run).values(counts=_json(counts), waits=_json(list(waits)), **values)
             )
 
     def runs(self, limit: int = 100) -> tuple[RunRecord, ...]:
@@ -330,6 +337,7 @@ def _run_record(row: Row[Any]) -> RunRecord:
         result=row.result,
         exit_code=row.exit_code,
         counts={} if row.counts is None else json.loads(row.counts),
+        waits=() if row.waits is None else tuple(json.loads(row.waits)),
         ended=row.ended,
     )
 

@@ -110,6 +110,7 @@ RUNS = Table(
     Column("result", Text),
     Column("exit_code", Integer),
     Column("counts", Text),
+    Column("waits", Text),
     Column("ended", Double),
 )
 

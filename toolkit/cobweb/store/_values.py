@@ -6,7 +6,7 @@ All times are seconds since the epoch and come from the caller.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -91,13 +91,15 @@ class RunInfo:
 class RunRecord:
     """A run as it is known; what describes its end is None (`counts`: empty) until it is told.
 
-    A run without an end that is not going on any more was killed.
+    A run without an end that is not going on any more was killed. `waits` says of each object that
+    was not where it should be at the end why, as plain data of the runtime.
     """
 
     info: RunInfo
     result: str | None = None
     exit_code: int | None = None
     counts: Mapping[str, Any] = field(default_factory=dict)
+    waits: Sequence[Mapping[str, Any]] = ()
     ended: float | None = None
 
 

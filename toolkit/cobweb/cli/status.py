@@ -1,0 +1,165 @@
+"""`cobweb status`: what the journal believes of objects, locks and runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cobweb.cli._options import (
+    examples,
+    limit_option,
+    output_option,
+    pass_request,
+    reference_argument,
+    site_options,
+)
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._render import Cell, Column, write_table
+from cobweb.cli._request import Request
+from cobweb.cli._session import Session, open_site
+from cobweb.cli._text import count
+from cobweb.errors import UsageError
+
+if TYPE_CHECKING:
+    from cobweb.store import CobRecord, RunRecord
+
+_COLUMNS = (
+    Column(title="OBJECT", flexible=True),
+    Column(title="TYPE"),
+    Column(title="STATE"),
+    Column(title="WANTED"),
+    Column(title="SINCE"),
+    Column(title="NOTE", flexible=True),
+)
+
+
+@click.command(
+    "status",
+    epilog=examples("cobweb status", "cobweb status app01/app", "cobweb status -o json"),
+)
+@reference_argument(required=False)
+@limit_option
+@output_option()
+@site_options
+@pass_request
+def command(request: Request, reference: str | None, limit: str | None) -> int:
+    """Show states, locks and the last run.
+
+    These are the beliefs of the journal; `cobweb apply --refresh all` finds out.
+    """
+    output = Output.of(request)
+    with open_site(request) as session:
+        data = status_data(session, reference, limit)
+    if not output.data(data):
+        _tell(output, data, detailed=reference is not None)
+    return 0
+
+
+def status_data(session: Session, reference: str | None, limit: str | None) -> dict[str, Any]:
+    """Return what `cobweb status -o json` writes; UsageError for an unknown object."""
+    from cobweb.runtime import wall_clock
+
+    store = session.store()
+    records = store.states()
+    graph = session.graph(limit)
+    hosts = set(session.site.select(limit)) if limit else None
+    wanted = [cob for cob in graph.cobs if hosts is None or graph.cobs[cob].host in hosts]
+    gone = [] if limit else [cob for cob in records if cob not in graph.cobs]
+    if reference is not None:
+        wanted = [cob for cob in wanted if cob == reference]
+        gone = [cob for cob in gone if cob == reference]
+        if not (wanted or gone):
+            raise UsageError(f"there is no object {reference!r}", hint="see `cobweb show`")
+    locks = [
+        {"cob": cob, "holder": holder, "state": state}
+        for cob, holder, state in store.locks()
+        if reference in (None, cob, holder)
+    ]
+    owner = store.site_lock(clock=wall_clock).show()
+    last = store.last_run()
+    return {
+        "format": 1,
+        "site": session.site.name,
+        "cobs": [
+            *(_cob(cob, graph.cobs[cob].type, records.get(cob)) for cob in wanted),
+            *(_cob(cob, None, records[cob]) for cob in gone),
+        ],
+        "locks": locks,
+        "lock": None if owner is None else owner.line(wall_clock()),
+        "run": None if last is None else _run(last),
+    }
+
+
+def _cob(cob: str, cob_type: Any, record: CobRecord | None) -> dict[str, Any]:
+    return {
+        "id": cob,
+        "type": cob_type.name if cob_type is not None else None,
+        "state": record.state if record else "unknown",
+        "preferred": cob_type.preferred if cob_type is not None else None,
+        "in_transition": list(record.in_transition) if record and record.in_transition else None,
+        "failed": bool(record and record.failed),
+        "reachable": record.reachable if record else True,
+        "since": record.since if record else None,
+        "run": record.run if record else None,
+    }
+
+
+def _run(record: RunRecord) -> dict[str, Any]:
+    return {
+        "id": record.info.id,
+        "command": record.info.command,
+        "user": record.info.user,
+        "started": record.info.started,
+        "ended": record.ended,
+        "result": record.result,
+        "exit_code": record.exit_code,
+        "counts": dict(record.counts),
+    }
+
+
+def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
+    write_table(output, _COLUMNS, [_row(cob) for cob in data["cobs"]])
+    if data["locks"] and detailed:
+        output.line()
+    for lock in data["locks"] if detailed else ():
+        output.line(f"{lock['cob']} is locked {lock['state']} for {lock['holder']}")
+    cobs = data["cobs"]
+    settled = sum(cob["state"] == cob["preferred"] for cob in cobs)
+    output.summary(f"{settled} of {count(len(cobs), 'object')} as wanted")
+    if data["run"]:
+        run = data["run"]
+        result = run["result"] or "not ended"
+        output.summary(f"last run: {run['id']} ({run['command']}) by {run['user']}: {result}")
+    if data["lock"]:
+        output.summary(f"locked by {data['lock']}", Tone.CAREFUL)
+
+
+def _row(cob: Mapping[str, Any]) -> tuple[Cell | str, ...]:
+    good = cob["state"] == cob["preferred"]
+    tone = Tone.GOOD if good else Tone.BAD if cob["failed"] else Tone.CAREFUL
+    since = cob["since"]
+    when = "" if since is None else time.strftime("%m-%d %H:%M:%S", time.localtime(since))
+    return (
+        cob["id"],
+        cob["type"] or "-",
+        Cell(text=cob["state"], tone=tone),
+        cob["preferred"] or "-",
+        when,
+        _note(cob),
+    )
+
+
+def _note(cob: Mapping[str, Any]) -> str:
+    notes = []
+    if cob["type"] is None:
+        notes.append("gone from the site")
+    if cob["in_transition"]:
+        notes.append("in transition " + " -> ".join(cob["in_transition"]))
+    if cob["failed"]:
+        notes.append("failed")
+    if not cob["reachable"]:
+        notes.append("unreachable")
+    return ", ".join(notes)

@@ -1,0 +1,71 @@
+"""`cobweb why`: the chain of what an object waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cobweb.cli._options import (
+    examples,
+    output_option,
+    pass_request,
+    reference_argument,
+    site_options,
+)
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._request import Request
+from cobweb.cli._session import open_site
+
+if TYPE_CHECKING:
+    from cobweb.runtime import Reason
+
+
+@click.command("why", epilog=examples("cobweb why app01/app", "cobweb why app01/app -o json"))
+@reference_argument()
+@output_option()
+@site_options
+@pass_request
+def command(request: Request, reference: str) -> int:
+    """Say what an object waits for.
+
+    The chain leads from the object to the cause: a failure, a host that cannot
+    be reached, or a circle.
+    """
+    from cobweb.runtime import why
+
+    output = Output.of(request)
+    with open_site(request) as session:
+        reason = why(session.site, session.store(), reference)
+    if not output.data(_data(reason)):
+        _tell(output, reason)
+    return 0
+
+
+def _data(reason: Reason) -> dict[str, Any]:
+    return {
+        "format": 1,
+        "cob": reason.cob,
+        "state": reason.state,
+        "preferred": reason.preferred,
+        "source": reason.source,
+        "run": reason.run,
+        "message": reason.message,
+        "chain": [dict(link) for link in reason.chain],
+    }
+
+
+def _tell(output: Output, reason: Reason) -> None:
+    from cobweb.runtime import chain_lines
+
+    if reason.source == "settled":
+        output.line(f"{reason.cob} is {reason.state}, as wanted: it waits for nothing", Tone.GOOD)
+        return
+    output.line(f"{reason.cob} is {reason.state} and should be {reason.preferred}")
+    messages = {link["cob"]: link["message"] for link in reason.chain if "message" in link}
+    for line in chain_lines(reason.as_wait(), messages):
+        output.line(f"  {line}")
+    if reason.source == "run":
+        output.summary(f"as run {reason.run} ended")
+    else:
+        output.summary("worked out from what the journal knows now")

@@ -1,0 +1,90 @@
+"""What is believed before a run: the journal's states against the contents that are wanted now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from cobweb.generation import content_of, redact
+from cobweb.model import UNKNOWN, CobId, CobType, Graph, State
+from cobweb.store import CobRecord
+
+__all__ = ["OUTDATED", "Baseline", "Refresh", "baseline"]
+
+OUTDATED = "outdated"
+"""The state that, by convention (COB paper, 5.1), says that an older content is applied."""
+
+
+class Refresh(StrEnum):
+    """Which objects are checked at the start: only those in doubt, or all."""
+
+    CHANGED = "changed"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The beliefs at the start of a run.
+
+    `known` are states to go on from; all other objects are checked first, and `found` is what their
+    check will most likely find. `changed` have another content than the journal's; `added` are not
+    in the journal; `gone` are in the journal and not in the site, and not in their first state.
+    """
+
+    known: Mapping[CobId, State]
+    found: Mapping[CobId, State]
+    applied: Mapping[CobId, Mapping[str, Any] | None]
+    contents: Mapping[CobId, str]
+    specs: Mapping[CobId, Mapping[str, Any]]
+    changed: frozenset[CobId]
+    added: frozenset[CobId]
+    gone: frozenset[CobId]
+
+
+def baseline(
+    graph: Graph, records: Mapping[CobId, CobRecord], *, refresh: Refresh = Refresh.CHANGED
+) -> Baseline:
+    """Compare the journal with the site; linear in objects."""
+    known: dict[CobId, State] = {}
+    found: dict[CobId, State] = {}
+    changed: set[CobId] = set()
+    contents = {cob: content_of(graph.cobs[cob]) for cob in graph.cobs}
+    for cob, it in graph.cobs.items():
+        record = records.get(cob)
+        if record is not None and record.content and record.content != contents[cob]:
+            changed.add(cob)
+        in_doubt = cob in changed or refresh is Refresh.ALL
+        if record is not None and not in_doubt and _is_certain(record, it.type):
+            known[cob] = record.state
+            continue
+        found[cob] = _guess(record, it.type, is_changed=cob in changed)
+    return Baseline(
+        known=known,
+        found=found,
+        applied={cob: record.applied for cob, record in records.items()},
+        contents=contents,
+        specs={cob: redact(dict(it.spec)) for cob, it in graph.cobs.items()},
+        changed=frozenset(changed),
+        added=frozenset(cob for cob in graph.cobs if cob not in records),
+        gone=frozenset(
+            cob for cob, record in records.items() if cob not in graph.cobs and record.applied
+        ),
+    )
+
+
+def _is_certain(record: CobRecord, cob_type: CobType) -> bool:
+    return record.reachable and record.in_transition is None and record.state in cob_type.states
+
+
+def _guess(record: CobRecord | None, cob_type: CobType, *, is_changed: bool) -> State:
+    """Say what a check will most likely find."""
+    if record is None:
+        return cob_type.remove
+    last = record.in_transition[0] if record.in_transition else record.state
+    if last == UNKNOWN or last not in cob_type.states:
+        last = cob_type.preferred if record.applied is not None else cob_type.remove
+    if is_changed and last == cob_type.preferred and OUTDATED in cob_type.states:
+        return OUTDATED
+    return last

@@ -1,0 +1,10 @@
+"""The clock on the wall, read here and handed on as an argument."""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["wall_clock"]
+
+wall_clock = time.time
+"""Seconds since the epoch."""

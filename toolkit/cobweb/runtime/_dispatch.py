@@ -1,0 +1,230 @@
+"""Jobs on their way: ready ones in a queue, failed ones waiting for a retry, the rest in flight.
+
+The dispatcher keeps no more than `parallel` jobs in flight, lets the heaviest go first (weights of
+the planner), and carries out what an executor leaves to the runtime: Python types in worker threads
+and actions without work.
+"""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import random  # the generator is made from the run's seed, see `retry_delay_s`
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from cobweb.errors import PluginError
+from cobweb.model import CobId, Job, JobKind, Nothing, Outcome, PythonAction, Report
+from cobweb.plugin import CobContext, Executor, ExecutorSetting, PythonType
+
+__all__ = ["Dispatcher", "describe", "retry_delay_s"]
+
+RETRY_FIRST_S = 1.0
+RETRY_MOST_S = 60.0
+RETRY_JITTER_S = 1.0
+
+
+@lru_cache(maxsize=64)
+def _backoff_s(attempt: int) -> float:
+    """Return the wait after failed attempt `attempt` (from 1), without jitter."""
+    from tenacity import RetryCallState, Retrying, wait_exponential  # heavy
+
+    call = RetryCallState(retry_object=Retrying(), fn=None, args=(), kwargs={})
+    call.attempt_number = attempt
+    return float(wait_exponential(multiplier=RETRY_FIRST_S, max=RETRY_MOST_S)(call))
+
+
+def retry_delay_s(*, seed: int, cob: CobId, attempt: int) -> float:
+    """Return the wait before the next attempt: exponential with jitter, the same for a seed."""
+    jitter = random.Random(f"{seed}/{cob}/{attempt}").uniform(0.0, RETRY_JITTER_S)  # noqa: S311
+    return _backoff_s(attempt) + jitter
+
+
+@dataclass(order=True, slots=True)
+class _Queued:
+    """A job in the queue; the heaviest first, then the oldest."""
+
+    weight: float
+    number: int
+    job: Job = field(compare=False)
+
+
+class Dispatcher:
+    """Hands jobs to an executor; all methods are called from the run's thread.
+
+    `wake` alone may be called from signal handlers and other threads.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        setting: ExecutorSetting,
+        *,
+        python_types: Mapping[str, PythonType] | None = None,
+        weights: Mapping[CobId, float] | None = None,
+    ) -> None:
+        self._executor = executor
+        self._setting = setting
+        self._python_types = dict(python_types or {})
+        self._weights = dict(weights or {})
+        self._ready: list[_Queued] = []
+        self._later: list[tuple[float, int, Job]] = []
+        self._in_flight: dict[int, Job] = {}
+        self._own: dict[int, float] = {}
+        self._own_reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
+        self._numbers = 0
+
+    @property
+    def now(self) -> Callable[[], float]:
+        """The clock of the executor."""
+        return self._executor.now
+
+    def next_number(self) -> int:
+        """Return a job number that was not used in this run."""
+        self._numbers += 1
+        return self._numbers
+
+    def add(self, job: Job) -> None:
+        """Queue a job that may start at once."""
+        weight = -self._weights.get(job.cob, 0.0)
+        heapq.heappush(self._ready, _Queued(weight, job.number, job))
+
+    def add_retry(self, job: Job) -> None:
+        """Queue the next attempt of a failed job, after its delay."""
+        delay = retry_delay_s(seed=self._setting.seed, cob=job.cob, attempt=job.attempt)
+        again = replace(job, number=self.next_number(), attempt=job.attempt + 1)
+        heapq.heappush(self._later, (self._executor.now() + delay, again.number, again))
+
+    def idle(self) -> bool:
+        """Say whether no job is ready, delayed or in flight."""
+        return not (self._ready or self._later or self._in_flight)
+
+    def running(self) -> tuple[Job, ...]:
+        """Return the jobs in flight, oldest first."""
+        return tuple(self._in_flight[number] for number in sorted(self._in_flight))
+
+    def take(self) -> tuple[Job, ...]:
+        """Return the jobs that fit now, heaviest first; `submit` must follow."""
+        self._ripen()
+        room = self._setting.parallel - len(self._in_flight)
+        return tuple(heapq.heappop(self._ready).job for _ in range(min(room, len(self._ready))))
+
+    def submit(self, jobs: Iterable[Job]) -> None:
+        """Start jobs that were taken and journalled."""
+        for job in jobs:
+            self._in_flight[job.number] = job
+            if type(job.action) in self._executor.actions:
+                self._executor.submit(job)
+            else:
+                self._carry_out(job)
+
+    def drop_waiting(self) -> tuple[Job, ...]:
+        """Forget all jobs that are not in flight and return them."""
+        dropped = [entry.job for entry in self._ready] + [job for _, _, job in self._later]
+        self._ready.clear()
+        self._later.clear()
+        return tuple(sorted(dropped, key=lambda job: job.number))
+
+    def wait(self, most_s: float | None = None) -> list[tuple[Job, Report]]:
+        """Return ended jobs with their reports; block until one, a retry, `wake` or `most_s`."""
+        timeout_s = self._timeout_s(most_s)
+        reports: list[Report] = []
+        if len(self._own) < len(self._in_flight) or not self._own:
+            reports.extend(self._executor.wait(timeout_s))
+            reports.extend(self._own_ended(block_s=0.0))
+        else:
+            reports.extend(self._own_ended(block_s=timeout_s))
+        reports.extend(self._own_overdue())
+        return [(self._in_flight.pop(report.number), report) for report in reports]
+
+    def wake(self) -> None:
+        """End a `wait` early."""
+        self._own_reports.put(None)
+        self._executor.wake()
+
+    def close(self, *, kill: bool = False) -> None:
+        """Close the executor; nothing is left running but Python types that do not return."""
+        self._executor.close(kill=kill)
+
+    def _ripen(self) -> None:
+        now = self._executor.now()
+        while self._later and self._later[0][0] <= now:
+            self.add(heapq.heappop(self._later)[2])
+
+    def _timeout_s(self, most_s: float | None) -> float | None:
+        now = self._executor.now()
+        waits = [due - now for due, _, _ in self._later[:1]]
+        waits += [deadline - time.monotonic() for deadline in self._own.values()]
+        if most_s is not None:
+            waits.append(most_s)
+        return max(0.0, min(waits)) if waits else None
+
+    def _carry_out(self, job: Job) -> None:
+        match job.action:
+            case Nothing():
+                self._own[job.number] = time.monotonic() + self._setting.timeout_s
+                self._own_reports.put(Report(number=job.number, outcome=Outcome.OK))
+            case PythonAction(type_name=name, method=method):
+                timeout_s = job.timeout_s or self._setting.timeout_s
+                self._own[job.number] = time.monotonic() + timeout_s
+                call = _python_call(self._python_types[name], method, job, self._setting)
+                threading.Thread(target=self._call, args=(call,), daemon=True).start()
+            case _:
+                message = f"executor {self._executor.name} does not carry out {job.action}"
+                self._own[job.number] = time.monotonic() + self._setting.timeout_s
+                report = Report(number=job.number, outcome=Outcome.FAILED, message=message)
+                self._own_reports.put(report)
+
+    def _call(self, call: Callable[[], Report]) -> None:
+        self._own_reports.put(call())
+        self._executor.wake()
+
+    def _own_ended(self, *, block_s: float | None) -> list[Report]:
+        ended: list[Report] = []
+        while True:
+            try:
+                report = self._own_reports.get(block=block_s != 0.0, timeout=block_s or None)
+            except queue.Empty:
+                return ended
+            block_s = 0.0
+            if report is not None and self._own.pop(report.number, None) is not None:
+                ended.append(report)
+
+    def _own_overdue(self) -> list[Report]:
+        now = time.monotonic()
+        overdue = [number for number, deadline in self._own.items() if deadline <= now]
+        for number in overdue:
+            del self._own[number]
+        return [
+            Report(number=number, outcome=Outcome.TIMEOUT, message="the Python type did not return")
+            for number in overdue
+        ]
+
+
+def _python_call(
+    python_type: PythonType, method: str, job: Job, setting: ExecutorSetting
+) -> Callable[[], Report]:
+    """Return a call of a plugin's method that never raises."""
+    context = CobContext(cob=job.cob_vars, host=setting.hosts[job.host], site_dir=setting.site_dir)
+
+    def call() -> Report:
+        try:
+            answer = getattr(python_type, method)(context)
+        except Exception as error:  # noqa: BLE001  # the border to a plugin: its error is its report
+            message = str(PluginError(python_type.name, f"{method}: {error!r}"))
+            return Report(number=job.number, outcome=Outcome.FAILED, message=message)
+        state = answer if job.kind is JobKind.CHECK else ""
+        return Report(number=job.number, outcome=Outcome.OK, state=str(state or ""))
+
+    return call
+
+
+def describe(jobs: Sequence[Job]) -> list[str]:
+    """Return one line per job, for a person who waits for it."""
+    return [
+        f"{job.cob}: {'check' if job.kind is JobKind.CHECK else f'{job.source} -> {job.dest}'}"
+        for job in jobs
+    ]

@@ -1,0 +1,300 @@
+"""What users ask for, each as one function: plan, apply, simulate.
+
+`apply` of one site goes through all packages: the inventory evaluates it, the analysis says what
+can never work, the journal says what is believed, the engine decides, an executor carries out. See
+docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from cobweb.engine import Engine
+from cobweb.errors import CobwebError, ExecutorError, PlanError, PluginError, UsageError
+from cobweb.generation import canonical_json, digest, evaluated_site
+from cobweb.inventory import Site
+from cobweb.model import CobId, Graph
+from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
+from cobweb.runtime._baseline import Baseline, Refresh, baseline
+from cobweb.runtime._clock import wall_clock
+from cobweb.runtime._dispatch import Dispatcher
+from cobweb.runtime._events import Emitter, Sink
+from cobweb.runtime._journal import NoJournal
+from cobweb.runtime._plan import Plan, PlanFile, base_digest, changes_of
+from cobweb.runtime._predict import predict
+from cobweb.runtime._result import RunResult, wait_data
+from cobweb.runtime._run import Run, RunSetting
+from cobweb.runtime._signals import Interrupts
+from cobweb.store import Generation, RunInfo, Store
+
+__all__ = [
+    "DEFAULT_PARALLEL",
+    "DEFAULT_TIMEOUT_S",
+    "Caller",
+    "Orders",
+    "apply_site",
+    "plan_site",
+    "refuse_stale",
+    "simulate_site",
+]
+
+DEFAULT_PARALLEL = 10
+DEFAULT_TIMEOUT_S = 600.0
+HEARTBEAT_S = 10.0
+_PLANNER = "stages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """How a site is to be applied or simulated.
+
+    `timeout_s` bounds a check or transition that has no bound of its own; `max_failures` turns the
+    number of objects into how many may fail before nothing new is started; `options` go to the
+    executor as they are. `message` is kept with the generation.
+    """
+
+    executor: str = "ansible"
+    limit: str | None = None
+    parallel: int = DEFAULT_PARALLEL
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    refresh: Refresh = Refresh.CHANGED
+    max_failures: Callable[[int], int] | None = None
+    seed: int = 0
+    verbosity: int = 0
+    message: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who is told of a run while it goes on, and can stop it.
+
+    `beat` is called at least every `HEARTBEAT_S` seconds; `say` gets sentences for people.
+    """
+
+    sinks: Sequence[Sink] = ()
+    interrupts: Interrupts = field(default_factory=Interrupts)
+    beat: Callable[[], None] = lambda: None
+    say: Callable[[str], None] = lambda _text: None
+
+
+def plan_site(
+    site: Site,
+    plugins: Plugins,
+    store: Store,
+    *,
+    limit: str | None = None,
+    refresh: Refresh = Refresh.CHANGED,
+) -> Plan:
+    """Predict what `apply_site` would do on the states that the journal believes; asks no host."""
+    graph = site.graph(limit)
+    records = store.states()
+    before = baseline(graph, records, refresh=refresh)
+    movable = _movable(site, graph, limit)
+    prediction = predict(
+        graph, Engine(graph, movable=movable), known=before.known, found=before.found
+    )
+    current = store.current_generation()
+    return Plan(
+        site=_site_digest(site, graph),
+        base=base_digest(records),
+        generation=current.id if current else 0,
+        changes=tuple(
+            change
+            for change in changes_of(before, records)
+            if change.cob in movable or (change.kind == "gone" and limit is None)
+        ),
+        checks=tuple(sorted(cob for cob in before.found if cob in movable)),
+        stages=_planner(plugins).stages(graph, prediction.steps),
+        waits=prediction.waits,
+        down_s=prediction.down_s,
+        seconds=prediction.seconds,
+        limit=limit,
+    )
+
+
+def refuse_stale(plan: PlanFile, site: Site, store: Store) -> None:
+    """Raise PlanError where a saved plan does not fit the site or the journal any more."""
+    hint = "make a new one with `cobweb plan --out`"
+    if plan.site != _site_digest(site, site.graph(plan.limit)):
+        raise PlanError("the site has changed since the plan was made", hint=hint)
+    if plan.base != base_digest(store.states()):
+        raise PlanError("the states have changed since the plan was made", hint=hint)
+
+
+def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as which run
+    site: Site,
+    plugins: Plugins,
+    store: Store,
+    orders: Orders,
+    caller: Caller,
+    *,
+    info: RunInfo,
+) -> RunResult:
+    """Bring the site to its desired state as the run `info`; the caller holds the site lock.
+
+    Raises StoreError, LockedError, ExecutorError; then what was in flight is left in transition and
+    is checked by the next run.
+    """
+    graph = site.graph(orders.limit)
+    before = baseline(graph, store.states(), refresh=orders.refresh)
+    generation = store.save_generation(_generation(site, graph, orders, info))
+    store.begin_run(replace(info, site=generation.digest, generation=generation.id))
+    engine = Engine(graph, movable=_movable(site, graph, orders.limit), generation=generation.id)
+    with _executor(plugins, orders, site, graph) as (executor, setting):
+        emitter = Emitter(caller.sinks, executor.now)
+        run = Run(
+            replace(
+                _run_setting(info.id, graph, generation.id, before, orders),
+                store_events=True,
+                beat=caller.beat,
+                beat_s=HEARTBEAT_S,
+                say=caller.say,
+            ),
+            engine,
+            _dispatcher(plugins, executor, setting, graph),
+            store,
+            emitter,
+        )
+        start = engine.start(before.known, store.locks())
+        result = run.go(start, caller.interrupts)
+    store.end_run(
+        info.id,
+        result=str(result.ending),
+        exit_code=result.exit_code,
+        counts=result.counts,
+        waits=wait_data(result),
+        ended=wall_clock(),
+    )
+    return result.with_notices(emitter.notices)
+
+
+def simulate_site(
+    site: Site,
+    plugins: Plugins,
+    orders: Orders,
+    caller: Caller,
+) -> RunResult:
+    """Run the site with an executor without hosts, from nothing; no journal, no site lock."""
+    graph = site.graph(orders.limit)
+    before = baseline(graph, {})
+    engine = Engine(graph, movable=_movable(site, graph, orders.limit))
+    with _executor(plugins, orders, site, graph) as (executor, setting):
+        emitter = Emitter(caller.sinks, executor.now)
+        run = Run(
+            _run_setting(f"simulation-{orders.seed}", graph, 0, before, orders),
+            engine,
+            _dispatcher(plugins, executor, setting, graph),
+            NoJournal(),
+            emitter,
+        )
+        result = run.go(engine.start({}), caller.interrupts)
+    return result.with_notices(emitter.notices)
+
+
+def _movable(site: Site, graph: Graph, limit: str | None) -> frozenset[CobId]:
+    if limit is None:
+        return frozenset(graph.cobs)
+    hosts = frozenset(site.select(limit))
+    return frozenset(cob for cob, it in graph.cobs.items() if it.host in hosts)
+
+
+def _site_digest(site: Site, graph: Graph) -> str:
+    return digest(_evaluated(site, graph))
+
+
+def _evaluated(site: Site, graph: Graph) -> dict[str, Any]:
+    hosts = {name: site.hosts[name] for name in graph.hosts()}
+    return evaluated_site(graph, hosts, roots={"site": str(site.dir.resolve())})
+
+
+def _generation(site: Site, graph: Graph, orders: Orders, info: RunInfo) -> Generation:
+    whole = graph if orders.limit is None else site.graph(None)
+    data = _evaluated(site, whole)
+    return Generation(
+        digest=digest(data),
+        author=info.user,
+        time=info.started,
+        message=orders.message,
+        content=canonical_json(data),
+    )
+
+
+def _planner(plugins: Plugins) -> Planner:
+    try:
+        return plugins.planners[_PLANNER]
+    except KeyError:
+        hint = "see `cobweb plugins` for what was left out"
+        raise CobwebError(f"there is no planner {_PLANNER}", hint=hint) from None
+
+
+def _run_setting(
+    run: str, graph: Graph, generation: int, before: Baseline, orders: Orders
+) -> RunSetting:
+    bound = orders.max_failures(len(graph.cobs)) if orders.max_failures else None
+    return RunSetting(
+        run=run,
+        graph=graph,
+        generation=generation,
+        contents=before.contents,
+        specs=before.specs,
+        applied=before.applied,
+        changed=before.changed,
+        max_failures=bound,
+        store_events=False,
+    )
+
+
+def _dispatcher(
+    plugins: Plugins, executor: Executor, setting: ExecutorSetting, graph: Graph
+) -> Dispatcher:
+    weights = _planner(plugins).priorities(graph)
+    return Dispatcher(executor, setting, python_types=plugins.python_types, weights=weights)
+
+
+@contextmanager
+def _executor(
+    plugins: Plugins, orders: Orders, site: Site, graph: Graph
+) -> Iterator[tuple[Executor, ExecutorSetting]]:
+    """Open an executor in a private folder, which is removed at the end."""
+    executor = _make_executor(plugins, orders.executor)
+    work_dir = Path(tempfile.mkdtemp(prefix="cobweb-"))
+    defaults = {cob: it.type.remove for cob, it in graph.cobs.items()}
+    setting = ExecutorSetting(
+        hosts=site.hosts,
+        site_dir=site.dir,
+        work_dir=work_dir,
+        parallel=orders.parallel,
+        timeout_s=orders.timeout_s,
+        seed=orders.seed,
+        verbosity=orders.verbosity,
+        roles_path=(site.dir / "roles",),
+        options={"defaults": defaults, **orders.options},
+    )
+    try:
+        executor.open(setting)
+        yield executor, setting
+    finally:
+        executor.close(kill=True)
+        shutil.rmtree(work_dir, ignore_errors=True)
+
+
+def _make_executor(plugins: Plugins, name: str) -> Executor:
+    if name not in plugins.executors:
+        close = get_close_matches(name, plugins.executors, n=1)
+        known = ", ".join(sorted(plugins.executors)) or "none"
+        hint = f"did you mean {close[0]}?" if close else f"there are: {known}"
+        raise UsageError(f"there is no executor {name!r}", hint=hint)
+    try:
+        return plugins.executors[name]()
+    except PluginError:
+        raise
+    except Exception as error:
+        raise ExecutorError(f"executor {name} cannot be made: {error!r}") from error

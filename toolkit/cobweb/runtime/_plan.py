@@ -1,0 +1,192 @@
+"""A plan as a value: what would change, in which order, who waits for whom, what is down how long.
+
+A plan is made for one evaluated site on one base (what the journal believed); `apply` refuses it
+when either has changed. Its JSON form has the schema schemas/plan.schema.json.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cobweb.errors import PlanError
+from cobweb.generation import digest
+from cobweb.model import CobId
+from cobweb.plugin import PlannedStep, Stages
+from cobweb.runtime._baseline import Baseline
+from cobweb.runtime._result import Wait, chain_data
+from cobweb.store import CobRecord
+
+__all__ = [
+    "PLAN_FORMAT",
+    "Change",
+    "Plan",
+    "PlanFile",
+    "base_digest",
+    "changes_of",
+    "plan_text",
+    "read_plan",
+    "spec_diff",
+]
+
+PLAN_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One object that is added, changed, gone or moved; `lines` is the diff of its spec."""
+
+    cob: CobId
+    kind: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What `apply` would do now.
+
+    `site` is the digest of the evaluated site, `base` that of the journal's beliefs. `checks` are
+    objects whose state is not known and would be found first; the steps after that are predicted.
+    """
+
+    site: str
+    base: str
+    generation: int
+    changes: tuple[Change, ...]
+    checks: tuple[CobId, ...]
+    stages: Stages
+    waits: tuple[Wait, ...]
+    down_s: Mapping[CobId, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    limit: str | None = None
+
+    @property
+    def steps(self) -> tuple[PlannedStep, ...]:
+        """All predicted steps, in the order of their stages."""
+        return tuple(step for stage in self.stages.stages for step in stage)
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether nothing is pending: no step, no change and nothing that waits.
+
+        A check alone is no change: it finds out and changes nothing. Objects that are gone from
+        the site are left as they are for now.
+        """
+        pending = [change for change in self.changes if change.kind != "gone"]
+        return not (self.steps or pending or self.waits)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the plan as plain JSON data."""
+        return {
+            "format": PLAN_FORMAT,
+            "site": self.site,
+            "base": self.base,
+            "generation": self.generation,
+            "limit": self.limit,
+            "changes": [
+                {"cob": change.cob, "kind": change.kind, "diff": list(change.lines)}
+                for change in self.changes
+            ],
+            "checks": list(self.checks),
+            "stages": [[_step(step) for step in stage] for stage in self.stages.stages],
+            "critical_path": [_step(step) for step in self.stages.critical_path],
+            "downtime": {cob: down for cob, down in sorted(self.down_s.items()) if down},
+            "seconds": self.seconds,
+            "waits": [
+                {
+                    "cob": wait.cob,
+                    "state": wait.state,
+                    "chain": chain_data(wait.chain),
+                }
+                for wait in self.waits
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFile:
+    """What `apply` needs to know of a saved plan."""
+
+    site: str
+    base: str
+    limit: str | None
+
+
+def _step(step: PlannedStep) -> dict[str, Any]:
+    return {
+        "cob": step.cob,
+        "from": step.source,
+        "to": step.dest,
+        "start": step.start_s,
+        "end": step.end_s,
+        "waits_for": list(step.waits_for),
+    }
+
+
+def base_digest(records: Mapping[CobId, CobRecord]) -> str:
+    """Return a digest of what the journal believes: states and contents."""
+    return digest(
+        {
+            cob: [record.state, record.content, record.in_transition is not None]
+            for cob, record in records.items()
+        }
+    )
+
+
+def read_plan(text: str, name: str) -> PlanFile:
+    """Read a saved plan; PlanError where it is none, damaged, or of another version."""
+    hint = "make a new one with `cobweb plan --out`"
+    try:
+        data = json.loads(text)
+        seal = data.pop("seal")
+        if data["format"] != PLAN_FORMAT:
+            message = f"{name}: plan format {data['format']!r} is not {PLAN_FORMAT}"
+            raise PlanError(message, hint=hint)
+        if seal != digest(data):
+            raise PlanError(f"{name}: the plan was edited or damaged", hint=hint)
+        return PlanFile(site=data["site"], base=data["base"], limit=data["limit"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PlanError(f"{name}: this is no plan", hint=hint) from error
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the text of a plan file; a seal over its content lets `apply` notice an edit."""
+    data = plan.as_data()
+    return json.dumps({**data, "seal": digest(data)}, indent=1) + "\n"
+
+
+def changes_of(before: Baseline, records: Mapping[CobId, CobRecord]) -> tuple[Change, ...]:
+    """Return what differs between the site and what the journal knows, by id."""
+    found = [Change(cob=cob, kind="added") for cob in before.added]
+    found += [Change(cob=cob, kind="gone") for cob in before.gone]
+    found += [
+        Change(
+            cob=cob,
+            kind="changed",
+            lines=spec_diff(records[cob].applied or {}, before.specs[cob]),
+        )
+        for cob in before.changed
+    ]
+    return tuple(sorted(found, key=lambda change: change.cob))
+
+
+def spec_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the lines that differ between two specs, `-` and `+` as in a unified diff."""
+    lines = difflib.unified_diff(_lines(old), _lines(new), lineterm="", n=0)
+    return tuple(line for line in lines if not line.startswith(("---", "+++", "@@")))
+
+
+def _lines(spec: Mapping[str, Any]) -> Sequence[str]:
+    """Return a spec as lines, texts of several lines one by one."""
+    lines: list[str] = []
+    for key in sorted(spec):
+        value = spec[key]
+        if isinstance(value, str) and "\n" in value:
+            lines.append(f"{key}: |")
+            lines.extend(f"  {line}" for line in value.splitlines())
+        else:
+            lines.append(f"{key}: {json.dumps(value, ensure_ascii=False, sort_keys=True)}")
+    return lines

@@ -1,0 +1,48 @@
+"""Chains of reasons as sentences: why an object is not where it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cobweb.engine import Blocked, WaitKind
+from cobweb.model import CobId, host_of
+from cobweb.runtime._result import Wait
+
+__all__ = ["chain_lines", "link_text"]
+
+_SENTENCES = {
+    WaitKind.LOCK: "{cob} waits for {on} to be {state}",
+    WaitKind.HOLDERS: "{cob} waits for {on} to give back its lock",
+    WaitKind.LIMIT: "{cob} waits for room in a limit{detail}",
+    WaitKind.RUNNING: "{cob} is at work{detail}",
+    WaitKind.FAILED: "{cob} failed in this run",
+    WaitKind.UNREACHABLE: "{cob}: host {host} cannot be reached",
+    WaitKind.NO_WAY: "{cob} has no way to {state}{detail}",
+    WaitKind.REQUESTED: "{cob} is kept {state} for {on}",
+    WaitKind.CHURN: "{cob} went to and fro too often, pushed by {on}{detail}",
+    WaitKind.EXCLUDED: "{cob} is outside of what this run may move (--limit)",
+    WaitKind.HALTED: "{cob} was not begun: the run was told to stop",
+}
+
+
+def chain_lines(wait: Wait, messages: Mapping[CobId, str] | None = None) -> list[str]:
+    """Return one line per link, from the object that waits to the cause; a circle is named."""
+    said = messages or {}
+    lines = [_with_message(link, said) for link in wait.chain]
+    if wait.is_circle:
+        lines.append(f"... and so on: {wait.chain[-1].on} is where the circle closes")
+    return lines
+
+
+def _with_message(link: Blocked, messages: Mapping[CobId, str]) -> str:
+    said = messages.get(link.cob, "")
+    ends = link.kind in (WaitKind.FAILED, WaitKind.UNREACHABLE)
+    return f"{link_text(link)}: {said}" if said and ends else link_text(link)
+
+
+def link_text(link: Blocked) -> str:
+    """Return one link as a sentence."""
+    detail = f" ({link.detail})" if link.detail else ""
+    return _SENTENCES[link.kind].format(
+        cob=link.cob, on=link.on, state=link.state, host=host_of(link.cob), detail=detail
+    )

@@ -1,0 +1,125 @@
+"""How a run ended: counts, the exit code, and for each object that is not there the reason why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from cobweb.engine import Blocked, Engine, WaitKind
+from cobweb.model import CobId, State, host_of
+
+__all__ = ["Ending", "RunResult", "Wait", "chain_data", "ending_of", "wait_data"]
+
+
+class Ending(StrEnum):
+    """The result of a run, as told by `run.end`; `exit_code` is that of section 7."""
+
+    OK = "ok"
+    FAILED = "failed"
+    STUCK = "stuck"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def exit_code(self) -> int:
+        """The process exit code that tells this ending."""
+        return {"ok": 0, "failed": 1, "stuck": 4, "interrupted": 130}[self.value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Why one object is not in its preferred state: a chain that ends in the cause (P5)."""
+
+    cob: CobId
+    state: State
+    chain: tuple[Blocked, ...]
+
+    @property
+    def is_circle(self) -> bool:
+        """Say whether the chain comes back to one of its own links."""
+        links = [link.cob for link in self.chain]
+        return bool(links) and self.chain[-1].on in links
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run did; `messages` holds what failed jobs said, by object."""
+
+    run: str
+    ending: Ending
+    counts: Mapping[str, int]
+    waits: tuple[Wait, ...] = ()
+    messages: Mapping[CobId, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    in_flight: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """The process exit code."""
+        return self.ending.exit_code
+
+    def with_notices(self, notices: Iterable[str]) -> RunResult:
+        """Return the result with what else a person should know."""
+        return replace(self, notices=(*self.notices, *notices))
+
+    @property
+    def failed(self) -> tuple[Wait, ...]:
+        """The objects that failed themselves."""
+        return tuple(wait for wait in self.waits if _kind(wait) is WaitKind.FAILED)
+
+    @property
+    def unreachable_hosts(self) -> tuple[str, ...]:
+        """The hosts that could not be reached, sorted."""
+        lost = {host_of(w.cob) for w in self.waits if _kind(w) is WaitKind.UNREACHABLE}
+        return tuple(sorted(lost))
+
+
+def _kind(wait: Wait) -> WaitKind | None:
+    return wait.chain[0].kind if wait.chain else None
+
+
+def ending_of(engine: Engine, *, interrupted: bool) -> tuple[Ending, tuple[Wait, ...]]:
+    """Return how a run ended whose engine has come to rest, and all that is not as it should be."""
+    waits = tuple(
+        Wait(cob=cob, state=engine.state(cob), chain=engine.chain(cob))
+        for cob in engine.unsettled()
+    )
+    waits = tuple(wait for wait in waits if _kind(wait) is not WaitKind.EXCLUDED)
+    if interrupted:
+        return Ending.INTERRUPTED, waits
+    if any(_kind(wait) in (WaitKind.FAILED, WaitKind.UNREACHABLE) for wait in waits):
+        return Ending.FAILED, waits
+    return (Ending.STUCK if waits else Ending.OK), waits
+
+
+def wait_data(result: RunResult) -> list[dict[str, Any]]:
+    """Return why objects are not in their preferred state as plain JSON data."""
+    return [
+        {
+            "cob": wait.cob,
+            "state": wait.state,
+            "message": result.messages.get(wait.cob, ""),
+            "chain": chain_data(wait.chain, result.messages),
+        }
+        for wait in result.waits
+    ]
+
+
+def chain_data(
+    chain: Iterable[Blocked], messages: Mapping[CobId, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return a chain of reasons as plain JSON data, with what failed jobs said."""
+    said = messages or {}
+    return [
+        {
+            "cob": link.cob,
+            "kind": str(link.kind),
+            "on": link.on,
+            "state": link.state,
+            "detail": link.detail,
+            "message": said.get(link.cob, ""),
+        }
+        for link in chain
+    ]
