@@ -89,7 +89,8 @@ def _tell_click(error: click.ClickException) -> int:
 def _tell(error: CobwebError) -> None:
     if isinstance(error, SiteError):
         for finding in error.findings:
-            _say(str(finding))
+            for line in str(finding).splitlines():
+                _say(line)
         _say(count(len(error.findings), "finding"))
     else:
         for line in f"cobweb: {error}".splitlines():

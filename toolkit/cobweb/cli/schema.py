@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -50,13 +51,16 @@ def command(request: Request, name: str | None) -> None:
 
 
 def schema_files() -> dict[str, Traversable]:
-    """Return the shipped schemas by name, sorted."""
-    files = {
-        file.name.removesuffix(_SUFFIX): file
-        for file in data_dir("schemas").iterdir()
-        if file.name.endswith(_SUFFIX)
-    }
-    return dict(sorted(files.items()))
+    """Return the shipped schemas by name, sorted; those of types are `types/NAME`."""
+    return dict(sorted(_files(data_dir("schemas"), "")))
+
+
+def _files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    for file in folder.iterdir():
+        if file.is_dir():
+            yield from _files(file, f"{prefix}{file.name}/")
+        elif file.name.endswith(_SUFFIX):
+            yield prefix + file.name.removesuffix(_SUFFIX), file
 
 
 def read_schema(name: str) -> dict[str, Any]:

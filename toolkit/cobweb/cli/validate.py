@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cobweb.cli._analysis import trouble_findings
+from cobweb.cli._analysis import check_all
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._request import Request
@@ -45,11 +45,8 @@ def command(request: Request) -> int:
 
 def check_site(session: Session) -> str:
     """Check a whole site and describe it in one line; SiteError with all findings."""
-    site = session.site
-    graph = session.graph()
-    findings = [*site.findings_of_files(), *trouble_findings(graph, site.dir)]
-    if findings:
-        raise SiteError(findings)
+    check_all(session, None)
+    site, graph = session.site, session.graph()
     parts = [
         count(len(site.hosts), "host"),
         count(len(graph.cobs), "COB"),

@@ -1,0 +1,145 @@
+"""`cobweb lock`: who holds the site, a hold for maintenance, and the end of a dead lock."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cobweb.cli._clock import now
+from cobweb.cli._options import examples, output_option, pass_request, site_options, yes_option
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._parameters import DURATION
+from cobweb.cli._request import Request
+from cobweb.cli._session import Session, open_site
+from cobweb.errors import UsageError
+
+if TYPE_CHECKING:
+    from cobweb.store import LockOwner, SiteLock
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@click.group(
+    "lock",
+    epilog=examples(
+        "cobweb lock show",
+        "cobweb lock hold --for 10m --reason 'disk swap'",
+        "cobweb lock break hold-20260101-120000-1a2b",
+    ),
+)
+def command() -> None:
+    """Show, hold or break the lock of the site.
+
+    One run at a time holds a site; another gets exit code 5. A lock never ends
+    by time alone, but a run whose process is known to be dead is taken over.
+    """
+
+
+def _shared(function: _F) -> _F:
+    return output_option()(site_options(function))
+
+
+@command.command("show", epilog=examples("cobweb lock show", "cobweb lock show -o json"))
+@_shared
+@pass_request
+def show(request: Request) -> None:
+    """Show who holds the site."""
+    output = Output.of(request)
+    with open_site(request) as session:
+        owner = _site_lock(session, create=False).show()
+    if output.data({"format": 1, "lock": owner and owner_data(owner)}):
+        return
+    if owner is None:
+        output.line("the site is not locked", Tone.GOOD)
+    else:
+        output.line(f"the site is locked by {owner.line(now())}", Tone.CAREFUL)
+
+
+@command.command("hold", epilog=examples("cobweb lock hold --for 10m --reason 'disk swap'"))
+@click.option(
+    "--for",
+    "for_s",
+    metavar="DURATION",
+    type=DURATION,
+    required=True,
+    help="How long: 90s, 10m, 1h30m, 2d.",
+)
+@click.option("--reason", default="held by hand", show_default=True, help="Why; others see it.")
+@_shared
+@pass_request
+def hold(request: Request, for_s: float, reason: str) -> None:
+    """Keep all runs off the site for a while.
+
+    No process is needed to hold it. `cobweb lock break ID` ends a hold early.
+    """
+    from cobweb.store import this_process
+
+    output = Output.of(request)
+    since = now()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(since))
+    name = f"hold-{stamp}-{secrets.token_hex(2)}"
+    with open_site(request) as session:
+        lock = _site_lock(session, create=True)
+        owner, notices = lock.hold(this_process(run=name, reason=reason, since=since), for_s=for_s)
+    for notice in notices:
+        output.summary(f"note: {notice}", Tone.CAREFUL)
+    if not output.data({"format": 1, "lock": owner_data(owner)}):
+        output.line(owner.run)
+    output.summary(f"locked: {owner.line(since)}; `cobweb lock break {owner.run}` ends it")
+
+
+@command.command("break", epilog=examples("cobweb lock break hold-20260101-120000-1a2b --yes"))
+@click.argument("name", metavar="ID")
+@yes_option
+@_shared
+@pass_request
+def break_(request: Request, *, name: str, yes: bool) -> None:
+    """End the lock of the run or hold ID, which `lock show` tells.
+
+    A run that is still alive fails at its next write. On a terminal a question
+    is asked first, unless --yes is given.
+    """
+    output = Output.of(request)
+    with open_site(request) as session:
+        lock = _site_lock(session, create=False)
+        owner = lock.show()
+        if owner is None:
+            raise UsageError("the site is not locked")
+        if owner.run == name and not yes and not _confirmed(owner):
+            output.summary("nothing was changed")
+            return
+        lock = _site_lock(session, create=True)
+        broken = lock.break_lock(name)
+    if not output.data({"format": 1, "lock": owner_data(broken)}):
+        output.summary(f"broken: the lock of {broken.line(now())}", Tone.CAREFUL)
+
+
+def owner_data(owner: LockOwner) -> dict[str, Any]:
+    """Return the holder of a lock as plain data; times are seconds since the epoch."""
+    return {
+        "id": owner.run,
+        "user": owner.user,
+        "host": owner.host,
+        "pid": owner.pid,
+        "reason": owner.reason,
+        "since": owner.since,
+        "heartbeat": owner.heartbeat,
+        "until": owner.until,
+    }
+
+
+def _site_lock(session: Session, *, create: bool) -> SiteLock:
+    return session.store(create=create).site_lock(clock=now)
+
+
+def _confirmed(owner: LockOwner) -> bool:
+    import sys
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    line = owner.line(now())
+    return click.confirm(f"Break the lock of {line}?", default=False, err=True)
