@@ -20,6 +20,7 @@ import json
 import os
 import pwd
 import stat
+from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ansible.module_utils.cobweb_host import Answer, Failed, file_name, run, state_dir
@@ -47,8 +48,8 @@ class Entry(NamedTuple):
 class Place(NamedTuple):
     """A path and the folder that remembers what is known of it."""
 
-    path: str
-    home: str
+    path: Path
+    home: Path
 
 
 def check(cob: Dict[str, Any]) -> Answer:
@@ -98,8 +99,8 @@ def _places(cob: Dict[str, Any]) -> List[Place]:
     specs = [cob["spec"], *([cob["applied"]] if cob.get("applied") else [])]
     places = [
         Place(
-            path=spec["path"],
-            home=os.path.join(state_dir(spec), "file", file_name(spec["path"])),
+            path=Path(spec["path"]),
+            home=state_dir(spec) / "file" / file_name(spec["path"]),
         )
         for spec in specs
     ]
@@ -156,23 +157,19 @@ def _gid(group: Any, default: int) -> int:
         raise Failed(f"there is no group {group} on this host") from None
 
 
-def _read_entry(path: str) -> Optional[Entry]:
+def _read_entry(path: Path) -> Optional[Entry]:
     try:
-        found = os.lstat(path)
+        found = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     link = stat.S_ISLNK(found.st_mode)
     if not link and not stat.S_ISREG(found.st_mode):
         kind = "folder" if stat.S_ISDIR(found.st_mode) else "special file"
         raise Failed(f"{path} is a {kind}, not a file; move it away or change the path")
-    content = os.fsencode(os.readlink(path)) if link else _read_bytes(path)
+    # Path.readlink came with Python 3.9.
+    content = os.fsencode(os.readlink(path)) if link else path.read_bytes()  # noqa: PTH115
     mode = stat.S_IMODE(found.st_mode)
     return Entry(content=content, link=link, mode=mode, uid=found.st_uid, gid=found.st_gid)
-
-
-def _read_bytes(path: str) -> bytes:
-    with open(path, "rb") as stream:
-        return stream.read()
 
 
 # --- what is remembered
@@ -180,7 +177,7 @@ def _read_bytes(path: str) -> bytes:
 
 def _read_record(place: Place) -> Dict[str, Any]:
     try:
-        return dict(json.loads(_read_bytes(os.path.join(place.home, "record.json"))))
+        return dict(json.loads((place.home / "record.json").read_bytes()))
     except FileNotFoundError:
         return {}
     except ValueError as error:
@@ -188,18 +185,21 @@ def _read_record(place: Place) -> Dict[str, Any]:
 
 
 def _write_record(place: Place, record: Dict[str, Any]) -> None:
-    text = json.dumps({"version": VERSION, "path": place.path, **record})
-    _store(os.path.join(place.home, "record.json"), text.encode())
+    text = json.dumps({"version": VERSION, "path": str(place.path), **record})
+    _store(place.home / "record.json", text.encode())
 
 
 def _keep_original(place: Place, found: Optional[Entry]) -> Dict[str, Any]:
     """Keep what is there before the first write; nothing counts as ours until it is stored."""
-    os.makedirs(place.home, mode=0o700, exist_ok=True)
+    place.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     record: Dict[str, Any] = {"ours": True, "original": None, "written": []}
     if found is not None:
-        _store(os.path.join(place.home, "original"), found.content)
+        _store(place.home / "original", found.content)
         record["original"] = {
-            **{"link": found.link, "mode": found.mode, "uid": found.uid, "gid": found.gid},
+            "link": found.link,
+            "mode": found.mode,
+            "uid": found.uid,
+            "gid": found.gid,
             "digest": found.digest,
         }
     return record
@@ -214,11 +214,10 @@ def _keep_edit(
         known.add(wanted.digest)
     if found is None or found.digest in known:
         return []
-    edits = os.path.join(place.home, "edits")
-    os.makedirs(edits, mode=0o700, exist_ok=True)
-    name = os.path.join(edits, found.digest[:16])
-    _store(name, found.content)
-    return [name]
+    edit = place.home / "edits" / found.digest[:16]
+    edit.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _store(edit, found.content)
+    return [str(edit)]
 
 
 def _remove(place: Place) -> List[str]:
@@ -235,14 +234,14 @@ def _remove(place: Place) -> List[str]:
         _write_record(place, {"put_back": original.digest})
     else:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(place.path)
-        _sync_folder(os.path.dirname(place.path))
+            place.path.unlink()
+        _sync_folder(place.path.parent)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(place.home, "record.json"))
+            (place.home / "record.json").unlink()
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(place.home, "original"))
+        (place.home / "original").unlink()
     with contextlib.suppress(OSError):  # edits are kept there, or there never was a home
-        os.rmdir(place.home)
+        place.home.rmdir()
     return kept
 
 
@@ -251,7 +250,7 @@ def _read_original(place: Place, record: Dict[str, Any]) -> Optional[Entry]:
     if known is None:
         return None
     return Entry(
-        content=_read_bytes(os.path.join(place.home, "original")),
+        content=(place.home / "original").read_bytes(),
         link=known["link"],
         mode=known["mode"],
         uid=known["uid"],
@@ -262,26 +261,25 @@ def _read_original(place: Place, record: Dict[str, Any]) -> Optional[Entry]:
 # --- writing
 
 
-def _put(path: str, entry: Entry, *, owner_matters: bool = False) -> None:
+def _put(path: Path, entry: Entry, *, owner_matters: bool = False) -> None:
     """Replace `path` in one step; a reader sees the old file or the new one, whole.
 
     Only root can give files away: for others the owner is an error if it matters, or left out.
     """
-    folder, name = os.path.split(path)
-    if not os.path.isdir(folder):
-        raise Failed(f"the folder {folder} does not exist, so {name} cannot be written there")
-    draft = os.path.join(folder, f".{name}.cobweb")
+    if not path.parent.is_dir():
+        raise Failed(f"the folder {path.parent} does not exist, so {path} cannot be written")
+    draft = path.with_name(f".{path.name}.cobweb")
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(draft)
+        draft.unlink()
     if entry.link:
-        os.symlink(os.fsdecode(entry.content), draft)
+        draft.symlink_to(os.fsdecode(entry.content))
     else:
         _write_draft(draft, entry, owner_matters=owner_matters)
-    os.replace(draft, path)
-    _sync_folder(folder)
+    draft.replace(path)
+    _sync_folder(path.parent)
 
 
-def _write_draft(draft: str, entry: Entry, *, owner_matters: bool) -> None:
+def _write_draft(draft: Path, entry: Entry, *, owner_matters: bool) -> None:
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as stream:
         stream.write(entry.content)
@@ -292,11 +290,11 @@ def _write_draft(draft: str, entry: Entry, *, owner_matters: bool) -> None:
         os.fsync(handle)
 
 
-def _store(path: str, content: bytes) -> None:
+def _store(path: Path, content: bytes) -> None:
     _put(path, Entry(content=content, link=False, mode=0o600, uid=os.geteuid(), gid=os.getegid()))
 
 
-def _sync_folder(folder: str) -> None:
+def _sync_folder(folder: Path) -> None:
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:

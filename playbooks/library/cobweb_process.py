@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import inspect
 import json
 import os
 import pwd
@@ -20,12 +21,13 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from ansible.module_utils import cobweb_supervisor as supervision
 from ansible.module_utils.cobweb_host import Answer, Failed, file_name, run, state_dir
 
-DEFAULTS = {
+DEFAULTS: Dict[str, Any] = {
     "env": {},
     "cwd": "/",
     "listen": None,
@@ -102,7 +104,7 @@ def _state(cob: Dict[str, Any]) -> str:
     return "up" if as_asked else "outdated"
 
 
-def _homes(cob: Dict[str, Any]) -> List[str]:
+def _homes(cob: Dict[str, Any]) -> List[Path]:
     """Return the home of the spec, then that of the applied spec if it is another."""
     homes = [_home(cob, cob["spec"])]
     if cob.get("applied"):
@@ -110,8 +112,8 @@ def _homes(cob: Dict[str, Any]) -> List[str]:
     return list(dict.fromkeys(homes))
 
 
-def _home(cob: Dict[str, Any], spec: Dict[str, Any]) -> str:
-    return os.path.join(state_dir(spec), "process", file_name(cob["id"]))
+def _home(cob: Dict[str, Any], spec: Dict[str, Any]) -> Path:
+    return state_dir(spec) / "process" / file_name(cob["id"])
 
 
 def _full(spec: Dict[str, Any]) -> Dict[str, Any]:
@@ -122,7 +124,7 @@ def _digest(spec: Dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
 
 
-def _look(home: str) -> Seen:
+def _look(home: Path) -> Seen:
     status = supervision.read_status(home)
     return Seen(
         status=status,
@@ -132,17 +134,17 @@ def _look(home: str) -> Seen:
 
 
 @contextlib.contextmanager
-def _one_at_a_time(home: str) -> Iterator[None]:
+def _one_at_a_time(home: Path) -> Iterator[None]:
     """Wait until no other transition works on `home`: one may go on after its run was killed."""
-    os.makedirs(home, mode=0o700, exist_ok=True)
-    with open(os.path.join(home, "transition.lock"), "ab") as lock:
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (home / "transition.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _stop(home: str, cob_id: str) -> bool:
+def _stop(home: Path, cob_id: str) -> bool:
     seen = _look(home)
-    spec = _full(supervision.read_json(os.path.join(home, "spec.json")))
+    spec = _full(supervision.read_json(home / "spec.json"))
     if seen.supervised:
         _stop_supervisor(seen.status["supervisor"], float(spec["stop_timeout"]))
     child = seen.status.get("child")
@@ -151,7 +153,7 @@ def _stop(home: str, cob_id: str) -> bool:
         _wait_closed(spec["listen"], cob_id)
     for name in ("status.json", "spec.json"):
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(home, name))
+            (home / name).unlink()
     return seen.anything
 
 
@@ -178,15 +180,13 @@ def _wait_closed(listen: Any, cob_id: str) -> None:
         time.sleep(supervision.POLL_S)
 
 
-def _prepare(home: str, spec: Dict[str, Any]) -> None:
+def _prepare(home: Path, spec: Dict[str, Any]) -> None:
     """Write what the supervisor reads, and the supervisor itself."""
-    if not os.path.isdir(spec["cwd"]):
+    if not Path(spec["cwd"]).is_dir():
         raise Failed(f"the working directory {spec['cwd']} does not exist")
-    source = supervision.__spec__.loader.get_source(supervision.__name__)
-    draft = os.path.join(home, "supervisor.py.new")
-    with open(draft, "w", encoding="utf-8") as stream:
-        stream.write(source)
-    os.replace(draft, os.path.join(home, "supervisor.py"))
+    draft = home / "supervisor.py.new"
+    draft.write_text(inspect.getsource(supervision), encoding="utf-8")
+    draft.replace(home / "supervisor.py")
     told = {
         **{key: spec[key] for key in ("cwd", "listen", "stop_signal", "stop_timeout")},
         **{key: spec[key] for key in ("restart", "backoff")},
@@ -195,7 +195,7 @@ def _prepare(home: str, spec: Dict[str, Any]) -> None:
         "command": _command(spec["command"]),
         "env": _environment(spec, home),
     }
-    supervision.write_json(os.path.join(home, "spec.json"), told)
+    supervision.write_json(home / "spec.json", told)
 
 
 def _command(command: Any) -> List[str]:
@@ -205,9 +205,9 @@ def _command(command: Any) -> List[str]:
     return [str(word) for word in command]
 
 
-def _environment(spec: Dict[str, Any], home: str) -> Dict[str, str]:
+def _environment(spec: Dict[str, Any], home: Path) -> Dict[str, str]:
     given = {name: str(value) for name, value in spec["env"].items()}
-    return {**_base_environment(), **given, supervision.MARKER: home}
+    return {**_base_environment(), **given, supervision.MARKER: str(home)}
 
 
 def _base_environment() -> Dict[str, str]:
@@ -218,52 +218,61 @@ def _base_environment() -> Dict[str, str]:
     return base
 
 
-def _launch(home: str, spec: Dict[str, Any], cob_id: str) -> None:
+def _launch(home: Path, spec: Dict[str, Any], cob_id: str) -> None:
+    """Start the supervisor and wait until the process is up; leave nothing behind if it fails."""
     for _ in range(SUPERVISOR_TRIES):
-        with open(os.path.join(home, "log"), "ab") as log:
-            supervisor = subprocess.Popen(
-                [sys.executable, "-I", os.path.join(home, "supervisor.py"), home],
-                cwd="/",
-                env=_base_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        supervisor = _start_supervisor(home)
         try:
             problem = _wait_ready(home, spec, supervisor)
         except OSError as error:
             problem = str(error)
         if not problem:
             return
+        # A start that was cut off by the end of its run may have got there first.
         other = supervisor.poll() == supervision.ALREADY_SUPERVISED
         _stop(home, cob_id)
         if not other:
-            raise Failed(f"{cob_id} {problem}; its output is in {os.path.join(home, 'log')}")
+            raise Failed(f"{cob_id} {problem}; its output is in {home / 'log'}")
         _prepare(home, spec)
     raise Failed(f"{cob_id} is supervised by someone who does not end; see {home}")
 
 
-def _wait_ready(home: str, spec: Dict[str, Any], supervisor: subprocess.Popen[bytes]) -> str:
+def _start_supervisor(home: Path) -> subprocess.Popen[bytes]:
+    with (home / "log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-I", str(home / "supervisor.py"), str(home)],
+            cwd="/",
+            env=_base_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _wait_ready(home: Path, spec: Dict[str, Any], supervisor: subprocess.Popen[bytes]) -> str:
     """Wait until the process is up; return what went wrong, or nothing."""
-    deadline = time.monotonic() + float(spec["start_timeout"])
     settled = time.monotonic() + SETTLE_S
+    deadline = time.monotonic() + float(spec["start_timeout"])
     while time.monotonic() < deadline:
         status = supervision.read_status(home)
-        ours = (status.get("supervisor") or [None])[0] == supervisor.pid
-        if ours and status["last_end"]:
+        if (status.get("supervisor") or [None])[0] != supervisor.pid:
+            status = {}
+        if status.get("last_end"):
             return str(status["last_end"])
         if supervisor.poll() is not None:
             return f"lost its supervisor (exit status {supervisor.returncode})"
-        if ours and supervision.alive(status["child"]):
-            if spec["listen"] is None and time.monotonic() > settled:
-                return ""
-            if spec["listen"] is not None and _answers(spec["listen"]):
-                return ""
+        if supervision.alive(status.get("child")) and _is_ready(spec, settled):
+            return ""
         time.sleep(supervision.POLL_S)
+    missed = "start" if spec["listen"] is None else f"listen on {spec['listen']}"
+    return f"did not {missed} within {spec['start_timeout']} s"
+
+
+def _is_ready(spec: Dict[str, Any], settled: float) -> bool:
     if spec["listen"] is None:
-        return f"was not started within {spec['start_timeout']} s"
-    return f"did not listen on {spec['listen']} within {spec['start_timeout']} s"
+        return time.monotonic() > settled
+    return _answers(spec["listen"])
 
 
 def _answers(listen: Any) -> bool:

@@ -97,7 +97,6 @@ def _run(cob: Dict[str, Any], name: str) -> Ended:
     with tempfile.TemporaryFile() as script, tempfile.TemporaryFile() as output:
         script.write(spec[name].encode())
         script.flush()
-        os.set_inheritable(script.fileno(), True)
         process = subprocess.Popen(
             [*_interpreter(spec), f"/dev/fd/{script.fileno()}"],
             cwd=spec.get("cwd", "/"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the modules of the built-in COB types share: answers without secrets, and where to keep state.
+"""What the modules of the built-in COB types share: answers without secrets, folders for state.
 
 Runs on the managed host: Python 3.8 or newer, nothing beyond it and Ansible's own module_utils.
 """
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+from pathlib import Path
 from typing import Any, Callable, Dict, NoReturn
 from urllib.parse import quote
 
 from ansible.module_utils.basic import AnsibleModule
 
 NAME_LIMIT = 120
-SYSTEM_STATE_DIR = "/var/lib/cobweb"
 
 
-class Failed(Exception):
+class Failed(Exception):  # noqa: N818 - what happened, not a kind of error
     """The action cannot be carried out; the message is for the operator."""
 
 
@@ -43,14 +43,14 @@ def run(actions: Dict[str, Action]) -> NoReturn:
     module.exit_json(invocation={}, **answer)
 
 
-def state_dir(spec: Dict[str, Any]) -> str:
-    """Return the folder for what must be remembered: the spec's, the system's, or the user's own."""
+def state_dir(spec: Dict[str, Any]) -> Path:
+    """Return the folder for what must be remembered: as specified, the system's or the user's."""
     if spec.get("state_dir"):
-        return str(spec["state_dir"])
+        return Path(spec["state_dir"])
     if os.geteuid() == 0:
-        return SYSTEM_STATE_DIR
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return os.path.join(base, "cobweb")
+        return Path("/var/lib/cobweb")
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "cobweb"
 
 
 def file_name(text: str) -> str:

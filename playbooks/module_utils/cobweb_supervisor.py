@@ -5,8 +5,8 @@ Standard library only, Python 3.8 or newer, Linux. The file has two lives: the m
 `python3 -I supervisor.py HOME` until it gets SIGTERM.
 
 A home holds `spec.json` (what to run), `status.json` (who runs now), `lock` (held by the supervisor
-as long as it lives) and `log`. A process is known by pid, start time and boot, so that a pid that was
-given out again is never taken for it. What belongs to a supervised process is its session, and
+as long as it lives) and `log`. A process is known by pid, start time and boot, so that a pid that
+was given out again is never taken for it. What belongs to a supervised process is its session, and
 whatever carries its home in the environment: daemons leave the one, and some wipe the other.
 """
 
@@ -70,12 +70,12 @@ def alive(known: Optional[List[int]]) -> bool:
     return known is not None and identity(known[0]) == known
 
 
-def members(home: str, leader: Optional[List[int]]) -> List[int]:
+def members(home: Path, leader: Optional[List[int]]) -> List[int]:
     """Return the pids that belong to the process of `home`, without the supervisor, sorted."""
     return sorted(row.pid for row in _rows() if _belongs(row, home, leader))
 
 
-def terminate(home: str, leader: Optional[List[int]], signal_name: str, timeout_s: float) -> None:
+def terminate(home: Path, leader: Optional[List[int]], signal_name: str, timeout_s: float) -> None:
     """End all that belongs to `home`: the signal, then SIGKILL after `timeout_s`; wait for the end.
 
     TimeoutError if something outlives SIGKILL (it hangs in the kernel).
@@ -103,36 +103,36 @@ def signal_all(pids: List[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def read_json(path: str) -> Dict[str, Any]:
+def read_json(path: Path) -> Dict[str, Any]:
     """Read a JSON object; an absent or damaged file is an empty one."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def write_json(path: str, data: Dict[str, Any]) -> None:
+def write_json(path: Path, data: Dict[str, Any]) -> None:
     """Replace a file in one step; only its owner may read it."""
-    draft = f"{path}.new"
+    draft = path.with_name(f"{path.name}.new")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         json.dump(data, stream)
-    os.replace(draft, path)
+    draft.replace(path)
 
 
-def read_status(home: str) -> Dict[str, Any]:
+def read_status(home: Path) -> Dict[str, Any]:
     """Read who runs in `home`; what was written before the last boot says nothing any more."""
-    status = read_json(os.path.join(home, "status.json"))
+    status = read_json(home / "status.json")
     return status if status.get("boot") == boot_id() else {}
 
 
 class Supervisor:
     """Keeps one command running until SIGTERM; made and run by `main` alone."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: Path) -> None:
         self.home = home
-        self.spec = read_json(os.path.join(home, "spec.json"))
+        self.spec = read_json(home / "spec.json")
         self.child: Optional[subprocess.Popen[bytes]] = None
         self.leader: Optional[List[int]] = None
         self.last_end = ""
@@ -157,7 +157,7 @@ class Supervisor:
     def write_status(self) -> None:
         """Tell the module who runs here."""
         write_json(
-            os.path.join(self.home, "status.json"),
+            self.home / "status.json",
             {
                 "version": VERSION,
                 "boot": boot_id(),
@@ -171,7 +171,7 @@ class Supervisor:
 
     def _start(self) -> None:
         self.starts += 1
-        with open(_rotated_log(self.home), "ab") as log:
+        with _rotated_log(self.home).open("ab") as log:
             try:
                 self.child = subprocess.Popen(
                     self.spec["command"],
@@ -209,9 +209,9 @@ class Supervisor:
         self.write_status()
 
 
-def main(home: str) -> int:
+def main(home: Path) -> int:
     """Supervise the process of `home`; ALREADY_SUPERVISED if another supervisor does."""
-    lock = os.open(os.path.join(home, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -228,13 +228,13 @@ _WATCHED = {signal.SIGCHLD, signal.SIGHUP, *_STOPPING}
 
 
 def _rows() -> Iterator[Row]:
-    for name in os.listdir("/proc"):
-        row = read_row(int(name)) if name.isdigit() else None
+    for entry in Path("/proc").iterdir():
+        row = read_row(int(entry.name)) if entry.name.isdigit() else None
         if row is not None:
             yield row
 
 
-def _belongs(row: Row, home: str, leader: Optional[List[int]]) -> bool:
+def _belongs(row: Row, home: Path, leader: Optional[List[int]]) -> bool:
     if leader is not None and row.session == leader[0]:
         # While the leader's pid is in use by someone else, so is the number of the session.
         now = identity(leader[0])
@@ -242,7 +242,7 @@ def _belongs(row: Row, home: str, leader: Optional[List[int]]) -> bool:
     return _is_marked(row.pid, home)
 
 
-def _is_marked(pid: int, home: str) -> bool:
+def _is_marked(pid: int, home: Path) -> bool:
     try:
         environment = Path("/proc", str(pid), "environ").read_bytes()
     except OSError:
@@ -250,7 +250,7 @@ def _is_marked(pid: int, home: str) -> bool:
     return os.fsencode(f"{MARKER}={home}") in environment.split(b"\0")
 
 
-def _wait_gone(home: str, leader: Optional[List[int]], timeout_s: float) -> bool:
+def _wait_gone(home: Path, leader: Optional[List[int]], timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
     while members(home, leader):
         if time.monotonic() > deadline:
@@ -270,10 +270,10 @@ def _sleep_until_stopped(delay_s: float) -> bool:
             return True
 
 
-def _rotated_log(home: str) -> str:
-    log = os.path.join(home, "log")
-    if os.path.exists(log) and os.path.getsize(log) > LOG_LIMIT_BYTES:
-        os.replace(log, f"{log}.1")
+def _rotated_log(home: Path) -> Path:
+    log = home / "log"
+    if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
+        log.replace(home / "log.1")
     return log
 
 
@@ -288,4 +288,4 @@ def _how_it_ended(code: int) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(Path(sys.argv[1])))
