@@ -35,9 +35,9 @@ def find_entry_points() -> tuple[Found, ...]:
         text = distribution.read_text("entry_points.txt") or ""
         if f"[{PROJECT}]" not in text:
             continue
-        name = _name(distribution)
-        if name not in seen:
-            seen.add(name)
+        name = str(distribution.metadata["Name"] or "unknown")
+        if (normal := name.lower().replace("_", "-")) not in seen:
+            seen.add(normal)
             found += _entries(distribution, name)
     return tuple(sorted(found, key=lambda f: (f.distribution != OURS, f.name, f.distribution)))
 
@@ -52,11 +52,6 @@ def _entries(distribution: Distribution, name: str) -> Iterator[Found]:
         return
     for entry in entries:
         yield Found(distribution=name, version=version, entry=entry)
-
-
-def _name(distribution: Distribution) -> str:
-    name = distribution.metadata["Name"]
-    return str(name).lower().replace("_", "-") if name else "unknown"
 
 
 def _version(distribution: Distribution) -> str:

@@ -141,8 +141,9 @@ def _import(found: Found) -> Any:
         if isinstance(cause, ModuleNotFoundError) and cause.name:
             error.hint = f"install what provides {cause.name}, or reinstall {found.distribution}"
         raise
-    _check_interface(plugin, found)
-    _check_hooks(plugin)
+    with _contained("it cannot be examined"):
+        _check_interface(plugin, found)
+        _check_hooks(plugin)
     return plugin
 
 

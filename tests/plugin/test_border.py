@@ -1,0 +1,144 @@
+"""What a plugin raises later in life is a PluginError that names it; what it means passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cobweb.errors import CobwebError, PluginError
+from cobweb.model import Graph, Job, JobKind, Nothing, cob_id
+from cobweb.plugin import (
+    Adapter,
+    Executor,
+    ExecutorSetting,
+    Planner,
+    Plugins,
+    Solver,
+    load_plugins,
+)
+
+Install = Callable[..., Path]
+SOURCE = """
+    from cobweb.errors import CobwebError
+    from cobweb.model import Host, Nothing
+
+    ERROR = {error}
+
+    def fail(*args, **keywords):
+        raise ERROR
+
+    class E:
+        name = "bad"
+        actions = frozenset({{Nothing}})
+        open = submit = wait = wake = now = close = fail
+
+    class S:
+        name = "bad"
+        solve = fail
+
+    class P:
+        name = "bad"
+        stages = priorities = fail
+
+    class A:
+        name = "bad"
+        reads = fail
+        def hosts(self, source):
+            yield Host(name="first")
+            raise ERROR
+
+    @hookimpl
+    def cobweb_register_executors(): return [E]
+    @hookimpl
+    def cobweb_register_solvers(): return [S]
+    @hookimpl
+    def cobweb_register_planners(): return [P]
+    @hookimpl
+    def cobweb_register_adapters(): return [A]
+"""
+GRAPH = Graph(cobs={})
+SETTING = ExecutorSetting(hosts={}, site_dir=Path(), work_dir=Path(), parallel=1, timeout_s=1)
+JOB = Job(
+    number=1,
+    kind=JobKind.CHECK,
+    cob=cob_id("h", "c"),
+    host="h",
+    type_name="t",
+    action=Nothing(),
+    cob_vars={},
+)
+CALLS: dict[str, Callable[[Plugins], Any]] = {
+    "executor bad: open()": lambda p: p.executors["bad"]().open(SETTING),
+    "executor bad: submit()": lambda p: p.executors["bad"]().submit(JOB),
+    "executor bad: wait()": lambda p: p.executors["bad"]().wait(0),
+    "executor bad: wake()": lambda p: p.executors["bad"]().wake(),
+    "executor bad: now()": lambda p: p.executors["bad"]().now(),
+    "executor bad: close()": lambda p: p.executors["bad"]().close(kill=True),
+    "solver bad: solve()": lambda p: p.solvers["bad"].solve({}, {}),
+    "planner bad: stages()": lambda p: p.planners["bad"].stages(GRAPH, ()),
+    "planner bad: priorities()": lambda p: p.planners["bad"].priorities(GRAPH),
+    "adapter bad: reads()": lambda p: p.adapters["bad"].reads(Path("x")),
+    "adapter bad: hosts()": lambda p: p.adapters["bad"].hosts(Path("x")),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("error", ["ValueError('boom')", "SystemExit('boom')"])
+def test_a_mistake_of_the_plugin_names_it(call: str, error: str, install: Install) -> None:
+    install("broken", SOURCE.format(error=error))
+    plugins = load_plugins()
+    with pytest.raises(PluginError) as caught:
+        CALLS[call](plugins)
+    assert caught.value.plugin == "broken"
+    kind = error.partition("(")[0]
+    assert caught.value.message.startswith(f"plugin broken: {call} raised {kind}: boom at ")
+    assert caught.value.hint == "this is a bug of the plugin broken"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_a_plugin_says_on_purpose_passes(call: str, install: Install) -> None:
+    install("honest", SOURCE.format(error="CobwebError('no hosts', hint='look')"))
+    plugins = load_plugins()
+    with pytest.raises(CobwebError) as caught:
+        CALLS[call](plugins)
+    assert type(caught.value) is CobwebError
+    assert str(caught.value) == "no hosts (look)"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_interrupt_passes(call: str, install: Install) -> None:
+    install("interrupted", SOURCE.format(error="KeyboardInterrupt()"))
+    plugins = load_plugins()
+    with pytest.raises(KeyboardInterrupt):
+        CALLS[call](plugins)
+
+
+def test_an_executor_that_cannot_be_made_is_a_mistake_too(install: Install) -> None:
+    source = SOURCE.format(error="ValueError('boom')") + "    E.__init__ = fail\n"
+    install("unmade", source)
+    plugins = load_plugins()
+    with pytest.raises(PluginError, match=r"plugin unmade: executor bad: __init__\(\) raised"):
+        plugins.executors["bad"]()
+
+
+def test_guarded_ones_satisfy_the_protocols(install: Install) -> None:
+    install("guarded", SOURCE.format(error="ValueError('boom')"))
+    plugins = load_plugins()
+    assert isinstance(plugins.executors["bad"](), Executor)
+    assert isinstance(plugins.solvers["bad"], Solver)
+    assert isinstance(plugins.planners["bad"], Planner)
+    assert isinstance(plugins.adapters["bad"], Adapter)
+
+
+def test_a_guarded_executor_hands_everything_on() -> None:
+    made = load_plugins().executors["simulate"]()
+    made.open(SETTING)
+    made.submit(JOB)
+    made.wake()
+    (report,) = made.wait(None)
+    assert report.number == 1
+    assert made.now() == 0.0
+    made.close()

@@ -1,0 +1,602 @@
+"""Loading: what is whole is there, what is broken is left out alone and said clearly."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+
+from cobweb.errors import PluginError
+from cobweb.model import Nothing
+from cobweb.plugin import FailedPlugin, Kind, Plugins, load_plugins
+
+Install = Callable[..., Path]
+
+WHOLE = """
+    import click
+    from cobweb.model import CobType, Host, Nothing, PythonAction, Tasks, Transition
+
+    class Executor:
+        name = "whole"
+        actions = frozenset({Nothing})
+        def open(self, setting): pass
+        def submit(self, job): pass
+        def wait(self, timeout_s): return []
+        def wake(self): pass
+        def now(self): return 0.0
+        def close(self, *, kill=False): pass
+
+    class Solver:
+        name = "whole"
+        def solve(self, template, constraints): return {"nodes": []}
+
+    class Planner:
+        name = "whole"
+        def stages(self, graph, steps): return None
+        def priorities(self, graph): return {}
+
+    class Adapter:
+        name = "whole"
+        def reads(self, source): return False
+        def hosts(self, source): yield Host(name="h")
+
+    class Section:
+        name = "whole"
+        schema = {"type": "object"}
+
+    class Mark:
+        name = "whole-mark"
+        def cob_type(self):
+            up = Transition(source="down", dest="up", action=Nothing())
+            return CobType(name=self.name, states=("down", "up"), preferred="up", remove="down",
+                           check=Tasks(path="/check.yml"), transitions=(up,))
+
+    class Runs(Mark):
+        name = "whole-python"
+        def check(self, context): return "up"
+        def start(self, context): pass
+        def cob_type(self):
+            start = PythonAction(type_name=self.name, method="start")
+            up = Transition(source="down", dest="up", action=start)
+            check = PythonAction(type_name=self.name, method="check")
+            return CobType(name=self.name, states=("down", "up"), preferred="up", remove="down",
+                           check=check, transitions=(up,))
+
+    @click.command("whole")
+    def command(): pass
+
+    @hookimpl
+    def cobweb_register_types(): return [Mark, Runs]
+    @hookimpl
+    def cobweb_register_executors(): return [Executor]
+    @hookimpl
+    def cobweb_register_solvers(): return (Solver,)
+    @hookimpl
+    def cobweb_register_planners(): return [Planner]
+    @hookimpl
+    def cobweb_register_adapters(): return [Adapter]
+    @hookimpl
+    def cobweb_register_commands(): return [command]
+    @hookimpl
+    def cobweb_register_sections(): return [Section]
+"""
+
+
+def _failure(plugins: Plugins, name: str) -> FailedPlugin:
+    (failed,) = [plugin for plugin in plugins.failed if plugin.name == name]
+    return failed
+
+
+def test_a_whole_plugin_is_loaded_with_all_that_it_registers(install: Install) -> None:
+    folder = install("whole", WHOLE, version="2.3")
+    plugins = load_plugins()
+    (loaded,) = [plugin for plugin in plugins.loaded if plugin.name == "whole"]
+    assert (loaded.distribution, loaded.version) == ("whole-dist", "2.3")
+    assert loaded.module == "whole_module"
+    assert loaded.location == str(folder / "whole_module.py")
+    registered: dict[Kind, tuple[str, ...]] = dict.fromkeys(Kind, ("whole",))
+    registered[Kind.TYPES] = ("whole-mark", "whole-python")
+    assert loaded.registered == registered
+    assert {"whole-mark", "whole-python"} <= set(plugins.types)
+    assert [name for name in plugins.python_types if name.startswith("whole")] == ["whole-python"]
+    assert plugins.types["whole-mark"].transitions[0].action == Nothing()
+    assert plugins.executors["whole"].name == "whole"
+    assert plugins.executors["whole"].actions == {Nothing}
+    assert isinstance(plugins.commands["whole"], click.Command)
+    assert plugins.sections["whole"].schema == {"type": "object"}
+    assert plugins.solvers["whole"].solve({}, {}) == {"nodes": []}
+    assert [host.name for host in plugins.adapters["whole"].hosts(Path("x"))] == ["h"]
+    assert plugins.planners["whole"].name == "whole"
+
+
+def test_only_the_hooks_of_wanted_kinds_are_called(install: Install) -> None:
+    source = """
+        @hookimpl
+        def cobweb_register_solvers(): raise AssertionError("not asked for")
+    """
+    install("lazy", source)
+    plugins = load_plugins(only=[Kind.TYPES])
+    assert "lazy" in [plugin.name for plugin in plugins.loaded]
+    assert not plugins.solvers
+    assert "not asked for" in _failure(load_plugins(only=[Kind.SOLVERS]), "lazy").reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A plugin's source and what is said of it."""
+
+    name: str
+    source: str = ""
+    head: str | None = None
+    entry: str | None = None
+    reason: str
+    hint: str = ""
+
+
+def _type(states: str = "('down', 'up')", **changes: str) -> str:
+    """Return the source of a plugin with one type, some of whose fields are changed."""
+    fields = {
+        "name": "'t'", "states": states, "preferred": "'up'", "remove": "'down'",
+        "check": "Nothing()", "transitions": "()",
+    } | changes  # fmt: skip
+    return f"""
+    from cobweb.model import CobType, Nothing, PythonAction, Transition
+    class T:
+        name = "t"
+        def cob_type(self):
+            return CobType({", ".join(f"{key}={value}" for key, value in fields.items())})
+    @hookimpl
+    def cobweb_register_types(): return [T]
+    """
+
+
+def _executor(body: str) -> str:
+    """Return the source of a plugin with one executor class, of the given body."""
+    return f"""
+    from cobweb.model import Nothing
+    class E:
+        name = "e"
+        actions = frozenset({{Nothing}})
+        def open(self, setting): pass
+        def submit(self, job): pass
+        def wait(self, timeout_s): return []
+        def wake(self): pass
+        def now(self): return 0.0
+        def close(self, *, kill=False): pass
+        {body}
+    @hookimpl
+    def cobweb_register_executors(): return [E]
+    """
+
+
+def _step(source: str, dest: str, attempts: int = 1) -> str:
+    return f"Transition(source='{source}', dest='{dest}', action=Nothing(), attempts={attempts})"
+
+
+BROKEN = [
+    Broken(
+        name="missing_module",
+        source="import cobweb_no_such_thing",
+        reason="ModuleNotFoundError: No module named 'cobweb_no_such_thing' at ",
+        hint="install what provides cobweb_no_such_thing, or reinstall missing_module-dist",
+    ),
+    Broken(
+        name="no_entry",
+        entry="no_entry = no_such_package",
+        reason="no_such_package cannot be imported: ModuleNotFoundError",
+        hint="install what provides no_such_package",
+    ),
+    Broken(
+        name="no_attribute",
+        entry="no_attribute = no_attribute_module:nothing",
+        reason="AttributeError",
+    ),
+    Broken(
+        name="raises",
+        source="raise ValueError('two\\nlines')",
+        reason="raises_module cannot be imported: ValueError: two lines at ",
+        hint="report this to its author",
+    ),
+    Broken(name="syntax", source="def (", reason="SyntaxError: invalid syntax (syntax_module.py"),
+    Broken(name="exits", source="raise SystemExit(3)", reason="SystemExit: 3 at "),
+    Broken(name="silent", source="raise ValueError", reason="ValueError at "),
+    Broken(
+        name="no_interface",
+        head="",
+        reason="it does not say which plugin interface it was made for",
+        hint="write `cobweb_interface = 1` in no_interface_module",
+    ),
+    Broken(
+        name="old_interface",
+        head="cobweb_interface = 0\n",
+        reason="it was made for plugin interface 0, this Cobweb has 1",
+        hint="install a version of old_interface-dist that fits",
+    ),
+    Broken(
+        name="hostile_module",
+        source="def __getattr__(name): raise RuntimeError(name)",
+        head="",
+        reason="it cannot be examined: RuntimeError: cobweb_interface at ",
+    ),
+    Broken(
+        name="misspelt",
+        source="@hookimpl\ndef cobweb_register_typs(): return []",
+        reason="there is no hook cobweb_register_typs",
+        hint="did you mean cobweb_register_types?",
+    ),
+    Broken(
+        name="misspelt_unmarked",
+        source="def cobweb_register_solver(): return []",
+        reason="there is no hook cobweb_register_solver",
+        hint="did you mean cobweb_register_solvers?",
+    ),
+    Broken(
+        name="alien",
+        source="@hookimpl\ndef totally_different(): return []",
+        reason="there is no hook totally_different",
+        hint="hooks are cobweb_register_types, ",
+    ),
+    Broken(
+        name="unmarked",
+        source="def cobweb_register_types(): return []",
+        reason="cobweb_register_types is not marked",
+        hint="write @hookimpl above it",
+    ),
+    Broken(
+        name="arguments",
+        source="@hookimpl\ndef cobweb_register_types(site): return []",
+        reason="its hooks do not fit: PluginValidationError",
+    ),
+    Broken(
+        name="hook_raises",
+        source="@hookimpl\ndef cobweb_register_types(): raise KeyError('x')",
+        reason="cobweb_register_types failed: KeyError: 'x' at ",
+    ),
+    Broken(
+        name="hook_exits",
+        source="@hookimpl\ndef cobweb_register_types(): raise SystemExit",
+        reason="cobweb_register_types failed: SystemExit",
+    ),
+    Broken(
+        name="returns_none",
+        source="@hookimpl\ndef cobweb_register_types(): pass",
+        reason="cobweb_register_types returned NoneType, not a list",
+        hint="return a list of classes",
+    ),
+    Broken(
+        name="returns_text",
+        source="@hookimpl\ndef cobweb_register_types(): return 'abc'",
+        reason="cobweb_register_types returned str, not a list",
+    ),
+    Broken(
+        name="no_class",
+        source="@hookimpl\ndef cobweb_register_solvers(): return [3]",
+        reason="cobweb_register_solvers returned 3, which is no class",
+    ),
+    Broken(
+        name="no_name",
+        source="""
+        class S:
+            def solve(self, template, constraints): return {}
+        @hookimpl
+        def cobweb_register_solvers(): return [S]
+        """,
+        reason="S lacks a name",
+    ),
+    Broken(
+        name="no_method",
+        source="""
+        class S:
+            name = "s"
+        @hookimpl
+        def cobweb_register_solvers(): return [S]
+        """,
+        reason="S lacks the method solve(template, constraints)",
+        hint="see cobweb.plugin for the protocols",
+    ),
+    Broken(
+        name="method_no_function",
+        source=_executor("wake = 3"),
+        reason="E lacks the method wake()",
+    ),
+    Broken(
+        name="method_arguments",
+        source=_executor("def wait(self): return []"),
+        reason="E.wait must take (timeout_s)",
+    ),
+    Broken(
+        name="method_keywords",
+        source=_executor("def close(self): pass"),
+        reason="E.close must take (*, kill)",
+    ),
+    Broken(
+        name="no_actions",
+        source=_executor("actions = {'tasks'}"),
+        reason="E lacks its actions (a class attribute, a frozenset of Nothing, PythonAction, ",
+    ),
+    Broken(
+        name="no_schema",
+        source="""
+        class S:
+            name = "s"
+        @hookimpl
+        def cobweb_register_sections(): return [S]
+        """,
+        reason="S lacks a schema",
+    ),
+    Broken(
+        name="no_command",
+        source="@hookimpl\ndef cobweb_register_commands(): return [print]",
+        reason="which is no click command",
+    ),
+    Broken(
+        name="nameless_command",
+        source="""
+        import click
+        @hookimpl
+        def cobweb_register_commands(): return [click.Command(None)]
+        """,
+        reason="lacks a name",
+    ),
+    Broken(
+        name="needs_arguments",
+        source="""
+        class S:
+            name = "s"
+            def __init__(self, site): pass
+            def solve(self, template, constraints): return {}
+        @hookimpl
+        def cobweb_register_solvers(): return [S]
+        """,
+        reason="s cannot be made: TypeError",
+    ),
+    Broken(
+        name="twice",
+        source="""
+        class S:
+            name = "s"
+            def solve(self, template, constraints): return {}
+        @hookimpl
+        def cobweb_register_solvers(): return [S, S]
+        """,
+        reason="it registers solvers 's' twice",
+    ),
+    Broken(
+        name="hostile_name",
+        source="""
+        class Meta(type):
+            @property
+            def name(cls): raise RuntimeError("no name")
+        class S(metaclass=Meta):
+            def solve(self, template, constraints): return {}
+        @hookimpl
+        def cobweb_register_solvers(): return [S]
+        """,
+        reason="what cobweb_register_solvers returned cannot be used: RuntimeError: no name",
+    ),
+    Broken(
+        name="type_is_none",
+        source="""
+        class T:
+            name = "t"
+            def cob_type(self): pass
+        @hookimpl
+        def cobweb_register_types(): return [T]
+        """,
+        reason="cob_type() of t returned NoneType, not a CobType",
+    ),
+    Broken(
+        name="type_raises",
+        source="""
+        class T:
+            name = "t"
+            def cob_type(self): raise OSError("no disk")
+        @hookimpl
+        def cobweb_register_types(): return [T]
+        """,
+        reason="t cannot be made: OSError: no disk at ",
+    ),
+    Broken(name="type_name", source=_type(name="'u'"), reason="returned a type named 'u'"),
+    Broken(name="type_states", source=_type(states="()"), reason="type t: it has no states"),
+    Broken(
+        name="type_state_twice",
+        source=_type(states="('up', 'down', 'up')"),
+        reason="type t: a state is named twice",
+    ),
+    Broken(
+        name="type_unknown",
+        source=_type(states="('unknown', 'down', 'up')"),
+        reason="type t: 'unknown' cannot be a state of a type",
+    ),
+    Broken(
+        name="type_any",
+        source=_type(states="('*', 'down', 'up')"),
+        reason="type t: '*' cannot be a state of a type",
+    ),
+    Broken(
+        name="type_preferred",
+        source=_type(preferred="'on'"),
+        reason="type t: its preferred state 'on' is not one of its states",
+    ),
+    Broken(
+        name="type_remove",
+        source=_type(remove="'off'"),
+        reason="type t: its remove state 'off' is not one of its states",
+    ),
+    Broken(
+        name="type_transition",
+        source=_type(transitions=f"({_step('down', 'on')},)"),
+        reason="type t: the transition down -> on is between states that it does not have",
+    ),
+    Broken(
+        name="type_loop",
+        source=_type(transitions=f"({_step('up', 'up')},)"),
+        reason="type t: the transition up -> up leads nowhere",
+    ),
+    Broken(
+        name="type_transition_twice",
+        source=_type(transitions=f"({_step('down', 'up')}, {_step('down', 'up')})"),
+        reason="type t: the transition down -> up is there twice",
+    ),
+    Broken(
+        name="type_attempts",
+        source=_type(transitions=f"({_step('down', 'up', 0)},)"),
+        reason="type t: the transition down -> up has 0 attempts",
+    ),
+    Broken(
+        name="type_method",
+        source=_type(check="PythonAction(type_name='t', method='look')"),
+        reason="type t: its class lacks the method look(context)",
+    ),
+    Broken(
+        name="type_foreign_action",
+        source=_type(check="PythonAction(type_name='u', method='check')"),
+        reason="type t: its action check belongs to the type 'u'",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.name)
+def test_a_broken_plugin_is_left_out_and_said_why(case: Broken, install: Install) -> None:
+    before = load_plugins()
+    more = {"head": case.head} if case.head is not None else {}
+    install(case.name, case.source, entry=case.entry, **more)
+    plugins = load_plugins()
+    failed = _failure(plugins, case.name)
+    assert case.reason in failed.reason
+    assert "\n" not in failed.reason
+    assert case.hint in failed.hint
+    assert (failed.distribution, failed.version) == (f"{case.name}-dist", "1.0")
+    assert plugins.loaded == before.loaded
+    assert plugins.types == before.types
+    assert set(plugins.executors) == set(before.executors)
+
+
+def test_strict_raises_and_names_every_broken_plugin(install: Install) -> None:
+    install("bad_a", "raise ValueError('first')")
+    install("bad_b", "raise ValueError('second')")
+    with pytest.raises(PluginError) as caught:
+        load_plugins(strict=True)
+    assert "first" in str(caught.value)
+    assert "plugin bad_b (bad_b-dist 1.0): " in str(caught.value)
+    assert "second" in str(caught.value)
+
+
+def test_strict_is_quiet_when_all_are_whole(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("whole", WHOLE)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if "site-packages" not in path])
+    assert [plugin.name for plugin in load_plugins(strict=True).loaded] == ["whole"]
+
+
+def test_an_interrupt_at_import_is_the_operators(install: Install) -> None:
+    install("interrupts", "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        load_plugins()
+
+
+def test_of_two_that_register_a_name_the_later_is_left_out_and_both_are_named(
+    install: Install,
+) -> None:
+    source = """
+        class S:
+            name = "same"
+            def solve(self, template, constraints): return {"by": __name__}
+        @hookimpl
+        def cobweb_register_solvers(): return [S]
+    """
+    install("second", source, version="2.0")
+    install("first", source)
+    plugins = load_plugins()
+    failed = _failure(plugins, "second")
+    assert failed.reason == (
+        "it registers solvers 'same', which plugin first (first-dist 1.0) has registered before"
+    )
+    assert failed.hint == "rename one of them, or uninstall second-dist"
+    assert plugins.solvers["same"].solve({}, {}) == {"by": "first_module"}
+
+
+def test_nobody_takes_the_name_of_a_built_in_one(install: Install) -> None:
+    source = WHOLE.replace('name = "whole"', 'name = "simulate"', 1)
+    install("aaa", source)
+    plugins = load_plugins()
+    assert "which plugin simulate (cobweb " in _failure(plugins, "aaa").reason
+    assert plugins.executors["simulate"].__module__.startswith("cobweb_plugins.simulate")
+    assert "whole-mark" not in plugins.types
+
+
+def test_a_plugin_with_one_bad_class_registers_nothing(install: Install) -> None:
+    install("half", WHOLE.replace("def solve(self, template, constraints)", "def solve(self)"))
+    plugins = load_plugins()
+    assert "Solver.solve must take" in _failure(plugins, "half").reason
+    assert "whole-mark" not in plugins.types
+
+
+def test_order_goes_by_name_after_the_built_in_ones(install: Install) -> None:
+    for name in ("zebra", "aardvark", "monkey"):
+        install(name)
+    loaded = load_plugins().loaded
+    ours = [plugin.name for plugin in loaded if plugin.distribution == "cobweb"]
+    names = [plugin.name for plugin in loaded]
+    assert ours == sorted(ours)
+    assert names[: len(ours)] == ours
+    third = [name for name in names[len(ours) :] if name in {"zebra", "aardvark", "monkey"}]
+    assert third == ["aardvark", "monkey", "zebra"]
+
+
+def test_damaged_metadata_harms_only_its_own_distribution(install: Install) -> None:
+    install("damaged", entry="this is no entry point")
+    install("fine")
+    plugins = load_plugins()
+    failed = _failure(plugins, "damaged-dist")
+    assert failed.reason.startswith("its entry_points.txt cannot be read")
+    assert failed.hint == "reinstall damaged-dist"
+    assert "fine" in [plugin.name for plugin in plugins.loaded]
+
+
+def test_a_distribution_without_a_name_is_still_loaded(install: Install) -> None:
+    install("nameless", metadata="Metadata-Version: 2.1\n")
+    (loaded,) = [plugin for plugin in load_plugins().loaded if plugin.name == "nameless"]
+    assert (loaded.distribution, loaded.version) == ("unknown", "unknown")
+
+
+def test_a_distribution_that_is_found_twice_counts_once(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = install("found")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    assert [plugin.name for plugin in load_plugins().loaded].count("found") == 1
+
+
+def test_what_plugins_print_does_not_reach_our_data(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("chatty", "print('hello')")
+    load_plugins()
+    output = capsys.readouterr()
+    assert (output.out, output.err) == ("", "hello\n")
+
+
+def test_a_failure_reads_as_one_line() -> None:
+    failed = FailedPlugin(
+        name="x", distribution="x-dist", version="1", module="x", reason="it broke", hint="mend it"
+    )
+    assert str(failed) == "x (x-dist 1): it broke (mend it)"
+
+
+def test_loading_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from cobweb.plugin import load_plugins; load_plugins();"
+        "print(*sorted({'ansible', 'ansible_runner', 'sqlalchemy', 'rich', 'jsonschema',"
+        " 'jinja2', 'asyncio'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == ""
