@@ -32,7 +32,7 @@ from cobweb.runtime._predict import predict
 from cobweb.runtime._result import RunResult, wait_data
 from cobweb.runtime._run import Run, RunSetting
 from cobweb.runtime._signals import Interrupts
-from cobweb.store import Generation, RunInfo, Store
+from cobweb.store import Generation, RunInfo, RunRecord, Store
 
 __all__ = [
     "DEFAULT_PARALLEL",
@@ -166,12 +166,14 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
         start = engine.start(before.known, store.locks())
         result = run.go(start, caller.interrupts)
     store.end_run(
-        info.id,
-        result=str(result.ending),
-        exit_code=result.exit_code,
-        counts=result.counts,
-        waits=wait_data(result),
-        ended=wall_clock(),
+        RunRecord(
+            info=info,
+            result=str(result.ending),
+            exit_code=result.exit_code,
+            counts=result.counts,
+            waits=wait_data(result),
+            ended=wall_clock(),
+        )
     )
     return result.with_notices(emitter.notices)
 

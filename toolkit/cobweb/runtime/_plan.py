@@ -174,19 +174,19 @@ def changes_of(before: Baseline, records: Mapping[CobId, CobRecord]) -> tuple[Ch
 
 
 def spec_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the lines that differ between two specs, `-` and `+` as in a unified diff."""
-    lines = difflib.unified_diff(_lines(old), _lines(new), lineterm="", n=0)
-    return tuple(line for line in lines if not line.startswith(("---", "+++", "@@")))
-
-
-def _lines(spec: Mapping[str, Any]) -> Sequence[str]:
-    """Return a spec as lines, texts of several lines one by one."""
+    """Return the lines that differ between two specs, key by key, with `-` and `+` in front."""
     lines: list[str] = []
-    for key in sorted(spec):
-        value = spec[key]
-        if isinstance(value, str) and "\n" in value:
-            lines.append(f"{key}: |")
-            lines.extend(f"  {line}" for line in value.splitlines())
-        else:
-            lines.append(f"{key}: {json.dumps(value, ensure_ascii=False, sort_keys=True)}")
-    return lines
+    for key in sorted(old.keys() | new.keys()):
+        found = difflib.unified_diff(_lines(old, key), _lines(new, key), lineterm="", n=0)
+        lines += [line for line in found if not line.startswith(("---", "+++", "@@"))]
+    return tuple(lines)
+
+
+def _lines(spec: Mapping[str, Any], key: str) -> Sequence[str]:
+    """Return one key of a spec as lines; a text of several lines one by one."""
+    if key not in spec:
+        return []
+    value = spec[key]
+    if isinstance(value, str) and "\n" in value:
+        return [f"{key}: |", *(f"  {line}" for line in value.splitlines())]
+    return [f"{key}: {json.dumps(value, ensure_ascii=False, sort_keys=True)}"]

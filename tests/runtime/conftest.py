@@ -1,0 +1,164 @@
+"""A small system to run: figure 1 of the COB paper, and a rig that runs it with a fake executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cobweb.engine import Engine
+from cobweb.model import (
+    Action,
+    Cob,
+    CobId,
+    CobType,
+    Graph,
+    Host,
+    Job,
+    Need,
+    Report,
+    Tasks,
+    Transition,
+    TransitionNeed,
+)
+from cobweb.plugin import ExecutorSetting, PythonType
+from cobweb.runtime._dispatch import Dispatcher
+from cobweb.runtime._events import Emitter
+from cobweb.runtime._result import RunResult
+from cobweb.runtime._run import Run, RunSetting
+from cobweb.runtime._signals import Interrupts
+from cobweb.store import Entry
+from cobweb.testing import FakeExecutor
+
+A, B, CFG = CobId("alpha/a"), CobId("beta/b"), CobId("alpha/cfg")
+_MATRIX = (("down", "up"), ("up", "down"), ("outdated", "up"), ("outdated", "down"))
+
+
+def simple(*, attempts: int = 1, action: Action | None = None) -> CobType:
+    """Return the paper's example type."""
+    work = action or Tasks(path="/tasks/work.yml")
+    return CobType(
+        name="simple",
+        states=("outdated", "down", "up"),
+        preferred="up",
+        remove="down",
+        check=work if action else Tasks(path="/tasks/check.yml"),
+        transitions=tuple(
+            Transition(source=source, dest=dest, action=work, attempts=attempts)
+            for source, dest in _MATRIX
+        ),
+    )
+
+
+def figure_one(cob_type: CobType | None = None) -> Graph:
+    """Return service B needing service A on another host, and A's configuration."""
+    kind = cob_type or simple()
+    needs: tuple[Need, ...] = (
+        TransitionNeed(cob=B, source="*", dest="up", on=A, state="up"),
+        TransitionNeed(cob=A, source="*", dest="down", on=B, state="down"),
+        TransitionNeed(cob=CFG, source="outdated", dest="*", on=A, state="down"),
+        TransitionNeed(cob=A, source="*", dest="up", on=CFG, state="up"),
+    )
+    cobs = {cob: Cob(id=cob, type=kind, spec={"port": 1}) for cob in sorted((A, B, CFG))}
+    return Graph(cobs=cobs, needs=needs)
+
+
+@dataclass
+class Tape:
+    """A journal that remembers its batches, and everything that happened, in one order."""
+
+    happened: list[tuple[str, Any]] = field(default_factory=list)
+    fail_at: int | None = None
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        if self.fail_at is not None and self.batches >= self.fail_at:
+            raise OSError(28, "No space left on device")
+        self.happened.append(("journal", tuple(entries)))
+
+    @property
+    def batches(self) -> int:
+        return sum(kind == "journal" for kind, _ in self.happened)
+
+
+class TapedExecutor(FakeExecutor):
+    """A fake executor that puts every submitted job on the tape."""
+
+    def __init__(self, tape: Tape, **options: Any) -> None:
+        super().__init__(**options)
+        self._tape = tape
+
+    def submit(self, job: Job) -> None:
+        self._tape.happened.append(("submit", job))
+        super().submit(job)
+
+
+@dataclass
+class Rig:
+    """One run, ready to go."""
+
+    graph: Graph
+    answer: Callable[[Job], Report | None] | None = None
+    states: dict[CobId, str] = field(default_factory=dict)
+    known: dict[CobId, str] = field(default_factory=dict)
+    python_types: dict[str, PythonType] = field(default_factory=dict)
+    setting: dict[str, Any] = field(default_factory=dict)
+    parallel: int = 10
+    tape: Tape = field(default_factory=Tape)
+    interrupts: Interrupts = field(default_factory=Interrupts)
+    said: list[str] = field(default_factory=list)
+    executor: TapedExecutor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.executor = TapedExecutor(self.tape, states=self.states, answer=self.answer)
+
+    def go(self) -> RunResult:
+        names = {cob.host for cob in self.graph.cobs.values()}
+        setting = ExecutorSetting(
+            hosts={name: Host(name=name) for name in names},
+            site_dir=Path(),
+            work_dir=Path(),
+            parallel=self.parallel,
+            timeout_s=30,
+        )
+        self.executor.open(setting)
+        emitter = Emitter([lambda e: self.tape.happened.append(("event", e))], self.executor.now)
+        engine = Engine(self.graph)
+        run_setting = replace(
+            RunSetting(run="run-1", graph=self.graph, say=self.said.append), **self.setting
+        )
+        dispatcher = Dispatcher(self.executor, setting, python_types=self.python_types)
+        run = Run(run_setting, engine, dispatcher, self.tape, emitter)
+        return run.go(engine.start(self.known), self.interrupts)
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return [e for what, e in self.tape.happened if what == "event" and e["type"] == kind]
+
+    def entries(self, kind: type) -> list[Any]:
+        return [
+            entry
+            for what, batch in self.tape.happened
+            if what == "journal"
+            for entry in batch
+            if isinstance(entry, kind)
+        ]
+
+
+@pytest.fixture
+def rig() -> type[Rig]:
+    """Return the rig's class; the tests say what is special."""
+    return Rig
+
+
+@pytest.fixture
+def figure() -> Callable[..., Graph]:
+    """Return the maker of figure 1's graph."""
+    return figure_one
+
+
+@pytest.fixture
+def simple_type() -> Callable[..., CobType]:
+    """Return the maker of the paper's example type."""
+    return simple

@@ -1,0 +1,151 @@
+"""Plans: what is believed, what would happen, and plans as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cobweb.engine import Engine
+from cobweb.errors import PlanError
+from cobweb.generation import content_of
+from cobweb.model import CobId, Graph
+from cobweb.plugin import Stages
+from cobweb.runtime._baseline import Refresh, baseline
+from cobweb.runtime._plan import Plan, base_digest, changes_of, plan_text, read_plan, spec_diff
+from cobweb.runtime._predict import predict
+from cobweb.store import CobRecord
+
+A, B, CFG = CobId("alpha/a"), CobId("beta/b"), CobId("alpha/cfg")
+
+MakeGraph = Callable[..., Graph]
+
+
+def record(graph: Graph, cob: CobId, **changes: Any) -> CobRecord:
+    values: dict[str, Any] = {
+        "cob": cob,
+        "state": "up",
+        "content": content_of(graph.cobs[cob]) if cob in graph.cobs else "x",
+        "applied_json": '{"port": 1}',
+        "in_transition": None,
+        "reachable": True,
+        "since": 0.0,
+        "run": "r",
+        "generation": 1,
+        "failed": False,
+        "reason": "check",
+    }
+    return CobRecord(**{**values, **changes})
+
+
+def test_a_changed_configuration_is_predicted_in_the_order_of_the_paper(figure: MakeGraph) -> None:
+    graph = figure()
+    prediction = predict(graph, Engine(graph), {A: "up", B: "up"}, {CFG: "outdated"})
+    assert [(step.cob, step.source, step.dest) for step in prediction.steps] == [
+        (B, "up", "down"),
+        (A, "up", "down"),
+        (CFG, "outdated", "up"),
+        (A, "down", "up"),
+        (B, "down", "up"),
+    ]
+    assert [step.waits_for[:1] for step in prediction.steps] == [(), (B,), (A,), (CFG,), (A,)]
+    assert prediction.down_s == {A: 3.0, B: 5.0}
+    assert prediction.waits == ()
+    assert prediction.seconds == 5.0
+
+
+def test_nothing_is_predicted_where_all_is_up(figure: MakeGraph) -> None:
+    graph = figure()
+    prediction = predict(graph, Engine(graph), dict.fromkeys((A, B, CFG), "up"), {})
+    assert prediction.steps == ()
+    assert prediction.seconds == 0.0
+
+
+DOUBTS: list[tuple[dict[str, Any], str]] = [
+    ({"in_transition": ("down", "up"), "state": "down"}, "down"),
+    ({"reachable": False}, "up"),
+    ({"state": "unknown"}, "up"),
+    ({"state": "unknown", "applied_json": None}, "down"),
+    ({"state": "renamed-away"}, "up"),
+    ({"content": "another"}, "outdated"),
+    ({"content": "another", "state": "down"}, "down"),
+]
+
+
+@pytest.mark.parametrize(("changes", "guess"), DOUBTS)
+def test_objects_in_doubt_are_checked(
+    figure: MakeGraph, changes: dict[str, Any], guess: str
+) -> None:
+    graph = figure()
+    records = {cob: record(graph, cob) for cob in graph.cobs}
+    records[A] = record(graph, A, **changes)
+    before = baseline(graph, records)
+    assert set(before.known) == {B, CFG}
+    assert before.found == {A: guess}
+    assert before.changed == ({A} if "content" in changes else set())
+
+
+def test_refresh_all_believes_nothing(figure: MakeGraph) -> None:
+    graph = figure()
+    records = {cob: record(graph, cob) for cob in graph.cobs}
+    before = baseline(graph, records, refresh=Refresh.ALL)
+    assert before.known == {}
+    assert before.changed == frozenset()
+
+
+def test_added_and_gone_objects_are_told(figure: MakeGraph) -> None:
+    graph = figure()
+    gone = CobId("alpha/old")
+    records = {cob: record(graph, cob) for cob in (A, B)} | {gone: record(graph, gone)}
+    before = baseline(graph, records)
+    changes = changes_of(before, records)
+    assert [(change.cob, change.kind) for change in changes] == [(CFG, "added"), (gone, "gone")]
+
+
+def test_a_changed_spec_is_told_by_its_lines() -> None:
+    old = {"port": 1, "content": "a\nb\n", "same": True}
+    new = {"port": 2, "content": "a\nc\n", "same": True}
+    assert spec_diff(old, new) == ("-  b", "+  c", "-port: 1", "+port: 2")
+
+
+def test_the_base_of_a_plan_follows_states_and_contents(figure: MakeGraph) -> None:
+    graph = figure()
+    base = base_digest({A: record(graph, A)})
+    assert base == base_digest({A: record(graph, A, since=5.0, run="other")})
+    assert base != base_digest({A: record(graph, A, state="down")})
+    assert base != base_digest({A: record(graph, A, content="x")})
+
+
+def plan() -> Plan:
+    stages = Stages(stages=(), critical_path=())
+    return Plan(site="s", base="b", generation=1, changes=(), checks=(), stages=stages, waits=())
+
+
+def test_a_plan_file_can_be_read_back() -> None:
+    file = read_plan(plan_text(plan()), "x.plan")
+    assert (file.site, file.base, file.limit) == ("s", "b", None)
+
+
+def edited(**changes: Any) -> str:
+    return json.dumps({**json.loads(plan_text(plan())), **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "x.plan: this is no plan"),
+        ("[]", "x.plan: this is no plan"),
+        ("{}", "x.plan: this is no plan"),
+        ('{"seal": 1}', "x.plan: this is no plan"),
+        (plan_text(plan())[:-20], "x.plan: this is no plan"),
+        (edited(site="other"), "x.plan: the plan was edited or damaged"),
+        (edited(format=99), "x.plan: plan format 99 is not 1"),
+    ],
+)
+def test_what_is_no_plan_is_refused(text: str, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        read_plan(text, "x.plan")
+    assert caught.value.message == message
+    assert caught.value.hint

@@ -1,0 +1,388 @@
+"""A run writes ahead, tells what it does, retries, survives failures, and stops when asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import pytest
+
+from cobweb.model import (
+    Action,
+    CobId,
+    CobType,
+    Graph,
+    Job,
+    JobKind,
+    Nothing,
+    Outcome,
+    PythonAction,
+    Report,
+)
+from cobweb.plugin import CobContext
+from cobweb.runtime._result import Ending
+from cobweb.store import (
+    EventWritten,
+    GrantGone,
+    GrantWritten,
+    HostLost,
+    StateWritten,
+    TransitionBegan,
+    TransitionFinished,
+)
+
+A, B, CFG = CobId("alpha/a"), CobId("beta/b"), CobId("alpha/cfg")
+UP = {A: "up", B: "up", CFG: "outdated"}
+
+MakeRig = Callable[..., Any]
+MakeGraph = Callable[..., Graph]
+MakeType = Callable[..., CobType]
+
+
+def failing(cob: CobId, outcome: Outcome, *, times: int = 10**6) -> Callable[[Job], Report | None]:
+    """Return an answer that lets the first transitions of `cob` end in `outcome`."""
+    left = [times]
+
+    def answer(job: Job) -> Report | None:
+        if job.cob != cob or job.kind is JobKind.CHECK or not left[0]:
+            return None
+        left[0] -= 1
+        return Report(number=job.number, outcome=outcome, message="no luck")
+
+    return answer
+
+
+def test_figure_one_runs_in_the_order_of_the_paper(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), states=dict(UP))
+    result = run.go()
+    assert result.ending is Ending.OK
+    assert run.executor.transitions() == (
+        (B, "up", "down"),
+        (A, "up", "down"),
+        (CFG, "outdated", "up"),
+        (A, "down", "up"),
+        (B, "down", "up"),
+    )
+    assert result.counts["transitions"] == 5
+    assert run.executor.closed
+
+
+def test_a_start_and_its_locks_are_in_the_journal_before_the_job(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    run = rig(figure(), states=dict(UP))
+    run.go()
+    began: set[CobId] = set()
+    granted: set[tuple[CobId, CobId]] = set()
+    submitted = 0
+    for kind, what in run.tape.happened:
+        if kind == "journal":
+            began.update(e.cob for e in what if isinstance(e, TransitionBegan))
+            granted.update((e.cob, e.holder) for e in what if isinstance(e, GrantWritten))
+        elif kind == "submit" and what.kind is JobKind.TRANSITION:
+            submitted += 1
+            assert what.cob in began
+            if what.cob == A and what.dest == "down":
+                assert (B, A) in granted
+            began.discard(what.cob)
+    assert submitted == 5
+
+
+def test_events_are_told_after_the_journal_has_them_and_are_kept_there(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    run = rig(figure(), states=dict(UP))
+    run.go()
+    stored: list[int] = []
+    for kind, what in run.tape.happened:
+        if kind == "journal":
+            stored += [entry.seq for entry in what if isinstance(entry, EventWritten)]
+        elif kind == "event":
+            assert what["seq"] in stored
+    assert stored == list(range(1, len(stored) + 1))
+
+
+def test_first_event_is_the_version_and_last_the_end(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), states=dict(UP))
+    run.go()
+    events = [what for kind, what in run.tape.happened if kind == "event"]
+    assert events[0]["type"] == "version"
+    assert events[0]["seq"] == 1
+    assert events[0]["events"] == 1
+    assert events[-1]["type"] == "run.end"
+    assert events[-1]["exit_code"] == 0
+
+
+def test_all_locks_are_given_back_in_the_journal(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), states=dict(UP))
+    run.go()
+    out: set[tuple[CobId, CobId]] = set()
+    for entry in [*run.entries(GrantWritten), *run.entries(GrantGone)]:
+        (out.add if isinstance(entry, GrantWritten) else out.discard)((entry.cob, entry.holder))
+    assert run.entries(GrantWritten)
+    assert out == set()
+
+
+def test_known_states_are_not_checked(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), states={A: "up", B: "up", CFG: "up"}, known={A: "up", B: "up", CFG: "up"})
+    result = run.go()
+    assert run.executor.jobs == []
+    assert result.ending is Ending.OK
+    assert result.counts["checks"] == 0
+
+
+def test_failed_attempts_are_repeated_as_the_type_says(
+    rig: MakeRig, figure: MakeGraph, simple_type: MakeType
+) -> None:
+    run = rig(figure(simple_type(attempts=3)), answer=failing(A, Outcome.FAILED, times=2))
+    result = run.go()
+    assert result.ending is Ending.OK
+    attempts = [job.attempt for job in run.executor.jobs if job.cob == A and job.source]
+    assert attempts == [1, 2, 3]
+    ends = [event for event in run.events("transition.end") if event["cob"] == A]
+    assert [(end["result"], end["attempt"]) for end in ends] == [("ok", 3)]
+    assert len([event for event in run.events("transition.start") if event["cob"] == A]) == 1
+
+
+def test_waits_between_attempts_grow_and_are_the_same_for_a_seed() -> None:
+    from cobweb.runtime._dispatch import retry_delay_s
+
+    delays = [retry_delay_s(seed=7, cob=A, attempt=attempt) for attempt in range(1, 12)]
+    assert delays == [retry_delay_s(seed=7, cob=A, attempt=attempt) for attempt in range(1, 12)]
+    assert all(late > early for early, late in pairwise(delays[:6]))
+    assert max(delays) <= 61
+    assert delays != [retry_delay_s(seed=8, cob=A, attempt=attempt) for attempt in range(1, 12)]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.TIMEOUT])
+def test_a_failed_transition_is_checked_once_and_blocks_what_needs_it(
+    rig: MakeRig, figure: MakeGraph, outcome: Outcome
+) -> None:
+    run = rig(figure(), answer=failing(A, outcome))
+    result = run.go()
+    assert result.ending is Ending.FAILED
+    assert result.exit_code == 1
+    assert {wait.cob for wait in result.waits} == {A, B}
+    assert [wait.cob for wait in result.failed] == [A]
+    assert result.messages[A] == "no luck"
+    checks = [job for job in run.executor.jobs if job.cob == A and job.kind is JobKind.CHECK]
+    assert len(checks) == 2
+    assert run.executor.states[CFG] == "up"
+    finished = [entry for entry in run.entries(TransitionFinished) if entry.cob == A]
+    assert [entry.state for entry in finished] == ["unknown"]
+
+
+def test_an_unreachable_host_blocks_its_own_and_what_needs_them(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    def answer(job: Job) -> Report | None:
+        if job.host != "beta":
+            return None
+        return Report(number=job.number, outcome=Outcome.UNREACHABLE, message="no route")
+
+    run = rig(figure(), answer=answer)
+    result = run.go()
+    assert result.ending is Ending.FAILED
+    assert result.unreachable_hosts == ("beta",)
+    assert run.executor.states[A] == "up"
+    assert [entry.host for entry in run.entries(HostLost)] == ["beta"]
+
+
+def test_a_check_that_fails_or_answers_nonsense_fails_its_object(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    def answer(job: Job) -> Report | None:
+        if job.kind is JobKind.CHECK and job.cob == A:
+            return Report(number=job.number, outcome=Outcome.OK, state="sideways")
+        return None
+
+    run = rig(figure(), answer=answer)
+    result = run.go()
+    assert result.ending is Ending.FAILED
+    assert "'sideways', which is no state of it (outdated, down, up)" in result.messages[A]
+    written = [entry for entry in run.entries(StateWritten) if entry.cob == A and entry.failed]
+    assert len(written) == 1
+
+
+def test_tasks_see_what_the_contract_says(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), setting={"generation": 7, "applied": {A: {"port": 9}}})
+    run.go()
+    job = next(job for job in run.executor.jobs if job.cob == A and job.kind is JobKind.TRANSITION)
+    assert dict(job.cob_vars) == {
+        "id": A,
+        "name": "a",
+        "host": "alpha",
+        "type": "simple",
+        "spec": {"port": 1},
+        "applied": None,
+        "state": "down",
+        "target": "up",
+        "generation": 7,
+    }
+
+
+def test_no_more_jobs_than_parallel_are_in_flight(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), parallel=1)
+    high = [0]
+    submit = run.executor.submit
+
+    def counting(job: Job) -> None:
+        submit(job)
+        high[0] = max(high[0], len(run.executor._reports))
+
+    run.executor.submit = counting
+    assert run.go().ending is Ending.OK
+    assert high[0] == 1
+
+
+def test_first_interrupt_lets_running_end_and_starts_nothing_new(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    run = rig(figure(), states=dict(UP))
+    run.executor.hold(B)
+
+    def interrupt() -> None:
+        run.executor.await_held(B)
+        run.executor.finish(B)  # the check
+        run.executor.hold(B)
+        run.executor.await_held(B)
+        run.interrupts()
+        run.executor.finish(B)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    result = run.go()
+    thread.join()
+    assert result.ending is Ending.INTERRUPTED
+    assert result.exit_code == 130
+    assert run.executor.transitions() == ((B, "up", "down"),)
+    assert run.executor.states[B] == "down"
+    assert not run.executor.killed
+    assert any(text.startswith("nothing new is started") for text in run.said)
+
+
+def test_second_interrupt_stops_what_runs_and_says_so(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), states=dict(UP))
+
+    def answer(job: Job) -> Report | None:
+        if job.kind is JobKind.TRANSITION and job.cob == B:
+            run.executor.hold(A)
+            run.interrupts()
+            run.interrupts()
+        return None
+
+    run.executor.answer = answer
+    run.executor.hold(A)
+
+    def let_go() -> None:
+        run.executor.await_held(A)
+        run.executor.finish(A)
+
+    thread = threading.Thread(target=let_go)
+    thread.start()
+    result = run.go()
+    thread.join()
+    assert result.ending is Ending.INTERRUPTED
+    assert run.executor.killed
+
+
+def test_too_many_failures_stop_new_work(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), answer=failing(CFG, Outcome.FAILED), setting={"max_failures": 0})
+    result = run.go()
+    assert result.ending is Ending.FAILED
+    assert {job.cob for job in run.executor.jobs if job.kind is JobKind.TRANSITION} == {CFG}
+
+
+def test_a_full_disk_stops_the_run_before_anything_unwritten_happens(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    run = rig(figure(), states=dict(UP))
+    run.tape.fail_at = 1
+    with pytest.raises(OSError, match="No space left"):
+        run.go()
+    assert run.executor.killed
+    assert not [job for job in run.executor.jobs if job.kind is JobKind.TRANSITION]
+
+
+class Marker:
+    """A Python type that remembers where it is."""
+
+    name: ClassVar[str] = "simple"
+
+    def __init__(self, problem: Exception | None = None) -> None:
+        self.state = "down"
+        self.problem = problem
+
+    def cob_type(self) -> CobType:
+        raise AssertionError
+
+    def check(self, context: CobContext) -> str:
+        assert context.host.name == context.cob["host"]
+        return self.state
+
+    def work(self, context: CobContext) -> None:
+        if self.problem:
+            raise self.problem
+        self.state = context.cob["target"]
+
+
+def only(graph: Graph, cob: CobId, check: Action, work: Action) -> Graph:
+    """Return the graph of one object whose transitions are `work`."""
+    from dataclasses import replace
+
+    it = graph.cobs[cob]
+    steps = tuple(replace(step, action=work) for step in it.type.transitions)
+    kind = replace(it.type, check=check, transitions=steps)
+    return Graph(cobs={cob: replace(it, type=kind)})
+
+
+def python_run(rig: MakeRig, figure: MakeGraph, marker: Marker) -> Any:
+    graph = only(
+        figure(),
+        B,
+        PythonAction(type_name="simple", method="check"),
+        PythonAction(type_name="simple", method="work"),
+    )
+    run = rig(graph, python_types={"simple": marker})
+    run.executor.actions = frozenset()
+    return run
+
+
+def test_python_types_are_carried_out_by_the_runtime(rig: MakeRig, figure: MakeGraph) -> None:
+    marker = Marker()
+    run = python_run(rig, figure, marker)
+    assert run.go().ending is Ending.OK
+    assert marker.state == "up"
+    assert [job for job in run.executor.jobs if job] == []
+
+
+def test_a_python_type_that_raises_fails_and_is_named(rig: MakeRig, figure: MakeGraph) -> None:
+    run = python_run(rig, figure, Marker(ValueError("broken")))
+    result = run.go()
+    assert result.ending is Ending.FAILED
+    assert result.messages[B] == "plugin simple: work: ValueError('broken')"
+
+
+def test_transitions_without_work_end_at_once(rig: MakeRig, figure: MakeGraph) -> None:
+    graph = only(figure(), B, figure().cobs[B].type.check, Nothing())
+    run = rig(graph)
+    run.executor.actions = frozenset({type(graph.cobs[B].type.check)})
+    assert run.go().ending is Ending.OK
+    assert all(job.kind is JobKind.CHECK for job in run.executor.jobs)
+
+
+def test_a_sink_that_breaks_is_left_out_and_the_run_goes_on() -> None:
+    from cobweb.runtime._events import Emitter
+
+    seen: list[int] = []
+
+    def broken(_event: Any) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    emitter = Emitter([broken, lambda event: seen.append(event["seq"])], lambda: 0.0)
+    for _ in range(3):
+        emitter.tell(emitter.number({"type": "x"}))
+    assert seen == [1, 2, 3]
+    assert emitter.notices == ["events are no longer written: Broken pipe"]
