@@ -23,6 +23,7 @@ from cobweb.store import (
     HostFound,
     HostLost,
     RunInfo,
+    RunRecord,
     StateWritten,
     Store,
     TransitionBegan,
@@ -261,12 +262,12 @@ def test_run_has_no_end_until_it_is_told(store: Store, run_info: RunInfo) -> Non
     store.begin_run(run_info)
     run = store.last_run()
     assert run is not None
-    assert run.info == run_info
-    assert (run.result, run.exit_code, run.counts, run.ended) == (None, None, {}, None)
-    store.end_run("r1", result="ok", exit_code=0, counts={"up": 2}, ended=20.0)
+    assert run == RunRecord(info=run_info)
+    ended = RunRecord(info=run_info, result="ok", exit_code=0, counts={"up": 2}, ended=20.0)
+    store.end_run(replace(ended, waits=({"cob": A},)))
     run = store.run("r1")
     assert run is not None
-    assert (run.result, run.exit_code, run.counts, run.ended) == ("ok", 0, {"up": 2}, 20.0)
+    assert run == replace(ended, waits=({"cob": A},))
 
 
 def test_runs_come_newest_first(store: Store, run_info: RunInfo) -> None:

@@ -105,16 +105,9 @@ def _init(bin_dir: Path, folder: Path, user: str | None) -> None:
     if user is not None:
         shutil.chown(secret, user)
     access = ["--auth=scram-sha-256", "--username=cobweb", f"--pwfile={secret}"]
-    storage = ["--locale=C", "--encoding=UTF8", "--no-sync", folder / "data"]
+    storage = ["--locale=C", "--encoding=UTF8", "--no-sync", str(folder / "data")]
     subprocess.run(
-        [
-            bin_dir / "initdb",
-            *arguments,
-            "--locale=C",
-            "--encoding=UTF8",
-            "--no-sync",
-            folder / "data",
-        ],
+        [bin_dir / "initdb", *access, *storage],
         user=user,
         group=_group(user),
         extra_groups=None if user is None else [],

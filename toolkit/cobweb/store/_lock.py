@@ -18,7 +18,7 @@ from sqlalchemy import Connection, delete, select, update
 from cobweb.errors import LockedError, UsageError
 from cobweb.store._database import Database, one_at_a_time
 from cobweb.store._process import why_dead
-from cobweb.store._tables import SITE_LOCK, insert
+from cobweb.store._tables import SITE_LOCK
 from cobweb.store._values import LockOwner
 
 __all__ = ["Fence", "HeldLock", "SiteLock"]
@@ -112,19 +112,22 @@ class SiteLock:
         row = {"id": 1, **{name: getattr(owner, name) for name in _COLUMNS}}
         with self._database.write() as connection:
             one_at_a_time(connection)
-            statement = insert(connection, SITE_LOCK).on_conflict_do_nothing()
-            if connection.execute(statement, row).rowcount == 1:
-                return ()
             standing = _standing(connection)
-            notice = "" if standing is None else _why_free(standing, self._clock())
-            if standing is not None and not notice:
-                raise LockedError(
-                    standing.line(self._clock()),
-                    hint=f"wait; if you know that it is dead: `cobweb lock break {standing.run}`",
-                )
+            notice = None if standing is None else self._notice(standing)
             connection.execute(delete(SITE_LOCK))
             connection.execute(SITE_LOCK.insert(), row)
-        return (notice,) if notice else ()
+        return () if notice is None else (notice,)
+
+    def _notice(self, standing: LockOwner) -> str:
+        """Return a sentence on why the standing lock may be taken over, or raise LockedError."""
+        line = standing.line(self._clock())
+        if standing.until is not None and standing.until <= self._clock():
+            return f"a hold is over: {line}"
+        proof = "" if standing.until is not None else why_dead(standing)
+        if not proof:
+            hint = f"wait; if you know that it is dead: `cobweb lock break {standing.run}`"
+            raise LockedError(line, hint=hint)
+        return f"took over the lock of {line}: {proof}"
 
 
 class HeldLock:
@@ -170,14 +173,6 @@ def _standing(connection: Connection) -> LockOwner | None:
 
 def _owner(row: Any) -> LockOwner:
     return LockOwner(**{name: getattr(row, name) for name in _COLUMNS})
-
-
-def _why_free(standing: LockOwner, now: float) -> str:
-    """Return a sentence on why the standing lock may be taken over, or "" if it may not."""
-    if standing.until is not None:
-        return f"a hold is over: {standing.line(now)}" if standing.until <= now else ""
-    proof = why_dead(standing)
-    return f"took over the lock of {standing.line(now)}: {proof}" if proof else ""
 
 
 def _broken(standing: LockOwner | None) -> LockedError:

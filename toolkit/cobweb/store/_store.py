@@ -137,23 +137,14 @@ class Store:
         assert number is not None
         self._run = (number[0], info)
 
-    def end_run(
-        self,
-        run: str,
-        *,
-        result: str,
-        exit_code: int,
-        counts: Mapping[str, Any],
-        ended: float,
-        waits: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
-        """Store how the run with this id has ended."""
-        values = {"result": result, "exit_code": exit_code, "ended": ended}
+    def end_run(self, run: RunRecord) -> None:
+        """Store how a run has ended; it is known by the id in `run.info`."""
+        values = {"result": run.result, "exit_code": run.exit_code, "ended": run.ended}
+        texts = {"counts": _json(run.counts), "waits": _json(list(run.waits))}
         with self._database.write() as connection:
             self._fence.check(connection)
-            connection.execute(
-                update(RUNS).where(RUNS.c.id == run).values(counts=_json(counts), waits=_json(list(waits)), **values)
-            )
+            chosen = update(RUNS).where(RUNS.c.id == run.info.id)
+            connection.execute(chosen.values(**values, **texts))
 
     def runs(self, limit: int = 100) -> tuple[RunRecord, ...]:
         """Return the last runs, the newest first."""
@@ -307,7 +298,7 @@ def _upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, An
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
 
 
-def _json(data: Mapping[str, Any]) -> str:
+def _json(data: Any) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
 
