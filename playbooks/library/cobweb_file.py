@@ -76,8 +76,10 @@ def write(cob: Dict[str, Any]) -> Answer:
         record = _keep_original(place, found)
     wanted = _wanted(spec, found)
     kept += _keep_edit(place, record, found, wanted)
+    record["folders"] = _missing_folders(place.path) + record.get("folders", [])
     # A retry finds the content of before the interruption, or of after it: both are ours.
     _write_record(place, {**record, "written": [*record["written"][-1:], wanted.digest]})
+    place.path.parent.mkdir(parents=True, exist_ok=True)
     _put(place.path, wanted, owner_matters="owner" in spec or "group" in spec)
     return _answer(changed=True, kept=kept)
 
@@ -236,6 +238,7 @@ def _remove(place: Place) -> List[str]:
         with contextlib.suppress(FileNotFoundError):
             place.path.unlink()
         _sync_folder(place.path.parent)
+        _remove_folders(record.get("folders", []))
         with contextlib.suppress(FileNotFoundError):
             (place.home / "record.json").unlink()
     with contextlib.suppress(FileNotFoundError):
@@ -258,6 +261,18 @@ def _read_original(place: Place, record: Dict[str, Any]) -> Optional[Entry]:
     )
 
 
+def _missing_folders(path: Path) -> List[str]:
+    """Return the folders above `path` that must be made, the deepest first."""
+    return [str(folder) for folder in path.parents if not folder.exists()]
+
+
+def _remove_folders(folders: List[str]) -> None:
+    """Remove the folders that we made, as far as nobody else uses them."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            Path(folder).rmdir()
+
+
 # --- writing
 
 
@@ -266,8 +281,6 @@ def _put(path: Path, entry: Entry, *, owner_matters: bool = False) -> None:
 
     Only root can give files away: for others the owner is an error if it matters, or left out.
     """
-    if not path.parent.is_dir():
-        raise Failed(f"the folder {path.parent} does not exist, so {path} cannot be written")
     draft = path.with_name(f".{path.name}.cobweb")
     with contextlib.suppress(FileNotFoundError):
         draft.unlink()
