@@ -53,7 +53,12 @@ def pass_request(
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return function(current_request(), *args, **kwargs)
+        request = current_request()
+        if request.verbosity or request.log_format is Format.JSON:
+            from cobweb.cli._logging import start_log
+
+            start_log(request)
+        return function(request, *args, **kwargs)
 
     return call
 

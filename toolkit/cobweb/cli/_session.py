@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from cobweb.store import Store
 
 __all__ = ["Session", "open_site"]
+
+_LOG = logging.getLogger(__name__)
+_LOG.addHandler(logging.NullHandler())
 
 
 class Session:
@@ -52,7 +56,11 @@ class Session:
         """All plugins that could be loaded, and what was left out."""
         from cobweb.plugin import load_plugins
 
-        return load_plugins(strict=self._strict)
+        plugins = load_plugins(strict=self._strict)
+        for failed in plugins.failed:
+            _LOG.warning("plugin left out: %s", failed)
+        _LOG.info("plugins: %s", ", ".join(plugin.name for plugin in plugins.loaded))
+        return plugins
 
     @cached_property
     def site(self) -> Site:
@@ -60,6 +68,7 @@ class Session:
         from cobweb.inventory import load_site
 
         path, plugins = self.path, self.plugins
+        _LOG.info("site: %s", path)
         try:
             return load_site(path, types=plugins.types, adapters=tuple(plugins.adapters.values()))
         except SiteError as error:
