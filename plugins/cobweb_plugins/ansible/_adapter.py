@@ -1,0 +1,114 @@
+"""The adapter `ansible-inventory`: inventory sources that only Ansible itself can read.
+
+INI files, executable scripts and configurations of inventory plugins are read by running
+`ansible-inventory --list`. What Ansible says in a warning and forgives is an error here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cobweb.errors import CobwebError
+from cobweb.model import Host
+from cobweb_plugins.ansible._results import bounded
+from cobweb_plugins.ansible._workspace import ansible_config, ansible_tool
+
+__all__ = ["AnsibleInventory"]
+
+TIMEOUT_S = 300.0
+PLUGIN_KEY = re.compile(r"^plugin\s*:", re.MULTILINE)
+STATIC = (".yml", ".yaml", ".json")
+HEAD_BYTES = 1 << 16
+
+
+class AnsibleInventory:
+    """Reads hosts of any source that Ansible knows; values are not templated, vault marks stay."""
+
+    name: ClassVar[str] = "ansible-inventory"
+
+    def reads(self, source: Path) -> bool:
+        """Say yes to scripts, to plugin configurations, and to files that are no YAML or JSON."""
+        if not source.is_file():
+            return False
+        if os.access(source, os.X_OK) or source.suffix not in STATIC:
+            return True
+        with source.open(encoding="utf-8", errors="replace") as file:
+            return PLUGIN_KEY.search(file.read(HEAD_BYTES)) is not None
+
+    def hosts(self, source: Path) -> Iterable[Host]:
+        """Return the hosts, sorted; CobwebError where Ansible cannot read all of the source."""
+        if not source.exists():
+            raise CobwebError(f"no such file: {source}")
+        data = self._ask(source)
+        variables = data.pop("_meta", {}).get("hostvars", {})
+        names, groups = _members(data)
+        return [
+            Host(name=name, groups=tuple(sorted(groups[name])), variables=variables.get(name, {}))
+            for name in sorted(names)
+        ]
+
+    def _ask(self, source: Path) -> dict[str, Any]:
+        command = [ansible_tool("ansible-inventory"), "--list", "-i", str(source)]
+        try:
+            done = subprocess.run(
+                command,
+                check=False,
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                env=_environment(source),
+                timeout=TIMEOUT_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CobwebError(f"cannot run ansible-inventory on {source}: {error}") from error
+        if done.returncode:
+            raise CobwebError(f"cannot read the inventory {source}: {bounded(done.stderr)}")
+        try:
+            found = json.loads(done.stdout)
+        except ValueError as error:
+            message = f"ansible-inventory printed no JSON for {source}: {error}"
+            raise CobwebError(message) from error
+        return dict(found)
+
+
+def _environment(source: Path) -> dict[str, str]:
+    config = ansible_config(source.parent)
+    known = {} if config.file is None else {"ANSIBLE_CONFIG": str(config.file)}
+    return {
+        **os.environ,
+        **known,
+        "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True",
+        "ANSIBLE_INVENTORY_UNPARSED_FAILED": "True",
+        "ANSIBLE_NOCOLOR": "True",
+        "ANSIBLE_ASK_VAULT_PASS": "False",
+    }
+
+
+def _members(data: Mapping[str, Any]) -> tuple[set[str], dict[str, set[str]]]:
+    """Return all hosts, and the groups of each, direct or by descent, without all and ungrouped."""
+    names: set[str] = set()
+    groups: dict[str, set[str]] = {}
+    for group in data:
+        inside = _hosts_below(data, group, frozenset())
+        names |= inside
+        for name in inside:
+            groups.setdefault(name, set())
+            if group not in ("all", "ungrouped"):
+                groups[name].add(group)
+    return names, groups
+
+
+def _hosts_below(data: Mapping[str, Any], group: str, above: frozenset[str]) -> set[str]:
+    entry = data.get(group)
+    if group in above or not isinstance(entry, Mapping):
+        return set()
+    found = set(entry.get("hosts", ()))
+    for child in entry.get("children", ()):
+        found |= _hosts_below(data, child, above | {group})
+    return found

@@ -1,0 +1,199 @@
+"""What the two executors share: queue, reports, waiting, and the end of jobs that are stopped.
+
+All sockets and deadlines are served by `wait`, in the caller's thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cobweb.model import Action, Job, Report, Role, Tasks
+from cobweb.plugin import ExecutorSetting
+from cobweb_plugins.ansible._hub import Hub
+from cobweb_plugins.ansible._jobs import cancelled, refusal
+from cobweb_plugins.ansible._processes import Tree
+from cobweb_plugins.ansible._workspace import Workspace
+
+__all__ = ["BaseExecutor"]
+
+GRACE_S = 2.0
+"""Time between asking the processes of a job to end, and killing them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Doomed:
+    """The processes of a job that is being stopped, and what is reported when they are gone."""
+
+    tree: Tree
+    group: int
+    kill_at: float
+    report: Report
+
+
+class BaseExecutor(ABC):
+    """The executor protocol but for how jobs run."""
+
+    actions: ClassVar[frozenset[type[Action]]] = frozenset[type[Action]]((Tasks, Role))
+
+    def __init__(self) -> None:
+        self._hub = Hub()
+        self._queue: deque[Job] = deque()
+        self._reports: list[Report] = []
+        self._doomed: list[_Doomed] = []
+        self._closed = False
+        self._workspace: Workspace | None = None
+
+    def open(self, setting: ExecutorSetting) -> None:
+        """Check what is installed and make the files; processes start with the first job."""
+        self._check_installed()
+        self._setting = setting
+        self._workspace = Workspace.create(setting)
+        self._opened(self._workspace)
+
+    def submit(self, job: Job) -> None:
+        """Take a job; its report comes by `wait`."""
+        if refused := refusal(job, self._setting):
+            self._reports.append(refused)
+        elif self._closed:
+            self._reports.append(cancelled(job, began=False))
+        else:
+            self._queue.append(job)
+            self._dispatch()
+
+    def wait(self, timeout_s: float | None) -> Sequence[Report]:
+        """Serve all connections until a report, a wake or the time; reports in order of arrival."""
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._closed and not self._reports and not self._hub.take_wake():
+            left = None if end is None else max(0.0, end - time.monotonic())
+            if left is None and not self._busy():
+                break
+            self._step(left)
+            if left == 0.0:
+                break
+        reports, self._reports = self._reports, []
+        return reports
+
+    def wake(self) -> None:
+        """End a `wait`; safe in a signal handler."""
+        self._hub.wake()
+
+    def now(self) -> float:
+        """Return the time of the system's clock."""
+        return time.time()
+
+    def close(self, *, kill: bool = False) -> None:
+        """End all processes and shared ssh connections, and remove the files.
+
+        Without `kill` what runs may end first, within its time. Reports can be waited for after.
+        """
+        if self._closed or self._workspace is None:
+            return
+        self._reports += [cancelled(job, began=False) for job in self._queue]
+        self._queue.clear()
+        if kill:
+            self._stop_all()
+        while self._busy():
+            self._step(None)
+        self._end()
+        self._workspace.remove()
+        self._hub.close()
+        self._closed = True
+
+    # --- what the executors differ in
+
+    @abstractmethod
+    def _check_installed(self) -> None:
+        """Raise ExecutorError where this executor cannot work at all."""
+
+    @abstractmethod
+    def _opened(self, workspace: Workspace) -> None:
+        """Get ready with the files in `workspace`."""
+
+    @abstractmethod
+    def _dispatch(self) -> None:
+        """Start queued jobs as far as there is room."""
+
+    @abstractmethod
+    def _hear(self) -> None:
+        """Act on what came in this round."""
+
+    @abstractmethod
+    def _deadlines(self) -> Iterable[float]:
+        """Return the times (monotonic) by which something is to be done; one per running job."""
+
+    @abstractmethod
+    def _expire(self, now: float) -> None:
+        """Stop what has taken too long."""
+
+    @abstractmethod
+    def _running(self) -> bool:
+        """Say whether a job runs."""
+
+    @abstractmethod
+    def _stop_all(self) -> None:
+        """Stop all running jobs; their reports come when their processes have ended."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """End the processes that wait for jobs; none runs any more."""
+
+    # --- shared
+
+    def _busy(self) -> bool:
+        return bool(self._queue or self._doomed or self._running())
+
+    def _step(self, timeout_s: float | None) -> None:
+        """Wait for one thing to happen, at most `timeout_s`, and act on all that has."""
+        self._hub.serve(self._until_next(timeout_s))
+        self._hear()
+        now = time.monotonic()
+        self._expire(now)
+        for doomed in tuple(self._doomed):
+            self._bury(doomed, now)
+        self._dispatch()
+
+    def _until_next(self, timeout_s: float | None) -> float | None:
+        deadlines = (*self._deadlines(), *(doomed.kill_at for doomed in self._doomed))
+        if not deadlines:
+            return timeout_s
+        left = max(0.0, min(deadlines) - time.monotonic())
+        return left if timeout_s is None else min(left, timeout_s)
+
+    def _timeout(self, job: Job) -> float:
+        return self._setting.timeout_s if job.timeout_s is None else job.timeout_s
+
+    def _doom(self, pid: int, report: Report) -> None:
+        """End a process with all that it started; `report` comes when that is done."""
+        tree = Tree(pid)
+        tree.terminate()
+        for fd in tree.fds:
+            self._hub.watch(fd)
+        kill_at = time.monotonic() + GRACE_S
+        self._doomed.append(_Doomed(tree=tree, group=pid, kill_at=kill_at, report=report))
+
+    def _bury(self, doomed: _Doomed, now: float) -> None:
+        """Report a job that was stopped once all its processes have ended, killed if need be."""
+        if not doomed.tree.gone():
+            if now < doomed.kill_at:
+                return
+            doomed.tree.kill()
+        kill_group(doomed.group)
+        for fd in doomed.tree.fds:
+            self._hub.unwatch(fd)
+        doomed.tree.close()
+        self._doomed.remove(doomed)
+        self._reports.append(doomed.report)
+
+
+def kill_group(leader: int) -> None:
+    """Kill what is left of the process group that `leader` made, if anything is."""
+    with contextlib.suppress(OSError):
+        os.killpg(leader, signal.SIGKILL)

@@ -1,0 +1,200 @@
+"""The executor `ansible-plain`: one ansible-playbook per job, on public interfaces only.
+
+Slower (a second and more of processor time per job) and plainer: for versions of ansible-core that
+the executor `ansible` was not tested with. Each command runs under a guard that ends it when the
+coordinator is gone; what the tasks did comes from ansible-runner's events.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from cobweb.model import Job, JobKind, Report, Role, Tasks
+from cobweb_plugins.ansible._base import BaseExecutor
+from cobweb_plugins.ansible._hub import Connection
+from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
+from cobweb_plugins.ansible._processes import end_ssh_masters
+from cobweb_plugins.ansible._results import EVENTS, Collector, TaskEnd
+from cobweb_plugins.ansible._runner import Command, RunnerThread, installed_version
+from cobweb_plugins.ansible._workspace import Workspace, ansible_tool
+
+__all__ = ["AnsiblePlainExecutor"]
+
+OnEnd = Callable[[], None]
+UNSAFE_MARK = "__ansible_unsafe"
+VAULT_MARK = "__ansible_vault"
+
+
+class AnsiblePlainExecutor(BaseExecutor):
+    """Runs task files and roles through Ansible, each job in a process of its own."""
+
+    name: ClassVar[str] = "ansible-plain"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runs: dict[int, _Run] = {}
+        self._guards: dict[int, Connection] = {}
+
+    def _check_installed(self) -> None:
+        installed_version()
+
+    def _opened(self, workspace: Workspace) -> None:
+        self._files = workspace
+        self._environment = workspace.environment()
+        self._hub.listen(workspace.sockets / "s")
+
+    def _running(self) -> bool:
+        return bool(self._runs)
+
+    def _deadlines(self) -> Iterable[float]:
+        return (run.deadline for run in self._runs.values() if not run.stopped)
+
+    def _dispatch(self) -> None:
+        while self._queue and len(self._runs) < self._setting.parallel:
+            job = self._queue.popleft()
+            deadline = time.monotonic() + self._timeout(job)
+            command = self._command(job)
+            self._runs[job.number] = _Run(job, command, deadline=deadline, on_end=self._hub.ping)
+
+    def _command(self, job: Job) -> Command:
+        files = self._files
+        name = f"job-{job.number}"
+        variables = files.playbook(f"{name}.json", {"cob": _text_only(job.cob_vars)})
+        playbook = files.playbook(f"{name}.yml", [_play(job)])
+        guard = (sys.executable, "-m", "cobweb_plugins.ansible._guard", str(files.sockets / "s"))
+        ansible = (ansible_tool("ansible-playbook"), "-i", str(files.inventory))
+        return Command(
+            arguments=(*guard, str(job.number), *ansible, "-e", f"@{variables}", str(playbook)),
+            environment=self._environment,
+            data=files.data,
+            cwd=self._setting.site_dir,
+            ident=name,
+        )
+
+    def _hear(self) -> None:
+        for connection, hello in self._hub.take_hellos():
+            run = self._runs.get(hello["number"])
+            self._guards[hello["number"]] = connection
+            if run is not None:
+                run.guard = hello["pid"]
+                if run.stop_report is not None:
+                    self._doom(run.guard, run.stop_report)
+                    run.stop_report = None
+        for number, guard in tuple(self._guards.items()):
+            if guard.lost:
+                self._hub.remove(self._guards.pop(number))
+        for number, run in tuple(self._runs.items()):
+            if run.thread.ended:
+                del self._runs[number]
+                if report := run.report():
+                    self._reports.append(report)
+
+    def _expire(self, now: float) -> None:
+        for run in self._runs.values():
+            if now >= run.deadline and not run.stopped:
+                self._stop(run, timed_out(run.job, self._timeout(run.job)))
+
+    def _stop_all(self) -> None:
+        for run in self._runs.values():
+            if not run.stopped:
+                self._stop(run, cancelled(run.job, began=True))
+
+    def _stop(self, run: _Run, report: Report) -> None:
+        """End a run; before its guard has said hello there is only ansible-runner to end it."""
+        run.stopped = True
+        if run.guard:
+            self._doom(run.guard, report)
+        else:
+            run.stop_report = report
+            run.thread.cancel()
+
+    def _end(self) -> None:
+        self._hub.deafen()
+        end_ssh_masters(self._files.sockets / "cp")
+
+
+class _Run:
+    """One job in its process; `guard` is the pid of the process above it, 0 until it is known."""
+
+    def __init__(self, job: Job, command: Command, *, deadline: float, on_end: OnEnd) -> None:
+        self.job = job
+        self.deadline = deadline
+        self.guard = 0
+        self.stopped = False
+        self.stop_report: Report | None = None
+        self._collector = Collector()
+        self._state: object = None
+        self._nothing_matched = False
+        self.thread = RunnerThread(command, on_end=on_end, on_event=self._event)
+
+    def _event(self, event: Mapping[str, Any]) -> None:
+        kind = event.get("event", "")
+        if kind == "playbook_on_no_hosts_matched":
+            self._nothing_matched = True
+        last = kind.removeprefix("runner_on_")
+        if last not in EVENTS or last == kind:
+            return
+        data = event.get("event_data", {})
+        result = data.get("res") or {}
+        self._note_state(result)
+        task = data.get("task") or data.get("task_action") or ""
+        self._collector.add(
+            TaskEnd(
+                event=last,
+                name=str(task),
+                result=result,
+                changed=bool(result.get("changed")),
+                ignored=bool(data.get("ignore_errors")),
+                delegated=_delegated(result, self.job.host),
+            )
+        )
+
+    def _note_state(self, result: Mapping[str, Any]) -> None:
+        items = [i for i in result.get("results") or () if isinstance(i, Mapping)]
+        for one in (result, *items):
+            facts = one.get("ansible_facts") or {}
+            self._state = facts.get("cob_state", self._state)
+
+    def report(self) -> Report | None:
+        """Return the report of the ended run; None where its stop is reported elsewhere."""
+        if self.stopped:
+            return self.stop_report
+        if self._nothing_matched:
+            return failed(self.job, f"Ansible does not know the host {self.job.host}")
+        if self.thread.code != 0 and not self._collector.failure:
+            return failed(self.job, self.thread.problem())
+        check = self.job.kind is JobKind.CHECK
+        fields = self._collector.end(ok=self.thread.code == 0, check=check, state=self._state)
+        return ended(self.job, fields)
+
+
+def _delegated(result: Mapping[str, Any], host: str) -> str:
+    known = result.get("_ansible_delegated_vars") or {}
+    other = str(known.get("ansible_delegated_host") or known.get("ansible_host") or "")
+    return "" if other == host else other
+
+
+def _play(job: Job) -> dict[str, Any]:
+    play: dict[str, Any] = {"name": "cobweb", "hosts": [job.host], "gather_facts": False}
+    if isinstance(job.action, Role):
+        return {**play, "roles": [{"role": job.action.name}]}
+    assert isinstance(job.action, Tasks)
+    return {**play, "tasks": [{"ansible.builtin.import_tasks": {"file": job.action.path}}]}
+
+
+def _text_only(value: object) -> object:
+    """Mark all text but vault marks as what Ansible must not take for a template."""
+    match value:
+        case str():
+            return {UNSAFE_MARK: value}
+        case Mapping():
+            if set(value) == {VAULT_MARK}:
+                return dict(value)
+            return {key: _text_only(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_text_only(item) for item in value]
+        case _:
+            return value

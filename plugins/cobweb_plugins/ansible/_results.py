@@ -1,0 +1,114 @@
+"""From Ansible's result of a task to one bounded line for people.
+
+Used on both sides, on results that Ansible has censored already (`no_log`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["EVENTS", "MESSAGE_LIMIT", "Collector", "TaskEnd", "bounded", "describe", "state_error"]
+
+EVENTS = ("ok", "failed", "unreachable", "skipped")
+"""The last words of the callbacks that end a task."""
+TASKS_LIMIT = 200
+"""Tasks that a report carries; of longer jobs the last ones."""
+
+MESSAGE_LIMIT = 600
+"""Characters of one message; what is longer loses its middle."""
+
+
+def bounded(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """Return `text` on one line, stripped and cut to `limit` characters."""
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    half = (limit - 5) // 2
+    return f"{line[:half]} ... {line[-half:]}"
+
+
+def describe(result: Mapping[str, Any]) -> str:
+    """Return what a task result says: its message, and what its command wrote to stderr."""
+    if censored := result.get("censored"):
+        return bounded(str(censored))
+    failing = _failing_item(result.get("results"))
+    if failing is not None:
+        return describe(failing)
+    parts = [_text(result.get(key)) for key in ("msg", "reason")]
+    stderr = _text(result.get("stderr")) or _text(result.get("module_stderr"))
+    if stderr or not any(parts):
+        parts.append(stderr or _text(result.get("stdout")))
+    return bounded(": ".join(dict.fromkeys(part for part in parts if part)))
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _failing_item(items: object) -> Mapping[str, Any] | None:
+    if not isinstance(items, Sequence) or isinstance(items, str):
+        return None
+    bad = (i for i in items if isinstance(i, Mapping) and (i.get("failed") or i.get("unreachable")))
+    return next(bad, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEnd:
+    """One end of a task: `result` censored, `delegated` the other host that it ran on, if any."""
+
+    event: str
+    name: str
+    result: Mapping[str, Any]
+    changed: bool
+    ignored: bool
+    delegated: str = ""
+
+
+class Collector:
+    """What a report says of the tasks of one job; `failure` is the last that was not forgiven.
+
+    `unreachable` speaks of the job's own host: that a delegated host cannot be reached is a failure
+    like others.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: list[dict[str, str]] = []
+        self.failure = ""
+        self.unreachable = False
+
+    def add(self, end: TaskEnd) -> None:
+        """Take the end of a task."""
+        text = describe(end.result)
+        status = "changed" if end.event == "ok" and end.changed else end.event
+        self._tasks.append({"name": end.name, "status": status, "message": text})
+        if end.ignored or end.event not in ("failed", "unreachable"):
+            return
+        where = f"{end.delegated} is unreachable: " if end.delegated else ""
+        self.failure = bounded(f"{end.name}: {where if end.event == 'unreachable' else ''}{text}")
+        self.unreachable = end.event == "unreachable" and not end.delegated
+
+    def report(self, outcome: str, **fields: Any) -> dict[str, Any]:
+        """Return the fields of a report."""
+        return {"outcome": outcome, "tasks": self._tasks[-TASKS_LIMIT:], **fields}
+
+    def end(self, *, ok: bool, check: bool, state: object) -> dict[str, Any]:
+        """Return the fields of the report of a job that came to its end."""
+        if not ok:
+            outcome = "unreachable" if self.unreachable else "failed"
+            return self.report(outcome, message=self.failure or "Ansible gave no reason")
+        if not check:
+            return self.report("ok")
+        if error := state_error(state):
+            return self.report("failed", message=error)
+        return self.report("ok", state=state)
+
+
+def state_error(state: object) -> str:
+    """Say what is wrong with the `cob_state` of a check, or nothing."""
+    if state is None:
+        return "the check set no fact cob_state"
+    if not isinstance(state, str):
+        return f"the check set cob_state to a {type(state).__name__}, a state is a string"
+    return ""

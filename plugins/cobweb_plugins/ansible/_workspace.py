@@ -1,0 +1,227 @@
+"""What one Ansible process is given: inventory, playbook, environment, a short folder for sockets.
+
+Settings of ours are defaults: whatever the user's environment or ansible.cfg says wins, but for the
+few that Cobweb itself stands on (`FORCED`). Secrets are in files that only their owner reads, never
+in arguments or the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sysconfig
+import tempfile
+from collections.abc import Mapping
+from configparser import ConfigParser, Error
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cobweb.errors import ExecutorError
+from cobweb.model import Host
+from cobweb.plugin import ExecutorSetting, data_dir
+
+__all__ = ["Workspace", "ansible_config", "ansible_tool"]
+
+HERE = Path(__file__).parent
+SSH_ARGS = (
+    "-C -o ControlMaster=auto -o ControlPersist=60s"
+    " -o ServerAliveInterval=3 -o ServerAliveCountMax=2"
+)
+DEFAULTS = (
+    ("ANSIBLE_PYTHON_INTERPRETER", "defaults", "interpreter_python", "auto_silent"),
+    ("ANSIBLE_PIPELINING", "connection", "pipelining", "True"),
+    ("ANSIBLE_HOST_KEY_CHECKING", "defaults", "host_key_checking", "True"),
+    (
+        "ANSIBLE_SSH_ARGS",
+        "ssh_connection",
+        "ssh_args",
+        SSH_ARGS,
+    ),
+)
+"""Environment variable, section and key in ansible.cfg, value where neither is set.
+
+The keepalive makes a host that hangs unreachable after some 10 s; without it Ansible waits for ever
+on a connection that it shares. ansible-runner switches host key checking off, we switch it back on.
+"""
+
+FORCED = {
+    "ANSIBLE_INVENTORY_ENABLED": "yaml",
+    "ANSIBLE_INVENTORY_UNPARSED_FAILED": "True",
+    "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True",
+    "ANSIBLE_CALLBACKS_ENABLED": "awx_display",
+    "ANSIBLE_ENABLE_TASK_DEBUGGER": "False",
+    "ANSIBLE_NOCOLOR": "True",
+    "ANSIBLE_FORCE_COLOR": "False",
+    "ANSIBLE_VARS_ENABLED": "cobweb_none",
+    "ANSIBLE_ASK_PASS": "False",
+    "ANSIBLE_ASK_VAULT_PASS": "False",
+    "ANSIBLE_BECOME_ASK_PASS": "False",
+}
+"""What Cobweb stands on: the inventory is generated and its variables are merged already."""
+
+_SHARE = "/usr/share/ansible"
+SEARCH_PATHS = (
+    ("ANSIBLE_ROLES_PATH", "roles_path", f"~/.ansible/roles:{_SHARE}/roles:/etc/ansible/roles"),
+    ("ANSIBLE_LIBRARY", "library", f"~/.ansible/plugins/modules:{_SHARE}/plugins/modules"),
+    (
+        "ANSIBLE_MODULE_UTILS",
+        "module_utils",
+        f"~/.ansible/plugins/module_utils:{_SHARE}/plugins/module_utils",
+    ),
+)
+"""Environment variable, key in ansible.cfg, and Ansible's own value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """The folders of one run: `data` below the run's own, `sockets` with a short path."""
+
+    setting: ExecutorSetting
+    data: Path
+    sockets: Path
+
+    @classmethod
+    def create(cls, setting: ExecutorSetting) -> Workspace:
+        """Make the folders and the inventory; ExecutorError where that cannot be done."""
+        try:
+            data = Path(tempfile.mkdtemp(prefix="ansible-", dir=setting.work_dir))
+            sockets = Path(tempfile.mkdtemp(prefix="cobweb-"))
+            _write_private(data / "hosts.yml", json.dumps(_inventory(setting.hosts), default=dict))
+        except OSError as error:
+            raise ExecutorError(f"cannot make the files for Ansible: {error}") from error
+        return cls(setting=setting, data=data, sockets=sockets)
+
+    @property
+    def inventory(self) -> Path:
+        """The generated inventory, readable by its owner only."""
+        return self.data / "hosts.yml"
+
+    def playbook(self, name: str, plays: object) -> Path:
+        """Write a playbook (JSON is YAML) and return its path."""
+        path = self.data / name
+        _write_private(path, json.dumps(plays, default=dict))
+        return path
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables to add to the inherited environment."""
+        config = ansible_config(self.setting.site_dir)
+        own = {
+            "ANSIBLE_LOCAL_TEMP": str(self.sockets / "tmp"),
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.sockets / "cp"),
+            "ANSIBLE_STRATEGY_PLUGINS": str(HERE / "strategy"),
+            "ANSIBLE_VARS_PLUGINS": str(HERE / "vars"),
+            **self._search_paths(config),
+        }
+        if config.file is not None:
+            own["ANSIBLE_CONFIG"] = str(config.file)
+        return {**config.defaults(), **FORCED, **own}
+
+    def _search_paths(self, config: _Config) -> dict[str, str]:
+        """Return ours before the user's, or before Ansible's own where the user has none."""
+        site = self.setting.site_dir
+        shipped = Path(str(data_dir("playbooks")))
+        ours = {
+            "ANSIBLE_ROLES_PATH": (*self.setting.roles_path, site / "roles"),
+            "ANSIBLE_LIBRARY": (site / "library", shipped / "library"),
+            "ANSIBLE_MODULE_UTILS": (site / "module_utils", shipped / "module_utils"),
+        }
+        return {
+            variable: _path_list(
+                *map(str, ours[variable]),
+                os.environ.get(variable) or config.paths("defaults", key) or usual,
+            )
+            for variable, key, usual in SEARCH_PATHS
+        }
+
+    def remove(self) -> None:
+        """Remove both folders with all that is in them."""
+        for path in (self.data, self.sockets):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _path_list(*paths: str) -> str:
+    return os.pathsep.join(path for path in paths if path)
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _inventory(hosts: Mapping[str, Host]) -> dict[str, Any]:
+    groups: dict[str, dict[str, Any]] = {}
+    for host in hosts.values():
+        for group in host.groups:
+            if group not in ("all", "ungrouped"):
+                groups.setdefault(group, {})[host.name] = {}
+    return {
+        "all": {
+            "hosts": {host.name: dict(host.variables) for host in hosts.values()},
+            "children": {group: {"hosts": members} for group, members in groups.items()},
+        }
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Config:
+    """The ansible.cfg in effect, if there is one that can be read."""
+
+    file: Path | None
+    parsed: ConfigParser
+
+    def defaults(self) -> dict[str, str]:
+        """Return our defaults that neither the environment nor the file sets."""
+        return {
+            variable: value
+            for variable, section, key, value in DEFAULTS
+            if variable not in os.environ and not self._sets(section, key)
+        } | self._kept()
+
+    def _sets(self, section: str, key: str) -> bool:
+        return any(self.parsed.has_option(where, key) for where in (section, "defaults"))
+
+    def _kept(self) -> dict[str, str]:
+        """Say what the file says where ansible-runner would put its own word above it."""
+        variable = "ANSIBLE_HOST_KEY_CHECKING"
+        value = self.parsed.get("defaults", "host_key_checking", fallback="")
+        return {variable: value} if value and variable not in os.environ else {}
+
+    def paths(self, section: str, key: str) -> str:
+        """Return a list of paths of the file, made absolute by the file's folder."""
+        text = self.parsed.get(section, key, fallback="")
+        if not text or self.file is None:
+            return ""
+        here = self.file.parent
+        return _path_list(*(str(here / Path(part).expanduser()) for part in text.split(":")))
+
+
+def ansible_config(site_dir: Path) -> _Config:
+    """Find the ansible.cfg in effect: $ANSIBLE_CONFIG, the site's, the user's, the system's."""
+    parsed = ConfigParser(interpolation=None, strict=False, inline_comment_prefixes=(";",))
+    candidates = (
+        os.environ.get("ANSIBLE_CONFIG"),
+        site_dir / "ansible.cfg",
+        Path("~/.ansible.cfg").expanduser(),
+        "/etc/ansible/ansible.cfg",
+    )
+    file = next((Path(c) for c in candidates if c and Path(c).is_file()), None)
+    if file is not None:
+        try:
+            parsed.read(file, encoding="utf-8")
+        except (OSError, Error, UnicodeDecodeError) as error:
+            raise ExecutorError(f"cannot read {file}: {error}") from error
+    return _Config(file=file, parsed=parsed)
+
+
+def ansible_tool(name: str) -> str:
+    """Return the path of a command of the ansible-core that is installed with Cobweb."""
+    beside = Path(sysconfig.get_path("scripts")) / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise ExecutorError(
+            f"{name} is not installed", hint="install cobweb with its extra: cobweb[ansible]"
+        )
+    return found

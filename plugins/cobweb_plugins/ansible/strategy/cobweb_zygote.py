@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Strategy plugin that turns an ansible-playbook process into the zygote of Cobweb's lanes.
+
+It imports ansible-core, which is under the GNU General Public License v3 or later, and so stands
+under the same licence.
+
+Theory of operation: ansible-playbook has loaded its configuration, plugins and the inventory when
+it asks this strategy to run a play. Instead of walking the play's (empty) task list, the strategy
+connects to the coordinator and forks a lane for each `lane` message. A lane is a session of its own
+with its own connection; it gets one job after another and runs each as a play of one host. It does
+not fork for a task. A thread of each lane watches the connection: when the coordinator is gone, the
+lane ends what it runs, and itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import shutil
+import signal
+import socket
+import threading
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ansible import constants
+from ansible.errors import AnsibleError
+from ansible.executor.task_queue_manager import AnsibleEndPlay, TaskQueueManager
+from ansible.parsing.vault import EncryptedString
+from ansible.playbook.play import Play
+from ansible.plugins.strategy import StrategyBase, StrategySentinel
+from ansible.utils.vars import transform_to_native_types
+
+from cobweb_plugins.ansible._processes import Tree, end_ssh_masters
+from cobweb_plugins.ansible._results import EVENTS, Collector, TaskEnd, bounded
+from cobweb_plugins.ansible._wire import SOCKET_VARIABLE, LineBuffer, encode
+
+DOCUMENTATION = """
+    name: cobweb_zygote
+    short_description: serve jobs of Cobweb instead of a list of tasks
+    description: [Connects to E(COBWEB_ANSIBLE_SOCKET) and forks lanes on demand.]
+    author: Cobweb
+"""
+
+VAULT_MARK = "__ansible_vault"
+RECEIVE_BYTES = 1 << 16
+GRACE_S = 1.0
+JOBS_PER_LANE = 500
+"""A lane ends after so many jobs, so that whatever modules leave in its memory goes with it."""
+KEPT_FACTS = "discovered_interpreter_"
+
+
+class StrategyModule(StrategyBase):  # type: ignore[misc]  # ansible-core has no types
+    """The zygote: waits for orders, forks lanes, reaps them."""
+
+    def run(self, iterator: Any, play_context: Any) -> int:
+        """Serve until the coordinator closes the connection."""
+        del iterator, play_context
+        self._stop_results_thread()
+        path = os.environ.pop(SOCKET_VARIABLE)
+        with _connect(path) as connection:
+            connection.sendall(encode({"op": "zygote", "pid": os.getpid()}))
+            self._inventory.remove_restriction()
+            gc.collect()
+            gc.freeze()
+            _Zygote(self._tqm, connection, path).serve()
+        return int(self._tqm.RUN_OK)
+
+    def _stop_results_thread(self) -> None:
+        """Leave one thread, so that a fork cannot find a lock held by another."""
+        self._final_q.put(StrategySentinel())
+        self._results_thread.join()
+
+
+def _connect(path: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    return connection
+
+
+class _Zygote:
+    def __init__(self, tqm: Any, connection: socket.socket, path: str) -> None:
+        self._tqm = tqm
+        self._connection = connection
+        self._path = path
+        self._lanes: dict[int, int] = {}
+        self._leavings: list[str] = []
+        self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def serve(self) -> None:
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        buffer = LineBuffer()
+        orderly = False
+        while True:
+            watched: list[socket.socket | int] = [self._connection, self._woken]
+            ready = select.select(watched, [], [])[0]
+            if self._woken in ready:
+                self._reap(os.WNOHANG)
+            if self._connection not in ready:
+                continue
+            data = self._connection.recv(RECEIVE_BYTES)
+            if not data:
+                break
+            for message in buffer.feed(data):
+                orderly = self._obey(message) or orderly
+        self._reap(0)
+        if not orderly:
+            self._clean_up()
+
+    def _obey(self, message: dict[str, Any]) -> bool:
+        """Carry out an order; say whether it was the last."""
+        match message["op"]:
+            case "lane":
+                self._fork(message["lane"])
+            case "leavings":
+                self._leavings = message["paths"]
+            case _:
+                pass
+        return bool(message["op"] == "quit")
+
+    def _clean_up(self) -> None:
+        """Do what the coordinator, which was killed, cannot do any more."""
+        end_ssh_masters(Path(self._path).parent / "cp")
+        for path in self._leavings:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _fork(self, number: int) -> None:
+        pid = os.fork()
+        if pid:
+            self._lanes[pid] = number
+            return
+        try:
+            self._become_lane(number)
+        except BaseException:  # noqa: BLE001  # nothing may climb into the zygote's stack
+            os._exit(1)
+
+    def _become_lane(self, number: int) -> NoReturn:
+        signal.set_wakeup_fd(-1)
+        for signum in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(signum, signal.SIG_DFL)
+        os.setsid()
+        self._connection.close()
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd, inheritable=False)
+        connection = _connect(self._path)
+        connection.sendall(encode({"op": "lane", "lane": number, "pid": os.getpid()}))
+        threading.Thread(target=_watch, args=(connection,), daemon=True).start()
+        _Lane(self._tqm, connection).serve()
+        os._exit(0)
+
+    def _reap(self, flags: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._woken, RECEIVE_BYTES)
+        for pid in tuple(self._lanes):
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(pid, flags)[0] == 0:
+                    continue
+            number = self._lanes.pop(pid)
+            with contextlib.suppress(OSError):
+                self._connection.sendall(encode({"op": "gone", "lane": number}))
+
+
+def _watch(connection: socket.socket) -> None:
+    """End this lane and all that it started once the coordinator is gone."""
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+    poll.poll()
+    tree = Tree(os.getpid(), spare=os.getpid())
+    tree.terminate()
+    tree.gone(GRACE_S)
+    tree.kill()
+    os.killpg(0, signal.SIGKILL)
+
+
+class _Lane:
+    def __init__(self, tqm: Any, connection: socket.socket) -> None:
+        self._connection = connection
+        self._jobs = _Jobs(tqm)
+
+    def serve(self) -> None:
+        with self._connection.makefile("rb") as lines:
+            for count, line in enumerate(lines, 1):
+                (message,) = LineBuffer().feed(line)
+                if message["op"] == "quit":
+                    return
+                self._send({"op": "begin", "number": message["number"]})
+                report = self._jobs.run(message)
+                retire = self._jobs.dirty or count >= JOBS_PER_LANE
+                self._send({"op": "end", "number": message["number"], "retire": retire, **report})
+                if retire:
+                    return
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._connection.sendall(encode(message))
+
+
+class _Jobs:
+    """Runs jobs one after another, each as a play of one host that leaves nothing to the next."""
+
+    def __init__(self, tqm: Any) -> None:
+        self._inventory = tqm.get_inventory()
+        self._variables = tqm.get_variable_manager()
+        self._loader = tqm.get_loader()
+        self._tqm = _LaneQueueManager(
+            self._inventory, self._variables, self._loader, tqm.passwords, forks=1
+        )
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, signal.SIG_DFL)
+        self._base_variables = dict(self._variables.extra_vars)
+
+    @property
+    def dirty(self) -> bool:
+        """Whether a job changed what later jobs would see (add_host, group_by)."""
+        return bool(self._tqm.dirty)
+
+    def run(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Run one job and return the fields of its report."""
+        self._tqm.begin()
+        try:
+            return self._run(message)
+        except AnsibleError as error:
+            text = str(error)
+        except Exception as error:  # noqa: BLE001  # the border to modules and plugins
+            text = f"Ansible broke: {traceback.format_exception_only(error)[-1]}"
+        return self._tqm.collector.report("failed", message=bounded(text))
+
+    def _run(self, message: dict[str, Any]) -> dict[str, Any]:
+        host = message["host"]
+        self._forget()
+        if [found.name for found in self._inventory.get_hosts([host])] != [host]:
+            raise AnsibleError(f"Ansible does not know the host {host}")
+        self._loader.set_basedir(message["basedir"])
+        cob = {key: _revive(value) for key, value in message["cob"].items()}
+        self._variables._extra_vars = {**self._base_variables, "cob": cob}
+        code = self._play(message)
+        ok = code == self._tqm.RUN_OK and host not in self._tqm._unreachable_hosts
+        check = message["check"]
+        return self._tqm.collector.end(ok=ok, check=check, state=self._fact(host))
+
+    def _play(self, message: dict[str, Any]) -> int:
+        data: dict[str, Any] = {
+            "name": "cobweb",
+            "hosts": [message["host"]],
+            "gather_facts": False,
+            "strategy": "cobweb_item",
+        }
+        if "role" in message:
+            data["roles"] = [{"role": message["role"]}]
+        else:
+            data["tasks"] = [{"ansible.builtin.import_tasks": {"file": message["tasks"]}}]
+        play = Play.load(data, variable_manager=self._variables, loader=self._loader)
+        try:
+            return int(self._tqm.run(play))
+        except AnsibleEndPlay as end:
+            return int(end.result)
+
+    def _fact(self, host: str) -> Any:
+        found = self._variables._nonpersistent_fact_cache.get(host, {}).get("cob_state")
+        if found is None:
+            with contextlib.suppress(KeyError):
+                found = self._variables._fact_cache.get(host).get("cob_state")
+        return transform_to_native_types(found)
+
+    def _forget(self) -> None:
+        """Drop what earlier jobs set: which lane serves a host is chance, so nothing may stay."""
+        self._variables._nonpersistent_fact_cache.clear()
+        self._variables._vars_cache.clear()
+        if constants.CACHE_PLUGIN not in ("memory", "ansible.builtin.memory"):
+            return
+        cache = self._variables._fact_cache
+        for name in list(cache.keys()):
+            facts = {k: v for k, v in cache.get(name).items() if k.startswith(KEPT_FACTS)}
+            cache.set(name, facts)
+
+
+def _revive(value: Any) -> Any:
+    """Turn vault marks into values that Ansible decrypts on use; all other text stays text."""
+    match value:
+        case {"__ansible_vault": str(ciphertext)} if len(value) == 1:
+            return EncryptedString(ciphertext=ciphertext)
+        case dict():
+            return {key: _revive(item) for key, item in value.items()}
+        case list():
+            return [_revive(item) for item in value]
+        case _:
+            return value
+
+
+class _SilentQueue:
+    """Takes what workers tell their parent; there is no parent to tell."""
+
+    def get(self) -> NoReturn:
+        """End the results thread at once."""
+        raise EOFError
+
+    def ignore(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing."""
+
+    put = send_callback = send_task_result = send_display = send_prompt = close = ignore
+
+
+class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core has no types
+    """Ansible's queue manager for one host, with results collected instead of printed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._final_q.close()
+        self._final_q: Any = _SilentQueue()
+        self.dirty = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the last job."""
+        self.clear_failed_hosts()
+        self.collector = Collector()
+
+    def load_callbacks(self) -> None:
+        """Load none: results go to the coordinator."""
+
+    def send_callback(self, method_name: str, *args: Any, **kwargs: Any) -> None:
+        """Collect the results of tasks."""
+        event = method_name.removeprefix("v2_runner_on_")
+        if event in EVENTS:
+            self._collect(event, args[0], ignored=bool(kwargs.get("ignore_errors")))
+
+    def _collect(self, event: str, result: Any, *, ignored: bool) -> None:
+        data = result._return_data
+        items = (data, *(i for i in data.get("results") or () if isinstance(i, dict)))
+        self.dirty = self.dirty or any("add_host" in i or "add_group" in i for i in items)
+        forgiven = ignored or (event == "unreachable" and bool(result.task.ignore_unreachable))
+        other = (data.get("_ansible_delegated_vars") or {}).get("ansible_delegated_host")
+        self.collector.add(
+            TaskEnd(
+                event=event,
+                name=str(result.task_name),
+                result=result.as_callback_task_result().result,
+                changed=result.is_changed(),
+                ignored=ignored
+                or (event == "unreachable" and bool(result.task.ignore_unreachable)),
+                delegated="" if other in (None, result.host.name) else str(other),
+            )
+        )

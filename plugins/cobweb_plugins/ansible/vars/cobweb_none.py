@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Vars plugin that adds nothing: Cobweb has merged group_vars and host_vars already.
+
+It imports ansible-core, which is under the GNU General Public License v3 or later, and so stands
+under the same licence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.vars import BaseVarsPlugin
+
+DOCUMENTATION = """
+    name: cobweb_none
+    short_description: adds no variables
+    description: [Stands where host_group_vars would read group_vars and host_vars a second time.]
+    author: Cobweb
+"""
+
+
+class VarsModule(BaseVarsPlugin):  # type: ignore[misc]  # ansible-core has no types
+    """Adds nothing."""
+
+    REQUIRES_ENABLED = True
+
+    def get_vars(self, loader: Any, path: str, entities: Any) -> dict[str, Any]:
+        """Return no variables."""
+        del loader, path, entities
+        return {}
