@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,10 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.fabric import Fabric, what_is_missing
+from tests.support.operator import Operator
 
 PLAIN_HOSTS = 6
 SYSTEMD_HOSTS = 2
 
+SITES = Path(__file__).with_name("sites")
+
+OperatorMaker = Callable[[str], Operator]
 FabricMaker = Callable[[int, int], AbstractContextManager[Fabric]]
 
 
@@ -42,9 +47,13 @@ def fabric(fabric_maker: FabricMaker) -> Iterator[Fabric]:
         yield made
 
 
-@pytest.fixture
-def site_dir(tmp_path: Path) -> Path:
-    """Return a new folder for a site."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    return folder
+@pytest.fixture(scope="session")
+def operator_maker(fabric: Fabric, tmp_path_factory: pytest.TempPathFactory) -> OperatorMaker:
+    """Return what copies one of the sites beside this file and puts an operator to work on it."""
+
+    def make(name: str) -> Operator:
+        folder = tmp_path_factory.mktemp("site") / name
+        shutil.copytree(SITES / name, folder)
+        return Operator(fabric, folder)
+
+    return make

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.conftest import FabricMaker
-from tests.support.fabric import OPERATOR, Fabric, FabricHost, in_namespace
+from tests.support.fabric import OPERATOR, Fabric, FabricHost, in_namespace, what_is_missing
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("fabric")]
 
 MANY = 20
 TIMEOUT_RC = 255
@@ -58,6 +59,16 @@ def play(fabric: Fabric, folder: Path, hosts: tuple[FabricHost, ...]) -> tuple[i
     argv = fabric.inside(str(program), "-i", str(inventory), "--forks", "20", str(book))
     done = say(argv, ANSIBLE_SSH_ARGS="-o ControlMaster=no -o ConnectTimeout=3")
     return done.returncode, done.stdout + done.stderr
+
+
+def test_what_is_missing_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert what_is_missing() == "hosts made of namespaces need root; run the tests as root"
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    said = what_is_missing()
+    assert said is not None
+    assert said.startswith("not installed: ip, nsenter, ssh, ssh-keygen, sudo, ")
+    assert said.endswith("; run .ci/install-system as root")
 
 
 def test_every_host_answers_ssh_under_its_own_name_with_a_checked_key(fabric: Fabric) -> None:

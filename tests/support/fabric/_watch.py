@@ -52,6 +52,11 @@ class Watch:
         self._thread.join()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all ports."""
+        return tuple(self._ports)
+
+    @property
     def snapshots(self) -> tuple[frozenset[str], ...]:
         """Return what was up, one set for each change."""
         with self._seen:
