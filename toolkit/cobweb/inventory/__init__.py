@@ -1,3 +1,13 @@
-"""From YAML files to an evaluated site: load, merge, validate, expand, explain."""
+"""From YAML files to an evaluated site: load, merge, validate, expand, explain.
+
+`load_site` reads `site.yml`, what it imports and the inventory, and collects all mistakes with their
+places (design, section 3). `Site.graph` evaluates specs per host, for all hosts or for some.
+"""
 
 from __future__ import annotations
+
+from cobweb.inventory._explain import VAULTED, Explanation, UsedVariable
+from cobweb.inventory._load import find_site, load_site
+from cobweb.inventory._site import Site
+
+__all__ = ["VAULTED", "Explanation", "Site", "UsedVariable", "find_site", "load_site"]

@@ -1,0 +1,164 @@
+"""Find and load a site: read, merge, resolve, and collect what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from cobweb.errors import Finding, Place, SiteError
+from cobweb.inventory._cobs import Cobs
+from cobweb.inventory._findings import Findings
+from cobweb.inventory._hosts import Inventory
+from cobweb.inventory._limits import Limits
+from cobweb.inventory._modules import Files, load_modules
+from cobweb.inventory._nodes import Map, plain
+from cobweb.inventory._patterns import Patterns
+from cobweb.inventory._read import known_keys, required, text
+from cobweb.inventory._scope import Evaluator
+from cobweb.inventory._select import Selector
+from cobweb.inventory._site import Parts, Site
+from cobweb.inventory._sources import Sources, no_hosts
+from cobweb.inventory._types import Types
+from cobweb.inventory._variables import Variables
+from cobweb.model import CobType
+from cobweb.plugin.protocols import Adapter
+
+SITE_FILE = "site.yml"
+DEFAULT_STATE = "sqlite:///.cobweb/state.db"
+_KEYS = ("cobweb", "name", "inventory", "state", "types", "cobs", "limits", "description")
+_STATE_URL = re.compile(r"(sqlite|postgresql)(\+\w+)?://.*")
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+def find_site(start: Path) -> Path:
+    """Return the nearest `site.yml` in `start` or above it; SiteError if there is none."""
+    folder = start.resolve()
+    for each in (folder, *folder.parents):
+        if (each / SITE_FILE).is_file():
+            return each / SITE_FILE
+    message = f"there is no {SITE_FILE} here or above"
+    hint = "`cobweb init` makes a site, `-C SITE` names one"
+    raise SiteError([Finding(place=Place(file=str(start)), message=message, hint=hint)])
+
+
+def load_site(
+    path: Path,
+    *,
+    types: Mapping[str, CobType] = _NONE,
+    adapters: Sequence[Adapter] = (),
+    sections: Mapping[str, Mapping[str, Any]] = _NONE,
+) -> Site:
+    """Return the site at `path`, a folder or its `site.yml`; SiteError with all findings.
+
+    `types` are those of plugins, `adapters` read foreign inventories, `sections` are further
+    top-level keys with their JSON Schemas. Specs are evaluated later, when `Site.graph` needs them.
+    """
+    site_file = _site_file(path)
+    findings = Findings()
+    files = Files(site_file.parent.resolve(), findings)
+    root = load_modules(site_file, files)
+    if root is None:
+        findings.raise_if_any()
+        raise AssertionError("a site without a mapping has findings")
+    known_keys(root, (*_KEYS, "imports", *sections), "the site", findings)
+    evaluator, patterns = _hosts(root, files, adapters, site_file)
+    sound = not findings
+    site = _site(root, files, (evaluator, patterns), types, sections)
+    if findings and sound:
+        _evaluate(site)
+    findings.raise_if_any()
+    return site
+
+
+def _site_file(path: Path) -> Path:
+    site_file = path / SITE_FILE if path.is_dir() else path
+    if not site_file.is_file():
+        hint = "`cobweb init` makes a site"
+        place = Place(file=str(site_file))
+        raise SiteError([Finding(place=place, message="the site does not exist", hint=hint)])
+    return site_file
+
+
+def _hosts(
+    root: Map, files: Files, adapters: Sequence[Adapter], site_file: Path
+) -> tuple[Evaluator, Patterns]:
+    place = root.items["inventory"].place if "inventory" in root.items else root.place
+    inventory = Inventory(place)
+    sources = Sources(files, inventory, adapters)
+    hint = "as in `inventory: hosts.yml`"
+    if required(root, "inventory", "the site", files.findings, hint=hint):
+        sources.add(root.items["inventory"])
+    inventory.close(files.findings)
+    no_hosts(inventory, place, files.findings)
+    folders = [folder for folder in sources.folders if folder.resolve() != files.site_dir]
+    variables = Variables(inventory, [*folders, site_file.parent], files)
+    variables.read_groups()
+    evaluator = Evaluator(inventory, variables)
+    return evaluator, Patterns(inventory)
+
+
+def _site(
+    root: Map,
+    files: Files,
+    hosts: tuple[Evaluator, Patterns],
+    foreign: Mapping[str, CobType],
+    sections: Mapping[str, Mapping[str, Any]],
+) -> Site:
+    evaluator, patterns = hosts
+    findings = files.findings
+    reader = Types(files, foreign)
+    types = reader.read(root.items.get("types"))
+    selector = Selector(patterns, evaluator, findings)
+    cobs = Cobs(types, reader.broken, selector, findings)
+    cobs.read(root.items.get("cobs"))
+    limits = Limits(cobs.defs, selector, findings)
+    limits.read(root.items.get("limits"))
+    return Site(
+        Parts(
+            name=text(root, "name", "the site", findings) or files.site_dir.name,
+            state_url=_state(root, findings),
+            types=types,
+            uses=tuple(reader.uses),
+            files=files,
+            evaluator=evaluator,
+            patterns=patterns,
+            cobs=cobs,
+            limits=limits,
+            sections=_sections(root, sections, findings),
+        )
+    )
+
+
+def _state(root: Map, findings: Findings) -> str:
+    url = text(root, "state", "the site", findings)
+    if url is not None and not _STATE_URL.fullmatch(url):
+        hint = "as in `sqlite:///.cobweb/state.db` or `postgresql+psycopg://host/name`"
+        findings.add(root.items["state"].place, "`state` is no URL of a database", hint)
+    return url or DEFAULT_STATE
+
+
+def _sections(
+    root: Map, schemas: Mapping[str, Mapping[str, Any]], findings: Findings
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, schema in schemas.items():
+        node = root.items.get(name)
+        if node is None:
+            continue
+        from cobweb.inventory._schemas import SpecChecker
+
+        found[name] = plain(node)
+        for place, message, hint in SpecChecker(schema).problems(found[name], node):
+            findings.add(place, f"section `{name}`: {message}", hint)
+    return found
+
+
+def _evaluate(site: Site) -> None:
+    """Evaluate what can be, so that its mistakes are told together with the others."""
+    try:
+        site.graph()
+    except SiteError:
+        return

@@ -1,0 +1,154 @@
+"""Read `site.yml` and all that it imports, and merge the modules into one mapping.
+
+Imports come before the file that imports them, in the order of writing; a file that several import
+is read once. Paths are relative to the file that names them; a glob stands for its files, sorted.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from cobweb.errors import Place
+from cobweb.inventory._findings import Findings, did_you_mean
+from cobweb.inventory._merge import merge
+from cobweb.inventory._nodes import Leaf, Map, Node, Seq
+from cobweb.inventory._read import as_map, texts
+from cobweb.inventory._yaml import read_yaml
+
+MAX_MODULES = 1000
+"""More imported files are a finding."""
+
+VAULT_HEADER = b"$ANSIBLE_VAULT;"
+"""What a vaulted file or value begins with."""
+
+_FORMAT = 1
+_EMPTY_HINT = "write at least `cobweb: 1`, or run `cobweb init`"
+
+
+class Files:
+    """Reads the files of a site; places name them relative to the site's folder."""
+
+    def __init__(self, site_dir: Path, findings: Findings) -> None:
+        self.site_dir = site_dir
+        self.findings = findings
+
+    def name(self, path: Path) -> str:
+        """Return the name of a file in places."""
+        return os.path.relpath(path, self.site_dir)
+
+    def folder(self, place: Place) -> Path:
+        """Return the folder of the file that a place is in."""
+        return (self.site_dir / place.file).parent
+
+    def read(self, path: Path, *, empty_hint: str = "") -> Node | None:
+        """Return the document of a YAML or JSON file, None if it is empty or unreadable.
+
+        With `empty_hint` an empty file is a finding.
+        """
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            message = f"cannot read the file: {error.strerror or error}"
+            self.findings.add(Place(file=self.name(path)), message)
+            return None
+        if data.startswith(VAULT_HEADER):
+            hint = "vault single values, as `ansible-vault encrypt_string` does"
+            self.findings.add(Place(file=self.name(path)), "the whole file is vaulted", hint)
+            return None
+        node, found = read_yaml(data, self.name(path))
+        self.findings.extend(found)
+        if node is None and empty_hint and not found:
+            self.findings.add(Place(file=self.name(path)), "the file is empty", empty_hint)
+        return node
+
+
+def load_modules(path: Path, files: Files) -> Map | None:
+    """Return the merged modules of the site at `path`; findings say what is wrong with them."""
+    modules: list[Map] = []
+    _load(path.resolve(), files, modules, [], {})
+    if not modules:
+        return None
+    merged = merge(modules, files.findings)
+    assert isinstance(merged, Map)
+    return merged
+
+
+def _load(
+    path: Path, files: Files, modules: list[Map], chain: list[Path], done: dict[Path, bool]
+) -> None:
+    if done.setdefault(path, False) or len(done) > MAX_MODULES:
+        return
+    done[path] = True
+    node = files.read(path, empty_hint=_EMPTY_HINT)
+    module = as_map(node, "a site file", files.findings)
+    if module is None:
+        return
+    _check_format(module, path, files, main=not chain)
+    for imported, place in _imports(module, path, files):
+        if imported in (*chain, path):
+            ring = [*chain, path, imported]
+            ring = ring[ring.index(imported) :]
+            names = " -> ".join(files.name(step) for step in ring)
+            files.findings.add(place, f"imports go in a circle: {names}", "leave one of them out")
+            continue
+        if len(done) > MAX_MODULES:
+            files.findings.add(place, f"more than {MAX_MODULES} imported files")
+        _load(imported, files, modules, [*chain, path], done)
+    modules.append(_with_paths(module, files))
+
+
+def _check_format(module: Map, path: Path, files: Files, *, main: bool) -> None:
+    value = module.items.get("cobweb")
+    if value is None:
+        if main:
+            place = Place(file=files.name(path), line=1, column=1)
+            files.findings.add(place, "the site lacks `cobweb`", "write `cobweb: 1` at the top")
+        return
+    if not isinstance(value, Leaf) or value.value != _FORMAT or value.value is True:
+        shown = f" `{value.value}`" if isinstance(value, Leaf) else ""
+        hint = f"this version of Cobweb reads `cobweb: {_FORMAT}`"
+        files.findings.add(value.place, f"unknown format version{shown}", hint)
+
+
+def _imports(module: Map, path: Path, files: Files) -> list[tuple[Path, Place]]:
+    found: list[tuple[Path, Place]] = []
+    for name, place in texts(module, "imports", "the site", files.findings):
+        folder = files.folder(place)
+        if any(sign in name for sign in "*?["):
+            paths = [] if Path(name).is_absolute() else sorted(folder.glob(name))
+            paths = [found for found in paths if found.is_file() and found.resolve() != path]
+        else:
+            paths = [folder / name] if (folder / name).is_file() else []
+        if not paths:
+            files.findings.add(place, f"imported file `{name}` does not exist", _near(folder, name))
+        found += [(path.resolve(), place) for path in paths]
+    return found
+
+
+def _near(folder: Path, name: str) -> str:
+    target = folder / name
+    known = [path.name for path in target.parent.glob("*.y*ml")] if target.parent.is_dir() else []
+    hint = f"imports are relative to {folder.name}/, the folder of the file that names them"
+    return did_you_mean(target.name, known, otherwise=hint)
+
+
+def _with_paths(module: Map, files: Files) -> Map:
+    """Make the paths of inventory sources absolute, so that merging compares files, not spelling."""
+    items = {key: value for key, value in module.items.items() if key != "imports"}
+    source = items.get("inventory")
+    if isinstance(source, Leaf):
+        items["inventory"] = _absolute(source, files)
+    elif isinstance(source, Seq):
+        made = tuple(
+            _absolute(item, files) if isinstance(item, Leaf) else item for item in source.items
+        )
+        items["inventory"] = replace(source, items=made)
+    return replace(module, items=items)
+
+
+def _absolute(leaf: Leaf, files: Files) -> Leaf:
+    if not isinstance(leaf.value, str) or not leaf.value:
+        return leaf
+    return replace(leaf, value=os.path.normpath(files.folder(leaf.place) / leaf.value))

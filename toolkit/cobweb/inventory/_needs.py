@@ -1,0 +1,167 @@
+"""From the words `after`, `requires`, `binds`, `stops` and explicit needs to needs between instances.
+
+A link is a set of needs between two definitions. It is expanded for the instances that are wanted:
+all of them, or those that can be reached over needs from a few hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cobweb.errors import Place
+from cobweb.model import ANY, CobId, CobType, LockNeed, Need, State, TransitionNeed, cob_id
+
+OUTDATED = "outdated"
+"""The state that `binds` and `stops` speak of, for the types that have it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A need without its instances.
+
+    (source, dest) of the needing side for a transition dependency, or `dest` None for a lock
+    dependency in `source`. `back` turns it round: the referenced side needs the referring one.
+    """
+
+    source: State
+    dest: State | None
+    state: State
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """The needs of one reference; `hosts` is None for the same host."""
+
+    source: str
+    target: str
+    hosts: tuple[str, ...] | None
+    shapes: tuple[Shape, ...]
+    place: Place
+
+
+class Placed(Protocol):
+    """What the expansion asks of a definition."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that it is on."""
+
+    @property
+    def host_set(self) -> frozenset[str]:
+        """The same as a set."""
+
+
+def explicit(source: State, dest: State | None, state: State) -> Shape:
+    """Return the shape of a need written out under `needs`."""
+    return Shape(source=source, dest=dest, state=state)
+
+
+def has_step(cob_type: CobType, pair: tuple[State, State]) -> bool:
+    """Say whether a transition, whose states may be `*`, is in the matrix of a type."""
+    return any(
+        pair[0] in (ANY, step.source) and pair[1] in (ANY, step.dest)
+        for step in cob_type.transitions
+    )
+
+
+def word_shapes(word: str, one: CobType, other: CobType) -> tuple[Shape, ...]:
+    """Return the needs that a word stands for (design, section 3); `one` refers to `other`."""
+    after = Shape(source=ANY, dest=one.preferred, state=other.preferred)
+    held = Shape(source=ANY, dest=other.remove, state=one.remove, back=True)
+    if word == "after":
+        return (after,)
+    if word == "requires":
+        return (after, held)
+    if word == "binds":
+        lock = Shape(source=one.preferred, dest=None, state=other.preferred)
+        changed = Shape(source=OUTDATED, dest=ANY, state=one.remove, back=True)
+        return (after, held, lock, *((changed,) if OUTDATED in other.states else ()))
+    assert word == "stops"
+    own = Shape(source=OUTDATED, dest=ANY, state=other.remove)
+    started = Shape(source=ANY, dest=other.preferred, state=one.preferred, back=True)
+    return (*((own,) if OUTDATED in one.states else ()), started)
+
+
+_Key = tuple[str, str, str, str, str, str]
+"""Needing id, source or state, destination or nothing, needed id, state: in the order of a graph."""
+
+
+class Expansion:
+    """Expands links; what is asked for once is not worked out again."""
+
+    def __init__(self, defs: Mapping[str, Placed], links: Sequence[Link]) -> None:
+        self._defs = defs
+        self._out: dict[str, list[Link]] = {name: [] for name in defs}
+        self._in: dict[str, list[Link]] = {name: [] for name in defs}
+        for link in links:
+            if any(not shape.back for shape in link.shapes):
+                self._out[link.source].append(link)
+            if any(shape.back for shape in link.shapes):
+                self._in[link.target].append(link)
+
+    def reach(
+        self, seeds: Iterable[tuple[str, str]]
+    ) -> tuple[tuple[tuple[str, str], ...], tuple[Need, ...]]:
+        """Return all (host, name) that the needs of `seeds` lead to, and those needs; both sorted."""
+        found = dict.fromkeys(seeds)
+        queue = list(found)
+        needs: dict[_Key, Place] = {}
+        while queue:
+            host, name = queue.pop()
+            for other, link, back in self._neighbours(host, name):
+                if other not in found:
+                    found[other] = None
+                    queue.append(other)
+                for shape in link.shapes:
+                    if shape.back == back:
+                        needs.setdefault(_key(host, name, other, shape), link.place)
+        ordered = sorted(needs)
+        return tuple(sorted(found)), tuple(_need(key, needs[key]) for key in ordered)
+
+    def _neighbours(self, host: str, name: str) -> Iterator[tuple[tuple[str, str], Link, bool]]:
+        """Yield the instances that one has needs on, with the link and its direction."""
+        for link in self._out[name]:
+            target = self._defs[link.target]
+            if link.hosts is None:
+                if host in target.host_set:
+                    yield (host, link.target), link, False
+                continue
+            for each in link.hosts:
+                if each != host or link.target != name:
+                    yield (each, link.target), link, False
+        for link in self._in[name]:
+            source = self._defs[link.source]
+            if link.hosts is None:
+                if host in source.host_set:
+                    yield (host, link.source), link, True
+            elif host in link.hosts:
+                for each in source.hosts:
+                    if each != host or link.source != name:
+                        yield (each, link.source), link, True
+
+
+def _key(host: str, name: str, other: tuple[str, str], shape: Shape) -> _Key:
+    kind = "lock" if shape.dest is None else "transition"
+    on = f"{other[0]}/{other[1]}"
+    return (f"{host}/{name}", kind, shape.source, shape.dest or "", on, shape.state)
+
+
+def _need(key: _Key, place: Place) -> Need:
+    cob, kind, source, dest, on, state = key
+    if kind == "lock":
+        return LockNeed(cob=CobId(cob), within=source, on=CobId(on), state=state, place=place)
+    return TransitionNeed(
+        cob=CobId(cob), source=source, dest=dest, on=CobId(on), state=state, place=place
+    )
+
+
+def instance(pair: tuple[str, str]) -> CobId:
+    """Return the id of (host, name)."""
+    return cob_id(*pair)

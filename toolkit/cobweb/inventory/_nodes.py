@@ -1,0 +1,109 @@
+"""Values that know where they were written: what the YAML reader makes and modules are merged from.
+
+A `Leaf` holds one scalar, a `Seq` a list, a `Map` a mapping with text keys. A vaulted value is a leaf
+whose value is `{"__ansible_vault": text}`: it passes through everything untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from cobweb.errors import Place
+
+VAULT_KEY = "__ansible_vault"
+"""The only key of a vaulted value's mark; its value is the ciphertext."""
+
+
+class Priority(IntEnum):
+    """How strongly a value was written: `!default`, plain, or `!force`."""
+
+    DEFAULT = 0
+    NORMAL = 1
+    FORCE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """One scalar: text, int, float, bool, None, or the mark of a vaulted value."""
+
+    value: Any
+    place: Place
+    priority: Priority = Priority.NORMAL
+    over: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seq:
+    """A list; `over` are the places of the definitions that this one has pushed aside."""
+
+    items: tuple[Node, ...]
+    place: Place
+    priority: Priority = Priority.NORMAL
+    over: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Map:
+    """A mapping in the order of writing; `keys` are the places of its keys."""
+
+    items: Mapping[str, Node]
+    keys: Mapping[str, Place] = field(default_factory=dict)
+    place: Place
+    priority: Priority = Priority.NORMAL
+    over: tuple[Place, ...] = ()
+
+
+Node = Leaf | Seq | Map
+
+
+def plain(node: Node) -> Any:
+    """Return a node as plain data: dicts, lists and scalars."""
+    if isinstance(node, Leaf):
+        return node.value
+    if isinstance(node, Seq):
+        return [plain(item) for item in node.items]
+    return {key: plain(value) for key, value in node.items.items()}
+
+
+def kind(node: Node) -> str:
+    """Return what a node is, in the words of a message."""
+    if isinstance(node, Seq):
+        return "a list"
+    if isinstance(node, Map):
+        return "a mapping"
+    if node.value is None:
+        return "nothing"
+    names = {str: "text", bool: "true or false", int: "a number", float: "a number"}
+    return names.get(type(node.value), "a vaulted value")
+
+
+def at(node: Node, path: Iterator[str | int]) -> Node:
+    """Return the deepest node that a path of keys and indices leads to."""
+    for part in path:
+        if isinstance(node, Map) and part in node.items:
+            node = node.items[str(part)]
+        elif isinstance(node, Seq) and isinstance(part, int) and part < len(node.items):
+            node = node.items[part]
+        else:
+            break
+    return node
+
+
+def key_place(node: Map, key: str) -> Place:
+    """Return the place of a key, or of the mapping where the key has none."""
+    return node.keys.get(key, node.place)
+
+
+def is_vault(value: object) -> bool:
+    """Say whether a plain value is the mark of a vaulted one."""
+    return isinstance(value, dict) and len(value) == 1 and VAULT_KEY in value
+
+
+def holds_vault(value: object) -> bool:
+    """Say whether a plain value is or contains a vaulted one."""
+    if isinstance(value, dict):
+        return is_vault(value) or any(holds_vault(item) for item in value.values())
+    return isinstance(value, list) and any(holds_vault(item) for item in value)

@@ -1,0 +1,183 @@
+"""Check evaluated specs against the JSON Schemas of their types, with messages of our own.
+
+jsonschema knows no places, so its paths are followed through the nodes. A vaulted value fits every
+schema: what it says is not known before it is used. Importing this module loads jsonschema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from jsonschema import Draft202012Validator, SchemaError
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+
+from cobweb.errors import Place
+from cobweb.inventory._findings import did_you_mean, one_of
+from cobweb.inventory._nodes import Map, Node, at, is_vault, key_place
+
+_TYPES = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
+
+Problem = tuple[Place, str, str]
+"""Place, message, hint."""
+
+
+def _guarded(check: Any, validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+    if is_vault(instance):
+        return iter(())
+    return check(validator, value, instance, schema)
+
+
+_Validator: Any = extend(
+    Draft202012Validator,
+    {name: partial(_guarded, check) for name, check in Draft202012Validator.VALIDATORS.items()},
+)
+
+
+def schema_errors(schema: Mapping[str, Any], node: Map) -> Iterator[tuple[Place, str]]:
+    """Yield what makes `schema` no JSON Schema, with the place in the node that it is from."""
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        yield at(node, iter(error.absolute_path)).place, str(error.message)
+
+
+class SpecChecker:
+    """Checks specs of one type and fills in defaults."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._validator = _Validator(schema)
+        properties = schema.get("properties", {})
+        self._defaults = {
+            name: part["default"]
+            for name, part in properties.items()
+            if isinstance(part, dict) and "default" in part
+        }
+
+    def complete(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Return the spec with the defaults of missing top-level properties."""
+        if all(name in spec for name in self._defaults):
+            return spec
+        return {**self._defaults, **spec}
+
+    def problems(self, spec: Mapping[str, Any], node: Node) -> Iterator[Problem]:
+        """Yield what does not fit, placed where the values were written in `node`."""
+        if self._validator.is_valid(spec):
+            return
+        for error in self._validator.iter_errors(spec):
+            yield from _problems(_deepest(error), node)
+
+
+def _deepest(error: ValidationError) -> ValidationError:
+    """Follow `anyOf` and `oneOf` into the one branch that nearly fits."""
+    while error.context:
+        error = max(error.context, key=lambda each: (len(each.absolute_path), -_rank(each)))
+    return error
+
+
+def _rank(error: ValidationError) -> int:
+    return {"type": 2, "required": 1}.get(str(error.validator), 0)
+
+
+def _problems(error: ValidationError, node: Node) -> Iterator[Problem]:
+    found = at(node, iter(error.absolute_path))
+    name = ".".join(str(part) for part in error.absolute_path)
+    if error.validator == "additionalProperties" and isinstance(error.instance, dict):
+        yield from _unknown(error, found, name)
+        return
+    message, hint = _worded(error, f"`{name}`" if name else "`spec`")
+    yield found.place, message, hint
+
+
+def _unknown(error: ValidationError, node: Node, name: str) -> Iterator[Problem]:
+    known = list(error.schema.get("properties", {})) if isinstance(error.schema, dict) else []
+    where = f"`spec.{name}`" if name else "`spec`"
+    patterns = error.schema.get("patternProperties", {}) if isinstance(error.schema, dict) else {}
+    for key in error.instance if isinstance(error.instance, dict) else ():
+        if key not in known and not any(re.search(pattern, key) for pattern in patterns):
+            place = key_place(node, str(key)) if isinstance(node, Map) else node.place
+            hint = did_you_mean(str(key), known, otherwise=f"known are {one_of(known)}")
+            yield place, f"unknown key `{key}` in {where}", hint
+
+
+def _worded(error: ValidationError, name: str) -> tuple[str, str]:
+    make = _WORDS.get(str(error.validator))
+    return make(error, name) if make else (f"{name} does not fit: {error.message}", "")
+
+
+def _type(error: ValidationError, name: str) -> tuple[str, str]:
+    wanted = error.validator_value
+    kinds = [wanted] if isinstance(wanted, str) else list(wanted)
+    is_now = _kind(error.instance)
+    hint = ""
+    if "string" in kinds and isinstance(error.instance, int | float):
+        hint = "put quotes round it"
+    elif isinstance(error.instance, str) and {"integer", "number", "boolean"} & set(kinds):
+        hint = f"`{error.instance}` is text in YAML 1.2" if error.instance else ""
+    return f"{name} must be {' or '.join(_TYPES.get(k, k) for k in kinds)}, not {is_now}", hint
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    names = (
+        (dict, "object"),
+        (list, "array"),
+        (str, "string"),
+        (int, "integer"),
+        (float, "number"),
+    )
+    return _TYPES[next((name for kind, name in names if isinstance(value, kind)), "null")]
+
+
+def _required(error: ValidationError, name: str) -> tuple[str, str]:
+    present = error.instance if isinstance(error.instance, dict) else {}
+    missing = [f"`{key}`" for key in error.validator_value if key not in present]
+    return f"{name} lacks {', '.join(missing)}", "the type requires it"
+
+
+def _enum(error: ValidationError, name: str) -> tuple[str, str]:
+    options = [str(option) for option in error.validator_value]
+    hint = did_you_mean(str(error.instance), options, otherwise=f"possible are {one_of(options)}")
+    return f"{name} cannot be `{error.instance}`", hint
+
+
+def _bound(words: str, error: ValidationError, name: str) -> tuple[str, str]:
+    return f"{name} must {words} {error.validator_value}, not {error.instance}", ""
+
+
+def _pattern(error: ValidationError, name: str) -> tuple[str, str]:
+    return f"{name} cannot be `{error.instance}`", f"it must match `{error.validator_value}`"
+
+
+def _length(words: str, error: ValidationError, name: str) -> tuple[str, str]:
+    return f"{name} must have {words} {error.validator_value} of length", ""
+
+
+_WORDS: Mapping[str, Callable[[ValidationError, str], tuple[str, str]]] = {
+    "type": _type,
+    "required": _required,
+    "enum": _enum,
+    "pattern": _pattern,
+    "minimum": partial(_bound, "be at least"),
+    "maximum": partial(_bound, "be at most"),
+    "exclusiveMinimum": partial(_bound, "be above"),
+    "exclusiveMaximum": partial(_bound, "be below"),
+    "multipleOf": partial(_bound, "be a multiple of"),
+    "const": partial(_bound, "be"),
+    "minLength": partial(_length, "at least"),
+    "maxLength": partial(_length, "at most"),
+    "minItems": partial(_length, "at least"),
+    "maxItems": partial(_length, "at most"),
+}

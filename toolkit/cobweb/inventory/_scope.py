@@ -1,0 +1,193 @@
+"""What templates of one host see: its variables, evaluated when they are used, and Ansible's magic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cobweb.errors import Place
+from cobweb.inventory._findings import did_you_mean
+from cobweb.inventory._hosts import ALL, Inventory
+from cobweb.inventory._nodes import Leaf, Map, Node, Seq, plain
+from cobweb.inventory._templates import TemplateFailure, Templates, is_template
+from cobweb.inventory._variables import Variables
+
+MAX_CHAIN = 50
+"""So many variables may refer to each other in a chain."""
+
+SITE = ""
+"""The scope of what is no host's: variables of `all`."""
+
+_MAGIC = (
+    "group_names",
+    "groups",
+    "hostvars",
+    "inventory_hostname",
+    "inventory_hostname_short",
+)
+
+
+class EvaluationError(Exception):
+    """A value cannot be evaluated; it names the place of the template at fault."""
+
+    def __init__(self, place: Place, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.place = place
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Constant:
+    """A node without templates, as plain data; shared by all hosts that have it."""
+
+    value: Any
+
+
+class Evaluator:
+    """Evaluates nodes for hosts; constants are made plain once, texts are compiled once."""
+
+    def __init__(self, inventory: Inventory, variables: Variables) -> None:
+        self.inventory = inventory
+        self.variables = variables
+        self.templates = Templates()
+        self.groups = _Lazy(tuple(inventory.groups), lambda name: list(inventory.members(name)))
+        self.hostvars = _Lazy(tuple(inventory.hosts), lambda name: self.scope(name).view())
+        self._constants: dict[int, tuple[Node, _Constant | None]] = {}
+        self._scopes: dict[str, Scope] = {}
+
+    def scope(self, host: str) -> Scope:
+        """Return the scope of a host, or of the site for `SITE`."""
+        if host not in self._scopes:
+            self._scopes[host] = Scope(self, host)
+        return self._scopes[host]
+
+    def constant(self, node: Node) -> _Constant | None:
+        """Return a node's plain value if no part of it is a template."""
+        known = self._constants.get(id(node))
+        if known is None:
+            made = None if _has_template(node) else _Constant(value=plain(node))
+            self._constants[id(node)] = known = (node, made)
+        return known[1]
+
+    def evaluate(self, node: Node, host: str) -> Any:
+        """Return a node's value on a host; EvaluationError where a template fails."""
+        return self.scope(host).evaluate(node)
+
+
+class Scope:
+    """The names that a template sees on one host; a value is evaluated once."""
+
+    def __init__(self, evaluator: Evaluator, host: str) -> None:
+        self._evaluator = evaluator
+        self._host = host
+        self._values: dict[str, Any] = {}
+        self._open: list[str] = []
+        if host == SITE:
+            self._own: Mapping[str, Node] = {}
+            self._shared = evaluator.variables.shared((ALL,))
+        else:
+            self._own, self._shared = evaluator.variables.of(host)
+
+    def node(self, name: str) -> Node | None:
+        """Return the definition of a variable that counts."""
+        return self._own.get(name) or self._shared.get(name)
+
+    def names(self) -> list[str]:
+        """Return all names that can be used."""
+        return [*_MAGIC, *dict.fromkeys([*self._shared, *self._own])]
+
+    def evaluate(self, node: Node) -> Any:
+        """Return the value of a node; EvaluationError where a template fails."""
+        constant = self._evaluator.constant(node)
+        if constant is not None:
+            return constant.value
+        if isinstance(node, Map):
+            return {key: self.evaluate(value) for key, value in node.items.items()}
+        if isinstance(node, Seq):
+            return [self.evaluate(item) for item in node.items]
+        return self.render(node.value, node.place)
+
+    def render(self, text: str, place: Place) -> Any:
+        """Return the value of a text that may be a template."""
+        if not is_template(text):
+            return text
+        try:
+            return self._evaluator.templates.get(text).render(self.lookup)
+        except TemplateFailure as failure:
+            hint = failure.hint
+            if failure.name:
+                known = self.names()
+                where = f"it is no variable of {self._host}" if self._host else _SITE_HINT
+                hint = did_you_mean(failure.name, known, otherwise=where)
+            raise EvaluationError(place, failure.message, hint) from failure
+
+    def lookup(self, name: str) -> Any:
+        """Return the value of a variable; KeyError if there is none."""
+        if name in self._values:
+            return self._values[name]
+        node = self.node(name)
+        if node is None:
+            return self._magic(name)
+        if name in self._open or len(self._open) >= MAX_CHAIN:
+            chain = " -> ".join([*self._open[-4:], name])
+            message = f"variables refer to each other for ever: {chain}"
+            raise EvaluationError(node.place, message, "give one of them a value of its own")
+        self._open.append(name)
+        try:
+            self._values[name] = self.evaluate(node)
+        finally:
+            self._open.pop()
+        return self._values[name]
+
+    def view(self) -> Mapping[str, Any]:
+        """Return the variables as a mapping whose values are evaluated when they are used."""
+        return _Lazy(tuple(self.names()), self.lookup)
+
+    def _magic(self, name: str) -> Any:
+        if name == "groups":
+            return self._evaluator.groups
+        if name == "hostvars":
+            return self._evaluator.hostvars
+        if self._host == SITE:
+            raise KeyError(name)
+        if name == "inventory_hostname":
+            return self._host
+        if name == "inventory_hostname_short":
+            return self._host.split(".")[0]
+        if name == "group_names":
+            return sorted(set(self._evaluator.inventory.groups_of(self._host)) - {ALL})
+        raise KeyError(name)
+
+
+_SITE_HINT = "host patterns and references see the variables of the group `all` only"
+
+
+class _Lazy(Mapping[str, Any]):
+    """A mapping that makes its values when they are asked for."""
+
+    def __init__(self, names: tuple[str, ...], make: Callable[[str], Any]) -> None:
+        self._names = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _has_template(node: Node) -> bool:
+    if isinstance(node, Leaf):
+        return isinstance(node.value, str) and is_template(node.value)
+    items = node.items.values() if isinstance(node, Map) else node.items
+    return any(_has_template(item) for item in items)

@@ -1,0 +1,46 @@
+"""Host patterns as the site writes them: rendered with the site's variables, checked, placed."""
+
+from __future__ import annotations
+
+from cobweb.errors import Place
+from cobweb.inventory._findings import Findings
+from cobweb.inventory._patterns import PatternError, Patterns
+from cobweb.inventory._scope import SITE, EvaluationError, Evaluator
+
+
+class Selector:
+    """Selects hosts; what is wrong with a pattern becomes a finding."""
+
+    def __init__(self, patterns: Patterns, evaluator: Evaluator, findings: Findings) -> None:
+        self._patterns = patterns
+        self._evaluator = evaluator
+        self._findings = findings
+
+    def text(self, written: str, place: Place) -> str | None:
+        """Return a text of the site rendered, None with a finding where that fails."""
+        try:
+            value = self._evaluator.scope(SITE).render(written, place)
+        except EvaluationError as error:
+            self._findings.add(error.place, error.message, error.hint)
+            return None
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return ",".join(value)
+        if isinstance(value, str):
+            return value
+        self._findings.add(place, "the template must give text or a list of names")
+        return None
+
+    def some(self, written: str, place: Place, what: str) -> tuple[str, ...]:
+        """Return the hosts of a pattern; a finding where there are none."""
+        pattern = self.text(written, place)
+        if pattern is None:
+            return ()
+        try:
+            hosts = self._patterns.select(pattern)
+        except PatternError as error:
+            self._findings.add(place, f"{what}: {error}", error.hint)
+            return ()
+        if not hosts:
+            hint = "the groups are empty, or exclude each other"
+            self._findings.add(place, f"{what} matches no host: `{pattern}`", hint)
+        return hosts

@@ -1,0 +1,160 @@
+"""The site: hosts, COB types and change objects, evaluated on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cobweb.errors import Finding, UsageError
+from cobweb.inventory._cobs import Cobs
+from cobweb.inventory._explain import Explainer, Explanation
+from cobweb.inventory._findings import Findings
+from cobweb.inventory._limits import Limits
+from cobweb.inventory._modules import Files
+from cobweb.inventory._needs import Expansion
+from cobweb.inventory._patterns import PatternError, Patterns
+from cobweb.inventory._scope import Evaluator
+from cobweb.inventory._specs import Specs
+from cobweb.inventory._tasks import missing_actions
+from cobweb.inventory._types import ActionUse
+from cobweb.inventory._variables import Hosts
+from cobweb.model import Cob, CobId, CobType, Graph, Host, cob_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a site is made of, once its files are read."""
+
+    name: str
+    state_url: str
+    types: Mapping[str, CobType]
+    uses: tuple[ActionUse, ...]
+    files: Files
+    evaluator: Evaluator
+    patterns: Patterns
+    cobs: Cobs
+    limits: Limits
+    sections: Mapping[str, Any]
+
+
+class Site:
+    """A site whose files are read and whose references are resolved; see `load_site`.
+
+    Specs are evaluated when `graph` asks for them, per host. All errors in them are findings of the
+    `SiteError` that it raises. Not safe for use by several threads at once.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._findings = parts.files.findings
+        self._specs = Specs(parts.evaluator, parts.files)
+        self._expansion = Expansion(parts.cobs.defs, parts.cobs.links)
+        self._hosts = Hosts(parts.evaluator.inventory, parts.evaluator.variables)
+        self._graph: Graph | None = None
+
+    @property
+    def name(self) -> str:
+        """The site's name; that of its folder if it gives none."""
+        return self._parts.name
+
+    @property
+    def dir(self) -> Path:
+        """The folder of `site.yml`, absolute."""
+        return self._parts.files.site_dir
+
+    @property
+    def state_url(self) -> str:
+        """The URL of the state database as written; a relative SQLite path is relative to `dir`."""
+        return self._parts.state_url
+
+    @property
+    def types(self) -> Mapping[str, CobType]:
+        """All COB types by name, those of plugins included."""
+        return self._parts.types
+
+    @property
+    def hosts(self) -> Mapping[str, Host]:
+        """The hosts by name in the inventory's order; each is made when it is asked for."""
+        return self._hosts
+
+    @property
+    def sections(self) -> Mapping[str, Any]:
+        """The top-level sections of plugins, as plain data."""
+        return self._parts.sections
+
+    def select(self, pattern: str) -> tuple[str, ...]:
+        """Return the hosts that an Ansible host pattern selects, in order; perhaps none.
+
+        UsageError for unknown names and wrong syntax.
+        """
+        try:
+            return self._parts.patterns.select(pattern)
+        except PatternError as error:
+            raise UsageError(str(error), hint=error.hint) from error
+
+    def graph(self, limit: str | None = None) -> Graph:
+        """Return the evaluated objects, their needs and limits.
+
+        With `limit`, a host pattern, only the objects of those hosts and those elsewhere that their
+        needs reach. SiteError with all findings of the evaluation; UsageError for a limit that
+        selects nothing.
+        """
+        if limit is None:
+            if self._graph is None:
+                self._graph = self._made(self._seeds(None))
+            return self._graph
+        hosts = self.select(limit)
+        if not hosts:
+            raise UsageError(
+                f"the limit `{limit}` selects no host", hint="`cobweb show` lists them"
+            )
+        return self._made(self._seeds(frozenset(hosts)))
+
+    def explain(self, ref: str) -> Explanation:
+        """Return where a value came from: `host/cob`, `host/cob.spec.path` or `host.variable`.
+
+        UsageError for what does not exist; SiteError if it cannot be evaluated.
+        """
+        explainer = Explainer(self._parts.evaluator, self._parts.cobs.defs, self._specs)
+        explanation = explainer.explain(ref)
+        self._findings.raise_if_any()
+        return explanation
+
+    def findings_of_files(self) -> tuple[Finding, ...]:
+        """Return what is wrong with the files that only a run needs, and in unused variables.
+
+        Task files and roles of the types in use that do not exist or are no task files, and mistakes
+        in host_vars of hosts without objects. Reads all of them.
+        """
+        self._parts.evaluator.variables.read_all()
+        found = Findings()
+        used = {cob.type.name for cob in self._parts.cobs.defs.values()}
+        for use in self._parts.uses:
+            if use.type_name in used:
+                found.extend(missing_actions(use, self._parts.files))
+        found.extend(self._findings.sorted())
+        return found.sorted()
+
+    def _seeds(self, hosts: frozenset[str] | None) -> Iterable[tuple[str, str]]:
+        for cob in self._parts.cobs.defs.values():
+            for host in cob.hosts:
+                if hosts is None or host in hosts:
+                    yield host, cob.name
+
+    def _made(self, seeds: Iterable[tuple[str, str]]) -> Graph:
+        instances, needs = self._expansion.reach(seeds)
+        cobs: dict[CobId, Cob] = {}
+        for host, name in instances:
+            definition = self._parts.cobs.defs[name]
+            made = Cob(
+                id=cob_id(host, name),
+                type=definition.type,
+                spec=self._specs.evaluate(definition, host),
+                place=definition.place,
+            )
+            cobs[made.id] = made
+        limits = self._parts.limits.of(cobs, self._parts.evaluator)
+        self._findings.raise_if_any()
+        return Graph(cobs=cobs, needs=needs, limits=limits)

@@ -1,0 +1,168 @@
+"""Evaluate the spec of a COB on a host: templates, files, defaults, and the type's schema.
+
+A property of the schema with `x-cobweb: template` (or `source`) holds a path; the text of that file,
+rendered for the host (or as it is), becomes the property `content` and takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cobweb.errors import Place
+from cobweb.inventory._cobs import CobDef
+from cobweb.inventory._findings import did_you_mean
+from cobweb.inventory._modules import VAULT_HEADER, Files
+from cobweb.inventory._nodes import VAULT_KEY, Leaf, Node, is_vault
+from cobweb.inventory._scope import EvaluationError, Evaluator
+from cobweb.model import CobType
+
+if TYPE_CHECKING:
+    from cobweb.inventory._schemas import SpecChecker
+
+MARK = "x-cobweb"
+CONTENT = "content"
+_TEMPLATE, _SOURCE = "template", "source"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FileText:
+    """A file that a spec takes its content from."""
+
+    place: Place
+    text: Any
+
+
+class Specs:
+    """Evaluates specs; what is the same on all hosts is evaluated and checked once."""
+
+    def __init__(self, evaluator: Evaluator, files: Files) -> None:
+        self._evaluator = evaluator
+        self._files = files
+        self._findings = files.findings
+        self._checkers: dict[str, SpecChecker | None] = {}
+        self._constants: dict[str, Mapping[str, Any]] = {}
+        self._texts: dict[Path, _FileText] = {}
+
+    def evaluate(self, cob: CobDef, host: str) -> Mapping[str, Any]:
+        """Return the spec of a COB on a host; findings say what is wrong with it."""
+        if cob.name in self._constants:
+            return self._constants[cob.name]
+        constant = cob.spec is None or (
+            self._evaluator.constant(cob.spec) is not None
+            and not any(name in cob.spec.items for name in _marked(cob.type))
+        )
+        spec = self._made(cob, host, "" if constant else host)
+        if constant:
+            self._constants[cob.name] = spec
+        return spec
+
+    def _made(self, cob: CobDef, host: str, shown_host: str) -> Mapping[str, Any]:
+        spec = self._values(cob, host)
+        if spec is None:
+            return {}
+        for name, mode in _marked(cob.type).items():
+            if name in spec and not self._fill(cob, host, spec, (name, mode)):
+                return spec
+        checker = self._checker(cob.type)
+        if checker is None:
+            return spec
+        spec = checker.complete(spec)
+        node: Node = cob.spec or Leaf(value=None, place=cob.place)
+        for place, message, hint in checker.problems(spec, node):
+            text = f"COB `{cob.name}`: {message}"
+            self._findings.add(place, text, hint, host=shown_host)
+        return spec
+
+    def _values(self, cob: CobDef, host: str) -> dict[str, Any] | None:
+        """Return the evaluated entries; each template that fails is a finding of its own."""
+        if cob.spec is None:
+            return {}
+        spec: dict[str, Any] = {}
+        failed = False
+        for key, node in cob.spec.items.items():
+            try:
+                spec[key] = self._evaluator.evaluate(node, host)
+            except EvaluationError as error:
+                self._findings.add(error.place, error.message, error.hint, host=host)
+                failed = True
+        return None if failed else spec
+
+    def _fill(self, cob: CobDef, host: str, spec: dict[str, Any], marked: tuple[str, str]) -> bool:
+        """Put the text of a file into `content`; a finding and False where that fails."""
+        name, mode = marked
+        assert cob.spec is not None
+        place = cob.spec.items[name].place
+        path = spec.pop(name)
+        if CONTENT in spec:
+            message = f"COB `{cob.name}` has both `{name}` and `{CONTENT}`"
+            self._findings.add(place, message, "keep one of them")
+            return False
+        found = self._text(path, place, name)
+        if found is None:
+            return False
+        spec[CONTENT] = found.text
+        if mode == _SOURCE or is_vault(found.text):
+            return True
+        try:
+            rendered = self._evaluator.scope(host).render(found.text, found.place)
+        except EvaluationError as error:
+            self._findings.add(error.place, error.message, error.hint, host=host)
+            return False
+        spec[CONTENT] = (
+            rendered if isinstance(rendered, str) or is_vault(rendered) else str(rendered)
+        )
+        return True
+
+    def _text(self, name: object, place: Place, key: str) -> _FileText | None:
+        if not isinstance(name, str) or not name:
+            self._findings.add(place, f"`{key}` must be the path of a file")
+            return None
+        candidates = (self._files.folder(place) / name, self._files.site_dir / name)
+        path = next((each for each in candidates if each.is_file()), None)
+        if path is None:
+            near = candidates[-1].parent
+            known = [each.name for each in near.iterdir()] if near.is_dir() else []
+            hint = did_you_mean(
+                candidates[-1].name, known, otherwise="paths are relative to the site"
+            )
+            self._findings.add(place, f"file `{name}` does not exist", hint)
+            return None
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
+
+    def _read(self, path: Path) -> _FileText:
+        place = Place(file=self._files.name(path))
+        text: Any = ""
+        try:
+            data = path.read_bytes()
+            text = data.decode("utf-8")
+            if data.startswith(VAULT_HEADER):
+                text = {VAULT_KEY: text}
+        except OSError as error:
+            self._findings.add(place, f"cannot read the file: {error.strerror or error}")
+        except UnicodeDecodeError:
+            self._findings.add(place, "the file is not UTF-8", "only text can be a content")
+        return _FileText(place=place, text=text)
+
+    def _checker(self, cob_type: CobType) -> SpecChecker | None:
+        if cob_type.name not in self._checkers:
+            from cobweb.inventory._schemas import SpecChecker
+
+            schema = cob_type.spec_schema
+            self._checkers[cob_type.name] = None if schema is None else SpecChecker(schema)
+        return self._checkers[cob_type.name]
+
+
+def _marked(cob_type: CobType) -> dict[str, str]:
+    """Return the properties of a type that name files, with what is done with them."""
+    return dict(_marks(cob_type.spec_schema or {}))
+
+
+def _marks(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, part in schema.get("properties", {}).items():
+        if isinstance(part, dict) and part.get(MARK) in (_TEMPLATE, _SOURCE):
+            yield name, part[MARK]

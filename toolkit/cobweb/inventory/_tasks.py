@@ -1,0 +1,81 @@
+"""Look for the task files and roles that the types in use name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from cobweb.errors import Finding, Place
+from cobweb.inventory._findings import did_you_mean
+from cobweb.inventory._modules import Files
+from cobweb.inventory._types import ActionUse
+from cobweb.model import Role, Tasks
+
+_ROLE_FOLDERS = ("~/.ansible/roles", "/usr/share/ansible/roles", "/etc/ansible/roles")
+_COLLECTIONS = ("~/.ansible/collections", "/usr/share/ansible/collections")
+_COLLECTION_PARTS = 3
+
+
+def missing_actions(use: ActionUse, files: Files) -> Iterator[Finding]:
+    """Yield what is wrong with the task file or the role of one use."""
+    what = f"`{use.what}` of type `{use.type_name}`"
+    if isinstance(use.action, Tasks):
+        path = Path(use.action.path)
+        if not path.is_file():
+            yield _missing_file(use.place, what, path, files)
+        else:
+            yield from _bad_tasks(path, files)
+    elif isinstance(use.action, Role) and not _role_exists(use.action.name, files.site_dir):
+        hint = f"put it into {files.site_dir.name}/roles/, or install it with ansible-galaxy"
+        message = f"{what}: role `{use.action.name}` does not exist"
+        yield Finding(place=use.place, message=message, hint=hint)
+
+
+def _missing_file(place: Place, what: str, path: Path, files: Files) -> Finding:
+    known = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    hint = did_you_mean(
+        path.name,
+        known,
+        otherwise="looked for beside the file that names it, in playbooks/ and in tasks/ of the site",
+    )
+    message = f"{what}: task file `{files.name(path)}` does not exist"
+    return Finding(place=place, message=message, hint=hint)
+
+
+def _bad_tasks(path: Path, files: Files) -> Iterator[Finding]:
+    """Yield why a file cannot be tasks; what the tasks mean is for Ansible to say."""
+    place = Place(file=files.name(path))
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except OSError as error:
+        yield Finding(place=place, message=f"cannot read the file: {error.strerror or error}")
+        return
+    except UnicodeDecodeError:
+        yield Finding(place=place, message="the file is not UTF-8", hint="save it as UTF-8")
+        return
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        if mark is not None:
+            place = Place(file=place.file, line=mark.line + 1, column=mark.column + 1)
+        problem = getattr(error, "problem", None) or error
+        yield Finding(place=place, message=f"this is not YAML: {problem}", hint="mend the syntax")
+        return
+    if not isinstance(root, yaml.SequenceNode):
+        yield Finding(place=place, message="this is no list of tasks", hint="write `- name: ...`")
+
+
+def _role_exists(name: str, site_dir: Path) -> bool:
+    path = Path(name)
+    if path.is_absolute():
+        return path.is_dir()
+    folders = [site_dir / "roles", *(Path(each).expanduser() for each in _ROLE_FOLDERS)]
+    if any((folder / name).is_dir() for folder in folders):
+        return True
+    parts = name.split(".")
+    if len(parts) != _COLLECTION_PARTS:
+        return False
+    inside = Path("ansible_collections", parts[0], parts[1], "roles", parts[2])
+    roots = [site_dir / "collections", *(Path(each).expanduser() for each in _COLLECTIONS)]
+    return any((root / inside).is_dir() for root in roots)
