@@ -1,7 +1,7 @@
 """From YAML files to an evaluated site: load, merge, validate, expand, explain.
 
-`load_site` reads `site.yml`, what it imports and the inventory, and collects all mistakes with their
-places (design, section 3). `Site.graph` evaluates specs per host, for all hosts or for some.
+`load_site` reads `site.yml`, what it imports and the inventory, and collects all mistakes with
+their places (design, section 3). `Site.graph` evaluates specs per host, for all hosts or for some.
 """
 
 from __future__ import annotations

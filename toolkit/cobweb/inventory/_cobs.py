@@ -164,7 +164,7 @@ class Cobs:
             Link(
                 source=cob.name,
                 target=target.name,
-                hosts=hosts,
+                hosts=None if hosts is None else dict.fromkeys(hosts),
                 shapes=shapes,
                 place=reference.place,
             )

@@ -11,7 +11,7 @@ from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._nodes import Leaf, Map, Node, Seq, is_vault
 from cobweb.inventory._scope import EvaluationError, Evaluator
 from cobweb.inventory._specs import Specs
-from cobweb.inventory._templates import TemplateFailure, is_template
+from cobweb.inventory._templates import RenderError, is_template
 
 VAULTED = "(vaulted)"
 """What is shown for a vaulted value."""
@@ -30,9 +30,9 @@ class UsedVariable:
 class Explanation:
     """A value and its origin.
 
-    `overrode` are the places of weaker definitions, the strongest first; `template` is the text that
-    the value was made from, or None; vaulted parts of values are shown as `VAULTED`. `priority` is
-    `default`, `normal` or `force`.
+    `overrode` are the places of weaker definitions, the strongest first; `template` is the text
+    that the value was made from, or None; vaulted parts of values are shown as `VAULTED`.
+    `priority` is `default`, `normal` or `force`.
     """
 
     ref: str
@@ -144,7 +144,7 @@ class Explainer:
             node = scope.node(name)
             try:
                 value = _shown(_listed(scope.lookup(name)))
-            except (KeyError, EvaluationError, TemplateFailure):
+            except (KeyError, EvaluationError, RenderError):
                 continue
             found.append(UsedVariable(name=name, value=value, place=node.place if node else None))
         return tuple(found)

@@ -1,7 +1,8 @@
 """The hosts and groups of an inventory, as Ansible understands them.
 
-Order: a group's hosts are its own, then those of its children, breadth first. `all` holds every host,
-`ungrouped` those that are in no other group. A group's depth is the longest way down from `all`.
+Order: a group's hosts are its own, then those of its children, breadth first. `all` holds every
+host, `ungrouped` those that are in no other group. A group's depth is the longest way down from
+`all`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ UNGROUPED = "ungrouped"
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """A group while the inventory is read; `variables` are those written in the inventory itself."""
+    """A group while the inventory is read; `variables` are those written in the inventory."""
 
     name: str
     place: Place

@@ -1,4 +1,4 @@
-"""Ansible's connection variables: it takes misspelt names and unfit values in silence, we do not."""
+"""Ansible's connection variables: it takes wrong names and values in silence, Cobweb does not."""
 
 from __future__ import annotations
 

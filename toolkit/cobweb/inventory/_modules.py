@@ -135,7 +135,7 @@ def _near(folder: Path, name: str) -> str:
 
 
 def _with_paths(module: Map, files: Files) -> Map:
-    """Make the paths of inventory sources absolute, so that merging compares files, not spelling."""
+    """Make paths of inventory sources absolute, so that merging compares files, not spelling."""
     items = {key: value for key, value in module.items.items() if key != "imports"}
     source = items.get("inventory")
     if isinstance(source, Leaf):

@@ -1,4 +1,4 @@
-"""From the words `after`, `requires`, `binds`, `stops` and explicit needs to needs between instances.
+"""From `after`, `requires`, `binds`, `stops` and explicit needs to needs between instances.
 
 A link is a set of needs between two definitions. It is expanded for the instances that are wanted:
 all of them, or those that can be reached over needs from a few hosts.
@@ -37,7 +37,7 @@ class Link:
 
     source: str
     target: str
-    hosts: tuple[str, ...] | None
+    hosts: Mapping[str, None] | None
     shapes: tuple[Shape, ...]
     place: Place
 
@@ -90,7 +90,10 @@ def word_shapes(word: str, one: CobType, other: CobType) -> tuple[Shape, ...]:
 
 
 _Key = tuple[str, str, str, str, str, str]
-"""Needing id, source or state, destination or nothing, needed id, state: in the order of a graph."""
+"""Needing id, kind, source or state, destination or nothing, needed id, state; sorted as needs."""
+
+_Instance = tuple[str, str]
+"""Host and name."""
 
 
 class Expansion:
@@ -106,10 +109,8 @@ class Expansion:
             if any(shape.back for shape in link.shapes):
                 self._in[link.target].append(link)
 
-    def reach(
-        self, seeds: Iterable[tuple[str, str]]
-    ) -> tuple[tuple[tuple[str, str], ...], tuple[Need, ...]]:
-        """Return all (host, name) that the needs of `seeds` lead to, and those needs; both sorted."""
+    def reach(self, seeds: Iterable[_Instance]) -> tuple[tuple[_Instance, ...], tuple[Need, ...]]:
+        """Return all (host, name) that needs of `seeds` lead to, and those needs; both sorted."""
         found = dict.fromkeys(seeds)
         queue = list(found)
         needs: dict[_Key, Place] = {}
@@ -123,28 +124,30 @@ class Expansion:
                     if shape.back == back:
                         needs.setdefault(_key(host, name, other, shape), link.place)
         ordered = sorted(needs)
-        return tuple(sorted(found)), tuple(_need(key, needs[key]) for key in ordered)
+        instances = tuple(sorted(found, key=lambda pair: cob_id(*pair)))
+        return instances, tuple(_need(key, needs[key]) for key in ordered)
 
-    def _neighbours(self, host: str, name: str) -> Iterator[tuple[tuple[str, str], Link, bool]]:
+    def _neighbours(self, host: str, name: str) -> Iterator[tuple[_Instance, Link, bool]]:
         """Yield the instances that one has needs on, with the link and its direction."""
         for link in self._out[name]:
-            target = self._defs[link.target]
-            if link.hosts is None:
-                if host in target.host_set:
-                    yield (host, link.target), link, False
-                continue
-            for each in link.hosts:
-                if each != host or link.target != name:
-                    yield (each, link.target), link, False
+            for other in self._targets(link, host):
+                if (other, link.target) != (host, name):
+                    yield (other, link.target), link, False
         for link in self._in[name]:
-            source = self._defs[link.source]
-            if link.hosts is None:
-                if host in source.host_set:
-                    yield (host, link.source), link, True
-            elif host in link.hosts:
-                for each in source.hosts:
-                    if each != host or link.source != name:
-                        yield (each, link.source), link, True
+            for other in self._sources(link, host):
+                if (other, link.source) != (host, name):
+                    yield (other, link.source), link, True
+
+    def _targets(self, link: Link, host: str) -> Iterable[str]:
+        if link.hosts is not None:
+            return link.hosts
+        return (host,) if host in self._defs[link.target].host_set else ()
+
+    def _sources(self, link: Link, host: str) -> Iterable[str]:
+        source = self._defs[link.source]
+        if link.hosts is None:
+            return (host,) if host in source.host_set else ()
+        return source.hosts if host in link.hosts else ()
 
 
 def _key(host: str, name: str, other: tuple[str, str], shape: Shape) -> _Key:
@@ -160,8 +163,3 @@ def _need(key: _Key, place: Place) -> Need:
     return TransitionNeed(
         cob=CobId(cob), source=source, dest=dest, on=CobId(on), state=state, place=place
     )
-
-
-def instance(pair: tuple[str, str]) -> CobId:
-    """Return the id of (host, name)."""
-    return cob_id(*pair)

@@ -1,7 +1,7 @@
 """Values that know where they were written: what the YAML reader makes and modules are merged from.
 
-A `Leaf` holds one scalar, a `Seq` a list, a `Map` a mapping with text keys. A vaulted value is a leaf
-whose value is `{"__ansible_vault": text}`: it passes through everything untouched.
+A `Leaf` holds one scalar, a `Seq` a list, a `Map` a mapping with text keys. A vaulted value is a
+leaf whose value is `{"__ansible_vault": text}`: it passes through everything untouched.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ansible's host patterns over an inventory: `a:b`, `a,b`, `&`, `!`, globs, `~regex`, `g[0:2]`.
 
-Regular parts add hosts in their order, then `&` parts keep, then `!` parts remove; without a regular
-part it is `all`. A name is a host before it is a group. A name that is neither is an error; a glob or
-regular expression may match nothing.
+Regular parts add hosts in their order, then `&` parts keep, then `!` parts remove; without a
+regular part it is `all`. A name is a host before it is a group. A name that is neither is an error;
+a glob or regular expression may match nothing.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Patterns:
         return _slice(self._names(subscript["expression"]), subscript, part)
 
     def _names(self, expression: str) -> tuple[str, ...]:
-        """Return the hosts of the groups that match, and the hosts that match a sign or no group."""
+        """Return hosts of matching groups, and matching hosts if there are signs or no group."""
         matches = _matcher(expression)
         inventory = self._inventory
         groups = [name for name in inventory.groups if matches(name)]

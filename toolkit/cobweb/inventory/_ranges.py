@@ -13,7 +13,7 @@ _RANGE = re.compile(r"\[([^\[\]]*)\]")
 
 
 def expand(pattern: str) -> list[str]:
-    """Return the names that a host pattern of an inventory stands for; ValueError if it is wrong."""
+    """Return the names that a host of an inventory stands for; ValueError if it is wrong."""
     names = [""]
     position = 0
     for match in _RANGE.finditer(pattern):

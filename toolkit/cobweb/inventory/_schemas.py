@@ -39,7 +39,7 @@ def _guarded(check: Any, validator: Any, value: Any, instance: Any, schema: Any)
     return check(validator, value, instance, schema)
 
 
-_Validator: Any = extend(
+_Validator: Any = extend(  # type: ignore[no-untyped-call]  # jsonschema has no types for it
     Draft202012Validator,
     {name: partial(_guarded, check) for name, check in Draft202012Validator.VALIDATORS.items()},
 )
@@ -118,7 +118,7 @@ def _worded(error: ValidationError, name: str) -> tuple[str, str]:
 
 def _type(error: ValidationError, name: str) -> tuple[str, str]:
     wanted = error.validator_value
-    kinds = [wanted] if isinstance(wanted, str) else list(wanted)
+    kinds: list[str] = [wanted] if isinstance(wanted, str) else list(_values(wanted))
     is_now = _kind(error.instance)
     hint = ""
     if "string" in kinds and isinstance(error.instance, int | float):
@@ -126,6 +126,10 @@ def _type(error: ValidationError, name: str) -> tuple[str, str]:
     elif isinstance(error.instance, str) and {"integer", "number", "boolean"} & set(kinds):
         hint = f"`{error.instance}` is text in YAML 1.2" if error.instance else ""
     return f"{name} must be {' or '.join(_TYPES.get(k, k) for k in kinds)}, not {is_now}", hint
+
+
+def _values(value: Any) -> list[Any]:
+    return list(value)
 
 
 def _kind(value: Any) -> str:
@@ -143,12 +147,12 @@ def _kind(value: Any) -> str:
 
 def _required(error: ValidationError, name: str) -> tuple[str, str]:
     present = error.instance if isinstance(error.instance, dict) else {}
-    missing = [f"`{key}`" for key in error.validator_value if key not in present]
+    missing = [f"`{key}`" for key in _values(error.validator_value) if key not in present]
     return f"{name} lacks {', '.join(missing)}", "the type requires it"
 
 
 def _enum(error: ValidationError, name: str) -> tuple[str, str]:
-    options = [str(option) for option in error.validator_value]
+    options = [str(option) for option in _values(error.validator_value)]
     hint = did_you_mean(str(error.instance), options, otherwise=f"possible are {one_of(options)}")
     return f"{name} cannot be `{error.instance}`", hint
 

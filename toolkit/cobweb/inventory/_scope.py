@@ -1,4 +1,4 @@
-"""What templates of one host see: its variables, evaluated when they are used, and Ansible's magic."""
+"""What templates of a host see: its variables, evaluated when used, and Ansible's magic ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cobweb.errors import Place
 from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._hosts import ALL, Inventory
 from cobweb.inventory._nodes import Leaf, Map, Node, Seq, plain
-from cobweb.inventory._templates import TemplateFailure, Templates, is_template
+from cobweb.inventory._templates import RenderError, Templates, is_template
 from cobweb.inventory._variables import Variables
 
 MAX_CHAIN = 50
@@ -115,7 +115,7 @@ class Scope:
             return text
         try:
             return self._evaluator.templates.get(text).render(self.lookup)
-        except TemplateFailure as failure:
+        except RenderError as failure:
             hint = failure.hint
             if failure.name:
                 known = self.names()

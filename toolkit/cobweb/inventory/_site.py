@@ -125,8 +125,8 @@ class Site:
     def findings_of_files(self) -> tuple[Finding, ...]:
         """Return what is wrong with the files that only a run needs, and in unused variables.
 
-        Task files and roles of the types in use that do not exist or are no task files, and mistakes
-        in host_vars of hosts without objects. Reads all of them.
+        Task files and roles of the types in use that do not exist or are no task files, and
+        mistakes in host_vars of hosts without objects. Reads all of them.
         """
         self._parts.evaluator.variables.read_all()
         found = Findings()

@@ -1,4 +1,4 @@
-"""Read inventory sources: Ansible YAML files, folders of them, inline mappings, and through adapters."""
+"""Read inventory sources: Ansible YAML files, folders of them, inline mappings, adapters."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class Sources:
 
 
 def _members(folder: Path) -> list[Path]:
-    """Return the sources in an inventory folder, as Ansible takes them: sorted, without the rest."""
+    """Return the sources in an inventory folder as Ansible takes them: sorted, without the rest."""
     return [
         path
         for path in sorted(folder.iterdir())

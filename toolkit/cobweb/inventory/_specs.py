@@ -1,7 +1,7 @@
 """Evaluate the spec of a COB on a host: templates, files, defaults, and the type's schema.
 
-A property of the schema with `x-cobweb: template` (or `source`) holds a path; the text of that file,
-rendered for the host (or as it is), becomes the property `content` and takes its place.
+A property of the schema with `x-cobweb: template` (or `source`) holds a path; the text of that
+file, rendered for the host (or as it is), becomes the property `content` and takes its place.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def _missing_file(place: Place, what: str, path: Path, files: Files) -> Finding:
     hint = did_you_mean(
         path.name,
         known,
-        otherwise="looked for beside the file that names it, in playbooks/ and in tasks/ of the site",
+        otherwise="looked for beside the file that names it, and in playbooks/ and tasks/",
     )
     message = f"{what}: task file `{files.name(path)}` does not exist"
     return Finding(place=place, message=message, hint=hint)

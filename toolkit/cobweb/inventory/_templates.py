@@ -1,8 +1,8 @@
 """Jinja2 in a sandbox: no files, no lookups, no clock, no randomness, and named limits.
 
-A text that is exactly one expression gives that expression's value, as in Ansible: `"{{ port }}"` is a
-number if `port` is one. Undefined names are errors. A vaulted value passes through as it is, but not
-into a longer text.
+A text that is exactly one expression gives that expression's value, as in Ansible: `"{{ port }}"`
+is a number if `port` is one. Undefined names are errors. A vaulted value passes through as it is,
+but not into a longer text.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from jinja2 import (
     meta,
 )
 from jinja2 import nodes as syntax
-from jinja2.runtime import Context, missing
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import missing
 
 from cobweb.inventory._filters import FILTERS, TESTS, FilterError
 from cobweb.inventory._nodes import is_vault
@@ -39,7 +40,7 @@ _SIGN = re.compile(r"\{[{%#]")
 _UNDEFINED = re.compile(r"'([^']+)' is undefined")
 
 
-class TemplateFailure(Exception):
+class RenderError(Exception):
     """A template cannot be rendered; `name` is the undefined variable if that is the reason."""
 
     def __init__(self, message: str, *, hint: str = "", name: str = "", line: int = 0) -> None:
@@ -74,7 +75,7 @@ class Template:
             self._template = environment.from_string(text)
 
     def render(self, lookup: Lookup) -> Any:
-        """Return the value; TemplateFailure if there is none."""
+        """Return the value; RenderError if there is none."""
         values = {_SCOPE: lookup, _STEPS: [0]}
         try:
             if self._expression is not None:
@@ -82,16 +83,16 @@ class Template:
             assert self._template is not None
             context = self._template.new_context(values)
             return _join(self._template.root_render_func(context))
-        except TemplateFailure:
+        except RenderError:
             raise
         except UndefinedError as error:
             raise _undefined(error) from error
-        except (TemplateError, FilterError, SecurityError) as error:
-            raise TemplateFailure(f"the template fails: {error}") from error
+        except (TemplateError, FilterError) as error:
+            raise RenderError(f"the template fails: {error}") from error
         except RecursionError as error:
-            raise TemplateFailure("the template calls itself for ever") from error
+            raise RenderError("the template calls itself for ever") from error
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
-            raise TemplateFailure(f"the template fails: {error}") from error
+            raise RenderError(f"the template fails: {error}") from error
 
 
 class Templates:
@@ -99,27 +100,25 @@ class Templates:
 
     def __init__(self) -> None:
         self._environment = Environment()
-        self._known: dict[str, Template | TemplateFailure] = {}
+        self._known: dict[str, Template | RenderError] = {}
 
     def get(self, text: str) -> Template:
-        """Return the compiled text; TemplateFailure for wrong syntax."""
+        """Return the compiled text; RenderError for wrong syntax."""
         if text not in self._known:
             self._known[text] = self._compile(text)
         found = self._known[text]
-        if isinstance(found, TemplateFailure):
+        if isinstance(found, RenderError):
             raise found
         return found
 
-    def _compile(self, text: str) -> Template | TemplateFailure:
+    def _compile(self, text: str) -> Template | RenderError:
         try:
             return Template(self._environment, text)
         except TemplateSyntaxError as error:
             message = f"the template is wrong: {error.message}"
-            return TemplateFailure(
-                message, hint=_syntax_hint(str(error.message)), line=error.lineno
-            )
+            return RenderError(message, hint=_syntax_hint(str(error.message)), line=error.lineno)
         except RecursionError:
-            return TemplateFailure("the template is nested too deeply")
+            return RenderError("the template is nested too deeply")
 
 
 class Environment(ImmutableSandboxedEnvironment):
@@ -153,11 +152,11 @@ class Environment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Refuse products and powers that would fill the memory."""
         if operator == "*" and _product_size(left, right) > MAX_TEXT:
-            raise TemplateFailure(f"the template makes more than {MAX_TEXT} characters")
+            raise RenderError(f"the template makes more than {MAX_TEXT} characters")
         if operator == "**" and isinstance(right, int | float) and abs(right) > 1000:  # noqa: PLR2004
-            raise TemplateFailure("the template raises to a power above 1000")
+            raise RenderError("the template raises to a power above 1000")
         if operator == "%" and isinstance(left, str):
-            raise TemplateFailure("the template formats with `%`", hint="join texts with `~`")
+            raise RenderError("the template formats with `%`", hint="join texts with `~`")
         return super().call_binop(context, operator, left, right)
 
 
@@ -179,14 +178,14 @@ class _Context(Context):
         steps = self.parent[_STEPS]
         steps[0] += 1
         if steps[0] > MAX_STEPS:
-            raise TemplateFailure(f"the loops of the template take more than {MAX_STEPS} steps")
+            raise RenderError(f"the loops of the template take more than {MAX_STEPS} steps")
         return ""
 
 
 def _range(*bounds: int) -> range:
     made = range(*bounds)
     if len(made) > MAX_STEPS:
-        raise TemplateFailure(f"the loops of the template take more than {MAX_STEPS} steps")
+        raise RenderError(f"the loops of the template take more than {MAX_STEPS} steps")
     return made
 
 
@@ -210,7 +209,7 @@ def _only_expression(tree: syntax.Template, text: str) -> str | None:
 
 def _no_vault(value: Any) -> Any:
     if is_vault(value):
-        raise TemplateFailure(
+        raise RenderError(
             "a vaulted value stands inside a longer text",
             hint='use it alone, as in `key: "{{ secret }}"`, or vault the whole text',
         )
@@ -223,7 +222,7 @@ def _join(pieces: Any) -> str:
     for piece in pieces:
         size += len(piece)
         if size > MAX_TEXT:
-            raise TemplateFailure(f"the template makes more than {MAX_TEXT} characters")
+            raise RenderError(f"the template makes more than {MAX_TEXT} characters")
         parts.append(piece)
     return "".join(parts)
 
@@ -242,7 +241,7 @@ def _plain(value: Any) -> Any:
         return sorted(_plain(item) for item in value)
     if hasattr(value, "__iter__") and not isinstance(value, type):
         return [_plain(item) for item in value]
-    raise TemplateFailure(f"the template gives no plain value but {type(value).__name__}")
+    raise RenderError(f"the template gives no plain value but {type(value).__name__}")
 
 
 def _product_size(left: Any, right: Any) -> int:
@@ -252,12 +251,12 @@ def _product_size(left: Any, right: Any) -> int:
     return 0
 
 
-def _undefined(error: UndefinedError) -> TemplateFailure:
+def _undefined(error: UndefinedError) -> RenderError:
     message = str(error)
     match = _UNDEFINED.search(message)
     if match:
-        return TemplateFailure(f"`{match[1]}` is undefined", name=match[1])
-    return TemplateFailure(f"the template fails: {message}")
+        return RenderError(f"`{match[1]}` is undefined", name=match[1])
+    return RenderError(f"the template fails: {message}")
 
 
 def _syntax_hint(message: str) -> str:

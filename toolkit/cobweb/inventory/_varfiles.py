@@ -63,7 +63,7 @@ def _place(files: Files, path: Path) -> Place:
 
 
 def _files_of(path: Path) -> list[Path]:
-    """Return the files of a variables folder as Ansible takes them: sorted, hidden ones left out."""
+    """Return the files of a folder of variables as Ansible takes them: sorted, none hidden."""
     if path.is_file():
         return [path]
     found: list[Path] = []

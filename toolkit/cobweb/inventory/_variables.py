@@ -1,9 +1,9 @@
 """Ansible's precedence of variables, from the weakest to the strongest.
 
 `vars` of `all`, `vars` of other groups (by depth, `ansible_group_priority`, name), group_vars/all
-beside the inventory, then beside the site, group_vars of other groups likewise; then a host's own in
-the inventory, host_vars beside the inventory, host_vars beside the site. A stronger value replaces a
-weaker one whole. What hosts of the same groups share is merged once.
+beside the inventory, then beside the site, group_vars of other groups likewise; then a host's own
+in the inventory, host_vars beside the inventory, host_vars beside the site. A stronger value
+replaces a weaker one whole. What hosts of the same groups share is merged once.
 """
 
 from __future__ import annotations

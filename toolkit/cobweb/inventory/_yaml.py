@@ -1,8 +1,8 @@
 """Read strict YAML: every value knows its place, and nothing turns silently into something else.
 
-Plain scalars follow the core schema of YAML 1.2, made stricter: `null`, `~`, `true`, `false`, and a
-number only where writing the number gives the same text back. So `NO`, `on`, `0644`, `22:22`, `1_000`,
-`1.10` and dates stay text. Duplicate keys, foreign tags and second documents are findings.
+Plain scalars follow the core schema of YAML 1.2, made stricter: `null`, `~`, `true`, `false`, and
+a number only where writing the number gives the same text back. So `NO`, `on`, `0644`, `22:22`,
+`1_000`, `1.10` and dates stay text. Duplicate keys, foreign tags and second documents are findings.
 """
 
 from __future__ import annotations
@@ -176,17 +176,18 @@ class _Reader:
             return text if source.style else scalar(text)
         if tag in _VAULTS:
             return {VAULT_KEY: text}
-        if tag in ("!", _CORE + "str"):
-            return text
         short = tag.removeprefix(_CORE)
         if short in ("int", "float", "bool", "null"):
-            value = scalar(text)
-            if type(value).__name__.replace("NoneType", "null") == short:
-                return value
-            self._find(source, f"`{text}` is no {short}", "write it without the tag")
-            return text
-        self._unknown_tag(source)
+            return self._typed(source, short)
+        if short not in ("!", "str"):
+            self._unknown_tag(source)
         return text
+
+    def _typed(self, source: yaml.ScalarNode, short: str) -> Any:
+        value = scalar(str(source.value))
+        if type(value).__name__.replace("NoneType", "null") != short:
+            self._find(source, f"`{source.value}` is no {short}", "write it without the tag")
+        return value
 
     def _known_tag(self, source: yaml.Node, core: str) -> None:
         if source.tag not in (_CORE + core, "!", *_PRIORITIES):
@@ -222,7 +223,7 @@ def _decode(data: bytes, file: str) -> tuple[str, Finding | None]:
 
 
 def _too_deep(text: str, file: str) -> Finding | None:
-    """Look at the events first: composing is recursive, and deep nesting would end the process."""
+    """Look at the events first: composing is recursive, deep nesting would end the process."""
     if text.count("[") + text.count("{") < MAX_DEPTH and not _DEEP_LINE.search(text):
         return None
     depth = 0
@@ -230,8 +231,7 @@ def _too_deep(text: str, file: str) -> Finding | None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                mark = event.start_mark
-                place = Place(file=file, line=mark.line + 1, column=mark.column + 1)
+                place = _marked(event.start_mark, file)
                 return Finding(place=place, message=f"more than {MAX_DEPTH} levels of nesting")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
@@ -241,19 +241,24 @@ def _too_deep(text: str, file: str) -> Finding | None:
 def _syntax_finding(error: yaml.YAMLError, file: str) -> Finding:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    place = Place(file=file)
-    if mark is not None:
-        place = Place(file=file, line=mark.line + 1, column=mark.column + 1)
     return Finding(
-        place=place, message=f"this is not YAML: {problem}", hint=_syntax_hint(str(problem))
+        place=_marked(mark, file),
+        message=f"this is not YAML: {problem}",
+        hint=_syntax_hint(str(problem)),
     )
+
+
+def _marked(mark: Any, file: str) -> Place:
+    if mark is None:
+        return Place(file=file)
+    return Place(file=file, line=mark.line + 1, column=mark.column + 1)
 
 
 def _syntax_hint(problem: str) -> str:
     hints = {
         "\\t": "indent with spaces, not with tabs",
         "cannot start any token": "put quotes round the value, and indent with spaces",
-        "mapping values are not allowed": "put quotes round a value with `: `, or mend the indentation",
+        "mapping values are not": "put quotes round a value with `: `, or mend the indentation",
         "undefined alias": "name an anchor that stands before it in the same file",
         "another document": "write one document per file, without a second `---`",
         "control characters": "save the file as UTF-8 text",
