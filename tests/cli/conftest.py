@@ -29,8 +29,8 @@ name: figure1
 inventory:
   all:
     children:
-      front: {hosts: {beta: {}}}
       back: {hosts: {alpha: {port: 8080}}}
+      front: {hosts: {beta: {}}}
 types:
   simple:
     states: [outdated, down, up]
@@ -99,6 +99,12 @@ def make_site(tmp_path: Path) -> Callable[[str], Path]:
         return folder
 
     return make
+
+
+@pytest.fixture
+def site_text() -> str:
+    """Return the text of the site of `site`."""
+    return SITE
 
 
 @pytest.fixture

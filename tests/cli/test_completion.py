@@ -32,7 +32,7 @@ def _complete(words: str, folder: Path) -> list[str]:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    return [line.partition(",")[2] for line in ran.stdout.splitlines()]
+    return [line.partition(",")[2] for line in ran.stdout.splitlines() if line]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cobweb.model import Cob, Need, TransitionNeed
 
-__all__ = ["VAULTED", "cob_data", "need_data", "need_data_text", "need_text", "shown"]
+__all__ = ["VAULTED", "cob_data", "need_data", "need_data_text", "need_text", "one_line", "shown"]
 
 VAULTED = "(vaulted)"
 """What is shown in place of a secret."""
@@ -24,6 +25,11 @@ def shown(value: Any) -> Any:
         return [shown(item) for item in value]
     is_json = isinstance(value, str | int | float | bool) or value is None
     return value if is_json else str(value)
+
+
+def one_line(value: Any) -> str:
+    """Return plain data on one line, as in JSON but strings without quotes."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def cob_data(cob: Cob, needs: Iterable[Need]) -> dict[str, Any]:

@@ -70,7 +70,12 @@ class Session:
         path, plugins = self.path, self.plugins
         _LOG.info("site: %s", path)
         try:
-            return load_site(path, types=plugins.types, adapters=tuple(plugins.adapters.values()))
+            return load_site(
+                path,
+                types=plugins.types,
+                adapters=tuple(plugins.adapters.values()),
+                sections={name: section.schema for name, section in plugins.sections.items()},
+            )
         except SiteError as error:
             for plugin in plugins.failed:
                 error.add_note(f"plugin {plugin.name} was left out, see `cobweb plugins`")

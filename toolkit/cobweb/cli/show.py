@@ -11,7 +11,7 @@ import click
 from cobweb.cli._complete import complete_reference
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, Tone
-from cobweb.cli._plain_data import cob_data, need_data_text, shown
+from cobweb.cli._plain_data import cob_data, need_data_text, one_line, shown
 from cobweb.cli._request import Request
 from cobweb.cli._session import Session, open_site
 from cobweb.cli._text import count
@@ -87,18 +87,11 @@ def _host_lines(host: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     groups = f" (groups: {', '.join(host['groups'])})" if host["groups"] else ""
     yield 0, f"{host['name']}{groups}"
     for key, value in host.get("variables", {}).items():
-        yield 1, f"{key} = {_value(value)}"
+        yield 1, f"{key} = {one_line(value)}"
     for cob in host["cobs"]:
         states = ", ".join(cob["states"])
         yield 1, f"{cob['name']}: {cob['type']} ({states}; preferred {cob['preferred']})"
         for key, value in cob["spec"].items():
-            yield 2, f"{key}: {_value(value)}"
+            yield 2, f"{key}: {one_line(value)}"
         for need in cob["needs"]:
             yield 2, f"needs {need_data_text(need)}"
-
-
-def _value(value: Any) -> str:
-    """Return a value on one line, as in JSON but strings without quotes."""
-    import json
-
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

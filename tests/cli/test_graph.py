@@ -1,0 +1,134 @@
+"""`cobweb graph` keeps its contract, and draws."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cobweb.cli.graph import current_states
+from cobweb.model import CobId
+
+Run = Callable[..., Any]
+CheckSchema = Callable[[str, Any], None]
+
+
+def _needs(data: Mapping[str, Any]) -> set[tuple[str, ...]]:
+    return {tuple(need[key] for key in need) for need in data["needs"]}
+
+
+def test_json_keeps_the_contract(run: Run, site: Path, check_schema: CheckSchema) -> None:
+    ran = run("-C", site, "graph", "-o", "json")
+    data = json.loads(ran.out)
+    check_schema("graph", data)
+    assert ran.code == 0
+    assert [cob["id"] for cob in data["cobs"]] == ["alpha/a", "alpha/cfg", "beta/b"]
+    assert data["cobs"][0] == {
+        "id": "alpha/a",
+        "host": "alpha",
+        "name": "a",
+        "type": "simple",
+        "states": ["outdated", "down", "up"],
+        "preferred": "up",
+        "remove": "down",
+        "transitions": [["down", "up"], ["up", "down"], ["outdated", "up"], ["outdated", "down"]],
+        "current": "unknown",
+    }
+
+
+def test_needs_are_expanded(run: Run, site: Path) -> None:
+    data = json.loads(run("-C", site, "graph", "-o", "json").out)
+    assert _needs(data) == {
+        ("alpha/cfg", "outdated", "up", "alpha/a", "down"),
+        ("alpha/cfg", "outdated", "down", "alpha/a", "down"),
+        ("alpha/a", "down", "up", "alpha/cfg", "up"),
+        ("alpha/a", "outdated", "up", "alpha/cfg", "up"),
+        ("beta/b", "down", "up", "alpha/a", "up"),
+        ("beta/b", "outdated", "up", "alpha/a", "up"),
+        ("alpha/a", "up", "down", "beta/b", "down"),
+        ("alpha/a", "outdated", "down", "beta/b", "down"),
+    }
+
+
+def test_a_lock_need_says_in(run: Run, site: Path, check_schema: CheckSchema) -> None:
+    text = (site / "site.yml").read_text(encoding="utf-8")
+    (site / "site.yml").write_text(text.replace("requires: [a@", "binds: [a@"), encoding="utf-8")
+    data = json.loads(run("-C", site, "graph", "-o", "json").out)
+    check_schema("graph", data)
+    assert {"cob": "beta/b", "in": "up", "on": "alpha/a", "state": "up"} in data["needs"]
+
+
+def test_yaml_is_the_same_data(run: Run, site: Path) -> None:
+    as_json = json.loads(run("-C", site, "graph", "-o", "json").out)
+    assert yaml.safe_load(run("-C", site, "graph", "-o", "yaml").out) == as_json
+
+
+def test_a_limit_keeps_what_is_needed(run: Run, site: Path) -> None:
+    def ids(limit: str) -> list[str]:
+        data = json.loads(run("-C", site, "graph", "--limit", limit, "-o", "json").out)
+        return [cob["id"] for cob in data["cobs"]]
+
+    assert "beta/b" in ids("beta")
+    assert "alpha/a" in ids("beta")
+
+
+def test_a_limit_that_fits_no_host_is_an_error(run: Run, site: Path) -> None:
+    ran = run("-C", site, "graph", "--limit", "gamma")
+    assert ran.code in {3, 64}
+    assert "gamma" in ran.err
+
+
+def test_text_says_what_each_object_needs(run: Run, site: Path) -> None:
+    ran = run("-C", site, "graph")
+    assert "beta/b (simple)\n  * -> up: alpha/a up\n" in ran.out
+    assert ran.err.startswith("3 COBs, ")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "start"), [("dot", "digraph"), ("mermaid", "flowchart"), ("svg", "<svg")]
+)
+def test_drawings_show_every_object(run: Run, site: Path, wanted: str, start: str) -> None:
+    ran = run("-C", site, "graph", "-o", wanted)
+    assert ran.code == 0
+    assert ran.out.startswith(start)
+    assert ran.err == ""
+    for name in ("cfg", "a", "b"):
+        assert name in ran.out
+
+
+def test_svg_is_xml(run: Run, site: Path) -> None:
+    ET.fromstring(run("-C", site, "graph", "-o", "svg").out)  # noqa: S314 - it is our own text
+
+
+def test_too_many_objects_for_a_drawing_are_an_error_with_a_hint(
+    run: Run, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cobweb.cli._draw.MOST_BOXES", 2)
+    ran = run("-C", site, "graph", "-o", "svg")
+    assert ran.code == 64
+    assert "--limit" in ran.err
+
+
+def test_current_states_come_from_the_state_database(site: Path) -> None:
+    from cobweb.cli._session import Session
+    from cobweb.store import RunInfo, StateWritten, TransitionBegan
+
+    run_info = RunInfo(id="r1", command="apply", started=1.0, user="u", host="h", pid=1)
+    a, b = CobId("alpha/a"), CobId("beta/b")
+    with Session(site) as session:
+        store = session.store(create=True)
+        store.begin_run(run_info)
+        store.write(
+            [
+                StateWritten(cob=a, state="up", reason="check", time=1.0),
+                StateWritten(cob=b, state="down", reason="check", time=1.0),
+                TransitionBegan(cob=b, source="down", dest="up", time=2.0),
+            ]
+        )
+    with Session(site) as session:
+        assert current_states(session) == {a: "up"}

@@ -1,0 +1,154 @@
+"""`cobweb validate` finds everything that can be known before anything runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+MakeSite = Callable[[str], Path]
+CheckSchema = Callable[[str, Any], None]
+CIRCLE = """\
+cobweb: 1
+name: circle
+inventory: {all: {hosts: {h: {}}}}
+types:
+  simple:
+    states: [down, up]
+    preferred: up
+    remove: down
+    check: {tasks: simple/check.yml}
+    transitions:
+      down -> up: {tasks: simple/start.yml}
+      up -> down: {tasks: simple/stop.yml}
+cobs:
+  a: {type: simple, on: h, after: [b]}
+  b: {type: simple, on: h, after: [c]}
+  c: {type: simple, on: h, after: [a]}
+"""
+
+
+def test_a_valid_site_is_summed_up_in_a_line(run: Run, site: Path) -> None:
+    ran = run("-C", site, "validate")
+    assert ran.code == 0
+    assert ran.out == ""
+    assert ran.err.startswith("figure1 is valid: 2 hosts, 3 COBs, ")
+    assert ran.err.count("\n") == 1
+
+
+def test_a_valid_site_has_no_findings_as_json(
+    run: Run, site: Path, check_schema: CheckSchema
+) -> None:
+    ran = run("-C", site, "validate", "-o", "json")
+    data = json.loads(ran.out)
+    check_schema("findings", data)
+    assert (ran.code, data) == (0, {"format": 1, "findings": []})
+
+
+def test_each_finding_has_its_place(run: Run, make_site: MakeSite) -> None:
+    text = CIRCLE.replace("after: [c]", "aftr: [c]").replace("on: h, after: [a]", "on: hh")
+    ran = run("-C", make_site(text), "validate")
+    lines = ran.err.splitlines()
+    assert ran.code == 3
+    assert ran.out == ""
+    assert lines[-1] == f"{len(lines) - 1} findings"
+    assert any("site.yml:14:28: " in line and "after" in line for line in lines), lines
+    assert any("site.yml:15:" in line and "hh" in line for line in lines), lines
+
+
+def test_findings_are_data_as_well(
+    run: Run, make_site: MakeSite, check_schema: CheckSchema
+) -> None:
+    ran = run("validate", "-o", "json", "-C", make_site(CIRCLE.replace("after: [c]", "aftr: [c]")))
+    data = json.loads(ran.out)
+    check_schema("findings", data)
+    assert ran.code == 3
+    assert ran.err == ""
+    finding = data["findings"][0]
+    assert (Path(finding["file"]).name, finding["line"], finding["column"]) == ("site.yml", 14, 28)
+
+
+def test_a_circular_wait_is_printed_as_a_cycle_with_a_line_per_step(
+    run: Run, make_site: MakeSite
+) -> None:
+    ran = run("-C", make_site(CIRCLE), "validate")
+    assert ran.code == 3
+    steps = [line.strip() for line in ran.err.splitlines() if line.startswith("    ")]
+    assert len(steps) >= 3
+    assert {step.partition(":")[0] for step in steps} >= {"h/a", "h/b", "h/c"}
+
+
+def test_a_missing_task_file_is_found(run: Run, site: Path) -> None:
+    (site / "simple" / "stop.yml").unlink()
+    ran = run("-C", site, "validate")
+    assert ran.code == 3
+    assert "stop.yml" in ran.err
+    assert "site.yml:" in ran.err
+
+
+@pytest.mark.parametrize("arguments", [["validate"], ["show"], ["graph"], ["plan"], ["status"]])
+def test_no_site_is_exit_3_with_a_hint(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run(*arguments)
+    assert ran.code == 3
+    assert "cobweb init" in ran.err
+
+
+def test_a_site_that_does_not_exist_is_exit_3(run: Run, tmp_path: Path) -> None:
+    ran = run("-C", tmp_path / "none", "validate")
+    assert ran.code == 3
+    assert "none" in ran.err
+
+
+def test_the_nearest_site_upwards_is_the_default(
+    run: Run, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = site / "deep" / "er"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    assert run("validate").code == 0
+
+
+def test_the_environment_names_a_site_and_the_option_wins(
+    run: Run, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COBWEB_SITE", str(site))
+    assert run("validate").code == 0
+    assert run("-C", tmp_path, "validate").code == 3
+    assert run("validate", "-C", tmp_path).code == 3
+
+
+def test_the_file_itself_can_be_named(run: Run, site: Path) -> None:
+    assert run("-C", site / "site.yml", "validate").code == 0
+
+
+def test_nothing_is_written(run: Run, site: Path) -> None:
+    before = sorted(site.rglob("*"))
+    run("-C", site, "validate")
+    run("-C", site, "graph", "-o", "json")
+    run("-C", site, "lock", "show")
+    assert sorted(site.rglob("*")) == before
+
+
+def test_the_log_tells_what_is_read(run: Run, site: Path) -> None:
+    text = run("-C", site, "-v", "validate").err
+    assert "info cobweb.cli" in text
+    assert str(site) in text
+    lines = run("-C", site, "validate", "-v", "--log-format", "json").err.splitlines()
+    assert {"time", "level", "logger", "message"} == set(json.loads(lines[0]))
+
+
+def test_a_read_only_site_is_validated(run: Run, site: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(site, copy)
+    copy.chmod(0o555)
+    assert run("-C", copy, "validate").code == 0
+    copy.chmod(0o755)
