@@ -59,6 +59,8 @@ def run_all(checks: Iterable[NamedCheck]) -> None:
             check()
         except AssertionError as error:
             failures.append(f"{check.name}: {error}")
+        except Exception as error:  # noqa: BLE001  # the border to the code under test
+            failures.append(f"{check.name}: raised {error!r}")
     expect(not failures, "\n".join(failures))
 
 
