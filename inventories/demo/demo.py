@@ -2,10 +2,10 @@
 
     python inventories/demo/demo.py [--keep | --end FOLDER]
 
-It copies this site to a temporary folder, chooses free ports, and runs `cobweb` as an operator would,
-while a client polls both ports. In the end it says what happened in which order; the exit code is
-0 only if that is the order that the needs of the objects ask for. It needs `cobweb` on the PATH
-and nothing else; no process is left afterwards.
+It copies this site to a temporary folder, chooses free ports, and runs `cobweb` as an operator
+would, while a client polls both ports. It says what happened in which order; the exit code is 0
+only if that is the order that the needs of the objects ask for. It needs `cobweb` on the PATH and
+nothing else; no process is left afterwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import threading
 import time
 import urllib.request
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -39,18 +39,18 @@ class DemoError(Exception):
     """Something is not as promised."""
 
 
-@dataclass(slots=True)
 class Client:
-    """Polls ports by name and notes each change: what happened, and when."""
+    """Polls ports by name and notes each change: when, and what happened."""
 
-    ports: dict[str, int]
-    seen: list[tuple[float, str]] = field(default_factory=list)
-    _sweep: threading.Event = field(default_factory=threading.Event)
-    _stop: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, ports: dict[str, int]) -> None:
+        self.ports = ports
+        self.seen: list[tuple[float, str]] = []
+        self._up = dict.fromkeys(ports, False)
+        self._sweep = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._poll)
 
     def __enter__(self) -> Self:
-        self._up = dict.fromkeys(self.ports, False)
-        self._thread = threading.Thread(target=self._poll)
         self._thread.start()
         return self
 
@@ -151,7 +151,7 @@ def play(folder: Path, cobweb: str) -> int:
     """Run the story in a folder; return the exit code."""
     try:
         site, ports = copy_site(folder)
-        with Client(ports=ports) as client:
+        with Client(ports) as client:
             Demo(site=site, client=client, cobweb=cobweb).run()
     except DemoError as error:
         print(f"\nThe demo failed: {error}", file=sys.stderr)

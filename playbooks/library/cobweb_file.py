@@ -225,9 +225,11 @@ def _keep_edit(
 def _remove(place: Place) -> List[str]:
     found = _read_entry(place.path)
     record = _read_record(place)
-    if record.get("put_back"):
-        # Ours no longer: whatever is there now is the owner's business.
-        _write_record(place, {"put_back": found.digest if found else ""})
+    if not record.get("ours"):
+        # What was there before our first write, or after we put it back, is its owner's business.
+        if found is not None:
+            place.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write_record(place, {"put_back": found.digest})
         return []
     kept = _keep_edit(place, record, found, None)
     original = _read_original(place, record)
@@ -243,7 +245,7 @@ def _remove(place: Place) -> List[str]:
             (place.home / "record.json").unlink()
     with contextlib.suppress(FileNotFoundError):
         (place.home / "original").unlink()
-    with contextlib.suppress(OSError):  # edits are kept there, or there never was a home
+    with contextlib.suppress(OSError):  # edits are kept there
         place.home.rmdir()
     return kept
 

@@ -1,0 +1,79 @@
+"""What the tests of the built-in types share."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from cobweb.plugin import data_dir
+
+PLAYBOOKS = Path(str(data_dir("playbooks")))
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """Return a folder for Ansible's own files, apart from what the COBs make."""
+    folder = tmp_path / "ansible"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    """Return the folder that stands for the host's file system."""
+    folder = tmp_path / "system"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def supervision(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import the supervisor as the modules do."""
+    return _load(monkeypatch, "module_utils/cobweb_supervisor.py")
+
+
+@pytest.fixture
+def file_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import the module of `file`, to call its actions without Ansible around."""
+    return _module(monkeypatch, "cobweb_file")
+
+
+@pytest.fixture
+def process_module(monkeypatch: pytest.MonkeyPatch, supervision: ModuleType) -> ModuleType:
+    """Import the module of `process`."""
+    del supervision
+    return _module(monkeypatch, "cobweb_process")
+
+
+@pytest.fixture
+def script_module(monkeypatch: pytest.MonkeyPatch, supervision: ModuleType) -> ModuleType:
+    """Import the module of `script`."""
+    del supervision
+    return _module(monkeypatch, "cobweb_script")
+
+
+@pytest.fixture
+def service_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import the module of `service`."""
+    return _module(monkeypatch, "cobweb_service")
+
+
+def _module(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
+    _load(monkeypatch, "module_utils/cobweb_host.py")
+    return _load(monkeypatch, f"library/{name}.py")
+
+
+def _load(monkeypatch: pytest.MonkeyPatch, path: str) -> ModuleType:
+    """Import a file under the name that Ansible gives it on a host, for one test."""
+    name = f"ansible.module_utils.{Path(path).stem}"
+    spec = spec_from_file_location(name, PLAYBOOKS / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
