@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cobweb.cli._draw import arrows_of, dot_source, mermaid_source, svg_source
 from cobweb.cli._draw._layers import layers_of, strong_components
-from cobweb.model import Graph
+from cobweb.model import Cob, CobId, CobType, Graph, Nothing, TransitionNeed
 
 MakeGraph = Callable[..., Graph]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -61,6 +61,27 @@ def test_svg_boxes_do_not_overlap(chain: Graph) -> None:
     root = ET.fromstring(svg_source(chain))  # noqa: S314 - it is our own text
     corners = [(box.get("x"), box.get("y")) for box in root.findall(f".//{SVG}rect")]
     assert len(set(corners)) == 3
+
+
+def test_the_way_back_of_a_need_does_not_bend_the_drawing() -> None:
+    """`requires` makes needs in both directions; the layers follow those on the preferred state."""
+    simple = CobType(
+        name="simple",
+        states=("down", "up"),
+        preferred="up",
+        remove="down",
+        check=Nothing(),
+        transitions=(),
+    )
+    a, b = CobId("h/a"), CobId("h/b")
+    up = TransitionNeed(cob=b, source="*", dest="up", on=a, state="up")
+    down = TransitionNeed(cob=a, source="*", dest="down", on=b, state="down")
+    cobs = {cob: Cob(id=cob, type=simple) for cob in (a, b)}
+    graph = Graph(cobs=cobs, needs=(down, up))
+    assert [arrow.forward for arrow in arrows_of(graph)] == [False, True]
+    root = ET.fromstring(svg_source(graph))  # noqa: S314 - it is our own text
+    places = [float(box.get("x", "")) for box in root.findall(f".//{SVG}rect")]
+    assert places[0] > places[1]
 
 
 def test_svg_of_nothing_is_a_document() -> None:

@@ -123,3 +123,18 @@ def test_a_wrong_reference_is_wrong_usage(run: Run, site: Path, reference: str) 
     assert ran.code == 64
     assert reference in ran.err
     assert "(" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("one\\n", "text: one"),
+        ("one\\ntwo\\n", "text: one ... (8 characters; -o json has all)"),
+        ("x" * 300, f"text: {'x' * 200} ... (300 characters; -o json has all)"),
+    ],
+)
+def test_a_long_value_is_cut_short_in_text(
+    run: Run, make_site: Callable[[str], Path], site_text: str, text: str, line: str
+) -> None:
+    folder = make_site(site_text.replace("port={{ port }}", text))
+    assert f"    {line}\n" in run("-C", folder, "show", "alpha/cfg").out

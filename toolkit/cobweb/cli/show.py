@@ -18,6 +18,9 @@ from cobweb.cli._text import count
 from cobweb.errors import UsageError
 from cobweb.model import CobId, Graph, Host, Need
 
+_LONGEST = 200
+"""Longer values are cut short in text."""
+
 
 @click.command(
     "show",
@@ -87,11 +90,20 @@ def _host_lines(host: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     groups = f" (groups: {', '.join(host['groups'])})" if host["groups"] else ""
     yield 0, f"{host['name']}{groups}"
     for key, value in host.get("variables", {}).items():
-        yield 1, f"{key} = {one_line(value)}"
+        yield 1, f"{key} = {_short(value)}"
     for cob in host["cobs"]:
         states = ", ".join(cob["states"])
         yield 1, f"{cob['name']}: {cob['type']} ({states}; preferred {cob['preferred']})"
         for key, value in cob["spec"].items():
-            yield 2, f"{key}: {one_line(value)}"
+            yield 2, f"{key}: {_short(value)}"
         for need in cob["needs"]:
             yield 2, f"needs {need_data_text(need)}"
+
+
+def _short(value: Any) -> str:
+    """Return a value on one line; of a long one its beginning and how long it is."""
+    text = one_line(value)
+    line = text.partition("\n")[0]
+    if len(text) <= _LONGEST and text.rstrip("\n") == line:
+        return text.rstrip("\n")
+    return f"{line[:_LONGEST]} ... ({count(len(text), 'character')}; -o json has all)"

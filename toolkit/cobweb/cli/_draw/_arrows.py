@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cobweb.model import CobId, Graph, LockNeed, Need
@@ -15,13 +15,15 @@ class Arrow:
     """`cob` needs `on`; `labels` say when and which state, in order, each once.
 
     `steady` says that one of the needs is a lock dependency: it holds while a state lasts, not only
-    during a transition.
+    during a transition. `forward` says that one asks for the preferred state: of the needs that
+    `requires` makes, this is the one that people think of; the way back belongs to going down.
     """
 
     cob: CobId
     on: CobId
     labels: tuple[str, ...]
     steady: bool
+    forward: bool
 
 
 def arrows_of(graph: Graph) -> tuple[Arrow, ...]:
@@ -29,13 +31,19 @@ def arrows_of(graph: Graph) -> tuple[Arrow, ...]:
     pairs: dict[tuple[CobId, CobId], list[Need]] = {}
     for need in graph.needs:
         pairs.setdefault((need.cob, need.on), []).append(need)
-    return tuple(_arrow(cob, on, pairs[cob, on]) for cob, on in sorted(pairs))
+    return tuple(_arrow(graph, pairs[cob, on]) for cob, on in sorted(pairs))
 
 
-def _arrow(cob: CobId, on: CobId, needs: Iterable[Need]) -> Arrow:
-    labels = dict.fromkeys(_label(need) for need in needs)
-    steady = any(isinstance(need, LockNeed) for need in needs)
-    return Arrow(cob=cob, on=on, labels=tuple(labels), steady=steady)
+def _arrow(graph: Graph, needs: Sequence[Need]) -> Arrow:
+    cob, on = needs[0].cob, needs[0].on
+    preferred = graph.cobs[on].type.preferred
+    return Arrow(
+        cob=cob,
+        on=on,
+        labels=tuple(dict.fromkeys(_label(need) for need in needs)),
+        steady=any(isinstance(need, LockNeed) for need in needs),
+        forward=any(need.state == preferred for need in needs),
+    )
 
 
 def _label(need: Need) -> str:

@@ -51,7 +51,8 @@ def svg_source(graph: Graph) -> str:
 def _place(graph: Graph, arrows: Sequence[Arrow]) -> dict[CobId, _Box]:
     edges: dict[str, list[str]] = {}
     for arrow in arrows:
-        edges.setdefault(arrow.cob, []).append(arrow.on)
+        if arrow.forward:
+            edges.setdefault(arrow.cob, []).append(arrow.on)
     boxes: dict[CobId, _Box] = {}
     x = _MARGIN
     for layer in layers_of(list(graph.cobs), edges):
