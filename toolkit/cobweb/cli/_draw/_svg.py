@@ -22,13 +22,14 @@ _PAD = 12.0
 _ROW = 58.0
 _BETWEEN = 120.0
 _MARGIN = 20.0
+_TRACK = 8.0
 _STYLE = """
   text { font: 12px ui-monospace, monospace; fill: #1b1f24; }
   .type { fill: #57606a; font-size: 10px; }
   rect { fill: #f6f8fa; stroke: #57606a; rx: 6px; }
-  path { fill: none; stroke: #0550ae; stroke-width: 1.2; }
-  path.passing { stroke-dasharray: 5 3; stroke: #57606a; }
-  marker path { fill: #0550ae; stroke: none; }
+  path { fill: none; stroke: #57606a; stroke-width: 1.2; }
+  path.passing { stroke-dasharray: 5 3; }
+  marker path { fill: #57606a; stroke: none; }
 """
 
 
@@ -68,7 +69,7 @@ def _width(cob: Cob) -> float:
 
 
 def _lines(graph: Graph, arrows: Sequence[Arrow], boxes: dict[CobId, _Box]) -> Iterator[str]:
-    width = max((box.x + box.width for box in boxes.values()), default=0.0) + _MARGIN
+    width = max((box.x + box.width for box in boxes.values()), default=0.0) + _BETWEEN / 2
     height = max((box.y + _HEIGHT for box in boxes.values()), default=0.0) + _MARGIN
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}"'
@@ -95,11 +96,16 @@ def _arrow_line(arrow: Arrow, start: _Box, end: _Box) -> str:
 
 
 def _curve(start: _Box, end: _Box) -> str:
-    """Return a curve from one box to another: to the right if the other is there, or around."""
-    x1, y1 = start.x + start.width, start.y + _HEIGHT / 2
-    y2, pull = end.y + _HEIGHT / 2, _BETWEEN / 2
-    x2, bend = (end.x, -pull) if end.x > start.x else (end.x + end.width, pull)
-    points = ((x1 + pull, y1), (x2 + bend, y2), (x2, y2))
+    """Return a curve between two boxes; the ways there and back are two lines, not one."""
+    pull = _BETWEEN / 2
+    if end.x > start.x:
+        x1, x2, out, into, track = start.x + start.width, end.x, pull, -pull, -_TRACK
+    elif end.x < start.x:
+        x1, x2, out, into, track = start.x, end.x + end.width, -pull, pull, _TRACK
+    else:
+        x1, x2, out, into, track = start.x + start.width, end.x + end.width, pull, pull, 0.0
+    y1, y2 = start.y + _HEIGHT / 2 + track, end.y + _HEIGHT / 2 + track
+    points = ((x1 + out, y1), (x2 + into, y2), (x2, y2))
     return f"M{x1:.1f} {y1:.1f}C" + " ".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
