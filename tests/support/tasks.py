@@ -1,147 +1,120 @@
-"""Carry out the task files of a built-in type, by a real ansible-playbook or module by module."""
+"""Carry out the task files of a built-in type by the real executor, one job at a time."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
+import itertools
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
+from cobweb.model import Action, CobId, CobType, Host, Job, JobKind, Outcome, Report
+from cobweb.plugin import Executor, ExecutorSetting, load_plugins
 
-from cobweb.model import CobType, Tasks
-from cobweb.plugin import data_dir
-
-PLAYBOOK = """
-- hosts: all
-  gather_facts: false
-  tasks:
-    - ansible.builtin.include_tasks: "{{ cobweb_test_tasks }}"
-    - ansible.builtin.copy:
-        content: "{{ cob_state | default('') }}"
-        dest: "{{ cobweb_test_answer }}"
-"""
-ANSIBLE = Path(sys.executable).with_name("ansible-playbook")
+HOST = "h1"
+TIMEOUT_S = 50.0
+VAULT_PASSWORD = "correct horse"  # noqa: S105 - of the tests' own vault
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """How a task file ended: `state` of a check, and what Ansible printed."""
+@dataclass(slots=True)
+class Hand:
+    """An executor with one local host, and the numbers of its jobs."""
 
-    ok: bool
-    state: str
-    output: str
+    executor: Executor
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def carry_out(self, job: Mapping[str, Any]) -> Report:
+        """Run one job and return its report."""
+        self.executor.submit(Job(number=next(self.numbers), host=HOST, **job))
+        (report,) = self.executor.wait(None)
+        return report
+
+
+@contextmanager
+def opened_hand(folder: Path) -> Iterator[Hand]:
+    """Open the executor in a folder of its own; it can decrypt with `VAULT_PASSWORD`."""
+    site, work = folder / "site", folder / "work"
+    site.mkdir()
+    work.mkdir()
+    (site / "password").write_text(VAULT_PASSWORD, encoding="utf-8")
+    config = "[defaults]\nvault_password_file = ./password\n"
+    (site / "ansible.cfg").write_text(config, encoding="utf-8")
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    executor = load_plugins().executors["ansible"]()
+    setting = ExecutorSetting(
+        hosts={HOST: Host(name=HOST, variables=variables)},
+        site_dir=site,
+        work_dir=work,
+        parallel=1,
+        timeout_s=TIMEOUT_S,
+    )
+    executor.open(setting)
+    try:
+        yield Hand(executor)
+    finally:
+        executor.close()
 
 
 @dataclass(slots=True)
 class OneCob:
-    """A COB on localhost whose checks and transitions can be run one by one."""
+    """A COB whose checks and transitions are run one by one."""
 
     type: CobType
-    folder: Path
+    hand: Hand
     spec: Mapping[str, Any]
     applied: Mapping[str, Any] | None = None
-    host: str = "h1"
-    name: str = "thing"
-    environment: dict[str, str] = field(default_factory=dict)
 
     def check(self) -> str:
         """Return the state; the check must end well."""
-        ran = self.run(self.type.check)
-        assert ran.ok, ran.output
-        return ran.state
+        report = self._run(self.type.check, JobKind.CHECK)
+        assert report.outcome is Outcome.OK, report
+        return report.state
 
-    def move(self, source: str, dest: str) -> Ran:
+    def failing_check(self) -> str:
+        """Return why the check fails."""
+        report = self._run(self.type.check, JobKind.CHECK)
+        assert report.outcome is Outcome.FAILED, report
+        return report.message
+
+    def move(self, source: str, dest: str) -> Report:
         """Carry out one transition."""
         step = self.type.transition(source, dest)
         assert step is not None
-        return self.run(step.action, state=source, target=dest)
+        return self._run(step.action, JobKind.TRANSITION, source, dest)
 
     def go(self, source: str, dest: str) -> None:
         """Carry out one transition, which must end well and lead to `dest`."""
-        ran = self.move(source, dest)
-        assert ran.ok, ran.output
+        report = self.move(source, dest)
+        assert report.outcome is Outcome.OK, report
         assert self.check() == dest
 
-    def run(self, action: object, *, state: str = "unknown", target: str = "up") -> Ran:
-        """Run a task file with the variable `cob` as an executor would."""
-        assert isinstance(action, Tasks)
-        answer = self.folder / "answer"
-        answer.unlink(missing_ok=True)
-        (self.folder / "play.yml").write_text(PLAYBOOK, encoding="utf-8")
-        variables = self._variables(action, answer, state, target)
-        text = yaml.dump({"all": {"hosts": {self.host: variables}}}, Dumper=_Dumper)
-        (self.folder / "hosts.yml").write_text(text, encoding="utf-8")
-        done = subprocess.run(
-            [str(ANSIBLE), "-i", "hosts.yml", "play.yml"],
-            cwd=self.folder,
-            env=self._environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        found = answer.read_text(encoding="utf-8") if answer.exists() else ""
-        return Ran(ok=done.returncode == 0, state=found, output=done.stdout + done.stderr)
-
-    def _variables(self, action: Tasks, answer: Path, state: str, target: str) -> dict[str, Any]:
-        cob = {
-            "id": f"{self.host}/{self.name}",
-            "name": self.name,
-            "host": self.host,
+    def _run(self, action: Action, kind: JobKind, source: str = "", dest: str = "") -> Report:
+        cob = CobId(f"{HOST}/thing")
+        cob_vars = {
+            "id": cob,
+            "name": "thing",
+            "host": HOST,
             "type": self.type.name,
             "spec": self.spec,
             "applied": self.applied,
-            "state": state,
-            "target": target,
-            "generation": 1,
+            "state": source or "unknown",
+            "target": dest or self.type.preferred,
+            "generation": "1",
         }
-        return {
-            "ansible_connection": "local",
-            "ansible_python_interpreter": sys.executable,
-            "cobweb_test_tasks": action.path,
-            "cobweb_test_answer": str(answer),
-            "cob": _Untrusted(cob),
-        }
-
-    def _environment(self) -> dict[str, str]:
-        playbooks = Path(str(data_dir("playbooks")))
-        return {
-            **os.environ,
-            "ANSIBLE_LIBRARY": str(playbooks / "library"),
-            "ANSIBLE_MODULE_UTILS": str(playbooks / "module_utils"),
-            "ANSIBLE_LOCALHOST_WARNING": "0",
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_HOME": str(self.folder / ".ansible"),
-            "HOME": str(self.folder),
-            "LC_ALL": "C.UTF-8",
-            **self.environment,
-        }
+        job = {"kind": kind, "action": action, "source": source, "dest": dest, "cob": cob}
+        return self.hand.carry_out({**job, "type_name": self.type.name, "cob_vars": cob_vars})
 
 
-class Vaulted(str):
-    """A text that Ansible shall decrypt."""
+def vaulted(text: str) -> dict[str, str]:
+    """Return the mark of a text that Ansible shall decrypt."""
+    from ansible.parsing.vault import VaultLib, VaultSecret
 
-    __slots__ = ()
-
-
-class _Untrusted(dict[str, Any]):
-    """A mapping whose texts Ansible must not take for templates."""
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes the two kinds of values above with the tags of Ansible."""
-
-
-_Dumper.add_representer(
-    _Untrusted, lambda dumper, data: dumper.represent_mapping("!unsafe", dict(data))
-)
-_Dumper.add_representer(
-    Vaulted, lambda dumper, text: dumper.represent_scalar("!vault", str(text), style="|")
-)
+    secret = VaultSecret(VAULT_PASSWORD.encode())
+    encrypted: bytes = VaultLib([("default", secret)]).encrypt(text, secret)
+    return {"__ansible_vault": encrypted.decode()}
 
 
 def digest_of(folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -10,16 +11,16 @@ from types import ModuleType
 import pytest
 
 from cobweb.plugin import data_dir
+from tests.support.tasks import Hand, opened_hand
 
 PLAYBOOKS = Path(str(data_dir("playbooks")))
 
 
-@pytest.fixture
-def scratch(tmp_path: Path) -> Path:
-    """Return a folder for Ansible's own files, apart from what the COBs make."""
-    folder = tmp_path / "ansible"
-    folder.mkdir()
-    return folder
+@pytest.fixture(scope="session")
+def hand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hand]:
+    """Return the executor that carries out task files, warm for all tests."""
+    with opened_hand(tmp_path_factory.mktemp("hand")) as opened:
+        yield opened
 
 
 @pytest.fixture
