@@ -1,0 +1,90 @@
+"""The documentation of plugins is complete, and what it shows runs."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cobweb.testing
+from cobweb.plugin import Adapter, Executor, Kind, Planner, PythonType, Solver, _hooks
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "plugins"
+BLOCK = re.compile(r"^```(\w+)\n# ([\w./]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _blocks(page: str) -> list[tuple[str, str]]:
+    """Return (file, text) of the named code blocks of a page."""
+    matches = BLOCK.finditer((DOCS / page).read_text())
+    return [(match.group(2), match.group(3)) for match in matches]
+
+
+def _write(page: str, folder: Path) -> None:
+    """Write the files of a page; blocks of one file follow each other."""
+    for name, text in _blocks(page):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_each_hook_is_documented_as_it_says_itself(kind: Kind) -> None:
+    text = (DOCS / "index.md").read_text()
+    documented = re.search(rf"^### {kind.hook}\n\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    assert documented, f"docs/plugins/index.md lacks a section on {kind.hook}"
+    assert documented.group(1) == inspect.getdoc(getattr(_hooks, kind.hook))
+
+
+def test_there_is_no_hook_without_a_kind() -> None:
+    hooks = {name for name in vars(_hooks) if name.startswith("cobweb_register_")}
+    assert hooks == {kind.hook for kind in Kind}
+
+
+@pytest.mark.parametrize("protocol", [PythonType, Executor, Solver, Planner, Adapter])
+def test_each_method_of_each_protocol_is_in_the_table(protocol: type) -> None:
+    text = (DOCS / "index.md").read_text()
+    (row,) = [line for line in text.splitlines() if line.startswith(f"| `{protocol.__name__}`")]
+    methods = [name for name, value in vars(protocol).items() if inspect.isfunction(value)]
+    missing = [name for name in methods if not name.startswith("_") and f"`{name}(" not in row]
+    assert not missing
+
+
+def test_each_public_name_of_the_kit_is_documented() -> None:
+    text = (DOCS / "index.md").read_text() + (DOCS / "write-an-executor.md").read_text()
+    kit = [name for name in cobweb.testing.__all__ if name.endswith(("Case", "_checks"))]
+    assert [name for name in kit if f"`{name}`" not in text] == []
+
+
+def test_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([\w.-]+\.md)\)", (DOCS / "index.md").read_text())
+    assert len(links) >= 2
+    assert [link for link in links if not (DOCS / link).is_file()] == []
+
+
+def test_a_type_takes_twenty_lines() -> None:
+    blocks = _blocks("write-a-type.md")
+    definition = [text for _, text in blocks[:4]]
+    assert sum(len(text.splitlines()) for text in definition) <= 20
+
+
+@pytest.mark.slow
+def test_the_executor_of_the_tutorial_conforms(tmp_path: Path) -> None:
+    _write("write-an-executor.md", tmp_path)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "14 passed" in done.stdout
