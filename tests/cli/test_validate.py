@@ -57,8 +57,8 @@ def test_each_finding_has_its_place(run: Run, make_site: MakeSite) -> None:
     assert ran.code == 3
     assert ran.out == ""
     assert lines[-1] == f"{len(lines) - 1} findings"
-    assert any("site.yml:14:28: " in line and "after" in line for line in lines), lines
-    assert any("site.yml:15:" in line and "hh" in line for line in lines), lines
+    assert any("site.yml:15:28: " in line and "after" in line for line in lines), lines
+    assert any("site.yml:16:25: " in line and "hh" in line for line in lines), lines
 
 
 def test_findings_are_data_as_well(
@@ -70,7 +70,7 @@ def test_findings_are_data_as_well(
     assert ran.code == 3
     assert ran.err == ""
     finding = data["findings"][0]
-    assert (Path(finding["file"]).name, finding["line"], finding["column"]) == ("site.yml", 14, 28)
+    assert (Path(finding["file"]).name, finding["line"], finding["column"]) == ("site.yml", 15, 28)
 
 
 def test_a_circular_wait_is_printed_as_a_cycle_with_a_line_per_step(
