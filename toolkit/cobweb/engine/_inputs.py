@@ -27,6 +27,8 @@ __all__ = ["apply", "check"]
 
 def apply(machine: Machine, event: Input) -> None:
     """Carry one input into the machine; ProtocolError where it does not fit, nothing changed."""
+    if not isinstance(event, Receive):
+        machine.epoch += 1
     match event:
         case CheckEnded():
             _check_ended(machine, event)
@@ -99,8 +101,9 @@ def _transition_ended(machine: Machine, event: TransitionEnded) -> None:
 def _transition_dropped(machine: Machine, event: TransitionDropped) -> None:
     node = _node(machine, event.cob)
     step = node.step
-    if node.activity is not Activity.MOVING or step is None:
+    if step is None or not (node.suspect or node.activity is Activity.MOVING):
         raise ProtocolError(f"no transition of {event.cob} is under way")
+    node.suspect = False
     node.counts[step.source, step.dest] -= 1
     machine.set_activity(node, Activity.IDLE)
 

@@ -20,9 +20,15 @@ RETURNS_PER_INCARNATION = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """Named limits; `max_same_transition` is how often one object may take one step in a run."""
+    """Named limits, each per object; who reaches one stops for this run and is reported as churn.
+
+    `max_same_transition` is how often the same step may be taken in a run. `max_new_plans` is how
+    often an object may change what it asks for, times its neighbours, while nothing ends anywhere
+    that this engine can see: messages alone never go round for ever.
+    """
 
     max_same_transition: int = 8
+    max_new_plans: int = 32
 
 
 class Machine:
@@ -32,6 +38,7 @@ class Machine:
         "book",
         "dirty",
         "effects",
+        "epoch",
         "flying",
         "generation",
         "halted",
@@ -57,6 +64,7 @@ class Machine:
         self.effects: list[Effect] = []
         self.flying: set[CobId] = set()
         self.halted = False
+        self.epoch = 0
         self.hosts: dict[str, list[Node]] = {}
         for node in nodes.values():
             self.hosts.setdefault(node.cob.host, []).append(node)

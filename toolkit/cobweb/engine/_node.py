@@ -77,7 +77,8 @@ class Node:
     that are asked back. `twisted` says that the plan wants two states of one object at once.
     `suspect` marks a transition whose host vanished: it may still go on; `late` a check of which
     the same is true. `renewed` gives the object a new incarnation as soon as it has been checked.
-    `pusher` is who last made it move.
+    `pusher` is who last made it move; `new_plans` counts changes of the plan within one `epoch`,
+    the time from one end of a check or transition to the next.
     """
 
     cob: Cob
@@ -105,6 +106,8 @@ class Node:
     asks: dict[CobId, Ask] = field(default_factory=dict)
     pending: dict[State, set[CobId]] = field(default_factory=dict)
     lent: dict[State, set[CobId]] = field(default_factory=dict)
+    epoch: int = 0
+    new_plans: int = 0
     counts: dict[tuple[State, State], int] = field(default_factory=dict)
 
     @property

@@ -47,6 +47,8 @@ def _pursue(machine: Machine, node: Node, plan: Plan) -> None:
     """Ask for what the plan needs and release all else: rules 2, 4, 6 and 7."""
     if plan == node.plan:
         return
+    if _restless(machine, node):
+        plan = _plan(node)
     node.plan = plan
     wanted = _wanted(machine, node, plan)
     for on in sorted(node.wishes):
@@ -57,6 +59,19 @@ def _pursue(machine: Machine, node: Node, plan: Plan) -> None:
         if wish is None or wish.state != state:
             request(machine, node, on, state)
     node.missing = sum(1 for wish in node.wishes.values() if wish.state and not wish.held)
+
+
+def _restless(machine: Machine, node: Node) -> bool:
+    """Stop an object that changes its mind again and again while nothing happens anywhere."""
+    if node.epoch != machine.epoch:
+        node.epoch, node.new_plans = machine.epoch, 0
+    node.new_plans += 1
+    neighbours = 1 + len(node.asks) + len(node.wishes)
+    if node.stuck or node.new_plans <= machine.settings.max_new_plans * neighbours:
+        return False
+    node.churned = True
+    node.pusher = min([*node.asks, *node.wishes], default=None)
+    return True
 
 
 def _wanted(machine: Machine, node: Node, plan: Plan) -> dict[CobId, State]:

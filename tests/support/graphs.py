@@ -1,0 +1,108 @@
+"""Builders of small graphs, and Hypothesis strategies for random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import strategies as st
+
+from cobweb.model import (
+    Cob,
+    CobId,
+    CobType,
+    Graph,
+    Limit,
+    LockNeed,
+    Need,
+    Nothing,
+    State,
+    Transition,
+    TransitionNeed,
+)
+
+NAMES = ("s0", "s1", "s2", "s3", "s4")
+SIMPLE_STEPS = "outdated>down outdated>up down>up up>down"
+
+
+def make_type(
+    name: str, states: str, preferred: State, remove: State, steps: Iterable[tuple[State, State]]
+) -> CobType:
+    """Make a type; `states` are separated by blanks, highest priority first."""
+    return CobType(
+        name=name,
+        states=tuple(states.split()),
+        preferred=preferred,
+        remove=remove,
+        check=Nothing(),
+        transitions=tuple(Transition(source=x, dest=y, action=Nothing()) for x, y in steps),
+    )
+
+
+def steps(text: str) -> list[tuple[State, State]]:
+    """Read `a>b c>d`."""
+    return [(x, y) for x, _, y in (step.partition(">") for step in text.split())]
+
+
+SIMPLE = make_type("simple", "outdated down up", "up", "down", steps(SIMPLE_STEPS))
+
+
+def type_of(states: str, steps_text: str, preferred: State, remove: State = "") -> CobType:
+    """Make a type from `a b c` and `a>b b>c`."""
+    return make_type("t", states, preferred, remove or preferred, steps(steps_text))
+
+
+def graph_of(cobs: str | dict[str, CobType], *needs: str, limits: tuple[Limit, ...] = ()) -> Graph:
+    """Make a graph; needs read `h/a x>y h/b z` (transition) or `h/c u h/d v` (lock)."""
+    types = cobs if isinstance(cobs, dict) else dict.fromkeys(cobs.split(), SIMPLE)
+    made = {CobId(i): Cob(id=CobId(i), type=types[i]) for i in sorted(types)}
+    return Graph(cobs=made, needs=tuple(need_of(need) for need in needs), limits=limits)
+
+
+def need_of(text: str) -> Need:
+    """Read one need."""
+    cob, when, on, state = text.split()
+    if ">" not in when:
+        return LockNeed(cob=CobId(cob), within=when, on=CobId(on), state=state)
+    x, _, y = when.partition(">")
+    return TransitionNeed(cob=CobId(cob), source=x, dest=y, on=CobId(on), state=state)
+
+
+@st.composite
+def types(draw: st.DrawFn) -> CobType:
+    """Draw a type of two to five states with a sparse matrix and any preference."""
+    names = NAMES[: draw(st.integers(2, 5))]
+    pairs = [(x, y) for x in names for y in names if x != y]
+    chosen = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=8, unique=True))
+    preferred, remove = draw(st.sampled_from(names)), draw(st.sampled_from(names))
+    return make_type("random", " ".join(names), preferred, remove, chosen)
+
+
+@st.composite
+def graphs(draw: st.DrawFn, max_cobs: int = 6, max_needs: int = 12) -> Graph:
+    """Draw a graph on up to three hosts; half of the types are the simple one."""
+    count = draw(st.integers(2, max_cobs))
+    ids = [CobId(f"h{draw(st.integers(0, 2))}/c{number}") for number in range(count)]
+    kinds = st.one_of(st.just(SIMPLE), types())
+    cobs = {i: Cob(id=i, type=draw(kinds)) for i in sorted(ids)}
+    number = draw(st.integers(0, max_needs))
+    needs = [draw(needs_of(cobs)) for _ in range(number)]
+    return Graph(cobs=cobs, needs=tuple(sorted(set(needs), key=str)))
+
+
+@st.composite
+def needs_of(draw: st.DrawFn, cobs: dict[CobId, Cob]) -> Need:
+    """Draw one need between two different objects."""
+    cob, on = draw(st.permutations(sorted(cobs)))[:2]
+    state = draw(st.sampled_from(cobs[on].type.states))
+    if draw(st.integers(0, 3)) == 0:
+        within = draw(st.sampled_from(cobs[cob].type.states))
+        return LockNeed(cob=cob, within=within, on=on, state=state)
+    step = draw(st.sampled_from(cobs[cob].type.transitions))
+    source = draw(st.sampled_from([step.source, "*"]))
+    return TransitionNeed(cob=cob, source=source, dest=step.dest, on=on, state=state)
+
+
+@st.composite
+def starts(draw: st.DrawFn, graph: Graph) -> dict[CobId, State]:
+    """Draw a true state for each object."""
+    return {i: draw(st.sampled_from(cob.type.states)) for i, cob in graph.cobs.items()}

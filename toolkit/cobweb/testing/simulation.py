@@ -1,0 +1,320 @@
+"""A seeded simulation of one or more engines with faults, which checks the promises as it goes.
+
+`Simulation` holds the truth that the engines can't see: the real state of each object, the jobs in
+flight, and mail that is lost, doubled and reordered. One `random.Random` decides everything, so a
+seed is a run. It is meant for tests of the engine and of graphs; the executor `simulate` is another
+thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random  # noqa: TID251 - the generator is an argument
+from typing import Any
+
+from cobweb.engine import (
+    CheckEnded,
+    Effect,
+    Engine,
+    HostReturned,
+    HostVanished,
+    Input,
+    LockGranted,
+    LockRecalled,
+    LockReleased,
+    LockRequested,
+    Message,
+    Receive,
+    Send,
+    StartCheck,
+    StartTransition,
+    StateFound,
+    TransitionEnded,
+)
+from cobweb.model import CobId, Graph, State, TransitionNeed, host_of
+
+__all__ = ["BrokenPromiseError", "Faults", "Simulation"]
+
+MAX_ROUNDS = 20_000
+"""How many things may happen before a simulation is held to be endless."""
+
+MAX_VANISHED = 10
+"""How many hosts vanish in one simulation."""
+
+MAX_QUIET_RESENDS = 3
+"""How often everything is said again without any echo before the system is held to be at rest."""
+
+
+class BrokenPromiseError(AssertionError):
+    """A promise did not hold; the message says which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """Probabilities of mishaps; all zero by default.
+
+    `lose` and `double` are per message, `fail` per transition, `fail_check` per check; `vanish` and
+    `come_back` per round. `fail_ids` names objects whose transitions always fail.
+    """
+
+    lose: float = 0.0
+    double: float = 0.0
+    fail: float = 0.0
+    fail_check: float = 0.0
+    vanish: float = 0.0
+    come_back: float = 0.0
+    fail_ids: frozenset[CobId] = frozenset()
+
+
+NO_FAULTS = Faults()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Job:
+    """A check (`step` None) or a transition in flight; `zombie` once its host has vanished."""
+
+    cob: CobId
+    step: StartTransition | None
+    zombie: bool = False
+
+
+@dataclass(slots=True)
+class Simulation:
+    """Engines over one graph in one made-up world; `run` goes on until nothing can happen.
+
+    `owners` partitions the objects. `truth` is the real state of each, `states` what the journal
+    knows. After `run`, `history` has all effects in order and `events` the public events of them.
+    """
+
+    graph: Graph
+    random: Random
+    truth: dict[CobId, State]
+    states: Mapping[CobId, State] = field(default_factory=dict)
+    owners: Sequence[frozenset[CobId]] = ()
+    faults: Faults = NO_FAULTS
+    engines: list[Engine] = field(default_factory=list)
+    history: list[Effect] = field(default_factory=list)
+    down: set[str] = field(default_factory=set)
+    failed: set[CobId] = field(default_factory=set)
+    vanished: int = 0
+    _mail: list[Message] = field(default_factory=list)
+    _jobs: list[_Job] = field(default_factory=list)
+    _owner: dict[CobId, Engine] = field(default_factory=dict)
+    _needs: dict[CobId, list[TransitionNeed]] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Run to the end; BrokenPromiseError or ProtocolError where something is wrong."""
+        self.begin()
+        for _ in range(MAX_ROUNDS):
+            if not self.round():
+                return
+        raise BrokenPromiseError("P5: the simulation does not end")
+
+    def begin(self) -> None:
+        """Make and start the engines."""
+        for need in self.graph.transition_needs():
+            self._needs.setdefault(need.cob, []).append(need)
+        for owned in self.owners or (frozenset(self.graph.cobs),):
+            engine = Engine(self.graph, owned=owned)
+            self.engines.append(engine)
+            self._owner.update(dict.fromkeys(owned, engine))
+        for engine in self.engines:
+            self._carry_out(engine.start(self.states))
+
+    def round(self) -> bool:
+        """Let one thing happen; say whether anything could."""
+        if self._mishap():
+            return True
+        choices = len(self._mail) + len(self._jobs)
+        if not choices:
+            return self._say_again() or self._come_back()
+        pick = self.random.randrange(choices)
+        if pick < len(self._mail):
+            self._deliver(self._mail.pop(pick))
+        else:
+            self._end(self._jobs.pop(pick - len(self._mail)))
+        return True
+
+    def _mishap(self) -> bool:
+        hosts = sorted({host_of(cob) for cob in self.graph.cobs})
+        if self.vanished < MAX_VANISHED and self.random.random() < self.faults.vanish:
+            self.vanished += 1
+            host = self.random.choice(hosts)
+            if host not in self.down:
+                self._vanish(host)
+                return True
+        return self.random.random() < self.faults.come_back and self._come_back()
+
+    def _come_back(self) -> bool:
+        if not self.down or not self.faults.come_back:
+            return False
+        host = self.random.choice(sorted(self.down))
+        self.down.discard(host)
+        self._finish_zombies(host)
+        for engine in self._engines_of(host):
+            self._carry_out(engine.step(HostReturned(host=host)))
+        return True
+
+    def _vanish(self, host: str) -> None:
+        self.down.add(host)
+        for job in self._jobs:
+            if host_of(job.cob) == host:
+                job.zombie = True
+        for engine in self._engines_of(host):
+            self._carry_out(engine.step(HostVanished(host=host)))
+
+    def _finish_zombies(self, host: str) -> None:
+        """End what was in flight on a vanished host: it answers again."""
+        for job in [job for job in self._jobs if job.zombie and host_of(job.cob) == host]:
+            self._jobs.remove(job)
+            self._work(job)
+
+    def _engines_of(self, host: str) -> list[Engine]:
+        return [
+            engine
+            for engine in self.engines
+            if any(host_of(cob) == host for cob, owner in self._owner.items() if owner is engine)
+        ]
+
+    def _say_again(self) -> bool:
+        if len(self.engines) == 1:
+            return False
+        for _ in range(MAX_QUIET_RESENDS):
+            before = len(self.history)
+            for engine in self.engines:
+                for send in engine.resend():
+                    self._deliver(send.message)
+            while self._mail:
+                self._deliver(self._mail.pop(0))
+            if any(not isinstance(effect, Send) for effect in self.history[before:]):
+                return True
+        return False
+
+    def _deliver(self, message: Message) -> None:
+        self._step(message.receiver, Receive(message=message))
+
+    def _step(self, cob: CobId, event: Input) -> None:
+        self._carry_out(self._owner[cob].step(event))
+
+    def _end(self, job: _Job) -> None:
+        if job.zombie:
+            self._work(job)
+            return
+        if job.step is None:
+            failed = self.random.random() < self.faults.fail_check
+            self._step(
+                job.cob, CheckEnded(cob=job.cob, state=None if failed else self.truth[job.cob])
+            )
+            if failed:
+                self.failed.add(job.cob)
+            return
+        self._step(job.cob, TransitionEnded(cob=job.cob, ok=self._work(job)))
+
+    def _work(self, job: _Job) -> bool:
+        """Change the real world as the transition does; say whether it did well."""
+        if job.step is None:
+            return True
+        step = job.step.transition
+        failed = job.cob in self.faults.fail_ids or self.random.random() < self.faults.fail
+        if failed:
+            self.failed.add(job.cob)
+            self.truth[job.cob] = self.random.choice([step.source, step.dest])
+        else:
+            self.truth[job.cob] = step.dest
+        return not failed
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            self.history.append(effect)
+            match effect:
+                case Send(message=message):
+                    self._post(message)
+                case StartCheck(cob=cob):
+                    self._jobs.append(_Job(cob=cob, step=None))
+                case StartTransition():
+                    self._begin(effect)
+                case _:
+                    pass
+
+    def _post(self, message: Message) -> None:
+        if self.random.random() < self.faults.lose:
+            return
+        self._mail.append(message)
+        if self.random.random() < self.faults.double:
+            self._mail.append(message)
+
+    def _begin(self, start: StartTransition) -> None:
+        self._promise_4(start)
+        self._promise_1(start)
+        self._promise_2(start)
+        self._jobs.append(_Job(cob=start.cob, step=start))
+
+    def _promise_4(self, start: StartTransition) -> None:
+        step = start.transition
+        if any(job.cob == start.cob for job in self._jobs):
+            raise BrokenPromiseError(f"P4: {start.cob} starts while something is under way there")
+        if self.truth[start.cob] != step.source:
+            raise BrokenPromiseError(f"P4: {start.cob} is not in {step.source}")
+        if self.graph.cobs[start.cob].type.transition(step.source, step.dest) is None:
+            raise BrokenPromiseError(f"P4: {start.cob} has no transition {step}")
+
+    def _promise_1(self, start: StartTransition) -> None:
+        moving = {job.cob for job in self._jobs if job.step is not None}
+        for need in self._needs_of(start):
+            if self.truth[need.on] != need.state or need.on in moving:
+                raise BrokenPromiseError(f"P1: {start.cob} starts and {need} does not hold")
+        for job in self._jobs:
+            for need in self._needs_of(job.step) if job.step is not None else ():
+                if need.on == start.cob:
+                    raise BrokenPromiseError(f"P1: {start.cob} moves while {need} must hold")
+
+    def _promise_2(self, start: StartTransition) -> None:
+        out = [lock for lock in self._owner[start.cob].locks() if lock[0] == start.cob]
+        if out:
+            raise BrokenPromiseError(f"P2: {start.cob} moves with {out} out")
+
+    def _needs_of(self, start: StartTransition) -> list[TransitionNeed]:
+        step = start.transition
+        return [n for n in self._needs.get(start.cob, ()) if n.covers(step.source, step.dest)]
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the history as public events (design, section 7), without `run.end`."""
+        events: list[dict[str, Any]] = [{"type": "version", "events": 1}, {"type": "run.start"}]
+        running: dict[CobId, StartTransition] = {}
+        for effect in self.history:
+            event = public_event(effect)
+            if isinstance(effect, StartTransition):
+                running[effect.cob] = effect
+            elif isinstance(effect, StateFound) and effect.reason == "transition":
+                step = running.pop(effect.cob).transition
+                ok = "ok" if effect.state == step.dest else "failed"
+                end = {"cob": effect.cob, "from": step.source, "to": step.dest, "result": ok}
+                events.append({"type": "transition.end", "state": effect.state, **end})
+            if event:
+                events.append(event)
+        return [{"seq": seq, **event} for seq, event in enumerate(events, 1)]
+
+
+def public_event(effect: Effect) -> dict[str, Any] | None:
+    """Return the public event of an effect, if it has one."""
+    match effect:
+        case StateFound(cob=cob, state=state, reason=reason):
+            return {"type": "cob.state", "cob": cob, "state": state, "reason": str(reason)}
+        case LockRequested() | LockGranted() | LockReleased() | LockRecalled():
+            kind = _LOCK_EVENTS[type(effect)]
+            return {"type": kind, "cob": effect.cob, "holder": effect.holder, "state": effect.state}
+        case StartTransition(cob=cob, transition=step, locks=locks):
+            pairs = [{"cob": on, "state": state} for on, state in locks]
+            start = {"cob": cob, "from": step.source, "to": step.dest, "locks": pairs}
+            return {"type": "transition.start", **start}
+        case StartCheck() | Send():
+            return None
+
+
+_LOCK_EVENTS = {
+    LockRequested: "lock.request",
+    LockGranted: "lock.grant",
+    LockReleased: "lock.release",
+    LockRecalled: "lock.recall",
+}
