@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from cobweb.generation import content_of, redact
-from cobweb.model import UNKNOWN, CobId, CobType, Graph, State
+from cobweb.model import UNKNOWN, CobId, CobType, Graph, State, host_of
 from cobweb.store import CobRecord
 
 __all__ = ["OUTDATED", "Baseline", "Refresh", "baseline"]
@@ -30,7 +30,8 @@ class Baseline:
 
     `known` are states to go on from; all other objects are checked first, and `found` is what their
     check will most likely find. `changed` have another content than the journal's; `added` are not
-    in the journal; `gone` are in the journal and not in the site, and not in their first state.
+    in the journal; `gone` are in the journal, applied, and not in the site. `missed` are hosts
+    that could not be reached the last time.
     """
 
     known: Mapping[CobId, State]
@@ -41,6 +42,7 @@ class Baseline:
     changed: frozenset[CobId]
     added: frozenset[CobId]
     gone: frozenset[CobId]
+    missed: frozenset[str]
 
 
 def baseline(
@@ -71,6 +73,7 @@ def baseline(
         gone=frozenset(
             cob for cob, record in records.items() if cob not in graph.cobs and record.applied
         ),
+        missed=frozenset(host_of(cob) for cob, record in records.items() if not record.reachable),
     )
 
 

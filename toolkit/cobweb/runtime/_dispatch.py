@@ -121,11 +121,14 @@ class Dispatcher:
             else:
                 self._carry_out(job)
 
-    def drop_waiting(self) -> tuple[Job, ...]:
-        """Forget all jobs that are not in flight and return them."""
-        dropped = [entry.job for entry in self._ready] + [job for _, _, job in self._later]
-        self._ready.clear()
-        self._later.clear()
+    def drop_waiting(self, host: str | None = None) -> tuple[Job, ...]:
+        """Forget the jobs (of one host, or all) that are not in flight, and return them."""
+        waiting = [entry.job for entry in self._ready] + [job for _, _, job in self._later]
+        dropped = [job for job in waiting if host in (None, job.host)]
+        self._ready = [entry for entry in self._ready if host not in (None, entry.job.host)]
+        self._later = [entry for entry in self._later if host not in (None, entry[2].host)]
+        heapq.heapify(self._ready)
+        heapq.heapify(self._later)
         return tuple(sorted(dropped, key=lambda job: job.number))
 
     def wait(self, most_s: float | None = None) -> list[tuple[Job, Report]]:

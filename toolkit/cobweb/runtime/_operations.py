@@ -249,6 +249,7 @@ def _run_setting(
         specs=before.specs,
         applied=before.applied,
         changed=before.changed,
+        missed=before.missed,
         max_failures=bound,
         store_events=False,
     )

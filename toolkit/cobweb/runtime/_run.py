@@ -51,6 +51,7 @@ from cobweb.store import (
     EventWritten,
     GrantGone,
     GrantWritten,
+    HostFound,
     HostLost,
     StateWritten,
     TransitionBegan,
@@ -69,7 +70,8 @@ class RunSetting:
 
     `contents` are the digests of the objects' contents, `specs` their specs fit for the journal
     (secrets replaced), `applied` the specs last applied as the journal has them. `changed` are
-    objects whose content differs from the journal's. `max_failures` stops new work when more
+    objects whose content differs from the journal's, `missed` hosts that could not be reached the
+    last time. `max_failures` stops new work when more
     objects than that have failed (None: never). `beat` is called often, from the run's thread.
     """
 
@@ -80,6 +82,7 @@ class RunSetting:
     specs: Mapping[CobId, Mapping[str, Any]] = field(default_factory=dict)
     applied: Mapping[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
     changed: frozenset[CobId] = frozenset()
+    missed: frozenset[str] = frozenset()
     max_failures: int | None = None
     store_events: bool = True
     beat: Callable[[], None] = lambda: None
@@ -111,6 +114,8 @@ class Run:
         self._messages: dict[CobId, str] = {}
         self._counts = {"checks": 0, "transitions": 0, "failed": 0}
         self._halted = False
+        self._lost: set[str] = set()
+        self._missed = set(setting.missed)
 
     def go(self, start: Iterable[Effect], interrupts: Interrupts) -> RunResult:
         """Carry out `start`, the effects of `engine.start`, and all that follows from them.
@@ -151,13 +156,17 @@ class Run:
         self._halted = True
         self._say_halted()
         self._step(Halt())
-        for job in self._dispatcher.drop_waiting():
+        self._drop_waiting(None, "the run was stopped before the next attempt")
+
+    def _drop_waiting(self, host: str | None, reason: str) -> None:
+        """Forget what is queued; a transition that was never begun has changed nothing."""
+        for job in self._dispatcher.drop_waiting(host):
             if job.kind is JobKind.CHECK:
                 continue
             if job.attempt == 1:
                 self._step(TransitionDropped(cob=job.cob))
             else:
-                self._fail(job, "interrupted before the next attempt")
+                self._fail(job, reason)
 
     def _say_halted(self) -> None:
         running = describe(self._dispatcher.running())
@@ -173,6 +182,9 @@ class Run:
     # --- reports
 
     def _take(self, job: Job, report: Report) -> None:
+        if report.outcome is Outcome.OK and job.host in self._missed:
+            self._missed.discard(job.host)
+            self._entries.append(HostFound(host=job.host, time=self._dispatcher.now()))
         if report.message and report.outcome is not Outcome.OK:
             self._messages[job.cob] = report.message
         if job.kind is JobKind.CHECK:
@@ -243,8 +255,12 @@ class Run:
         self._step(TransitionEnded(cob=job.cob, ok=False))
 
     def _lose(self, job: Job) -> None:
+        if job.host in self._lost:
+            return
+        self._lost.add(job.host)
         self._entries.append(HostLost(host=job.host, time=self._dispatcher.now()))
         self._step(HostVanished(host=job.host))
+        self._drop_waiting(job.host, f"host {job.host} cannot be reached")
 
     def _remember_applied(self, cob: CobId, state: str) -> None:
         cob_type = self._setting.graph.cobs[cob].type
