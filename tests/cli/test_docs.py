@@ -24,7 +24,7 @@ def page() -> str:
 
 def _table(page: str, head: str) -> list[list[str]]:
     """Return the rows of the table whose first head cell is `head`, as cells."""
-    rows = page[page.index(f"| {head} |") :].split("\n\n")[0].splitlines()[2:]
+    rows = page[page.index(f"| {head} |") :].partition("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from cobweb.errors import (
     StoreError,
     UsageError,
 )
+from cobweb.plugin import Plugins
 
 Run = Callable[..., Any]
 HEAVY = (
@@ -233,6 +235,42 @@ def test_a_defect_shows_its_traceback(run: Run, failing: Callable[[BaseException
     assert "defect" in ran.err
 
 
+# --- commands of plugins
+
+
+@pytest.fixture
+def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a plugin have a command of its own, and one that is called as a built-in is."""
+
+    @click.command("greet")
+    def greet() -> None:
+        """Say hello."""
+        click.echo("hello")
+
+    @click.command("schema")
+    def schema() -> None:
+        """Take over."""
+        click.echo("taken over")
+
+    plugins = Plugins(commands={"greet": greet, "schema": schema})
+    monkeypatch.setattr("cobweb.plugin.load_plugins", lambda **_options: plugins)
+    monkeypatch.setattr("cobweb.cli._group._has_foreign_plugins", lambda: True)
+
+
+@pytest.mark.usefixtures("foreign")
+def test_a_plugin_adds_a_command(run: Run) -> None:
+    ran = run("greet")
+    assert (ran.code, ran.out) == (0, "hello\n")
+    assert "Commands of plugins:\n  greet  Say hello." in run("--help").out
+    assert "did you mean greet" in run("gret").err
+
+
+@pytest.mark.usefixtures("foreign")
+def test_a_plugin_cannot_take_a_built_in_name(run: Run) -> None:
+    assert "taken over" not in run("schema").out
+    assert "schema of a plugin is hidden" in run("plugins").err
+
+
 # --- as a process
 
 
@@ -291,3 +329,24 @@ def test_main_reads_the_arguments_of_the_process(
     monkeypatch.setattr(sys, "argv", ["cobweb", "--version"])
     assert main() == 0
     assert capsys.readouterr().out.startswith("cobweb ")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash: apt-get install bash")
+@pytest.mark.parametrize(("closing", "code"), [(">&-", 0), ("2>&-", 64), (">&- 2>&-", 64)])
+def test_closed_streams_are_silent_ones(closing: str, code: int) -> None:
+    arguments = "schema" if code == 0 else "nope"
+    command = f"{sys.executable} -m cobweb {arguments} {closing}"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", "")
+
+
+def test_a_folder_that_is_gone_is_an_error(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    ran = run("validate")
+    assert ran.code == 1
+    assert "the current folder cannot be read" in ran.err

@@ -13,7 +13,7 @@ from typing import NoReturn
 import click
 
 from cobweb.cli._group import cobweb
-from cobweb.cli._streams import flush_stdout, forget_stdout, never_fail_on_encoding
+from cobweb.cli._streams import flush_stdout, forget_stdout, prepare_streams
 from cobweb.cli._text import count, plain
 from cobweb.errors import CobwebError, SiteError
 
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     A user's mistake and a failed operation are one message on standard error. Anything else that
     is raised is a defect of Cobweb or a plugin: its traceback is shown, and the code is 1.
     """
-    never_fail_on_encoding()
+    prepare_streams()
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
         flush_stdout()

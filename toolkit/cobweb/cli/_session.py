@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from cobweb.cli._request import Request
-from cobweb.errors import Finding, Place, SiteError
+from cobweb.errors import CobwebError, Finding, Place, SiteError
 
 if TYPE_CHECKING:
     from cobweb.inventory import Site
@@ -43,7 +43,7 @@ class Session:
         from cobweb.inventory import find_site
 
         if self._wanted is None:
-            return find_site(Path.cwd())
+            return find_site(_here())
         if not self._wanted.exists():
             message, hint = "there is no site here", "make one with `cobweb init`"
             raise SiteError(
@@ -114,3 +114,11 @@ class Session:
 def open_site(request: Request) -> Session:
     """Return the session that the shared options ask for; nothing is read yet."""
     return Session(request.site, strict_plugins=request.strict_plugins)
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        message = f"the current folder cannot be read: {error.strerror}"
+        raise CobwebError(message, hint="name the site with -C") from error

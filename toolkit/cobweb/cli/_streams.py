@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import os
 import sys
+from pathlib import Path
+from typing import TextIO
 
 from cobweb.errors import CobwebError
 
-__all__ = ["flush_stdout", "forget_stdout", "never_fail_on_encoding", "write_stdout"]
+__all__ = ["flush_stdout", "forget_stdout", "prepare_streams", "write_stdout"]
 
 
 def write_stdout(text: str) -> None:
@@ -41,8 +43,12 @@ def forget_stdout() -> None:
         return
 
 
-def never_fail_on_encoding() -> None:
-    """Let characters that the encoding lacks be written out as escapes."""
+def prepare_streams() -> None:
+    """Let characters that the encoding lacks be escaped, and a closed stream be a silent one."""
+    if sys.stdout is None:
+        sys.stdout = _nothing()
+    if sys.stderr is None:
+        sys.stderr = _nothing()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -51,3 +57,7 @@ def never_fail_on_encoding() -> None:
 def _failed(error: OSError) -> CobwebError:
     forget_stdout()
     return CobwebError(f"cannot write to standard output: {error.strerror}")
+
+
+def _nothing() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")

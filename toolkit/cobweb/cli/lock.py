@@ -31,6 +31,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
         "cobweb lock break hold-20260101-120000-1a2b",
     ),
 )
+@site_options
 def command() -> None:
     """Show, hold or break the lock of the site.
 
