@@ -583,6 +583,17 @@ def test_what_plugins_print_does_not_reach_our_data(
     assert (output.out, output.err) == ("", "hello\n")
 
 
+def test_nothing_loaded_is_empty() -> None:
+    plugins = Plugins()
+    assert plugins.failed == ()
+    assert dict(plugins.types) == {}
+
+
+def test_a_method_without_a_readable_signature_is_taken_at_its_word(install: Install) -> None:
+    install("builtin", WHOLE.replace("def now(self): return 0.0", "now = dict.pop"))
+    assert "builtin" in [plugin.name for plugin in load_plugins().loaded]
+
+
 def test_a_failure_reads_as_one_line() -> None:
     failed = FailedPlugin(
         name="x", distribution="x-dist", version="1", module="x", reason="it broke", hint="mend it"

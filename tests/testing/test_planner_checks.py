@@ -101,3 +101,19 @@ def test_a_planner_that_breaks_a_promise_is_caught(
     make: type[OneByOne], caught: str, failing: Failing
 ) -> None:
     assert caught in failing(planner_checks(PlannerCase(make=make)))
+
+
+class Breaks(OneByOne):
+    def priorities(self, graph: Graph) -> Mapping[CobId, float]:
+        raise KeyError(next(iter(graph.cobs)))
+
+
+def test_a_planner_that_raises_does_not_end_the_other_checks() -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_planner(PlannerCase(make=Breaks))
+    lines = str(caught.value).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        "every_object_has_a_priority",
+        "circles_are_tolerated",
+    ]
+    assert all("raised KeyError" in line for line in lines)
