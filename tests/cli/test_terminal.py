@@ -10,16 +10,26 @@ import subprocess
 import sys
 import termios
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+
+from cobweb.cli._session import Session
+from cobweb.store import this_process
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def _on_terminal(
-    *arguments: str, columns: int = 80, environment: Mapping[str, str] | None = None
+    *arguments: str,
+    columns: int = 80,
+    environment: Mapping[str, str] | None = None,
+    typed: bytes = b"",
 ) -> str:
-    """Run cobweb on a pseudo-terminal of a width, and return all that it wrote there."""
+    """Run cobweb on a pseudo-terminal of a width, and return all that it wrote there.
+
+    `typed` is in the terminal's queue before cobweb asks for it.
+    """
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     clean = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS", "COBWEB_SITE"}}
@@ -31,6 +41,7 @@ def _on_terminal(
         env={**clean, "TERM": "xterm", **(environment or {})},
     )
     os.close(theirs)
+    os.write(ours, typed)
     parts = []
     while part := _read(ours):
         parts.append(part)
@@ -68,3 +79,16 @@ def test_colours_can_be_turned_off(arguments: list[str], environment: Mapping[st
 def test_lines_fit_the_terminal(columns: int) -> None:
     text = ESCAPE.sub("", _on_terminal("plugins", columns=columns))
     assert max(len(line) for line in text.splitlines()) <= columns
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"), [(b"n\n", "nothing was changed"), (b"y\n", "broken: the lock")]
+)
+def test_a_lock_is_broken_only_after_a_question(site: Path, typed: bytes, words: str) -> None:
+    with Session(site) as session:
+        lock = session.store(create=True).site_lock(clock=lambda: 1e9)
+        lock.hold(this_process(run="r1", reason="test", since=1e9), for_s=60)
+        text = _on_terminal("-C", str(site), "lock", "break", "r1", typed=typed)
+        assert "[y/N]" in text
+        assert words in text
+        assert (lock.show() is None) is (typed == b"y\n")
