@@ -10,9 +10,9 @@ import socket
 import subprocess
 import tempfile
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import IO
 
@@ -31,15 +31,15 @@ class PostgreSQL:
     port: int
     folder: Path
 
-    def url(self, database: str, *, user: str = "cobweb", password: str = _PASSWORD) -> str:
+    def url(self, database: str) -> str:
         """Return the SQLAlchemy URL of a database of this server."""
-        return f"postgresql+psycopg://{user}:{password}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql+psycopg://cobweb:{_PASSWORD}@127.0.0.1:{self.port}/{database}"
 
-    def execute(self, statement: str, *, database: str = "postgres") -> None:
+    def execute(self, statement: str) -> None:
         """Run one statement outside of a transaction."""
         import psycopg
 
-        dsn = self.url(database).replace("+psycopg", "")
+        dsn = self.url("postgres").replace("+psycopg", "")
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(statement.encode())
 
@@ -68,19 +68,18 @@ def postgresql() -> Iterator[PostgreSQL]:
 
 @pytest.fixture
 def postgresql_url(postgresql: PostgreSQL) -> Iterator[Callable[[], str]]:
-    """Return a maker of fresh databases; they are dropped when the test ends."""
+    """Return a maker of URLs, each of an empty schema; they are dropped when the test ends."""
     made: list[str] = []
-    numbers = count(1)
 
     def make() -> str:
-        name = f"test_{os.getpid()}_{next(numbers)}"
-        postgresql.execute(f"CREATE DATABASE {name}")
+        name = f"test_{uuid.uuid4().hex}"
+        postgresql.execute(f"CREATE SCHEMA {name}")
         made.append(name)
-        return postgresql.url(name)
+        return f"{postgresql.url('postgres')}?options=-csearch_path%3D{name}"
 
     yield make
     for name in made:
-        postgresql.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        postgresql.execute(f"DROP SCHEMA {name} CASCADE")
 
 
 def _binaries() -> Path | None:
@@ -121,8 +120,9 @@ def _start(bin_dir: Path, folder: Path, user: str | None) -> tuple[subprocess.Po
     """Start the server on a free port; another process may take the port first, so try again."""
     for _ in range(_PORT_ATTEMPTS):
         port = _free_port()
+        # -F: no fsync; what the tests kill are clients, never the machine.
         process = subprocess.Popen(
-            [bin_dir / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder],
+            [bin_dir / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder, "-F"],
             user=user,
             group=_group(user),
             extra_groups=None if user is None else [],

@@ -31,6 +31,10 @@ BUSY_TIMEOUT_S = 30
 CONNECT_TIMEOUT_S = 10
 """How long PostgreSQL may take to answer a new connection."""
 
+_SQLITE_DRIVERS = ("sqlite", "sqlite+pysqlite")
+_POSTGRESQL_DRIVERS = ("postgresql", "postgresql+psycopg")
+_URL_HINT = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
+
 _ADVISORY_KEY = 0x636F62776562
 """The key of the lock of `one_at_a_time` on PostgreSQL: `cobweb` in ASCII."""
 
@@ -58,6 +62,8 @@ _SQLITE_ERRORS = {
     ),
     "SQLITE_IOERR": ("cannot be read or written", "check the disk and the free space on it"),
 }
+
+_OTHER_ERROR = ("cannot be used", "check the server, and the rights of this user in the database")
 
 
 class Database:
@@ -107,18 +113,15 @@ def open_database(url: str, site_dir: Path, *, create: bool) -> Database:
     StoreError where it cannot be used; its message names the file, or the URL without password.
     """
     parsed = _parse(url)
-    match parsed.get_backend_name():
-        case "sqlite" if parsed.database in (None, "", ":memory:"):
-            return _memory()
-        case "sqlite":
-            return _open_sqlite(_path(parsed, site_dir), create=create)
-        case "postgresql":
-            return _open_postgresql(parsed, create=create)
-        case other:
-            raise StoreError(
-                f"state: databases of the kind {other} are not supported",
-                hint="use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",
-            )
+    if parsed.drivername in _POSTGRESQL_DRIVERS:
+        return _open_postgresql(parsed, create=create)
+    if parsed.drivername not in _SQLITE_DRIVERS:
+        raise StoreError(
+            f"state: databases of the kind {parsed.drivername} are not supported", hint=_URL_HINT
+        )
+    if parsed.database in (None, "", ":memory:"):
+        return _memory()
+    return _open_sqlite(_path(parsed, site_dir), create=create)
 
 
 def one_at_a_time(connection: Connection) -> None:
@@ -131,10 +134,7 @@ def _parse(url: str) -> URL:
     try:
         return make_url(url)
     except (ArgumentError, ValueError) as error:
-        raise StoreError(
-            "state: this is no URL of a database",
-            hint="use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",
-        ) from error
+        raise StoreError("state: this is no URL of a database", hint=_URL_HINT) from error
 
 
 # --- SQLite
@@ -161,7 +161,7 @@ def _open_sqlite(path: Path, *, create: bool) -> Database:
         URL.create("sqlite", database=f"file:{_quote(path)}", query=query),
         connect_args={"timeout": BUSY_TIMEOUT_S},
     )
-    _listen(engine, wal="mode" not in query and "immutable" not in query)
+    _listen(engine, wal=create)
     return _ready(Database(engine, label, readonly=not create), create=create)
 
 
@@ -217,8 +217,7 @@ def _listen(engine: Engine, *, wal: bool) -> None:
 
 
 def _open_postgresql(url: URL, *, create: bool) -> Database:
-    if url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")
+    url = url.set(drivername="postgresql+psycopg")
     label = f"the state database {url.render_as_string(hide_password=True)}"
     query = {"connect_timeout": str(CONNECT_TIMEOUT_S), **url.query}
     try:
@@ -297,5 +296,5 @@ def _damaged(label: str) -> StoreError:
 def _store_error(label: str, error: DBAPIError) -> StoreError:
     reason = str(error.orig).strip().partition("\n")[0]
     name: str = getattr(error.orig, "sqlite_errorname", "")
-    what, hint = _SQLITE_ERRORS.get("_".join(name.split("_")[:2]), ("cannot be used", ""))
+    what, hint = _SQLITE_ERRORS.get("_".join(name.split("_")[:2]), _OTHER_ERROR)
     return StoreError(f"{label} {what}: {reason}", hint=hint)

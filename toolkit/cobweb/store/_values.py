@@ -13,6 +13,7 @@ from enum import StrEnum
 from types import EllipsisType
 from typing import Any
 
+from cobweb.errors import StoreError
 from cobweb.model import CobId, State
 
 __all__ = [
@@ -66,8 +67,14 @@ class CobRecord:
 
     @property
     def applied(self) -> Mapping[str, Any] | None:
-        """The redacted spec that was applied last, or None; decoded on each access."""
-        return None if self.applied_json is None else json.loads(self.applied_json)
+        """The redacted spec that was applied last, or None; decoded on each access.
+
+        StoreError where the journal is damaged.
+        """
+        try:
+            return None if self.applied_json is None else json.loads(self.applied_json)
+        except ValueError as error:
+            raise StoreError(f"the state database has a damaged record of {self.cob}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

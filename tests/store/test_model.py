@@ -1,0 +1,191 @@
+"""The store against a dumb model: entries one by one into dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cobweb.generation import canonical_json
+from cobweb.model import CobId, host_of
+from cobweb.store import (
+    CobRecord,
+    Entry,
+    EventWritten,
+    Forgotten,
+    GrantGone,
+    GrantWritten,
+    HostFound,
+    HostLost,
+    RunInfo,
+    StateWritten,
+    TransitionBegan,
+    TransitionFinished,
+    TransitionResult,
+    open_store,
+)
+
+COBS = [CobId(f"{host}/{name}") for host in ("h1", "h2") for name in ("a", "b")]
+cobs = st.sampled_from(COBS)
+states = st.sampled_from(["outdated", "down", "up", "unknown"])
+times = st.floats(0, 2e9, width=32)
+contents = st.none() | st.sampled_from(["c1", "c2"])
+generations = st.none() | st.integers(1, 9)
+applied = st.just(...) | st.none() | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)
+
+entries: st.SearchStrategy[Entry] = st.one_of(
+    st.builds(
+        StateWritten,
+        cob=cobs,
+        state=states,
+        reason=st.sampled_from(["check", "journal", "content"]),
+        time=times,
+        applied=applied,
+        content=contents,
+        failed=st.none() | st.booleans(),
+        generation=generations,
+    ),
+    st.builds(TransitionBegan, cob=cobs, source=states, dest=states, time=times),
+    st.builds(
+        TransitionFinished,
+        cob=cobs,
+        source=states,
+        dest=states,
+        state=states,
+        result=st.sampled_from(TransitionResult),
+        time=times,
+        applied=applied,
+        content=contents,
+        generation=generations,
+    ),
+    st.builds(GrantWritten, cob=cobs, holder=cobs, state=states),
+    st.builds(GrantGone, cob=cobs, holder=cobs),
+    st.builds(HostLost, host=st.sampled_from(["h1", "h2"]), time=times),
+    st.builds(HostFound, host=st.sampled_from(["h1", "h2"]), time=times),
+    st.builds(Forgotten, cob=cobs),
+)
+
+NEW_RUN, REOPEN = "new run", "reopen"
+steps = st.lists(st.lists(entries, max_size=12) | st.sampled_from([NEW_RUN, REOPEN]), max_size=6)
+
+
+@dataclass
+class Model:
+    """What the journal means, without a database and without batches."""
+
+    run: RunInfo
+    cobs: dict[CobId, CobRecord] = field(default_factory=dict)
+    grants: dict[tuple[CobId, CobId], str] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+
+    def take(self, entry: Entry) -> None:
+        match entry:
+            case GrantWritten():
+                self.grants[entry.cob, entry.holder] = entry.state
+            case GrantGone():
+                self.grants.pop((entry.cob, entry.holder), None)
+            case HostLost():
+                self.lost.add(entry.host)
+            case HostFound():
+                self.lost.discard(entry.host)
+            case Forgotten():
+                self.cobs.pop(entry.cob, None)
+                self.grants = {
+                    pair: state for pair, state in self.grants.items() if entry.cob not in pair
+                }
+            case StateWritten() | TransitionFinished():
+                self.take_state(entry)
+            case TransitionBegan():
+                record = self.touched(entry.cob)
+                self.cobs[entry.cob] = replace(record, in_transition=(entry.source, entry.dest))
+            case EventWritten():
+                raise AssertionError("events are not modelled")
+
+    def take_state(self, entry: StateWritten | TransitionFinished) -> None:
+        record = replace(
+            self.touched(entry.cob), state=entry.state, since=entry.time, in_transition=None
+        )
+        generation = self.run.generation if entry.generation is None else entry.generation
+        record = replace(record, generation=generation)
+        if entry.content is not None:
+            record = replace(record, content=entry.content)
+        if entry.applied is not ...:
+            text = None if entry.applied is None else canonical_json(entry.applied)
+            record = replace(record, applied_json=text)
+        if isinstance(entry, TransitionFinished):
+            failed: bool | None = entry.result == "failed"
+            reason = "transition"
+        else:
+            failed, reason = entry.failed, entry.reason
+        failed = record.failed if failed is None else failed
+        self.cobs[entry.cob] = replace(record, reason=reason, failed=failed)
+
+    def touched(self, cob: CobId) -> CobRecord:
+        new = CobRecord(
+            cob=cob,
+            state="unknown",
+            content="",
+            applied_json=None,
+            in_transition=None,
+            reachable=True,
+            since=0.0,
+            run="",
+            generation=0,
+            failed=False,
+            reason="",
+        )
+        record = self.cobs.get(cob, new)
+        failed = record.failed and record.run == self.run.id
+        return replace(record, run=self.run.id, failed=failed)
+
+    def states(self) -> dict[CobId, CobRecord]:
+        return {
+            cob: replace(record, reachable=host_of(cob) not in self.lost)
+            for cob, record in sorted(self.cobs.items())
+        }
+
+    def locks(self) -> tuple[tuple[CobId, CobId, str], ...]:
+        return tuple((*pair, state) for pair, state in sorted(self.grants.items()))
+
+
+def run(number: int) -> RunInfo:
+    return RunInfo(
+        id=f"r{number}",
+        command="apply",
+        started=float(number),
+        user="ann",
+        host="admin1",
+        pid=1,
+        generation=number,
+    )
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=steps)
+def test_batches_leave_what_their_entries_mean_one_by_one(
+    fresh_url: Callable[[], str], tmp_path: Path, steps: list[list[Entry] | str]
+) -> None:
+    url, number = fresh_url(), 1
+    model, store = Model(run=run(1)), open_store(url, tmp_path)
+    store.begin_run(run(1))
+    try:
+        for step in steps:
+            if isinstance(step, list):
+                store.write(step)
+                for entry in step:
+                    model.take(entry)
+            else:
+                if step == REOPEN:
+                    store.close()
+                    store = open_store(url, tmp_path)
+                number += 1
+                store.begin_run(run(number))
+                model.run = run(number)
+            assert store.states() == model.states()
+            assert list(store.states()) == list(model.states())
+            assert store.locks() == model.locks()
+    finally:
+        store.close()
