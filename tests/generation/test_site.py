@@ -1,0 +1,164 @@
+"""The evaluated site as data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from cobweb.errors import Place
+from cobweb.generation import canonical_json, digest, evaluated_site
+from cobweb.model import (
+    Cob,
+    CobId,
+    CobType,
+    Graph,
+    Host,
+    Limit,
+    LimitGroup,
+    LimitScope,
+    LockNeed,
+    Nothing,
+    PythonAction,
+    Role,
+    Tasks,
+    Transition,
+    TransitionNeed,
+)
+
+A, B = CobId("h1/a"), CobId("h2/b")
+SECRET = {"__ansible_vault": "61626364"}
+
+
+def a_site(folder: str, line: int = 1) -> tuple[Graph, dict[str, Host], dict[str, str]]:
+    kind = CobType(
+        name="simple",
+        states=("outdated", "down", "up"),
+        preferred="up",
+        remove="down",
+        check=Tasks(path=f"{folder}/tasks/check.yml"),
+        check_timeout_s=5.0,
+        transitions=(
+            Transition(source="down", dest="up", action=Role(name=f"{folder}/roles/nginx")),
+            Transition(source="up", dest="down", action=Role(name="galaxy.nginx"), attempts=3),
+            Transition(source="outdated", dest="up", action=Nothing(), timeout_s=1.5),
+            Transition(
+                source="outdated",
+                dest="down",
+                action=PythonAction(type_name="simple", method="clean"),
+            ),
+        ),
+        place=Place(file=f"{folder}/site.yml", line=line),
+    )
+    cobs = {
+        A: Cob(id=A, type=kind, spec={"port": 1, "key": SECRET}, place=kind.place),
+        B: Cob(id=B, type=kind, spec={}, place=kind.place),
+    }
+    needs = (
+        TransitionNeed(cob=B, source="down", dest="up", on=A, state="up", place=kind.place),
+        LockNeed(cob=B, within="up", on=A, state="up", place=kind.place),
+    )
+    limit = Limit(
+        name="rolling",
+        scope=LimitScope.IN_FLIGHT,
+        groups=(LimitGroup(name="r1", members=frozenset([B, A]), bound=1),),
+        source="up",
+        dest="down",
+        place=kind.place,
+    )
+    hosts = {
+        "h2": Host(name="h2", groups=("db",), variables={"rack": "r1"}),
+        "h1": Host(name="h1", variables={"ansible_host": "10.0.0.1", "ansible_password": SECRET}),
+    }
+    roots = {"site": folder, "tasks": f"{folder}/tasks/"}
+    return Graph(cobs=cobs, needs=needs, limits=(limit,)), hosts, roots
+
+
+def test_everything_that_matters_is_written_and_no_secret() -> None:
+    graph, hosts, roots = a_site("/home/ann/site")
+    data = evaluated_site(graph, hosts, roots=roots)
+    secret = data["cobs"]["h1/a"]["spec"]["key"]
+    assert list(secret) == ["__cobweb_secret"]
+    assert data == {
+        "format": 1,
+        "hosts": {
+            "h1": {
+                "groups": [],
+                "variables": {"ansible_host": "10.0.0.1", "ansible_password": secret},
+            },
+            "h2": {"groups": ["db"], "variables": {}},
+        },
+        "types": {
+            "simple": {
+                "states": ["outdated", "down", "up"],
+                "preferred": "up",
+                "remove": "down",
+                "check": {"tasks": "tasks:check.yml"},
+                "check_timeout_s": 5.0,
+                "transitions": [
+                    step("down", "up", {"role": "site:roles/nginx"}),
+                    step("up", "down", {"role": "galaxy.nginx"}, attempts=3),
+                    step("outdated", "up", {}, timeout_s=1.5),
+                    step("outdated", "down", {"python": "simple.clean"}),
+                ],
+            }
+        },
+        "cobs": {
+            "h1/a": {"type": "simple", "spec": {"port": 1, "key": secret}},
+            "h2/b": {"type": "simple", "spec": {}},
+        },
+        "needs": [
+            {"cob": "h2/b", "from": "down", "to": "up", "on": "h1/a", "state": "up"},
+            {"cob": "h2/b", "in": "up", "on": "h1/a", "state": "up"},
+        ],
+        "limits": [
+            {
+                "name": "rolling",
+                "scope": "in-flight",
+                "from": "up",
+                "to": "down",
+                "groups": [{"name": "r1", "members": ["h1/a", "h2/b"], "bound": 1}],
+            }
+        ],
+    }
+    assert json.loads(canonical_json(data)) == data
+    assert SECRET["__ansible_vault"] not in canonical_json(data)
+
+
+def step(
+    source: str,
+    dest: str,
+    action: dict[str, str],
+    *,
+    timeout_s: float | None = None,
+    attempts: int = 1,
+) -> dict[str, object]:
+    return {
+        "from": source,
+        "to": dest,
+        "action": action,
+        "timeout_s": timeout_s,
+        "attempts": attempts,
+    }
+
+
+def test_same_files_elsewhere_give_the_same_digest() -> None:
+    digests = set()
+    for folder, line in [("/home/ann/site", 1), ("/builds/site", 7)]:
+        graph, hosts, roots = a_site(folder, line)
+        digests.add(digest(evaluated_site(graph, hosts, roots=roots)))
+    assert len(digests) == 1
+
+
+def test_changed_spec_gives_another_digest() -> None:
+    graph, hosts, roots = a_site("/site")
+    changed = replace(graph.cobs[A], spec={"port": 2})
+    other = replace(graph, cobs={**graph.cobs, A: changed})
+    assert digest(evaluated_site(graph, hosts, roots=roots)) != digest(
+        evaluated_site(other, hosts, roots=roots)
+    )
+
+
+def test_without_roots_paths_stay_as_they_are() -> None:
+    graph, hosts, _ = a_site("/site")
+    check = evaluated_site(graph, hosts)["types"]["simple"]["check"]
+    assert check == {"tasks": "/site/tasks/check.yml"}
