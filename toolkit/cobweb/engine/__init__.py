@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from cobweb.engine._analysis import analyse
 from cobweb.engine._engine import DEFAULT_SETTINGS, Engine
 from cobweb.engine._machine import EngineSettings
+from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.engine._values import (
     Blocked,
     CheckEnded,
@@ -54,5 +56,9 @@ __all__ = [
     "StateReason",
     "TransitionDropped",
     "TransitionEnded",
+    "Trouble",
+    "TroubleKind",
+    "TroubleLink",
     "WaitKind",
+    "analyse",
 ]

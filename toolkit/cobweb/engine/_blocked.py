@@ -51,7 +51,7 @@ def _link(machine: Machine, node: Node, before: Blocked | None) -> Blocked | Non
     calm = node.activity is Activity.IDLE and node.up and not node.failed
     if wanted and calm and node.state == target and target != wanted:
         return _kept(node)
-    return blocked(machine, node)
+    return blocked(machine, node) or (_kept(node) if before is not None else None)
 
 
 def _waiting(machine: Machine, node: Node) -> Blocked | None:

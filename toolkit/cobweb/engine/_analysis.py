@@ -1,0 +1,262 @@
+"""What can never work, found before anything runs (design, section 5).
+
+Nothing is reported that could work: each finding is a proof. Broken needs, self-needs and
+contradictions are read off the needs. What can't be reached from one of three starts - everything
+removed, everything outdated, everything preferred and to be removed - is a circle or a missing way.
+Preferences that push each other out are found by the argument of the last arrival: if each
+transition into X's preferred state needs Y outside of Y's, then Y arrives last after X did; a
+circle of that has no last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from cobweb.engine._circles import circles
+from cobweb.engine._needs import NeedIndex, Wanted
+from cobweb.engine._reach import Reach
+from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
+from cobweb.errors import Place
+from cobweb.model import Cob, CobId, Graph, LockNeed, State, Transition
+
+__all__ = ["analyse"]
+
+MAX_HELD_TOGETHER = 1000
+"""How many locks of one step are followed through lock dependencies before the search gives up."""
+
+
+def analyse(graph: Graph) -> tuple[Trouble, ...]:
+    """Return all that can never work, each with its cycle; about linear in the needs."""
+    broken = tuple(_broken_needs(graph))
+    if broken:
+        return broken
+    analysis = _Analysis(graph)
+    twisted = tuple(analysis.contradictions())
+    if twisted:
+        return twisted
+    found = [
+        *analysis.unreachable("to bring everything up", _removed, lambda cob: cob.type.preferred),
+        *analysis.unreachable("to renew everything", _outdated, lambda cob: cob.type.preferred),
+        *analysis.unreachable("to remove everything", _preferred, _removable),
+    ]
+    distinct = {(trouble.kind, trouble.cobs): trouble for trouble in reversed(found)}
+    return (*reversed(distinct.values()), *analysis.pushes())
+
+
+def _removed(cob: Cob) -> tuple[State, ...]:
+    return (cob.type.remove,)
+
+
+def _preferred(cob: Cob) -> tuple[State, ...]:
+    return (cob.type.preferred,)
+
+
+def _outdated(cob: Cob) -> tuple[State, ...]:
+    """Return the states that only a check can find; without any, where the object rests."""
+    usual = (cob.type.preferred, cob.type.remove)
+    entered = {step.dest for step in cob.type.transitions}
+    left = {step.source for step in cob.type.transitions}
+    found = [s for s in cob.type.states if s in left and s not in entered and s not in usual]
+    return tuple(found) or usual
+
+
+def _removable(cob: Cob) -> State:
+    """Return the `remove` state where the type has a way to it: without, it is never removed."""
+    type_ = cob.type
+    return type_.remove if type_.way(type_.preferred, type_.remove) is not None else type_.preferred
+
+
+def _broken_needs(graph: Graph) -> Iterator[Trouble]:
+    for need in graph.needs:
+        on = graph.cobs[need.on].type
+        if need.cob == need.on:
+            message = f"{need.cob} needs itself"
+            kind = TroubleKind.SELF
+        elif need.state not in on.states:
+            message = f"{need.cob} needs {need.on} {need.state}, a state that {on.name} lacks"
+            kind = TroubleKind.STATE
+        else:
+            continue
+        yield Trouble(kind=kind, cobs=(need.cob,), message=message, place=need.place)
+
+
+class _Analysis:
+    """One graph under analysis."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.index = NeedIndex(graph.needs, graph.cobs)
+        self.needy = sorted({need.cob for need in graph.needs})
+
+    def contradictions(self) -> Iterator[Trouble]:
+        """Find steps whose locks can never be held together."""
+        for cob in self.needy:
+            for step in self.graph.cobs[cob].type.transitions:
+                wanted = self.index.of_step(cob, step.source, step.dest)
+                clash = self._clash(cob, wanted)
+                if clash:
+                    yield Trouble(
+                        kind=TroubleKind.CONTRADICTION,
+                        cobs=(cob,),
+                        message=f"{cob}: {step} can never run: {clash}",
+                        place=self._place(cob, str(step), wanted[0]),
+                    )
+
+    def unreachable(
+        self,
+        aim: str,
+        start: Callable[[Cob], tuple[State, ...]],
+        goal: Callable[[Cob], State],
+    ) -> Iterator[Trouble]:
+        """Find the circles and missing ways that keep objects from their goal."""
+        cobs = self.graph.cobs
+        starts = {cob: start(cobs[cob]) for cob in sorted(cobs)}
+        reach = Reach(self.graph, self.index, starts)
+        seen: set[CobId] = set()
+        for cob in starts:
+            if (cob, goal(cobs[cob])) not in reach.reached and cob not in seen:
+                walk = _Walk(self, reach, starts, seen)
+                trouble = walk.follow(cob, goal(cobs[cob]), aim)
+                if trouble is not None:
+                    yield trouble
+
+    def pushes(self) -> Iterator[Trouble]:
+        """Find circles of preferences in which no object can be the last to arrive."""
+        edges = {cob: edge for cob in self.needy if (edge := self._arrives_before(cob))}
+        for circle in circles({cob: sorted(links) for cob, links in edges.items()}):
+            pairs = zip(circle, (*circle[1:], circle[0]), strict=True)
+            cycle = tuple(
+                self.link(cob, edges[cob][after][0], (after, edges[cob][after][1]))
+                for cob, after in pairs
+            )
+            yield Trouble(
+                kind=TroubleKind.PUSH,
+                cobs=circle,
+                message="preferences push each other out for ever",
+                cycle=cycle,
+                place=cycle[0].place,
+            )
+
+    def link(self, cob: CobId, step: str, need: tuple[CobId, State]) -> TroubleLink:
+        """Describe one need with the place that it was written at."""
+        place = self._place(cob, step, need)
+        return TroubleLink(cob=cob, step=step, on=need[0], state=need[1], place=place)
+
+    def _arrives_before(self, cob: CobId) -> dict[CobId, tuple[str, State]]:
+        """Return who must arrive after `cob`, with the step and the state that say so.
+
+        It is who is needed out of its preferred state by each step into that of `cob`.
+        """
+        type_ = self.graph.cobs[cob].type
+        common: dict[CobId, tuple[str, State]] | None = None
+        for step in type_.transitions:
+            if step.dest != type_.preferred or type_.remove == type_.preferred:
+                continue
+            wanted = self.index.of_step(cob, step.source, step.dest)
+            away = {
+                on: (str(step), state)
+                for on, state in wanted
+                if state != self.graph.cobs[on].type.preferred
+            }
+            common = away if common is None else {on: common[on] for on in common if on in away}
+        return common or {}
+
+    def _clash(self, cob: CobId, wanted: Wanted) -> str:
+        """Say why a set of locks can't be held while `cob` moves, or ""."""
+        held: dict[CobId, State] = {}
+        stack = list(reversed(wanted))
+        while stack and len(held) < MAX_HELD_TOGETHER:
+            on, state = stack.pop()
+            if on == cob:
+                return f"its locks need {cob} itself to stay {state}"
+            if on in held and held[on] != state:
+                return f"it needs {on} both {held[on]} and {state}"
+            if on not in held:
+                held[on] = state
+                stack.extend(reversed(self.index.of_state(on, state)))
+        return ""
+
+    def _place(self, cob: CobId, step: str, pair: tuple[CobId, State]) -> Place | None:
+        """Look the need up again: only for what is printed."""
+        for need in self.graph.needs:
+            if need.cob != cob or (need.on, need.state) != pair:
+                continue
+            if isinstance(need, LockNeed):
+                if need.covers(step):
+                    return need.place
+            elif need.covers(*step.split(" -> ", 1)):
+                return need.place
+        return None
+
+
+class _Walk:
+    """From an unreached goal along what it lacks, to a circle or a missing way."""
+
+    def __init__(
+        self,
+        analysis: _Analysis,
+        reach: Reach,
+        starts: Mapping[CobId, tuple[State, ...]],
+        seen: set[CobId],
+    ) -> None:
+        self._analysis = analysis
+        self._reach = reach
+        self._starts = starts
+        self._seen = seen
+
+    def follow(self, cob: CobId, state: State, aim: str) -> Trouble | None:
+        """Return the circle or the missing way; None where it was reported before."""
+        links: list[TroubleLink] = []
+        at: dict[tuple[CobId, State], int] = {}
+        while (cob, state) not in at:
+            at[cob, state] = len(links)
+            lock = (cob, state) in self._reach.reached
+            if not lock and cob in self._seen:
+                return None
+            self._seen.add(cob) if not lock else None
+            link = self._lacking_lock(cob, state) if lock else self._lacking_step(cob, state)
+            if link is None:
+                return self._missing_way(cob, state, links)
+            links.append(link)
+            cob, state = link.on, link.state
+        cycle = _from_smallest(links[at[cob, state] :])
+        cobs = tuple(link.cob for link in cycle)
+        message = f"objects wait for each other in a circle, {aim}"
+        return Trouble(
+            kind=TroubleKind.CIRCLE, cobs=cobs, message=message, cycle=cycle, place=cycle[0].place
+        )
+
+    def _lacking_lock(self, cob: CobId, state: State) -> TroubleLink | None:
+        need = self._reach.lacks(self._analysis.index.of_state(cob, state))
+        return self._analysis.link(cob, state, need) if need else None
+
+    def _lacking_step(self, cob: CobId, state: State) -> TroubleLink | None:
+        """Return what stops the first blocked step of the way."""
+        for step in self._way(cob, state):
+            wanted = self._analysis.index.of_step(cob, step.source, step.dest)
+            need = self._reach.lacks(wanted)
+            if need is not None:
+                return self._analysis.link(cob, str(step), need)
+        return None
+
+    def _way(self, cob: CobId, state: State) -> tuple[Transition, ...]:
+        type_ = self._analysis.graph.cobs[cob].type
+        ways = (type_.way(start, state) for start in self._starts[cob])
+        return next((way for way in ways if way), ())
+
+    def _missing_way(self, cob: CobId, state: State, links: list[TroubleLink]) -> Trouble:
+        type_ = self._analysis.graph.cobs[cob].type
+        start = self._starts[cob][0]
+        return Trouble(
+            kind=TroubleKind.NO_WAY,
+            cobs=(cob,),
+            message=f"{cob} can never be {state}: {type_.name} has no way to it from {start}",
+            cycle=tuple(links),
+            place=links[-1].place if links else type_.place,
+        )
+
+
+def _from_smallest(links: list[TroubleLink]) -> tuple[TroubleLink, ...]:
+    """Turn a circle so that the same circle is always told the same way."""
+    first = min(range(len(links)), key=lambda at: (links[at].cob, links[at].step))
+    return (*links[first:], *links[:first])
