@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import cobweb.testing
+from cobweb.cli import main
 from cobweb.plugin import Adapter, Executor, Kind, Planner, PythonType, Solver, _hooks
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "plugins"
@@ -71,6 +72,20 @@ def test_a_type_takes_twenty_lines() -> None:
     blocks = _blocks("write-a-type.md")
     definition = [text for _, text in blocks[:4]]
     assert sum(len(text.splitlines()) for text in definition) <= 20
+
+
+@pytest.mark.slow
+def test_the_type_of_the_tutorial_keeps_its_link(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write("write-a-type.md", tmp_path)
+    site, link = tmp_path / "site.yml", tmp_path / "current"
+    text = site.read_text().replace("root: /tmp/links", f"root: {tmp_path}")
+    for target in ("release-7", "release-8"):
+        site.write_text(text.replace("release-7", target))
+        code = main(["-C", str(tmp_path), "apply", "--yes"])
+        assert code == 0, capsys.readouterr()
+        assert str(link.readlink()) == target
 
 
 @pytest.mark.slow
