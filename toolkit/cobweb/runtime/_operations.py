@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from cobweb._resources import data_dir
 from cobweb.engine import Engine
 from cobweb.errors import CobwebError, ExecutorError, PlanError, PluginError, UsageError
 from cobweb.generation import canonical_json, digest, evaluated_site
@@ -214,7 +215,8 @@ def _site_digest(site: Site, graph: Graph) -> str:
 
 def _evaluated(site: Site, graph: Graph) -> dict[str, Any]:
     hosts = {name: site.hosts[name] for name in graph.hosts()}
-    return evaluated_site(graph, hosts, roots={"site": str(site.dir.resolve())})
+    roots = {"site": str(site.dir.resolve()), "cobweb": str(data_dir("playbooks"))}
+    return evaluated_site(graph, hosts, roots=roots)
 
 
 def _generation(site: Site, graph: Graph, orders: Orders, info: RunInfo) -> Generation:
