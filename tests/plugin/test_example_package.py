@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cobweb.cli import main
 from cobweb.model import PythonAction
 from cobweb.plugin import Kind, load_plugins
 
@@ -60,3 +62,48 @@ def test_its_own_tests_pass() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+SITE = """
+cobweb: 1
+name: markers
+inventory: {all: {hosts: {one: {ansible_connection: local}, two: {ansible_connection: local}}}}
+cobs:
+  schema:
+    type: marker
+    on: one
+    spec: {folder: markers, text: "schema 7"}
+  app:
+    type: marker
+    on: two
+    spec: {folder: markers, text: "app 7"}
+    requires: [schema@one]
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path, installed: None) -> Path:  # noqa: ARG001  # a fixture's fixture
+    """Return a site whose objects are of the package's type."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "site.yml").write_text(SITE)
+    return folder
+
+
+def test_its_type_is_applied_as_any_other(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["-C", str(site), "apply", "--yes"])
+    assert code == 0, capsys.readouterr()
+    found = {path.name: path.read_text() for path in (site / "markers").iterdir()}
+    assert found == {"one--schema": "schema 7", "two--app": "app 7"}
+    (site / "site.yml").write_text(SITE.replace("schema 7", "schema 8"))
+    assert main(["-C", str(site), "apply", "--yes"]) == 0
+    assert (site / "markers" / "one--schema").read_text() == "schema 8"
+
+
+def test_its_executor_carries_out_a_run(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["-C", str(site), "apply", "--yes", "--executor", "record"])
+    assert code == 0, capsys.readouterr()
+    lines = (site / ".cobweb" / "record.jsonl").read_text().splitlines()
+    moves = [job["cob"] for job in map(json.loads, lines) if job["kind"] == "transition"]
+    assert moves == ["one/schema", "two/app"]
+    assert not (site / "markers").exists()
