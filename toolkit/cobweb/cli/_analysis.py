@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cobweb.errors import Finding, Place, SiteError
@@ -14,17 +13,27 @@ if TYPE_CHECKING:
 
 __all__ = ["check_all", "check_graph", "trouble_findings"]
 
+_HINTS = {
+    "state": "write a state of its type",
+    "self": "take the need out",
+    "contradiction": "take one of the needs out",
+    "no-way": "add a transition to its type, or take the need out",
+    "circle": "take one of these needs out",
+    "push": "take one of these needs out, or change what is preferred",
+}
+"""What to do about each kind of trouble."""
 
-def trouble_findings(graph: Graph, site_dir: Path) -> tuple[Finding, ...]:
+
+def trouble_findings(graph: Graph) -> tuple[Finding, ...]:
     """Return a finding per trouble; a circle is a line per step."""
     from cobweb.engine import analyse
 
-    return tuple(_finding(trouble, site_dir) for trouble in analyse(graph))
+    return tuple(_finding(trouble) for trouble in analyse(graph))
 
 
-def check_graph(graph: Graph, site_dir: Path) -> None:
+def check_graph(graph: Graph) -> None:
     """Raise SiteError with what can never work; task files are not looked at."""
-    findings = trouble_findings(graph, site_dir)
+    findings = trouble_findings(graph)
     if findings:
         raise SiteError(findings)
 
@@ -34,14 +43,15 @@ def check_all(session: Session, limit: str | None) -> None:
     graph = session.graph(limit)
     findings = [
         *session.site.findings_of_files(),
-        *trouble_findings(graph, session.site.dir),
+        *trouble_findings(graph),
     ]
     if findings:
         raise SiteError(findings)
 
 
-def _finding(trouble: Trouble, site_dir: Path) -> Finding:
-    places = [step.place for step in trouble.cycle if step.place is not None]
-    place = trouble.place or (places[0] if places else Place(file=str(site_dir / "site.yml")))
-    lines = "".join(f"\n    {step}" for step in trouble.cycle)
-    return Finding(place=place, message=trouble.message + lines, hint=trouble.hint)
+def _finding(trouble: Trouble) -> Finding:
+    places = [link.place for link in trouble.cycle if link.place is not None]
+    place = trouble.place or (places[0] if places else Place(file="site.yml"))
+    lines = "".join(f"\n    {link}" for link in trouble.cycle)
+    hint = _HINTS.get(str(trouble.kind), "")
+    return Finding(place=place, message=trouble.message + lines, hint=hint)

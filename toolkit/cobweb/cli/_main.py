@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import IntEnum
 from typing import NoReturn
 
@@ -15,7 +16,7 @@ import click
 from cobweb.cli._group import cobweb
 from cobweb.cli._streams import flush_stdout, forget_stdout, prepare_streams
 from cobweb.cli._text import count, plain
-from cobweb.errors import CobwebError, SiteError
+from cobweb.errors import CobwebError, Finding, SiteError
 
 __all__ = ["ExitCode", "main"]
 
@@ -89,14 +90,21 @@ def _tell_click(error: click.ClickException) -> int:
 def _tell(error: CobwebError) -> None:
     if isinstance(error, SiteError):
         for finding in error.findings:
-            for line in str(finding).splitlines():
-                _say(line)
+            _tell_finding(finding)
         _say(count(len(error.findings), "finding"))
     else:
         for line in f"cobweb: {error}".splitlines():
             _say(line)
     for note in getattr(error, "__notes__", ()):
         _say(f"note: {note}")
+
+
+def _tell_finding(finding: Finding) -> None:
+    """Show a finding; the steps of a circle are lines of their own, after the hint."""
+    first, *steps = finding.message.split("\n")
+    _say(str(replace(finding, message=first)))
+    for step in steps:
+        _say(step)
 
 
 def _say(text: str, code: int = 0) -> int:

@@ -87,7 +87,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     output = Output.of(request)
     with open_site(request) as session:
         graph = session.graph(limit)
-        check_graph(graph, session.site.dir)
+        check_graph(graph)
         options = {
             "initial": _initial(graph, initial),
             "fail": _known(fail, [str(cob) for cob in graph.cobs], "object"),
