@@ -2,7 +2,8 @@
 
 Slower (a second and more of processor time per job) and plainer: for versions of ansible-core that
 the executor `ansible` was not tested with. Each command runs under a guard that ends it when the
-coordinator is gone; what the tasks did comes from ansible-runner's events.
+coordinator is gone; what the tasks did comes from ansible-runner's events. These do not say that a
+task was delegated: where the other host cannot be reached, the job counts as unreachable itself.
 """
 
 from __future__ import annotations
@@ -148,7 +149,6 @@ class _Run:
                 result=result,
                 changed=bool(result.get("changed")),
                 ignored=bool(data.get("ignore_errors")),
-                delegated=_delegated(result, self.job.host),
             )
         )
 
@@ -169,12 +169,6 @@ class _Run:
         check = self.job.kind is JobKind.CHECK
         fields = self._collector.end(ok=self.thread.code == 0, check=check, state=self._state)
         return ended(self.job, fields)
-
-
-def _delegated(result: Mapping[str, Any], host: str) -> str:
-    known = result.get("_ansible_delegated_vars") or {}
-    other = str(known.get("ansible_delegated_host") or known.get("ansible_host") or "")
-    return "" if other == host else other
 
 
 def _play(job: Job) -> dict[str, Any]:

@@ -51,6 +51,7 @@ class RunnerThread:
         self._on_end = on_end
         self._on_event = on_event
         self._cancelled = threading.Event()
+        self._ended = threading.Event()
         self._problem = ""
         self.code: int | None = None
         self._thread = threading.Thread(target=self._run, name=f"ansible-runner {command.ident}")
@@ -60,7 +61,7 @@ class RunnerThread:
     @property
     def ended(self) -> bool:
         """Whether the process has ended."""
-        return not self._thread.is_alive()
+        return self._ended.is_set()
 
     def cancel(self) -> None:
         """Kill the process within `POLL_S`, if it does not end by itself."""
@@ -89,6 +90,7 @@ class RunnerThread:
         except Exception as error:  # noqa: BLE001  # the border to ansible-runner
             self._problem = bounded(f"ansible-runner broke: {error!r}")
         finally:
+            self._ended.set()
             self._on_end()
 
     def _run_runner(self) -> None:

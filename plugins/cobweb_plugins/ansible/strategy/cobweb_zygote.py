@@ -316,7 +316,8 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
 
     def begin(self) -> None:
         """Forget the last job."""
-        self.clear_failed_hosts()
+        self._failed_hosts.clear()
+        self._unreachable_hosts.clear()
         self.collector = Collector()
 
     def load_callbacks(self) -> None:
@@ -333,15 +334,14 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
         items = (data, *(i for i in data.get("results") or () if isinstance(i, dict)))
         self.dirty = self.dirty or any("add_host" in i or "add_group" in i for i in items)
         forgiven = ignored or (event == "unreachable" and bool(result.task.ignore_unreachable))
-        other = (data.get("_ansible_delegated_vars") or {}).get("ansible_delegated_host")
+        other = result.task_fields.get("delegate_to")
         self.collector.add(
             TaskEnd(
                 event=event,
                 name=str(result.task_name),
                 result=result.as_callback_task_result().result,
                 changed=result.is_changed(),
-                ignored=ignored
-                or (event == "unreachable" and bool(result.task.ignore_unreachable)),
+                ignored=forgiven,
                 delegated="" if other in (None, result.host.name) else str(other),
             )
         )

@@ -1,0 +1,10 @@
+#!/usr/bin/env python3
+"""A dynamic inventory with a vaulted value and a template."""
+
+from __future__ import annotations
+
+import json
+
+CIPHER = "$ANSIBLE_VAULT;1.1;AES256\n3132\n"
+HOST = {"secret": {"__ansible_vault": CIPHER}, "url": "http://{{ inventory_hostname }}/"}
+print(json.dumps({"g": {"hosts": ["d1"]}, "_meta": {"hostvars": {"d1": HOST}, "new": 1}}))
