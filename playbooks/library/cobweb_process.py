@@ -221,25 +221,21 @@ def _base_environment() -> Dict[str, str]:
 def _launch(home: Path, spec: Dict[str, Any], cob_id: str) -> None:
     """Start the supervisor and wait until the process is up; leave nothing behind if it fails."""
     for _ in range(SUPERVISOR_TRIES):
-        supervisor = _start_supervisor(home)
-        try:
-            problem = _wait_ready(home, spec, supervisor)
-        except OSError as error:
-            problem = str(error)
-        if not problem:
-            return
-        # A start that was cut off by the end of its run may have got there first.
-        other = supervisor.poll() == supervision.ALREADY_SUPERVISED
+        code = _start_supervisor(home)
+        if code != supervision.ALREADY_SUPERVISED:
+            break
+        # A start that was cut off by the end of its run got there first.
         _stop(home, cob_id)
-        if not other:
-            raise Failed(f"{cob_id} {problem}; its output is in {home / 'log'}")
         _prepare(home, spec)
-    raise Failed(f"{cob_id} is supervised by someone who does not end; see {home}")
+    problem = f"got no supervisor (exit status {code})" if code else _wait_ready(home, spec)
+    if problem:
+        _stop(home, cob_id)
+        raise Failed(f"{cob_id} {problem}; its output is in {home / 'log'}")
 
 
-def _start_supervisor(home: Path) -> subprocess.Popen[bytes]:
+def _start_supervisor(home: Path) -> int:
     with (home / "log").open("ab") as log:
-        return subprocess.Popen(
+        return subprocess.run(
             [sys.executable, "-I", str(home / "supervisor.py"), str(home)],
             cwd="/",
             env=_base_environment(),
@@ -247,21 +243,20 @@ def _start_supervisor(home: Path) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=log,
             start_new_session=True,
-        )
+            check=False,
+        ).returncode
 
 
-def _wait_ready(home: Path, spec: Dict[str, Any], supervisor: subprocess.Popen[bytes]) -> str:
+def _wait_ready(home: Path, spec: Dict[str, Any]) -> str:
     """Wait until the process is up; return what went wrong, or nothing."""
     settled = time.monotonic() + SETTLE_S
     deadline = time.monotonic() + float(spec["start_timeout"])
     while time.monotonic() < deadline:
         status = supervision.read_status(home)
-        if (status.get("supervisor") or [None])[0] != supervisor.pid:
-            status = {}
         if status.get("last_end"):
             return str(status["last_end"])
-        if supervisor.poll() is not None:
-            return f"lost its supervisor (exit status {supervisor.returncode})"
+        if not supervision.alive(status.get("supervisor")):
+            return "lost its supervisor"
         if supervision.alive(status.get("child")) and _is_ready(spec, settled):
             return ""
         time.sleep(supervision.POLL_S)

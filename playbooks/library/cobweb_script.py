@@ -137,7 +137,7 @@ def _wait(process: subprocess.Popen[bytes], name: str, cob: Dict[str, Any]) -> N
 
 
 def _kill_tree(root: int) -> None:
-    """Stop a process and all that descends from it, then kill them: none can fork meanwhile."""
+    """Stop a process and all that descends from it, then kill them, so that none forks meanwhile."""
     stopped: List[int] = []
     found = [root]
     deadline = time.monotonic() + supervision.KILL_WAIT_S
@@ -146,6 +146,8 @@ def _kill_tree(root: int) -> None:
         stopped += found
         found = [pid for pid in supervision.children(stopped) if pid not in stopped]
     supervision.signal_all(stopped, signal.SIGKILL)
+    while any(map(supervision.read_row, stopped)) and time.monotonic() < deadline:
+        time.sleep(supervision.POLL_S)
 
 
 def _masked(text: str, spec: Dict[str, Any]) -> str:

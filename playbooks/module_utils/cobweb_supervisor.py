@@ -2,7 +2,7 @@
 
 Standard library only, Python 3.8 or newer, Linux. The file has two lives: the module
 `cobweb_process` imports it, and copies it into the home folder of each process, where it runs as
-`python3 -I supervisor.py HOME` until it gets SIGTERM.
+`python3 -I supervisor.py HOME` in the background until it gets SIGTERM.
 
 A home holds `spec.json` (what to run), `status.json` (who runs now), `lock` (held by the supervisor
 as long as it lives) and `log`. A process is known by pid, start time and boot, so that a pid that
@@ -210,15 +210,25 @@ class Supervisor:
 
 
 def main(home: Path) -> int:
-    """Supervise the process of `home`; ALREADY_SUPERVISED if another supervisor does."""
+    """Supervise the process of `home` in the background; return once that has begun.
+
+    ALREADY_SUPERVISED if another supervisor does it; 1 if this one ended at once.
+    """
     lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return ALREADY_SUPERVISED
+    reader, writer = os.pipe()
+    if os.fork():
+        os.close(writer)
+        return 0 if os.read(reader, 1) else 1
+    os.close(reader)
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     supervisor = Supervisor(home)
     supervisor.write_status()
+    os.write(writer, b"+")
+    os.close(writer)
     supervisor.run()
     return 0
 

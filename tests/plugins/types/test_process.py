@@ -1,0 +1,445 @@
+"""The type `process` with real processes: by real Ansible, killed, orphaned and stubborn ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from cobweb_plugins.types import ProcessType
+from tests.support.tasks import Hand, OneCob, digest_of, opened_hand, vaulted
+
+SERVER = """
+import os, signal, socket, sys
+for name in sys.argv[3:]:
+    signal.signal(getattr(signal, name), signal.SIG_IGN)
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
+    while True:
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(os.environ.get("GREETING", "-").encode())
+"""
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def port() -> int:
+    """Return a free port of the loopback interface."""
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return int(opened.getsockname()[1])
+
+
+@pytest.fixture
+def spec(system: Path, port: int) -> dict[str, Any]:
+    """Return the spec of a server that answers with $GREETING."""
+    (system / "server.py").write_text(SERVER)
+    return {
+        "command": [sys.executable, str(system / "server.py"), port],
+        "listen": port,
+        "env": {"GREETING": "hello"},
+        "state_dir": str(system / "state"),
+        "stop_timeout": 5,
+        "backoff": 0.01,
+    }
+
+
+@pytest.fixture
+def one(process_module: ModuleType, spec: dict[str, Any], system: Path) -> Iterator[dict[str, Any]]:
+    """Return the variable `cob` of the server; in the end nothing of it may be left."""
+    cob = {"id": "h1/thing", "spec": spec, "applied": None}
+    try:
+        yield cob
+        process_module.stop(cob)
+        assert _marked(system) == []
+    finally:
+        for pid in _marked(system):
+            os.kill(pid, signal.SIGKILL)
+
+
+# --- by Ansible
+
+
+def test_whole_life(hand: Hand, spec: dict[str, Any], port: int, system: Path) -> None:
+    """Down, up, outdated, up, down; each state is what a client sees."""
+    cob = OneCob(ProcessType().cob_type(), hand, spec)
+    assert cob.check() == "down"
+    assert _ask(port) is None
+    cob.go("down", "up")
+    assert _ask(port) == "hello"
+    cob.applied, cob.spec = cob.spec, {**spec, "env": {"GREETING": vaulted("s3cret")}}
+    assert cob.check() == "outdated"
+    assert "s3cret" not in str(cob.move("outdated", "up"))
+    assert cob.check() == "up"
+    assert _ask(port) == "s3cret"
+    assert not any("s3cret" in " ".join(_arguments(pid)) for pid in _marked(system))
+    cob.go("up", "down")
+    assert _ask(port) is None
+    assert _marked(system) == []
+
+
+def test_a_failed_start_is_told(hand: Hand, spec: dict[str, Any], port: int) -> None:
+    """The report says how the program ended."""
+    cob = OneCob(ProcessType().cob_type(), hand, {**spec, "command": ["/bin/sh", "-c", "exit 3"]})
+    assert "h1/thing ended with exit status 3" in cob.move("down", "up").message
+    assert cob.check() == "down"
+    assert _ask(port) is None
+
+
+def test_the_process_outlives_the_run(tmp_path: Path, one: dict[str, Any], port: int) -> None:
+    """Neither the end of the run nor that of its processes reaches what they started."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with opened_hand(folder) as opened:
+        OneCob(ProcessType().cob_type(), opened, one["spec"]).go("down", "up")
+    assert _ask(port) == "hello"
+
+
+# --- the module without Ansible around it
+
+
+def test_a_check_changes_nothing(
+    process_module: ModuleType, one: dict[str, Any], system: Path
+) -> None:
+    """Neither before nor while the process runs."""
+    before = digest_of(system)
+    assert process_module.check(one) == {"state": "down"}
+    assert digest_of(system) == before
+    process_module.start(one)
+    before = digest_of(system)
+    assert process_module.check(one) == {"state": "up"}
+    assert digest_of(system) == before
+
+
+def test_repeating_changes_nothing(process_module: ModuleType, one: dict[str, Any]) -> None:
+    """A second start keeps the process, a second stop finds none."""
+    assert process_module.start(one) == {"changed": True}
+    child = _child(process_module, one)
+    assert process_module.start(one) == {"changed": False}
+    assert _child(process_module, one) == child
+    assert process_module.stop(one) == {"changed": True}
+    assert process_module.stop(one) == {"changed": False}
+
+
+def test_a_dead_process_is_started_again(
+    process_module: ModuleType, one: dict[str, Any], port: int
+) -> None:
+    """The supervisor notices and restarts it."""
+    process_module.start(one)
+    child = _child(process_module, one)
+    os.kill(child, signal.SIGKILL)
+    _wait_for(lambda: _child(process_module, one) not in (None, child))
+    _wait_for(lambda: process_module.check(one) == {"state": "up"})
+    assert _ask(port) == "hello"
+
+
+def test_a_process_that_shall_not_be_restarted_is_down(
+    process_module: ModuleType, one: dict[str, Any]
+) -> None:
+    """Without `restart` the end of the process is the end of its supervisor."""
+    one["spec"]["restart"] = False
+    process_module.start(one)
+    os.kill(_child(process_module, one), signal.SIGKILL)
+    _wait_for(lambda: process_module.check(one) == {"state": "down"})
+
+
+@pytest.mark.parametrize("after", ["start", "stop"])
+def test_an_orphan_is_found_and_ended(
+    process_module: ModuleType, one: dict[str, Any], port: int, after: str
+) -> None:
+    """After `kill -9` of the supervisor: outdated; a start replaces the orphan, a stop ends it."""
+    process_module.start(one)
+    orphan = _child(process_module, one)
+    os.kill(_supervisor(process_module, one), signal.SIGKILL)
+    _wait_for(lambda: process_module.check(one) == {"state": "outdated"})
+    assert _ask(port) == "hello"
+    getattr(process_module, after)(one)
+    assert not _lives(orphan)
+    assert process_module.check(one) == {"state": "up" if after == "start" else "down"}
+
+
+def test_both_killed_is_down(process_module: ModuleType, one: dict[str, Any]) -> None:
+    """What left no process behind is down, whatever the files say."""
+    process_module.start(one)
+    child = _child(process_module, one)
+    os.kill(_supervisor(process_module, one), signal.SIGKILL)
+    os.kill(child, signal.SIGKILL)
+    _wait_for(lambda: process_module.check(one) == {"state": "down"})
+    process_module.start(one)
+    assert process_module.check(one) == {"state": "up"}
+
+
+def test_one_that_ignores_the_signal_is_killed(
+    process_module: ModuleType, one: dict[str, Any], port: int
+) -> None:
+    """SIGKILL comes after `stop_timeout`."""
+    one["spec"]["command"] += ["-", "SIGTERM"]
+    one["spec"]["stop_timeout"] = 0.1
+    process_module.start(one)
+    process_module.stop(one)
+    assert _ask(port) is None
+
+
+def test_the_stop_signal_is_the_one_of_the_spec(
+    process_module: ModuleType, one: dict[str, Any], system: Path
+) -> None:
+    """A program may want another signal than SIGTERM."""
+    one["spec"] |= {
+        "command": f"trap 'echo told > {system}/told; exit' USR1; while :; do sleep 0.01; done",
+        "listen": None,
+        "stop_signal": "SIGUSR1",
+    }
+    process_module.start(one)
+    process_module.stop(one)
+    assert (system / "told").read_text() == "told\n"
+
+
+@pytest.mark.parametrize(
+    "escape",
+    ["setsid sleep", "env -i sleep", "setsid setsid -f sleep"],
+    ids=["own session", "empty environment", "twice"],
+)
+def test_what_a_process_leaves_behind_is_ended(
+    process_module: ModuleType, one: dict[str, Any], system: Path, escape: str
+) -> None:
+    """Children that leave the session, or wipe their environment, go with the process."""
+    length = f"1000.{one['spec']['listen']}"
+    program = f"{escape} {length} & exec {sys.executable} {system}/server.py"
+    one["spec"]["command"] = f"{program} {one['spec']['listen']}"
+    process_module.start(one)
+    process_module.stop(one)
+    assert process_module.check(one) == {"state": "down"}
+    assert not [pid for pid in _pids() if f"sleep {length}" in " ".join(_arguments(pid))]
+
+
+def test_a_foreign_process_on_the_port_is_an_error(
+    process_module: ModuleType, one: dict[str, Any], port: int
+) -> None:
+    """A port that answers before the start is somebody else's."""
+    with socket.create_server(("127.0.0.1", port)):
+        with pytest.raises(process_module.Failed, match="another process uses the port"):
+            process_module.start(one)
+        assert process_module.check(one) == {"state": "down"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"command": ["/no/such/program"]}, "cannot be started: .*No such file"),
+        ({"command": "exit 7"}, "ended with exit status 7; its output is in .*/log"),
+        ({"command": "exit 7", "listen": None}, "ended with exit status 7"),
+        ({"command": "kill -9 $$"}, "ended by SIGKILL"),
+        ({"command": "sleep 1000", "start_timeout": 0.2}, "did not listen on [0-9]+ within 0.2 s"),
+        ({"cwd": "/no/such/folder"}, "working directory /no/such/folder does not exist"),
+    ],
+)
+def test_a_failed_start_says_why_and_leaves_nothing(
+    process_module: ModuleType, one: dict[str, Any], change: dict[str, Any], message: str
+) -> None:
+    """The reason is in the message; nothing goes on in the background."""
+    one["spec"] |= change
+    with pytest.raises(process_module.Failed, match=message):
+        process_module.start(one)
+    assert process_module.check(one) == {"state": "down"}
+
+
+def test_a_changed_state_folder_moves_the_process(
+    process_module: ModuleType, one: dict[str, Any], system: Path
+) -> None:
+    """The process of the applied spec is found in its old folder, and replaced."""
+    process_module.start(one)
+    moved = {**one, "applied": one["spec"], "spec": {**one["spec"], "state_dir": f"{system}/b"}}
+    assert process_module.check(moved) == {"state": "outdated"}
+    process_module.start(moved)
+    assert process_module.check(moved) == {"state": "up"}
+    assert process_module.check(one) == {"state": "down"}
+    process_module.stop(moved)
+
+
+def test_the_environment_is_clean(
+    process_module: ModuleType,
+    one: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing of the environment that Ansible runs in reaches the process, but for the PATH."""
+    monkeypatch.setenv("ANSIBLE_SECRET", "x")
+    process_module.start(one)
+    names = {entry.partition("=")[0] for entry in _environment(_child(process_module, one))}
+    assert "ANSIBLE_SECRET" not in names
+    assert {"GREETING", "HOME", "PATH", "USER"} <= names
+
+
+def test_what_is_remembered_is_private(
+    process_module: ModuleType, one: dict[str, Any], system: Path
+) -> None:
+    """The spec may hold secrets: only its owner reads it."""
+    process_module.start(one)
+    (home,) = (system / "state" / "process").iterdir()
+    assert home.stat().st_mode & 0o077 == 0
+    assert (home / "spec.json").stat().st_mode & 0o077 == 0
+
+
+def test_two_supervisors_never_share_a_home(
+    process_module: ModuleType, one: dict[str, Any], supervision: ModuleType
+) -> None:
+    """The second one ends at once and says so."""
+    process_module.start(one)
+    home = process_module._home(one, one["spec"])
+    second = [sys.executable, "-I", str(home / "supervisor.py"), str(home)]
+    done = subprocess.run(second, check=False, timeout=PATIENCE_S)
+    assert done.returncode == supervision.ALREADY_SUPERVISED
+    assert process_module.check(one) == {"state": "up"}
+
+
+def test_a_pid_that_was_given_out_again_is_not_ours(
+    process_module: ModuleType, one: dict[str, Any], supervision: ModuleType
+) -> None:
+    """A status that names a living foreign process, or comes from before a boot, means nothing."""
+    process_module.start(one)
+    home = process_module._home(one, one["spec"])
+    status = supervision.read_status(home)
+    process_module.stop(one)
+    own = supervision.identity(os.getpid())
+    foreign = [own[0], own[1] + 1]
+    supervision.write_json(
+        home / "status.json", {**status, "supervisor": foreign, "child": foreign}
+    )
+    assert process_module.check(one) == {"state": "down"}
+    supervision.write_json(
+        home / "status.json", {**status, "supervisor": own, "child": own, "boot": "an earlier one"}
+    )
+    assert process_module.check(one) == {"state": "down"}
+
+
+@pytest.mark.parametrize("action", ["start", "stop"])
+def test_any_kill_is_survived(
+    process_module: ModuleType, one: dict[str, Any], action: str, port: int
+) -> None:
+    """Kill the transition before each of its steps; check, and go on to where it was going."""
+    goal = {"start": "up", "stop": "down"}[action]
+    for number in range(40):
+        (process_module.stop if action == "start" else process_module.start)(one)
+        killed = _killed_at(process_module, number, lambda: getattr(process_module, action)(one))
+        assert process_module.check(one)["state"] in ("up", "outdated", "down")
+        getattr(process_module, action)(one)
+        assert process_module.check(one) == {"state": goal}
+        assert (_ask(port) == "hello") is (goal == "up")
+        if not killed:
+            break
+    assert 3 < number < 39
+
+
+def _killed_at(module: ModuleType, number: int, action: Callable[[], object]) -> bool:
+    """Carry out an action in a child that kills itself before step `number`; say if it did."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            _kill_self_at(module, number)
+            action()
+            status = 0
+        finally:
+            os._exit(status)
+    status = os.waitpid(child, 0)[1]
+    assert status in (0, signal.SIGKILL)
+    return status == signal.SIGKILL
+
+
+def _kill_self_at(module: ModuleType, number: int) -> None:
+    """Count the steps that change something outside; runs in the forked child alone."""
+    left, kill = [number], os.kill
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*args: Any, **kwargs: Any) -> Any:
+            if left[0] == 0:
+                kill(os.getpid(), signal.SIGKILL)
+            left[0] -= 1
+            return real(*args, **kwargs)
+
+        return step
+
+    for owner, name in [
+        (Path, "replace"),
+        (Path, "unlink"),
+        (os, "kill"),
+        (module.subprocess, "Popen"),
+        (module, "_wait_ready"),
+        (module.supervision, "terminate"),
+    ]:
+        setattr(owner, name, counted(getattr(owner, name)))
+
+
+# --- helpers
+
+
+def _ask(port: int) -> str | None:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            return connection.recv(100).decode()
+    except OSError:
+        return None
+
+
+def _status(module: ModuleType, cob: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = module.supervision.read_status(module._home(cob, cob["spec"]))
+    return found
+
+
+def _child(module: ModuleType, cob: dict[str, Any]) -> int:
+    return int((_status(module, cob)["child"] or [0])[0])
+
+
+def _supervisor(module: ModuleType, cob: dict[str, Any]) -> int:
+    return int(_status(module, cob)["supervisor"][0])
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _arguments(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
+def _environment(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_text().split("\0")
+    except OSError:
+        return []
+
+
+def _marked(system: Path) -> list[int]:
+    """Return all processes, supervisors too, that name the test's folder."""
+    return [
+        pid
+        for pid in _pids()
+        if pid != os.getpid()
+        and _lives(pid)
+        and str(system) in " ".join([*_arguments(pid), *_environment(pid)])
+    ]

@@ -1,0 +1,112 @@
+"""The registered types: matrices, files that exist, schemas that tell right from wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from cobweb.model import CobType, Tasks
+from cobweb.plugin import load_plugins
+from cobweb_plugins.types import FileType, ProcessType, ScriptType, ServiceType
+
+TYPES = {
+    made.name: made
+    for made in (
+        each.cob_type() for each in (FileType(), ProcessType(), ScriptType(), ServiceType())
+    )
+}
+FILE = {"path": "/etc/a", "content": "x"}
+PROCESS = {"command": ["sleep", "1"]}
+SCRIPT = {"check": "true", "do": "true"}
+SERVICE = {"unit": "app"}
+
+
+def test_the_plugin_registers_them() -> None:
+    """They come by the same hook as a third party's."""
+    assert set(TYPES) <= set(load_plugins(strict=True).types)
+
+
+@pytest.mark.parametrize("made", TYPES.values(), ids=TYPES)
+def test_the_matrix_is_that_of_the_design(made: CobType) -> None:
+    """Three states; from outdated both ways; every task file is there."""
+    assert made.states == ("outdated", "down", "up")
+    assert (made.preferred, made.remove) == ("up", "down")
+    assert {(step.source, step.dest) for step in made.transitions} == {
+        ("down", "up"),
+        ("up", "down"),
+        ("outdated", "up"),
+        ("outdated", "down"),
+    }
+    for action in (made.check, *(step.action for step in made.transitions)):
+        assert isinstance(action, Tasks)
+        assert Path(action.path).is_absolute()
+        assert Path(action.path).is_file()
+
+
+@pytest.mark.parametrize("made", TYPES.values(), ids=TYPES)
+def test_the_schema_is_a_schema(made: CobType) -> None:
+    """It is valid and refuses unknown keys."""
+    assert made.spec_schema is not None
+    jsonschema.Draft202012Validator.check_schema(made.spec_schema)
+    assert made.spec_schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        ("file", FILE),
+        ("file", {**FILE, "mode": "0640", "owner": "root", "group": 0, "encoding": "base64"}),
+        ("file", {"path": "/etc/a", "template": "a.j2"}),
+        ("file", {"path": "/etc/a", "source": "a"}),
+        ("process", PROCESS),
+        ("process", {"command": "exec x", "listen": 80, "env": {"A": 1}}),
+        ("process", {"command": ["x", 1], "listen": "[::1]:80", "stop_signal": "SIGQUIT"}),
+        ("script", SCRIPT),
+        ("script", {"creates": "/x", "do": "true", "interpreter": "/bin/bash", "timeout": 1}),
+        ("service", SERVICE),
+        ("service", {"unit": "app@1.service", "enabled": False}),
+    ],
+)
+def test_good_specs_pass(name: str, spec: dict[str, Any]) -> None:
+    """What the documentation shows is accepted."""
+    assert _errors(name, spec) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        ("file", {"content": "x"}),
+        ("file", {"path": "/etc/a"}),
+        ("file", {**FILE, "path": "etc/a"}),
+        ("file", {**FILE, "path": "/etc/"}),
+        ("file", {**FILE, "mode": "rw"}),
+        ("file", {**FILE, "mode": 420}),
+        ("file", {**FILE, "contents": "x"}),
+        ("process", {}),
+        ("process", {"command": []}),
+        ("process", {"command": ""}),
+        ("process", {**PROCESS, "listen": 70000}),
+        ("process", {**PROCESS, "listen": "here"}),
+        ("process", {**PROCESS, "cwd": "x"}),
+        ("process", {**PROCESS, "stop_signal": "TERM"}),
+        ("process", {**PROCESS, "restart": "always"}),
+        ("script", {"do": "true"}),
+        ("script", {"check": "true"}),
+        ("script", {**SCRIPT, "args": "x"}),
+        ("service", {}),
+        ("service", {"unit": "a b"}),
+        ("service", {**SERVICE, "enable": True}),
+    ],
+)
+def test_bad_specs_do_not_pass(name: str, spec: dict[str, Any]) -> None:
+    """What no module could carry out is found before anything runs."""
+    assert _errors(name, spec)
+
+
+def _errors(name: str, spec: dict[str, Any]) -> list[str]:
+    schema = TYPES[name].spec_schema
+    assert schema is not None
+    return [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(spec)]
