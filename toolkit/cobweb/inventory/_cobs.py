@@ -44,7 +44,7 @@ class _Reference:
 
 
 class Cobs:
-    """Reads `cobs`; `links` are their needs between definitions."""
+    """Reads `cobs`; `links` are the needs between them, `written` all names, broken ones too."""
 
     def __init__(
         self, types: Mapping[str, CobType], broken: set[str], selector: Selector, findings: Findings
@@ -53,7 +53,7 @@ class Cobs:
         self._broken_types = broken
         self._selector = selector
         self._findings = findings
-        self._written: set[str] = set()
+        self.written: set[str] = set()
         self.defs: dict[str, CobDef] = {}
         self.links: list[Link] = []
 
@@ -62,7 +62,7 @@ class Cobs:
         section = as_map(node, "`cobs`", self._findings)
         if section is None:
             return
-        self._written = set(section.items)
+        self.written = set(section.items)
         for name, value in section.items.items():
             made = self._cob(name, value, key_place(section, name))
             if made:
@@ -103,7 +103,7 @@ class Cobs:
         name = text(body, "type", what, self._findings)
         if name is None or name in self._broken_types:
             return None
-        if name not in self._types:
+        if name not in self._types and not self._selector.quiet:
             hint = did_you_mean(name, self._types, otherwise=f"known are {one_of(self._types)}")
             self._findings.add(body.items["type"].place, f"unknown type `{name}`", hint)
         return self._types.get(name)
@@ -172,17 +172,14 @@ class Cobs:
 
     def _target(self, reference: _Reference) -> CobDef | None:
         found = self.defs.get(reference.name)
-        if found is None and reference.name not in self._written:
+        if found is None and reference.name not in self.written and not self._selector.quiet:
             hint = did_you_mean(
                 reference.name,
-                self._written,
-                otherwise=f"known are {one_of(self._written_sorted())}",
+                self.written,
+                otherwise=f"known are {one_of(sorted(self.written))}",
             )
             self._findings.add(reference.place, f"no COB is called `{reference.name}`", hint)
         return found
-
-    def _written_sorted(self) -> list[str]:
-        return sorted(self._written)
 
     def _elsewhere(self, cob: CobDef, target: CobDef, reference: _Reference) -> bool:
         if target is cob and reference.pattern is None:

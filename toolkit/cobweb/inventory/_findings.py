@@ -36,8 +36,8 @@ class Findings:
         for finding in findings:
             self._hosts.setdefault(finding, [])
 
-    def __bool__(self) -> bool:
-        return bool(self._hosts)
+    def __len__(self) -> int:
+        return len(self._hosts)
 
     def sorted(self) -> tuple[Finding, ...]:
         """Return the findings in the order of their places."""

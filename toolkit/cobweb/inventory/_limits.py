@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from cobweb.errors import Place
-from cobweb.inventory._cobs import CobDef
+from cobweb.inventory._cobs import Cobs
 from cobweb.inventory._findings import Findings, did_you_mean, one_of
 from cobweb.inventory._needs import has_step
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place, kind
@@ -46,8 +46,9 @@ class LimitDef:
 class Limits:
     """Reads `limits` and gives them for a part of the site."""
 
-    def __init__(self, defs: Mapping[str, CobDef], selector: Selector, findings: Findings) -> None:
-        self._defs = defs
+    def __init__(self, cobs: Cobs, selector: Selector, findings: Findings) -> None:
+        self._defs = cobs.defs
+        self._written = cobs.written
         self._selector = selector
         self._findings = findings
         self.limits: list[LimitDef] = []
@@ -143,7 +144,8 @@ class Limits:
         if pattern is None:
             return ()
         found = tuple(name for name in self._defs if fnmatchcase(name, pattern))
-        if not found:
+        known = any(fnmatchcase(name, pattern) for name in self._written)
+        if not found and not known and not self._selector.quiet:
             hint = did_you_mean(pattern, self._defs, otherwise="a name or a glob, as in `web-*`")
             self._findings.add(body.items["cob"].place, f"no COB is called `{pattern}`", hint)
         return found

@@ -63,10 +63,10 @@ def load_site(
     if root is None:
         findings.raise_if_any()
         raise AssertionError("a site without a mapping has findings")
-    known_keys(root, (*_KEYS, "imports", *sections), "the site", findings)
-    evaluator, patterns = _hosts(root, files, adapters, site_file)
+    hosts = _hosts(root, files, adapters, site_file)
     sound = not findings
-    site = _site(root, files, (evaluator, patterns), types, sections)
+    site = _site(root, files, hosts, types, sections)
+    known_keys(root, (*_KEYS, "imports", *sections), "the site", findings)
     if findings and sound:
         _evaluate(site)
     findings.raise_if_any()
@@ -109,12 +109,13 @@ def _site(
 ) -> Site:
     evaluator, patterns = hosts
     findings = files.findings
+    unsound = bool(findings)
     reader = Types(files, foreign)
     types = reader.read(root.items.get("types"))
-    selector = Selector(patterns, evaluator, findings)
+    selector = Selector(patterns, evaluator, findings, quiet=unsound)
     cobs = Cobs(types, reader.broken, selector, findings)
     cobs.read(root.items.get("cobs"))
-    limits = Limits(cobs.defs, selector, findings)
+    limits = Limits(cobs, selector, findings)
     limits.read(root.items.get("limits"))
     return Site(
         Parts(

@@ -81,9 +81,19 @@ class SpecChecker:
 
 def _deepest(error: ValidationError) -> ValidationError:
     """Follow `anyOf` and `oneOf` into the one branch that nearly fits."""
-    while error.context:
+    while error.context and not _alternatives(error):
         error = max(error.context, key=lambda each: (len(each.absolute_path), -_rank(each)))
     return error
+
+
+def _alternatives(error: ValidationError) -> list[str]:
+    """Return the keys of an `anyOf` whose branches only ask for one key each, else nothing."""
+    parts = error.context or ()
+    if any(
+        part.validator != "required" or part.absolute_path != error.absolute_path for part in parts
+    ):
+        return []
+    return [key for part in parts for key in _values(part.validator_value)]
 
 
 def _rank(error: ValidationError) -> int:
@@ -157,6 +167,13 @@ def _enum(error: ValidationError, name: str) -> tuple[str, str]:
     return f"{name} cannot be `{error.instance}`", hint
 
 
+def _any_of(error: ValidationError, name: str) -> tuple[str, str]:
+    keys = _alternatives(error)
+    if not keys:
+        return f"{name} does not fit: {error.message}", ""
+    return f"{name} lacks {one_of(keys)}", "the type requires one of them"
+
+
 def _bound(words: str, error: ValidationError, name: str) -> tuple[str, str]:
     return f"{name} must {words} {error.validator_value}, not {error.instance}", ""
 
@@ -171,6 +188,8 @@ def _length(words: str, error: ValidationError, name: str) -> tuple[str, str]:
 
 _WORDS: Mapping[str, Callable[[ValidationError, str], tuple[str, str]]] = {
     "type": _type,
+    "anyOf": _any_of,
+    "oneOf": _any_of,
     "required": _required,
     "enum": _enum,
     "pattern": _pattern,

@@ -119,7 +119,7 @@ class Scope:
             hint = failure.hint
             if failure.name:
                 known = self.names()
-                where = f"it is no variable of {self._host}" if self._host else _SITE_HINT
+                where = _HOST_HINT if self._host else _SITE_HINT
                 hint = did_you_mean(failure.name, known, otherwise=where)
             raise EvaluationError(place, failure.message, hint) from failure
 
@@ -161,6 +161,7 @@ class Scope:
         raise KeyError(name)
 
 
+_HOST_HINT = "it is neither a variable of the host nor one of Ansible's own"
 _SITE_HINT = "host patterns and references see the variables of the group `all` only"
 
 

@@ -9,12 +9,19 @@ from cobweb.inventory._scope import SITE, EvaluationError, Evaluator
 
 
 class Selector:
-    """Selects hosts; what is wrong with a pattern becomes a finding."""
+    """Selects hosts; what is wrong with a pattern becomes a finding.
 
-    def __init__(self, patterns: Patterns, evaluator: Evaluator, findings: Findings) -> None:
+    `quiet` says that files or the inventory could not be read well: a name that is missing is then
+    a consequence and no finding.
+    """
+
+    def __init__(
+        self, patterns: Patterns, evaluator: Evaluator, findings: Findings, *, quiet: bool
+    ) -> None:
         self._patterns = patterns
         self._evaluator = evaluator
         self._findings = findings
+        self.quiet = quiet
 
     def text(self, written: str, place: Place) -> str | None:
         """Return a text of the site rendered, None with a finding where that fails."""
@@ -38,9 +45,10 @@ class Selector:
         try:
             hosts = self._patterns.select(pattern)
         except PatternError as error:
-            self._findings.add(place, f"{what}: {error}", error.hint)
+            if not self.quiet:
+                self._findings.add(place, f"{what}: {error}", error.hint)
             return ()
-        if not hosts:
+        if not hosts and not self.quiet:
             hint = "the groups are empty, or exclude each other"
             self._findings.add(place, f"{what} matches no host: `{pattern}`", hint)
         return hosts

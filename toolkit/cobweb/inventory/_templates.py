@@ -262,6 +262,8 @@ def _undefined(error: UndefinedError) -> RenderError:
 def _syntax_hint(message: str) -> str:
     if "No filter named" in message or "no filter named" in message:
         return "see docs/site.md for the filters; lookups are not possible"
-    if "unexpected end of template" in message or "Unexpected end" in message:
+    if "end of print statement" in message:
+        return "close `{{` with `}}`"
+    if "nexpected end of template" in message:
         return "close every `{% ... %}` block"
     return "mend the template"

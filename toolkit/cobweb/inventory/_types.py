@@ -50,8 +50,9 @@ class Types:
                 hint = "choose another name"
                 self._findings.add(place, f"a plugin has a type `{name}` already", hint)
                 continue
+            before = len(self._findings)
             made = self._type(name, value, place)
-            if made:
+            if made and len(self._findings) == before:
                 found[name] = made
             else:
                 self.broken.add(name)
