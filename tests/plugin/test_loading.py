@@ -454,6 +454,27 @@ BROKEN = [
         reason="type t: its class lacks the method look(context)",
     ),
     Broken(
+        name="type_schema",
+        source=_type(spec_schema="{'properties': {'port': {'type': 'objekt'}}}"),
+        reason="the schema of type t is no JSON Schema at $.properties.port.type: 'objekt' is not",
+    ),
+    Broken(
+        name="type_schema_text",
+        source=_type(spec_schema="'object'"),
+        reason="the schema of type t is no JSON Schema at $: 'object' is not",
+    ),
+    Broken(
+        name="section_schema",
+        source="""
+        class S:
+            name = "s"
+            schema = {"required": "all"}
+        @hookimpl
+        def cobweb_register_sections(): return [S]
+        """,
+        reason="the schema of section s is no JSON Schema at $.required: 'all' is not",
+    ),
+    Broken(
         name="type_foreign_action",
         source=_type(check="PythonAction(type_name='u', method='check')"),
         reason="type t: its action check belongs to the type 'u'",

@@ -61,6 +61,18 @@ def cob_type_problems(cob_type: object, instance: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"type {name}: {problem}" for problem in problems))
 
 
+def schema_problems(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return why a mapping is no JSON Schema (draft 2020-12); () if it is one."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        return (f"at {error.json_path}: {error.message}",)
+    return ()
+
+
 def uses_python(cob_type: CobType) -> bool:
     """Say whether any action of the type is a Python method."""
     return any(isinstance(action, PythonAction) for action in _actions(cob_type))

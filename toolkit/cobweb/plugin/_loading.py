@@ -25,8 +25,13 @@ from cobweb.plugin._border import (
     describe,
     guard_executor,
 )
-from cobweb.plugin._contracts import cob_type_problems, item_problems, uses_python
-from cobweb.plugin._discovery import Found, find_entry_points
+from cobweb.plugin._contracts import (
+    cob_type_problems,
+    item_problems,
+    schema_problems,
+    uses_python,
+)
+from cobweb.plugin._discovery import OURS, Found, find_entry_points
 from cobweb.plugin._kinds import Kind
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import INTERFACE
@@ -79,6 +84,8 @@ class _Loader:
             items = {kind: _registered(plugin, kind) for kind in self._kinds}
             self._refuse_taken(found, items)
             tables = _make_all(found.name, items)
+            if found.distribution != OURS:  # ours are tested, and this takes a slow import
+                _refuse_schemas(tables)
         except _RejectedError as error:
             failed = FailedPlugin(**source, module=module, reason=error.message, hint=error.hint)
             self._failed.append(failed)
@@ -211,6 +218,18 @@ def _make_all(plugin: str, items: Mapping[Kind, Collection[Any]]) -> Tables:
                 for table, made in _make(plugin, kind, item):
                     tables.setdefault(table, {})[item.name] = made
     return tables
+
+
+def _refuse_schemas(tables: Tables) -> None:
+    types = [(f"type {name}", it.spec_schema) for name, it in tables.get(Kind.TYPES, {}).items()]
+    sections = tables.get(Kind.SECTIONS, {})
+    schemas = [*types, *((f"section {name}", it.schema) for name, it in sections.items())]
+    for owner, schema in schemas:
+        if schema is not None:
+            with _contained(f"the schema of {owner} cannot be read"):
+                problems = schema_problems(schema)
+            if problems:
+                raise _RejectedError(f"the schema of {owner} is no JSON Schema {problems[0]}")
 
 
 def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
