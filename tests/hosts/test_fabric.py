@@ -189,7 +189,10 @@ def test_a_watch_sees_ports_come_and_go_in_their_order(fabric: Fabric) -> None:
 def listening(fabric: Fabric, host: FabricHost) -> subprocess.Popen[bytes]:
     """Listen on port 4000 of a host until its stdin ends, as the end of `with` does."""
     program = (
-        "import socket, sys;s = socket.create_server(('', 4000), backlog=100);sys.stdin.read()"
+        "import socketserver as s, sys, threading;"
+        "server = s.TCPServer(('', 4000), s.BaseRequestHandler);"
+        "threading.Thread(target=server.serve_forever, daemon=True).start();"
+        "sys.stdin.read()"
     )
     argv = fabric.inside_host(host, "/usr/bin/python3", "-c", program)
     return subprocess.Popen(argv, stdin=subprocess.PIPE)

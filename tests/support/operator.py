@@ -38,11 +38,6 @@ class Run:
         ended = (event for event in self.events if event["type"] == "transition.end")
         return [(event["cob"], event["to"]) for event in ended if event["result"] == "ok"]
 
-    def moved(self, name: str) -> list[tuple[str, str]]:
-        """Return host and new state of the transitions of the objects called `name`."""
-        split = ((*cob.split("/"), state) for cob, state in self.transitions())
-        return [(host, state) for host, each, state in split if each == name]
-
 
 class StartedRun:
     """A command that is at work; killed if it still is when its `with` ends."""

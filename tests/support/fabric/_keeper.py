@@ -40,8 +40,14 @@ from tests.support.fabric._system import (
 
 __all__: list[str] = []
 
-_FABRIC = Namespace.PID | Namespace.MOUNT | Namespace.NETWORK
-_HOST = _FABRIC | Namespace.UTS | Namespace.IPC
+_HOST = (
+    Namespace.PID
+    | Namespace.MOUNT
+    | Namespace.NETWORK
+    | Namespace.UTS
+    | Namespace.IPC
+    | Namespace.CGROUP
+)
 _BRIDGE = "bridge"
 _PROBE_S = 0.02
 _CONNECT_S = 0.1
@@ -148,7 +154,7 @@ class Keeper:
             os.dup2(console, 2)
             procs = self._cgroup / host.name / "cgroup.procs"
             procs.write_text("0", encoding="ascii")
-            unshare(_HOST | Namespace.CGROUP)
+            unshare(_HOST)
             child = os.fork()
             if child == 0:
                 os.close(tell)
@@ -210,10 +216,11 @@ def serve(folder: Path, name: str) -> None:
 
 def main() -> None:
     """Make the fabric's namespaces, print the pid of the keeper, and wait for its end."""
-    unshare(_FABRIC)
+    unshare(Namespace.PID)
     child = os.fork()
     if child == 0:
         die_with_parent()
+        unshare(Namespace.MOUNT | Namespace.NETWORK)
         serve(Path(sys.argv[1]), sys.argv[2])
         return
     _say({"result": child})

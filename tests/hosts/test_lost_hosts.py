@@ -1,0 +1,136 @@
+"""Hosts that are lost while a transition runs on them, and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hosts.conftest import OperatorMaker
+from tests.support.fabric import Fabric, FabricHost
+from tests.support.operator import Operator, Run
+
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(180), pytest.mark.xdist_group("lost_hosts")]
+
+MARK = "/var/lib/marked"
+
+
+@pytest.fixture
+def operator(fabric: Fabric, operator_maker: OperatorMaker) -> Iterator[Operator]:
+    """Return who works on the gated site: three gates, each with an object that needs it."""
+    hosts = fabric.plain
+    operator = operator_maker("gated")
+    names = ("cut", "killed", "free", "after_cut", "after_killed", "after_free")
+    groups = {name: [host] for name, host in zip(names, hosts, strict=True)}
+    operator.write_inventory({**groups, "gates": hosts[:3]})
+    yield operator
+    for host in hosts:
+        fabric.run(host, "rm", "-f", MARK, "/var/lib/gate", "/run/begun", "/run/gate")
+    assert fabric.visitors() == []
+
+
+def set_gate(fabric: Fabric, host: FabricHost) -> None:
+    """Make the pipes of a gate: its transition then waits for the test."""
+    fabric.run(host, "mkfifo", "/run/begun", "/run/gate")
+
+
+def await_gate(fabric: Fabric, host: FabricHost) -> None:
+    """Wait until the gate's transition is at work on its host."""
+    assert fabric.run(host, "cat", "/run/begun", timeout_s=40).stdout == "begun\n"
+
+
+def open_gate(fabric: Fabric, host: FabricHost) -> None:
+    """Let the gate's transition go on, and later ones pass."""
+    fabric.run(host, "sh", "-c", "rm /run/begun; echo > /run/gate")
+
+
+def is_marked(fabric: Fabric, host: FabricHost) -> bool:
+    """Say whether the object that needs a gate has come up on its host."""
+    return fabric.run(host, "test", "-e", MARK, check=False).returncode == 0
+
+
+def apply_and_lose(fabric: Fabric, operator: Operator) -> Run:
+    """Apply; cut one host off and kill another while their gates are at work; open the third."""
+    cut, killed, free, *_ = fabric.plain
+    for host in (cut, killed, free):
+        set_gate(fabric, host)
+    with operator.start_apply() as started:
+        for host in (cut, killed, free):
+            await_gate(fabric, host)
+        fabric.link_down(cut)
+        fabric.kill(killed)
+        open_gate(fabric, free)
+        return started.end()
+
+
+def test_lost_hosts_block_only_what_needs_them_and_a_second_apply_converges(
+    fabric: Fabric, operator: Operator
+) -> None:
+    cut, killed, _, after_cut, after_killed, after_free = fabric.plain
+    try:
+        first = apply_and_lose(fabric, operator)
+        marked = [is_marked(fabric, host) for host in (after_cut, after_killed, after_free)]
+        status = operator.cobweb("status", "-o", "json")
+    finally:
+        fabric.link_up(cut)
+        fabric.start(killed)
+    assert first.code == 1, first.err
+    assert marked == [False, False, True]
+    assert {(f"{free}/gate", "up") for free in ("h03",)} <= set(first.transitions())
+    for name in (cut.name, killed.name):
+        assert f"host {name} cannot be reached" in " ".join(first.err.split())
+    assert status.code == 0
+
+    open_gate(fabric, cut)
+    second = operator.apply()
+    assert second.code == 0, second.err
+    assert all(is_marked(fabric, host) for host in (after_cut, after_killed, after_free))
+    third = operator.apply("--refresh", "all")
+    assert (third.code, third.transitions()) == (0, []), third.err
+    assert operator.broken_promises([first, second, third]) == []
+
+
+def test_what_was_begun_on_a_lost_host_is_unknown_and_said_so(
+    fabric: Fabric, operator: Operator
+) -> None:
+    cut, killed, free, *_ = fabric.plain
+    try:
+        run = apply_and_lose(fabric, operator)
+    finally:
+        fabric.link_up(cut)
+        fabric.start(killed)
+    open_gate(fabric, cut)
+    ends = {
+        event["cob"]: (event["result"], event["state"])
+        for event in run.events
+        if event["type"] == "transition.end" and event["cob"].endswith("/gate")
+    }
+    assert ends == {
+        f"{cut.name}/gate": ("failed", "unknown"),
+        f"{killed.name}/gate": ("failed", "unknown"),
+        f"{free.name}/gate": ("ok", "up"),
+    }
+    last = run.events[-1]
+    assert (last["type"], last["result"], last["exit_code"]) == ("run.end", "failed", 1)
+
+
+def test_a_frozen_host_hangs_itself_only_and_is_told_as_unreachable(
+    fabric: Fabric, operator: Operator
+) -> None:
+    cut, killed, free, *after = fabric.plain
+    fabric.freeze(cut)
+    try:
+        run = operator.apply()
+        marked = [is_marked(fabric, host) for host in after]
+    finally:
+        fabric.thaw(cut)
+    assert run.code == 1, run.err
+    assert marked == [False, True, True]
+    assert f"host {cut.name} cannot be reached" in " ".join(run.err.split())
+    assert {cob for cob, _ in run.transitions() if cob.endswith("/gate")} == {
+        f"{killed.name}/gate",
+        f"{free.name}/gate",
+    }
+    again = operator.apply()
+    assert again.code == 0, again.err
+    assert operator.broken_promises([run, again]) == []
