@@ -15,7 +15,7 @@ from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Mach
 from cobweb.engine._node import OTHER_LIFE, Activity, Ask, Node, Wish
 from cobweb.engine._protocol import receive, repeat
 from cobweb.engine._rules import settle
-from cobweb.engine._values import Blocked, Effect, Input, Send, StateReason
+from cobweb.engine._values import Blocked, Effect, Input, LockGranted, Send, StateReason
 from cobweb.errors import ProtocolError
 from cobweb.model import UNKNOWN, CobId, Graph, State
 
@@ -63,8 +63,9 @@ class Engine:
     ) -> tuple[Effect, ...]:
         """Begin with the journal's states and the locks (locked, holder, state) that were out.
 
-        What has no state, or one that its type does not know, is unknown and checked at once. An
-        old lock stays in force until its holder has been checked and does not want it any more.
+        What has no state, or one that its type does not know, is unknown and checked at once. Old
+        locks are told first; one stays in force until its holder has been checked and does not
+        want it any more.
         """
         if self._started:
             raise ProtocolError("the engine was started before")
@@ -155,6 +156,8 @@ class Engine:
         if locked in nodes:
             ask = Ask(state=state, incarnation=0, seq=0, granted=True, restored=holder not in nodes)
             nodes[locked].put_ask(holder, ask)
+            granted = LockGranted(cob=locked, holder=holder, state=state)
+            self._machine.effects.append(granted)
         if holder in nodes:
             nodes[holder].wishes[locked] = Wish(state=state, incarnation=0, seq=0, held=True)
             nodes[holder].plan = OTHER_LIFE

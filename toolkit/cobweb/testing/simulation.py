@@ -34,7 +34,7 @@ from cobweb.engine import (
 )
 from cobweb.model import CobId, Graph, State, TransitionNeed, host_of
 
-__all__ = ["BrokenPromiseError", "Faults", "Simulation"]
+__all__ = ["BrokenPromiseError", "Faults", "Simulation", "graph_json", "public_event"]
 
 MAX_ROUNDS = 20_000
 """How many things may happen before a simulation is held to be endless."""
@@ -54,8 +54,9 @@ class BrokenPromiseError(AssertionError):
 class Faults:
     """Probabilities of mishaps; all zero by default.
 
-    `lose` and `double` are per message, `fail` per transition, `fail_check` per check; `vanish` and
-    `come_back` per round. `fail_ids` names objects whose transitions always fail.
+    `lose` and `double` are per message, `fail` per transition, `fail_check` per check. `vanish`, of
+    a host where something is in flight (else nobody notices), and `come_back` are per round.
+    `fail_ids` names objects whose transitions always fail.
     """
 
     lose: float = 0.0
@@ -137,13 +138,11 @@ class Simulation:
         return True
 
     def _mishap(self) -> bool:
-        hosts = sorted({host_of(cob) for cob in self.graph.cobs})
-        if self.vanished < MAX_VANISHED and self.random.random() < self.faults.vanish:
+        hosts = sorted({host_of(job.cob) for job in self._jobs if not job.zombie})
+        if hosts and self.vanished < MAX_VANISHED and self.random.random() < self.faults.vanish:
             self.vanished += 1
-            host = self.random.choice(hosts)
-            if host not in self.down:
-                self._vanish(host)
-                return True
+            self._vanish(self.random.choice(hosts))
+            return True
         return self.random.random() < self.faults.come_back and self._come_back()
 
     def _come_back(self) -> bool:
@@ -279,21 +278,54 @@ class Simulation:
         return [n for n in self._needs.get(start.cob, ()) if n.covers(step.source, step.dest)]
 
     def events(self) -> list[dict[str, Any]]:
-        """Return the history as public events (design, section 7), without `run.end`."""
+        """Return the history as public events (design, section 7)."""
         events: list[dict[str, Any]] = [{"type": "version", "events": 1}, {"type": "run.start"}]
         running: dict[CobId, StartTransition] = {}
         for effect in self.history:
-            event = public_event(effect)
             if isinstance(effect, StartTransition):
                 running[effect.cob] = effect
-            elif isinstance(effect, StateFound) and effect.reason == "transition":
-                step = running.pop(effect.cob).transition
-                ok = "ok" if effect.state == step.dest else "failed"
-                end = {"cob": effect.cob, "from": step.source, "to": step.dest, "result": ok}
-                events.append({"type": "transition.end", "state": effect.state, **end})
+            elif isinstance(effect, StateFound) and effect.cob in running:
+                events.append(_end_of(running.pop(effect.cob), effect.state))
+            event = public_event(effect)
             if event:
                 events.append(event)
+        unsettled = [cob for engine in self.engines for cob in engine.unsettled()]
+        code = 1 if unsettled and (self.failed or self.down) else 4 if unsettled else 0
+        events.append({"type": "run.end", "exit_code": code})
         return [{"seq": seq, **event} for seq, event in enumerate(events, 1)]
+
+
+def graph_json(graph: Graph) -> dict[str, Any]:
+    """Return what `graph -o json` says of a graph, as far as the promises need it."""
+    return {
+        "format": 1,
+        "cobs": [
+            {
+                "id": cob.id,
+                "states": list(cob.type.states),
+                "preferred": cob.type.preferred,
+                "transitions": [[step.source, step.dest] for step in cob.type.transitions],
+            }
+            for cob in graph.cobs.values()
+        ],
+        "needs": [
+            *(
+                {"cob": n.cob, "from": n.source, "to": n.dest, "on": n.on, "state": n.state}
+                for n in graph.transition_needs()
+            ),
+            *(
+                {"cob": n.cob, "in": n.within, "on": n.on, "state": n.state}
+                for n in graph.lock_needs()
+            ),
+        ],
+    }
+
+
+def _end_of(start: StartTransition, state: State) -> dict[str, Any]:
+    step = start.transition
+    result = "ok" if state == step.dest else "failed"
+    pair = {"cob": start.cob, "from": step.source, "to": step.dest}
+    return {"type": "transition.end", "state": state, "result": result, **pair}
 
 
 def public_event(effect: Effect) -> dict[str, Any] | None:
