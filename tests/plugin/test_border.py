@@ -124,6 +124,86 @@ def test_an_executor_that_cannot_be_made_is_a_mistake_too(install: Install) -> N
         plugins.executors["bad"]()
 
 
+RETURNS = """
+    from cobweb.model import Nothing, Outcome, Report
+
+    class E:
+        name = "odd"
+        actions = frozenset({Nothing})
+        def open(self, setting): pass
+        def submit(self, job): pass
+        def wait(self, timeout_s): return REPORTS
+        def wake(self): pass
+        def now(self): return 0.0
+        def close(self, *, kill=False): pass
+
+    class S:
+        name = "odd"
+        def solve(self, template, constraints): return []
+
+    class P:
+        name = "odd"
+        def stages(self, graph, steps): return ()
+        def priorities(self, graph): pass
+
+    class A:
+        name = "odd"
+        def reads(self, source): return 1
+        def hosts(self, source): return ["h1"]
+
+    @hookimpl
+    def cobweb_register_executors(): return [E]
+    @hookimpl
+    def cobweb_register_solvers(): return [S]
+    @hookimpl
+    def cobweb_register_planners(): return [P]
+    @hookimpl
+    def cobweb_register_adapters(): return [A]
+"""
+ODD: dict[str, tuple[Callable[[Plugins], Any], str]] = {
+    "solve": (lambda p: p.solvers["odd"].solve({}, {}), "returned list, not Mapping"),
+    "stages": (lambda p: p.planners["odd"].stages(GRAPH, ()), "returned tuple, not Stages"),
+    "priorities": (lambda p: p.planners["odd"].priorities(GRAPH), "returned NoneType, not Mapping"),
+    "hosts": (lambda p: p.adapters["odd"].hosts(Path("x")), "returned str, not Host"),
+}
+
+
+@pytest.mark.parametrize("call", ODD)
+def test_a_result_of_another_type_is_the_plugins_mistake(call: str, install: Install) -> None:
+    install("odd", RETURNS)
+    function, text = ODD[call]
+    with pytest.raises(PluginError, match=rf"plugin odd: .*{call}\(\) {text}"):
+        function(load_plugins())
+
+
+def test_reads_is_true_or_false(install: Install) -> None:
+    install("odd", RETURNS)
+    assert load_plugins().adapters["odd"].reads(Path("x")) is True
+
+
+@pytest.mark.parametrize(
+    ("reports", "text"),
+    [
+        ("None", "raised TypeError: "),
+        ("['done']", "returned str, not Report"),
+        (
+            "[Report(number=7, outcome=Outcome.OK)]",
+            "reported job 7, which is not in flight",
+        ),
+        (
+            "[Report(number=1, outcome=Outcome.OK)] * 2",
+            "reported job 1, which is not in flight",
+        ),
+    ],
+)
+def test_a_wrong_report_is_the_plugins_mistake(reports: str, text: str, install: Install) -> None:
+    install("odd", RETURNS.replace("REPORTS", reports))
+    executor = load_plugins().executors["odd"]()
+    executor.submit(JOB)
+    with pytest.raises(PluginError, match=rf"executor odd: wait\(\) {text}"):
+        executor.wait(None)
+
+
 def test_guarded_ones_satisfy_the_protocols(install: Install) -> None:
     install("guarded", SOURCE.format(error="ValueError('boom')"))
     plugins = load_plugins()

@@ -8,10 +8,10 @@ also `SystemExit`: no plugin ends our process.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from cobweb.errors import CobwebError, PluginError
 from cobweb.model import Action, CobId, Graph, Host, Job, Report
@@ -24,6 +24,12 @@ from cobweb.plugin.protocols import (
     Solver,
     Stages,
 )
+
+T = TypeVar("T")
+
+
+class _BreachError(Exception):
+    """What a plugin returned is not what its protocol says."""
 
 
 def describe(error: BaseException) -> str:
@@ -46,8 +52,16 @@ def border(plugin: str, call: str) -> Iterator[None]:
     except (KeyboardInterrupt, CobwebError):
         raise
     except BaseException as error:  # the border to foreign code
-        message = f"{call} raised {describe(error)}"
+        breach = isinstance(error, _BreachError)
+        message = f"{call} {error if breach else f'raised {describe(error)}'}"
         raise PluginError(plugin, message, hint=f"this is a bug of the plugin {plugin}") from error
+
+
+def _checked(value: T, wanted: type) -> T:
+    """Return what a plugin returned; a breach if its protocol says another type."""
+    if not isinstance(value, wanted):
+        raise _BreachError(f"returned {type(value).__name__}, not {wanted.__name__}")
+    return value
 
 
 class GuardedExecutor:
@@ -59,6 +73,7 @@ class GuardedExecutor:
     _make: ClassVar[type[Executor]]
 
     def __init__(self) -> None:
+        self._in_flight: set[int] = set()
         with self._border("__init__"):
             self._inner = self._make()
 
@@ -69,13 +84,20 @@ class GuardedExecutor:
 
     def submit(self, job: Job) -> None:
         """See `Executor.submit`."""
+        self._in_flight.add(job.number)
         with self._border("submit"):
             self._inner.submit(job)
 
     def wait(self, timeout_s: float | None) -> Sequence[Report]:
-        """See `Executor.wait`."""
+        """See `Executor.wait`; one report per job, or it is the plugin's mistake."""
         with self._border("wait"):
-            return tuple(self._inner.wait(timeout_s))
+            reports = tuple(self._inner.wait(timeout_s))
+            for report in reports:
+                number = _checked(report, Report).number
+                if number not in self._in_flight:
+                    raise _BreachError(f"reported job {number}, which is not in flight")
+                self._in_flight.discard(number)
+            return reports
 
     def wake(self) -> None:
         """See `Executor.wake`."""
@@ -117,7 +139,7 @@ class GuardedSolver:
     ) -> Mapping[str, Any]:
         """See `Solver.solve`."""
         with border(self._plugin, f"solver {self.name}: solve()"):
-            return self._inner.solve(template, constraints)
+            return _checked(self._inner.solve(template, constraints), Mapping)
 
 
 class GuardedPlanner:
@@ -133,12 +155,12 @@ class GuardedPlanner:
     def stages(self, graph: Graph, steps: Sequence[PlannedStep]) -> Stages:
         """See `Planner.stages`."""
         with border(self._plugin, f"planner {self.name}: stages()"):
-            return self._inner.stages(graph, steps)
+            return _checked(self._inner.stages(graph, steps), Stages)
 
     def priorities(self, graph: Graph) -> Mapping[CobId, float]:
         """See `Planner.priorities`."""
         with border(self._plugin, f"planner {self.name}: priorities()"):
-            return self._inner.priorities(graph)
+            return _checked(self._inner.priorities(graph), Mapping)
 
 
 class GuardedAdapter:
@@ -154,10 +176,9 @@ class GuardedAdapter:
     def reads(self, source: Path) -> bool:
         """See `Adapter.reads`."""
         with border(self._plugin, f"adapter {self.name}: reads()"):
-            return self._inner.reads(source)
+            return bool(self._inner.reads(source))
 
     def hosts(self, source: Path) -> Iterable[Host]:
         """See `Adapter.hosts`."""
         with border(self._plugin, f"adapter {self.name}: hosts()"):
-            hosts: Collection[Host] = tuple(self._inner.hosts(source))
-            return hosts
+            return tuple(_checked(host, Host) for host in self._inner.hosts(source))
