@@ -107,7 +107,7 @@ class Demo:
         took_s = time.monotonic() - began
         after = self.client.catch_up()
         seen = self.client.seen[before:after]
-        print(f"\nSeen from outside ({took_s:.1f} s):", "" if seen else "no change", flush=True)
+        print(f"\nSeen from outside ({took_s:.1f} s):{'' if seen else ' no change'}", flush=True)
         for at, what in seen:
             print(f"  {at - began:6.2f} s  {what}", flush=True)
         if [what for _, what in seen] != expected:
@@ -115,7 +115,8 @@ class Demo:
 
     def _cobweb(self, *arguments: str) -> None:
         print(f"\n$ cobweb {' '.join(arguments)}", flush=True)
-        done = subprocess.run([self.cobweb, "-C", str(self.site), *arguments], check=False)
+        command = [self.cobweb, "-C", str(self.site), *arguments]
+        done = subprocess.run(command, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
             raise DemoError(f"cobweb {arguments[0]} ended with exit code {done.returncode}")
 
@@ -141,6 +142,7 @@ def main() -> int:
     if cobweb is None:
         print("the demo needs `cobweb` on the PATH", file=sys.stderr)
         return 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = Path(tempfile.mkdtemp(prefix="cobweb-demo-"))
     with ExitStack() as at_end:
         at_end.callback(tell_what_is_kept if options.keep else end, folder)

@@ -137,7 +137,7 @@ def _wait(process: subprocess.Popen[bytes], name: str, cob: Dict[str, Any]) -> N
 
 
 def _kill_tree(root: int) -> None:
-    """Stop a process and all that descends from it, then kill them, so that none forks meanwhile."""
+    """Stop a process and all that descends from it, so that none forks, then kill them."""
     stopped: List[int] = []
     found = [root]
     deadline = time.monotonic() + supervision.KILL_WAIT_S
