@@ -21,7 +21,7 @@ from cobweb.cli._output import Output, Tone
 from cobweb.cli._render import Column, write_table
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
-from cobweb.cli._text import count
+from cobweb.cli._text import count, plain, wrap
 from cobweb.errors import CobwebError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _tell_times(output: Output, plan: Plan) -> None:
     _tell_down(output, plan.down_s)
     if len(plan.stages.critical_path) > 1:
         path = " > ".join(f"{s.cob} {s.dest}" for s in plan.stages.critical_path)
-        output.line(f"critical path: {path}")
+        _tell(output, f"critical path: {path}")
     steps = count(len(plan.steps), "transition")
     output.summary(f"{steps} in {count(len(plan.stages.stages), 'stage')}")
 
@@ -149,7 +149,13 @@ def _tell_down(output: Output, down_s: Mapping[CobId, float]) -> None:
     down = sorted((cob for cob, seconds in down_s.items() if seconds), key=str)
     if down:
         rest = f" and {len(down) - _SHOWN_DOWN} more" if len(down) > _SHOWN_DOWN else ""
-        output.line(f"down for a while: {', '.join(down[:_SHOWN_DOWN])}{rest}", Tone.CAREFUL)
+        shown = ", ".join(down[:_SHOWN_DOWN])
+        _tell(output, f"down for a while: {shown}{rest}", Tone.CAREFUL)
+
+
+def _tell(output: Output, text: str, tone: Tone = Tone.NONE) -> None:
+    for line in wrap(plain(text), output.width):
+        output.line(line, tone)
 
 
 def _save(path: Path, text: str) -> None:
