@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from cobweb.errors import StoreError
 from cobweb.model import CobId
 from cobweb.store import RunInfo, StateWritten, Store, open_store
+from cobweb.store._database import _set_wal
 from tests.support.postgresql import PostgreSQL
 
 URL = "sqlite:///.cobweb/state.db"
@@ -337,6 +339,34 @@ def test_busy_database_is_waited_for(file: Path, tmp_path: Path) -> None:
         with open_store(URL, tmp_path, create=False) as store:
             assert list(store.states()) == ["h/a"]  # reading needs not wait
         other.execute("ROLLBACK")
+
+
+def test_new_database_that_another_process_is_making_is_waited_for(tmp_path: Path) -> None:
+    opened = threading.Event()
+
+    def open_it() -> None:
+        open_store("sqlite:///state.db", tmp_path).close()
+        opened.set()
+
+    with closing(
+        sqlite3.connect(tmp_path / "state.db", isolation_level=None, check_same_thread=False)
+    ) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        thread = threading.Thread(target=open_it)
+        thread.start()
+        other.execute("ROLLBACK")
+        thread.join()
+    assert opened.is_set()
+
+
+def test_error_that_is_no_collision_is_not_waited_out(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+    with (
+        closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as readonly,
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+    ):
+        _set_wal(readonly)
 
 
 def test_database_that_stays_busy_is_told(

@@ -8,7 +8,7 @@ absolute path does, so that the same files give the same digest on any machine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from cobweb.generation._content import redact
 from cobweb.model import (
@@ -94,6 +94,8 @@ def _action(action: Action, folders: tuple[tuple[str, str], ...]) -> dict[str, s
             return {"python": f"{name}.{method}"}
         case Nothing():
             return {}
+        case _:
+            assert_never(action)
 
 
 def _relative(path: str, folders: tuple[tuple[str, str], ...]) -> str:

@@ -7,11 +7,13 @@ because another process came between. On PostgreSQL `synchronous_commit` is at l
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import sqlite3
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,9 @@ __all__ = ["Database", "one_at_a_time", "open_database"]
 
 BUSY_TIMEOUT_S = 30
 """How long SQLite waits for another process's write transaction; ours take milliseconds."""
+
+WAL_ATTEMPTS = 20
+"""How often a new database is switched to WAL mode while others do the same."""
 
 CONNECT_TIMEOUT_S = 10
 """How long PostgreSQL may take to answer a new connection."""
@@ -151,6 +156,7 @@ def _open_sqlite(path: Path, *, create: bool) -> Database:
             _make_file(path)
         elif not path.exists():
             return _empty()
+        _check_readable(path)
         query = _query(path, readonly=not create)
     except OSError as error:
         raise StoreError(
@@ -168,15 +174,24 @@ def _open_sqlite(path: Path, *, create: bool) -> Database:
 def _make_file(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # SQLite gives its side files the mode of the database, so that no one else reads those either.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    # A file that is there is not opened here: closing it would drop the locks that another
+    # connection of this process has on it (POSIX).
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _check_readable(path: Path) -> None:
+    """Raise the real reason where SQLite would only say that it cannot open the file."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not os.access(path, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _query(path: Path, *, readonly: bool) -> dict[str, str]:
     """Return the URI parameters; who may not write can still read what no one else has open."""
     query = {"uri": "true"}
     if readonly and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        with path.open("rb"):  # an unreadable file is told by its real reason
-            pass
         if path.with_name(path.name + "-wal").exists():
             return query | {"mode": "ro"}
         return query | {"immutable": "1"}
@@ -204,13 +219,28 @@ def _listen(engine: Engine, *, wal: bool) -> None:
     def connect(dbapi_connection: Any, _record: Any) -> None:
         dbapi_connection.isolation_level = None  # we say BEGIN ourselves
         if wal:
-            dbapi_connection.execute("PRAGMA journal_mode=WAL")
+            _set_wal(dbapi_connection)
         dbapi_connection.execute("PRAGMA synchronous=FULL")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         write = connection.get_execution_options().get("cobweb_write", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _set_wal(connection: Any) -> None:
+    """Switch to WAL mode; where two do this to a new file at once, SQLite itself does not wait."""
+    for _ in range(WAL_ATTEMPTS - 1):
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                raise
+            connection.execute("BEGIN IMMEDIATE")  # this waits until the other one is done
+            connection.execute("ROLLBACK")
+        else:
+            return
+    connection.execute("PRAGMA journal_mode=WAL")
 
 
 # --- PostgreSQL
