@@ -145,12 +145,16 @@ class _Analysis:
     def _arrives_before(self, cob: CobId) -> dict[CobId, tuple[str, State]]:
         """Return who must arrive after `cob`, with the step and the state that say so.
 
-        It is who is needed out of its preferred state by each step into that of `cob`.
+        It is who is needed out of its preferred state by each step into that of `cob`. Steps from
+        states that no way from the `remove` state leads to (such as `outdated`) do not count: an
+        object that is new never takes them.
         """
         type_ = self.graph.cobs[cob].type
         common: dict[CobId, tuple[str, State]] | None = None
         for step in type_.transitions:
             if step.dest != type_.preferred or type_.remove == type_.preferred:
+                continue
+            if type_.way(type_.remove, step.source) is None:
                 continue
             wanted = self.index.of_step(cob, step.source, step.dest)
             away = {

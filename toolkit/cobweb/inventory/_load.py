@@ -20,11 +20,10 @@ from cobweb.inventory._read import known_keys, required, text
 from cobweb.inventory._scope import Evaluator
 from cobweb.inventory._select import Selector
 from cobweb.inventory._site import Parts, Site
-from cobweb.inventory._sources import Sources, no_hosts
+from cobweb.inventory._sources import HostSource, Sources, no_hosts
 from cobweb.inventory._types import Types
 from cobweb.inventory._variables import Variables
 from cobweb.model import CobType
-from cobweb.plugin.protocols import Adapter
 
 SITE_FILE = "site.yml"
 DEFAULT_STATE = "sqlite:///.cobweb/state.db"
@@ -48,7 +47,7 @@ def load_site(
     path: Path,
     *,
     types: Mapping[str, CobType] = _NONE,
-    adapters: Sequence[Adapter] = (),
+    adapters: Sequence[HostSource] = (),
     sections: Mapping[str, Mapping[str, Any]] = _NONE,
 ) -> Site:
     """Return the site at `path`, a folder or its `site.yml`; SiteError with all findings.
@@ -83,7 +82,7 @@ def _site_file(path: Path) -> Path:
 
 
 def _hosts(
-    root: Map, files: Files, adapters: Sequence[Adapter], site_file: Path
+    root: Map, files: Files, adapters: Sequence[HostSource], site_file: Path
 ) -> tuple[Evaluator, Patterns]:
     place = root.items["inventory"].place if "inventory" in root.items else root.place
     inventory = Inventory(place)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 from cobweb.errors import CobwebError, Place
 from cobweb.inventory._findings import Findings, did_you_mean
@@ -15,7 +16,6 @@ from cobweb.inventory._nodes import Leaf, Map, Node, Seq, key_place, kind
 from cobweb.inventory._ranges import MAX_HOSTS, expand
 from cobweb.inventory._read import as_map, known_keys
 from cobweb.model import Host
-from cobweb.plugin.protocols import Adapter
 
 _YAML = (".yml", ".yaml", ".json")
 _IGNORED = (".orig", ".bak", ".retry", ".cfg", ".md", ".txt", ".pyc", ".swp", ".example")
@@ -25,10 +25,22 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*", re.ASCII)
 _GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 
 
+class HostSource(Protocol):
+    """What reads an inventory source that is no Ansible YAML; adapters of plugins have this form."""
+
+    name: ClassVar[str]
+
+    def reads(self, source: Path) -> bool:
+        """Say whether this is the one for a source."""
+
+    def hosts(self, source: Path) -> Iterable[Host]:
+        """Read the hosts of a source; CobwebError where it cannot be read."""
+
+
 class Sources:
     """Fills an inventory from its sources; `folders` are those that may hold group_vars."""
 
-    def __init__(self, files: Files, inventory: Inventory, adapters: Sequence[Adapter]) -> None:
+    def __init__(self, files: Files, inventory: Inventory, adapters: Sequence[HostSource]) -> None:
         self._files = files
         self._findings = files.findings
         self._inventory = inventory
@@ -97,10 +109,10 @@ class Sources:
         if folder not in self.folders:
             self.folders.append(folder)
 
-    def _adapter(self, source: Path) -> Adapter | None:
+    def _adapter(self, source: Path) -> HostSource | None:
         return next((adapter for adapter in self._adapters if adapter.reads(source)), None)
 
-    def _adapted(self, adapter: Adapter, source: Path, place: Place) -> None:
+    def _adapted(self, adapter: HostSource, source: Path, place: Place) -> None:
         try:
             hosts = list(adapter.hosts(source))
         except CobwebError as error:
