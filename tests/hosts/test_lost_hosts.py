@@ -7,46 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from tests.hosts.conftest import OperatorMaker
-from tests.support.fabric import Fabric, FabricHost
+from tests.support.fabric import Fabric
+from tests.support.gates import await_gate, gated_site, is_marked, open_gate, set_gate
 from tests.support.operator import Operator, Run
 
 pytestmark = [pytest.mark.netns, pytest.mark.timeout(180), pytest.mark.xdist_group("lost_hosts")]
 
-MARK = "/var/lib/marked"
-
 
 @pytest.fixture
 def operator(fabric: Fabric, operator_maker: OperatorMaker) -> Iterator[Operator]:
-    """Return who works on the gated site: three gates, each with an object that needs it."""
-    hosts = fabric.plain
-    operator = operator_maker("gated")
-    names = ("cut", "killed", "free", "after_cut", "after_killed", "after_free")
-    groups = {name: [host] for name, host in zip(names, hosts, strict=True)}
-    operator.write_inventory({**groups, "gates": hosts[:3]})
-    yield operator
-    for host in hosts:
-        fabric.run(host, "rm", "-f", MARK, "/var/lib/gate", "/run/begun", "/run/gate")
-    assert fabric.visitors() == []
-
-
-def set_gate(fabric: Fabric, host: FabricHost) -> None:
-    """Make the pipes of a gate: its transition then waits for the test."""
-    fabric.run(host, "mkfifo", "/run/begun", "/run/gate")
-
-
-def await_gate(fabric: Fabric, host: FabricHost) -> None:
-    """Wait until the gate's transition is at work on its host."""
-    assert fabric.run(host, "cat", "/run/begun", timeout_s=40).stdout == "begun\n"
-
-
-def open_gate(fabric: Fabric, host: FabricHost) -> None:
-    """Let the gate's transition go on, and later ones pass."""
-    fabric.run(host, "sh", "-c", "rm /run/begun; echo > /run/gate")
-
-
-def is_marked(fabric: Fabric, host: FabricHost) -> bool:
-    """Say whether the object that needs a gate has come up on its host."""
-    return fabric.run(host, "test", "-e", MARK, check=False).returncode == 0
+    """Return who works on the gated site."""
+    with gated_site(fabric, operator_maker("gated")) as operator:
+        yield operator
 
 
 def apply_and_lose(fabric: Fabric, operator: Operator) -> Run:

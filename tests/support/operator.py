@@ -44,6 +44,7 @@ class StartedRun:
 
     def __init__(self, argv: Sequence[str], events: Path, folder: Path) -> None:
         self._events = events
+        self._read: list[str] = []
         self.process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -66,9 +67,19 @@ class StartedRun:
             self.process.kill()
             self.process.communicate()
 
+    def await_error_line(self, words: str) -> None:
+        """Wait until it says a line with `words` on standard error."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._read.append(line)
+            if words in line:
+                return
+        raise AssertionError(f"it ended without saying {words!r}: {''.join(self._read)}")
+
     def end(self) -> Run:
         """Wait for its end and return what it told."""
-        out, err = self.process.communicate(timeout=_RUN_S)
+        out, rest = self.process.communicate(timeout=_RUN_S)
+        err = "".join([*self._read, rest])
         events: tuple[Mapping[str, Any], ...] = ()
         if self._events.exists():
             lines = self._events.read_text(encoding="utf-8").splitlines()
@@ -117,7 +128,7 @@ class Operator:
 
     def broken_promises(self, runs: Iterable[Run]) -> list[str]:
         """Return what runs did against P1 to P5."""
-        from cobweb.testing import check_promises
+        from cobweb.testing.promises import check_promises
 
         graph = self.cobweb("graph", "-o", "json").data()
         return [text for run in runs for text in check_promises(run.events, graph)]
