@@ -56,7 +56,7 @@ def read_row(pid: int) -> Optional[Row]:
 
 def boot_id() -> str:
     """Name the running kernel: start times count from its boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
 
 
 def identity(pid: int) -> Optional[List[int]]:
