@@ -77,8 +77,8 @@ class Node:
     that are asked back. `twisted` says that the plan wants two states of one object at once.
     `suspect` marks a transition whose host vanished: it may still go on; `late` a check of which
     the same is true. `renewed` gives the object a new incarnation as soon as it has been checked.
-    `pusher` is who last made it move; `new_plans` counts changes of the plan within one `epoch`,
-    the time from one end of a check or transition to the next.
+    `pusher` is who last asked for a state or made it move; `new_plans` counts changes of the plan
+    within one `epoch`, the time from one end of a check or transition to the next.
     """
 
     cob: Cob

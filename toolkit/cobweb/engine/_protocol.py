@@ -149,6 +149,7 @@ def _replace(machine: Machine, node: Node, message: Message) -> None:
     if message.state or foreign:
         new = Ask(state=message.state, incarnation=message.incarnation, seq=message.seq)
         node.put_ask(holder, new)
+        node.pusher = holder if message.state else node.pusher
     else:
         node.drop_ask(holder)
     machine.touch(node)

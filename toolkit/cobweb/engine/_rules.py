@@ -70,7 +70,6 @@ def _restless(machine: Machine, node: Node) -> bool:
     if node.stuck or node.new_plans <= machine.settings.max_new_plans * neighbours:
         return False
     node.churned = True
-    node.pusher = min([*node.asks, *node.wishes], default=None)
     return True
 
 

@@ -18,7 +18,7 @@ Event = Mapping[str, Any]
 UNKNOWN = "unknown"
 
 RESTLESS = 3
-"""Who took one step so often may have been stopped for going back and forth."""
+"""Who took one step or asked for one lock so often may have been stopped for restlessness."""
 
 
 def check_promises(events: Iterable[Event], graph_json: Mapping[str, Any]) -> list[str]:
@@ -106,7 +106,9 @@ class _Watch:
         self._state[cob] = state
 
     def _on_request(self, event: Event) -> None:
-        self._asked.setdefault(event["holder"], {})[event["cob"]] = event["state"]
+        cob, holder, state = event["cob"], event["holder"], event["state"]
+        self._asked.setdefault(holder, {})[cob] = state
+        self._taken[holder, (cob, state)] = self._taken.get((holder, (cob, state)), 0) + 1
 
     def _on_grant(self, event: Event) -> None:
         cob, holder, state = event["cob"], event["holder"], event["state"]
@@ -122,7 +124,8 @@ class _Watch:
 
     def _on_release(self, event: Event) -> None:
         cob, holder, state = event["cob"], event["holder"], event["state"]
-        self._asked.get(holder, {}).pop(cob, None)
+        if self._asked.get(holder, {}).get(cob) == state:
+            del self._asked[holder][cob]
         if self._out.get(cob, {}).get(holder) != state:
             return  # a request was taken back
         del self._out[cob][holder]
@@ -189,7 +192,7 @@ class _Watch:
         asked = self._asked.get(cob) or any(cob in wants for wants in self._asked.values())
         if asked or self._out.get(cob) or self._host_of(cob) in self._hurt_hosts():
             return False
-        restless = any(self._taken.get((cob, step), 0) >= RESTLESS for step in self._ways[cob])
+        restless = any(who == cob and often >= RESTLESS for (who, _), often in self._taken.items())
         return not restless and self._has_way(cob)
 
     def _host_of(self, cob: str) -> str:
