@@ -5,9 +5,6 @@ All sockets and deadlines are served by `wait`, in the caller's thread.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -33,7 +30,6 @@ class _Doomed:
     """The processes of a job that is being stopped, and what is reported when they are gone."""
 
     tree: Tree
-    group: int
     kill_at: float
     report: Report
 
@@ -41,6 +37,7 @@ class _Doomed:
 class BaseExecutor(ABC):
     """The executor protocol but for how jobs run."""
 
+    name: ClassVar[str]
     actions: ClassVar[frozenset[type[Action]]] = frozenset[type[Action]]((Tasks, Role))
 
     def __init__(self) -> None:
@@ -177,7 +174,7 @@ class BaseExecutor(ABC):
         for fd in tree.fds:
             self._hub.watch(fd)
         kill_at = time.monotonic() + GRACE_S
-        self._doomed.append(_Doomed(tree=tree, group=pid, kill_at=kill_at, report=report))
+        self._doomed.append(_Doomed(tree=tree, kill_at=kill_at, report=report))
 
     def _bury(self, doomed: _Doomed, now: float) -> None:
         """Report a job that was stopped once all its processes have ended, killed if need be."""
@@ -185,15 +182,8 @@ class BaseExecutor(ABC):
             if now < doomed.kill_at:
                 return
             doomed.tree.kill()
-        kill_group(doomed.group)
         for fd in doomed.tree.fds:
             self._hub.unwatch(fd)
         doomed.tree.close()
         self._doomed.remove(doomed)
         self._reports.append(doomed.report)
-
-
-def kill_group(leader: int) -> None:
-    """Kill what is left of the process group that `leader` made, if anything is."""
-    with contextlib.suppress(OSError):
-        os.killpg(leader, signal.SIGKILL)

@@ -106,13 +106,16 @@ class Hub:
 
     def wake(self) -> None:
         """End the round that is waiting, or the next; safe in a signal handler."""
-        with contextlib.suppress(OSError):
-            os.write(self._waker, b"w")
+        self._write(b"w")
 
     def ping(self) -> None:
         """End the round that is waiting without counting as a wake of the caller."""
-        with contextlib.suppress(OSError):
-            os.write(self._waker, b".")
+        self._write(b".")
+
+    def _write(self, byte: bytes) -> None:
+        if not self._closed:
+            with contextlib.suppress(OSError):
+                os.write(self._waker, byte)
 
     def take_wake(self) -> bool:
         """Say whether there was a wake since the last call."""

@@ -9,12 +9,15 @@ nothing else is touched.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import time
 from collections.abc import Iterable
 from typing import ClassVar
 
 from cobweb.errors import ExecutorError
-from cobweb_plugins.ansible._base import BaseExecutor, kill_group
+from cobweb_plugins.ansible._base import BaseExecutor
 from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._lane import Lane
 from cobweb_plugins.ansible._runner import installed_version
@@ -25,6 +28,8 @@ __all__ = ["TESTED", "AnsibleExecutor"]
 
 TESTED = ((2, 19), (2, 20))
 """From this version of ansible-core, up to but not including that one."""
+END_LIMIT_S = 5.0
+"""Time for idle lanes, and for the warm process, to end by themselves."""
 REQUEUES = 3
 """How often a job goes back into the queue because its lane died before it began."""
 
@@ -41,6 +46,7 @@ class AnsibleExecutor(BaseExecutor):
     def __init__(self) -> None:
         super().__init__()
         self._lanes: dict[int, Lane] = {}
+        self._leaving: list[Lane] = []
         self._requeued: dict[int, int] = {}
 
     def _check_installed(self) -> None:
@@ -90,6 +96,10 @@ class AnsibleExecutor(BaseExecutor):
         self._zygote.serve()
         for number, lane in tuple(self._lanes.items()):
             self._hear_lane(number, lane)
+        for lane in tuple(self._leaving):
+            if lane.connection.lost:
+                self._leaving.remove(lane)
+                self._hub.remove(lane.connection)
 
     def _hear_lane(self, number: int, lane: Lane) -> None:
         for message in lane.connection.take():
@@ -101,14 +111,15 @@ class AnsibleExecutor(BaseExecutor):
             self._reports.append(ended(lane.job, message))
             lane.take()
             if message["retire"]:
-                self._drop(number)
+                self._leaving.append(self._lanes.pop(number))
         if lane.connection.lost and number in self._lanes:
             self._lost(number, lane)
 
     def _lost(self, number: int, lane: Lane) -> None:
         """Deal with a lane that died: what it started is ended, a job not begun is queued again."""
         self._drop(number)
-        kill_group(lane.pid)
+        with contextlib.suppress(OSError):
+            os.killpg(lane.pid, signal.SIGKILL)
         job = lane.take()
         if job is None:
             return
@@ -136,6 +147,13 @@ class AnsibleExecutor(BaseExecutor):
                 self._drop(number)
 
     def _end(self) -> None:
-        for lane in self._lanes.values():
+        """Let the lanes end: one whose connection is closed takes that for our death, and kills."""
+        self._leaving += self._lanes.values()
+        self._lanes.clear()
+        for lane in self._leaving:
             lane.connection.send({"op": "quit"})
-        self._zygote.close()
+        end = time.monotonic() + END_LIMIT_S
+        while self._leaving and time.monotonic() < end:
+            self._hub.serve(END_LIMIT_S)
+            self._hear()
+        self._zygote.close(END_LIMIT_S)

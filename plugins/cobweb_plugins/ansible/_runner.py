@@ -67,9 +67,10 @@ class RunnerThread:
         """Kill the process within `POLL_S`, if it does not end by itself."""
         self._cancelled.set()
 
-    def join(self) -> None:
-        """Wait for the end."""
-        self._thread.join()
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end, at most `timeout_s`; say whether it came."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def problem(self) -> str:
         """Say in one line why the process ended: the last that Ansible called an error."""

@@ -181,7 +181,8 @@ class _Config:
         } | self._kept()
 
     def _sets(self, section: str, key: str) -> bool:
-        return any(self.parsed.has_option(where, key) for where in (section, "defaults"))
+        sections = (section, "defaults", "ssh_connection")
+        return any(self.parsed.has_option(where, key) for where in sections)
 
     def _kept(self) -> dict[str, str]:
         """Say what the file says where ansible-runner would put its own word above it."""

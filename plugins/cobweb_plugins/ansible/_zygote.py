@@ -107,8 +107,8 @@ class Zygote:
         )
         self._runner = RunnerThread(command, on_end=self._hub.ping)
 
-    def close(self) -> None:
-        """End the process, which ends after its lanes, and what it leaves behind."""
+    def close(self, limit_s: float) -> None:
+        """End the process, which ends after its lanes, within `limit_s`, and what it leaves."""
         self._hub.deafen()
         if self._connection is not None:
             self._connection.send({"op": "quit"})
@@ -116,6 +116,7 @@ class Zygote:
             self._connection = None
         elif self._runner is not None:
             self._runner.cancel()
-        if self._runner is not None:
+        if self._runner is not None and not self._runner.join(limit_s):
+            self._runner.cancel()
             self._runner.join()
         end_ssh_masters(self._workspace.sockets / "cp")

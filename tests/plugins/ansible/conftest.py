@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cobweb_plugins.ansible._lanes import AnsibleExecutor
-from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 
 from cobweb.model import Action, Host, Job, JobKind, Report, Tasks, cob_id
 from cobweb.plugin import Executor, ExecutorSetting
+from cobweb_plugins.ansible._lanes import AnsibleExecutor
+from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 
 LIMIT_S = 50.0
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
@@ -132,6 +132,12 @@ def make_bench(tmp_path: Path) -> Iterator[MakeBench]:
             return bench
 
         yield make
+
+
+@pytest.fixture
+def local() -> dict[str, str]:
+    """Return the variables of a host that is this machine."""
+    return dict(LOCAL)
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cobweb_plugins.ansible._adapter import AnsibleInventory
 
 from cobweb.errors import CobwebError
+from cobweb_plugins.ansible._adapter import AnsibleInventory
 
 SOURCES = Path(__file__).parent / "sources"
 

@@ -6,9 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from cobweb_plugins.ansible._adapter import AnsibleInventory
-from cobweb_plugins.ansible._lanes import AnsibleExecutor
-from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 
 from cobweb.model import Host, Job, JobKind, Tasks, cob_id
 from cobweb.plugin import Executor
@@ -19,6 +16,9 @@ from cobweb.testing import (
     adapter_checks,
     executor_checks,
 )
+from cobweb_plugins.ansible._adapter import AnsibleInventory
+from cobweb_plugins.ansible._lanes import AnsibleExecutor
+from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 
 HERE = Path(__file__).parent
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}

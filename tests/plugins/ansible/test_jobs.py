@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cobweb_plugins.ansible._lanes import AnsibleExecutor
-from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
-from cobweb_plugins.ansible._workspace import ansible_tool
 
 from cobweb.model import Action, Host, Job, JobKind, Nothing, Outcome, Report, Role, Tasks, cob_id
 from cobweb.plugin import Executor, ExecutorSetting
+from cobweb_plugins.ansible._lanes import AnsibleExecutor
+from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
+from cobweb_plugins.ansible._workspace import ansible_tool
 
 PASSWORD = "open sesame"  # noqa: S105  # of a vault that the test makes
 SECRET = "hunter2-in-the-vault"  # noqa: S105
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 CLOSED = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_ssh_common_args": "-F none"}
 
-AWKWARD = {
+AWKWARD: dict[str, Any] = {
     "text": "a\nb\t'\"ü☃ #%",
     "list": [1, 2.5, True, None, {"k": "v"}, []],
     "octal": "0644",
@@ -35,7 +35,7 @@ AWKWARD = {
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A job and what its report must say; `message` is a pattern, `last` the last task's message."""
+    """A job and its report; `message` is a pattern, `last` the message of the last task."""
 
     name: str
     tasks: str = ""
@@ -416,9 +416,7 @@ def test_report_of_the_executor_ansible(case: Case, lanes_reports: dict[str, Rep
 @pytest.mark.timeout(300)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
-def test_report_of_the_executor_ansible_plain(
-    case: Case, plain_reports: dict[str, Report]
-) -> None:
+def test_report_of_the_executor_ansible_plain(case: Case, plain_reports: dict[str, Report]) -> None:
     """The report says what the case says, but for what events do not tell."""
     expected = replace(case, outcome=case.plain_outcome or case.outcome)
     _verify(expected, plain_reports[case.name])

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from cobweb.model import Action, Outcome
 from cobweb_plugins.ansible._base import BaseExecutor
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
-
-from cobweb.model import Action, Outcome
 
 BOTH = pytest.mark.parametrize("kind", [AnsibleExecutor, AnsiblePlainExecutor])
 Fifo = tuple[Path, int]
@@ -28,10 +28,18 @@ CHILDREN = "sleep 3601 & sleep 3602 & wait"
 
 
 def hanging(bench: Any, fifo: Path) -> Action:
-    """Return tasks that write the pid of their shell into the fifo and then never end."""
-    text = f"- shell: 'echo $$ > {fifo}; {CHILDREN}'\n"
+    """Return tasks that write host and pid of their shell into the fifo and then never end."""
+    text = f"- shell: 'echo {{{{ inventory_hostname }}}} $$ > {fifo}; {CHILDREN}'\n"
     action: Action = bench.tasks("hanging.yml", text)
     return action
+
+
+def shells(bench: Any, fifo: int, count: int) -> dict[str, int]:
+    """Return the pids of the shells of so many hanging jobs by their hosts."""
+    text = ""
+    while text.count("\n") < count:
+        text += bench.until_written(fifo).decode()
+    return {line.split()[0]: int(line.split()[1]) for line in text.splitlines()}
 
 
 @BOTH
@@ -57,19 +65,18 @@ def test_timeout_ends_one_job_with_its_children(
     make_bench: Make, fifo: Fifo, kind: Kind, all_end: AllEnd
 ) -> None:
     """The job that took too long ends with all that it started; one on the same host does not."""
-    bench = make_bench(kind)
+    bench = make_bench(kind, hosts=2)
     action = hanging(bench, fifo[0])
-    short = bench.job(action, timeout_s=20 if kind is AnsiblePlainExecutor else 3)
+    short = bench.job(action, host="h1", timeout_s=25 if kind is AnsiblePlainExecutor else 10)
     bench.executor.submit(short)
-    shell = int(bench.until_written(fifo[1]))
-    children = [*_below(shell), shell]
-    bench.executor.submit(bench.job(action))
-    other = int(bench.until_written(fifo[1]))
+    bench.executor.submit(bench.job(action, host="h2"))
+    found = shells(bench, fifo[1], 2)
+    children = [*_below(found["h1"]), found["h1"]]
     (report,) = bench.collect(1)
     assert (report.number, report.outcome) == (short.number, Outcome.TIMEOUT)
     assert "took longer than" in report.message
     assert all_end(children)
-    assert _alive(other)
+    assert _alive(found["h2"])
 
 
 def _below(pid: int) -> list[int]:
@@ -116,11 +123,13 @@ def test_close_waits_for_what_runs(
 def test_daemons_that_a_task_started_live_on(make_bench: Make, fifo: Fifo) -> None:
     """What a task handed over to init is no part of the job: neither an end nor a kill reach it."""
     bench = make_bench(AnsibleExecutor)
-    daemon = f"setsid sh -c 'echo $$ > {fifo[0]}; exec sleep 3603' < /dev/null > /dev/null 2>&1 &"
+    daemon = f"nohup sh -c 'echo $$ > {fifo[0]}; exec sleep 3603' < /dev/null > /dev/null 2>&1 &"
     action = bench.tasks("daemon.yml", f'- shell: "{daemon}"\n')
     (report,) = bench.run(bench.job(action))
     assert report.outcome is Outcome.OK
     pid = int(os.read(fifo[1], 100))
+    bench.executor.submit(bench.job(hanging(bench, fifo[0])))
+    bench.until_written(fifo[1])
     bench.executor.close(kill=True)
     assert _alive(pid)
     os.kill(pid, signal.SIGKILL)
@@ -155,7 +164,7 @@ def test_nothing_outlives_a_coordinator_that_was_killed(  # noqa: PLR0913, PLR09
     tasks.write_text(f"- shell: 'echo $$ > {fifo[0]}; {CHILDREN}'\n", encoding="utf-8")
     command = [sys.executable, "-c", SCRIPT, kind.name, str(tmp_path), str(tasks)]
     with subprocess.Popen(command) as coordinator:
-        os.set_blocking(fifo[1], True)  # noqa: FBT003  # the interface of os
+        os.set_blocking(fifo[1], True)  # the interface of os
         shells = b""
         while shells.count(b"\n") < 2:
             shells += os.read(fifo[1], 100)
@@ -186,7 +195,7 @@ def test_lane_that_dies_fails_its_job_only(
     del mark
     bench = make_bench(AnsibleExecutor, parallel=2)
     bench.executor.submit(bench.job(hanging(bench, fifo[0])))
-    shell = int(bench.until_written(fifo[1]))
+    shell = shells(bench, fifo[1], 1)["h1"]
     children = [*_below(shell), shell]
     (lane,) = [lane for lane in bench.executor._lanes.values() if lane.job is not None]
     os.kill(lane.pid, signal.SIGKILL)

@@ -174,7 +174,7 @@ def _watch(connection: socket.socket) -> None:
     tree.terminate()
     tree.gone(GRACE_S)
     tree.kill()
-    os.killpg(0, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class _Lane:
@@ -232,20 +232,30 @@ class _Jobs:
     def _run(self, message: dict[str, Any]) -> dict[str, Any]:
         host = message["host"]
         self._forget()
-        if [found.name for found in self._inventory.get_hosts([host])] != [host]:
-            raise AnsibleError(f"Ansible does not know the host {host}")
+        pattern = self._pattern(host)
         self._loader.set_basedir(message["basedir"])
         cob = {key: _revive(value) for key, value in message["cob"].items()}
         self._variables._extra_vars = {**self._base_variables, "cob": cob}
-        code = self._play(message)
+        code = self._play(message, pattern)
         ok = code == self._tqm.RUN_OK and host not in self._tqm._unreachable_hosts
         check = message["check"]
         return self._tqm.collector.end(ok=ok, check=check, state=self._fact(host))
 
-    def _play(self, message: dict[str, Any]) -> int:
+    def _pattern(self, host: str) -> str:
+        """Return the pattern that matches this host alone; a name may be a group's as well."""
+        self._inventory.remove_restriction()
+        if [found.name for found in self._inventory.get_hosts([host])] == [host]:
+            return host
+        known = self._inventory.get_host(host)
+        if known is None or known.name != host:
+            raise AnsibleError(f"Ansible does not know the host {host}")
+        self._inventory.restrict_to_hosts([known])
+        return "all"
+
+    def _play(self, message: dict[str, Any], pattern: str) -> int:
         data: dict[str, Any] = {
             "name": "cobweb",
-            "hosts": [message["host"]],
+            "hosts": [pattern],
             "gather_facts": False,
             "strategy": "cobweb_item",
         }

@@ -1,0 +1,111 @@
+"""Hosts over SSH: a real sshd, spoken to through a pipe, so that no port is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cobweb.model import Host, Outcome
+from cobweb_plugins.ansible._lanes import AnsibleExecutor
+from cobweb_plugins.ansible._processes import descendants
+
+SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+pytestmark = pytest.mark.skipif(not SSHD, reason="apt install openssh-server openssh-client")
+Make = Callable[..., Any]
+AllEnd = Callable[[Sequence[int]], bool]
+CONFIG = """
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/user_key.pub
+StrictModes no
+UsePAM no
+PidFile none
+"""
+
+
+@pytest.fixture
+def ssh_host(tmp_path: Path) -> Host:
+    """Give a host that is this machine behind an sshd of its own."""
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    for key in ("host_key", "user_key"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / key)]
+        subprocess.run(command, check=True)
+    config = tmp_path / "sshd_config"
+    config.write_text(CONFIG.format(folder=tmp_path), encoding="utf-8")
+    proxy = tmp_path / "proxy"
+    proxy.write_text(
+        f"echo $$ >> {tmp_path}/servers\n"
+        f"test -e {tmp_path}/frozen && exec sleep 3604\n"
+        f"exec {SSHD} -i -f {config}\n"
+    )
+    options = (
+        f"-F none -o ProxyCommand='sh {proxy}' -o UserKnownHostsFile=/dev/null"
+        " -o StrictHostKeyChecking=no"
+    )
+    return Host(
+        name="remote",
+        variables={
+            "ansible_python_interpreter": sys.executable,
+            "ansible_user": getpass.getuser(),
+            "ansible_ssh_private_key_file": str(tmp_path / "user_key"),
+            "ansible_ssh_common_args": options,
+        },
+    )
+
+
+@pytest.fixture
+def bench(make_bench: Make, ssh_host: Host) -> Any:
+    """Give a bench whose host is spoken to over SSH."""
+    return make_bench(AnsibleExecutor, inventory={"remote": ssh_host})
+
+
+def test_connection_is_shared_and_ends_with_the_run(bench: Any, all_end: AllEnd) -> None:
+    """Jobs of one host use one connection, whatever the lane; none is left after the run."""
+    state = bench.tasks("state.yml", "- set_fact: {cob_state: up}\n- command: 'true'\n")
+    first, *jobs = [bench.job(state, host="remote", check=True) for _ in range(4)]
+    reports = [*bench.run(first), *bench.run(*jobs)]
+    assert [report.state for report in reports] == ["up"] * 4
+    (master,) = _masters(bench)
+    server = int((bench.folder / "servers").read_text(encoding="utf-8"))
+    bench.executor.close()
+    assert all_end([master, server])
+    assert _masters(bench) == []
+
+
+@pytest.mark.timeout(120)
+def test_host_that_hangs_is_unreachable(bench: Any) -> None:
+    """A host that answers no more, on a connection that is open, is found out by keepalives."""
+    quick = bench.tasks("quick.yml", "- command: 'true'\n")
+    assert bench.run(bench.job(quick, host="remote"))[0].outcome is Outcome.OK
+    server = int((bench.folder / "servers").read_text(encoding="utf-8"))
+    servers = [server, *descendants(server)]
+    (bench.folder / "frozen").touch()
+    for pid in servers:
+        os.kill(pid, signal.SIGSTOP)
+    bench.executor.submit(bench.job(quick, host="remote"))
+    (report,) = bench.collect(1)
+    for pid in servers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert report.outcome is Outcome.UNREACHABLE, report
+
+
+def _masters(bench: Any) -> list[int]:
+    """Return the ssh processes that hold the connections of this run."""
+    found = []
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            command = (process / "cmdline").read_text(encoding="utf-8")
+            if command.startswith("ssh:") and str(bench.executor._workspace.sockets) in command:
+                found.append(int(process.name))
+    return found
