@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cobweb.engine import HostVanished
 from cobweb.model import CobId, Limit, LimitGroup, LimitScope
 from tests.support.drive import Drive
 from tests.support.graphs import graph_of
 
 
-def limit(scope: LimitScope, *groups: str, bound: int = 1, **step: str) -> Limit:
+def limit(scope: LimitScope, *groups: str, bound: int = 1, **step: Any) -> Limit:
     """Make a limit; groups read `name: id id`."""
     made = tuple(
         LimitGroup(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,12 @@ NEEDY = graph_of("x/a y/b y/d", "x/a down>up y/b up", "y/b up y/d up")
 LIFE = 1 << 20
 
 
-def holder(state: str = "down", **options: object) -> Drive:
+def holder(state: str = "down", **options: Any) -> Drive:
     """Return the engine of the holder."""
     return Drive(GRAPH, {"x/a": state}, owned={A}, **options)
 
 
-def locked(**options: object) -> Drive:
+def locked(**options: Any) -> Drive:
     """Return the engine of the locked object."""
     return Drive(GRAPH, {"y/b": "up"}, owned={B}, **options)
 

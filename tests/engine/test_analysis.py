@@ -1,0 +1,264 @@
+"""What `analyse` finds, what it prints, and what it must not find."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cobweb.engine import TroubleKind, analyse
+from cobweb.engine._analysis import _outdated, _removable
+from cobweb.engine._circles import circles
+from cobweb.errors import Place
+from cobweb.model import CobId, CobType, Graph, TransitionNeed
+from cobweb.testing.simulation import Simulation
+from tests.support.graphs import SIMPLE, graph_of, graphs, need_of, starts, type_of
+from tests.support.search import Search
+from tests.support.words import after, binds, requires, stops, words
+
+NO_WAY_UP = type_of("down up", "up>down", "up", "down")
+ONE_WAY = type_of("down up", "down>up", "up", "down")
+NEVER_OUT = type_of("odd down up", "down>up up>down odd>down", "up", "down")
+
+
+def graph_with(*words_: list[str], cobs: str = "x/a x/b x/c") -> Graph:
+    """Make a graph of usual words."""
+    return graph_of(cobs, *[need for needs in words_ for need in needs])
+
+
+@pytest.mark.parametrize("word", [after, requires, binds, stops])
+def test_the_usual_words_alone_and_in_chains_are_no_trouble(word: object) -> None:
+    """What the site's four words make must be valid wherever it is not a circle."""
+    assert callable(word)
+    assert analyse(graph_with(word("x/a", "x/b"))) == ()
+    assert analyse(graph_with(word("x/a", "x/b"), word("x/b", "x/c"))) == ()
+    assert analyse(graph_with(word("x/a", "x/c"), word("x/b", "x/c"))) == ()
+    assert analyse(graph_with(word("x/a", "x/b"), word("x/a", "x/c"))) == ()
+
+
+def test_figure_1_is_no_trouble() -> None:
+    """B requires A, cfg stops A."""
+    assert analyse(graph_with(requires("x/b", "x/a"), stops("x/c", "x/a"))) == ()
+
+
+def test_a_circle_of_waits_is_printed_line_by_line() -> None:
+    """The circle begins with its smallest id and names each step."""
+    graph = graph_with(after("x/b", "x/a"), after("x/a", "x/b"))
+    (trouble,) = analyse(graph)
+    assert trouble.kind is TroubleKind.CIRCLE
+    assert trouble.cobs == ("x/a", "x/b")
+    assert str(trouble) == (
+        "objects wait for each other in a circle, to bring everything up\n"
+        "  x/a: down -> up needs x/b up\n"
+        "  x/b: down -> up needs x/a up"
+    )
+
+
+def test_a_circle_through_a_lock_dependency_names_the_lock() -> None:
+    """(b, up) <- (c, up) closes the circle."""
+    graph = graph_of("x/a x/b x/c", "x/a *>up x/b up", "x/b up x/c up", "x/c *>up x/a up")
+    (trouble,) = analyse(graph)
+    assert [str(link) for link in trouble.cycle] == [
+        "x/a: down -> up needs x/b up",
+        "x/b: up needs x/c up",
+        "x/c: down -> up needs x/a up",
+    ]
+
+
+def test_the_place_of_the_first_need_is_told() -> None:
+    """The user finds the line."""
+    place = Place(file="site.yml", line=7, column=3)
+    needs = (
+        TransitionNeed(
+            cob=CobId("x/a"), source="down", dest="up", on=CobId("x/b"), state="up", place=place
+        ),
+        need_of("x/b down>up x/a up"),
+    )
+    (trouble,) = analyse(Graph(cobs=graph_of("x/a x/b").cobs, needs=needs))
+    assert trouble.place == place
+    assert trouble.cycle[0].place == place
+
+
+def test_a_circle_that_only_renewing_meets() -> None:
+    """Everything outdated at once: each waits for the other to be up again."""
+    graph = graph_of(
+        "x/a x/b", "x/a outdated>* x/b up", "x/b outdated>up x/a up", "x/b outdated>down x/a down"
+    )
+    (trouble,) = analyse(graph)
+    assert trouble.message.endswith("to renew everything")
+
+
+def test_a_circle_that_only_removing_meets() -> None:
+    """Each goes down only after the other."""
+    graph = graph_of("x/a x/b", "x/a up>down x/b down", "x/b up>down x/a down")
+    (trouble,) = analyse(graph)
+    assert trouble.message.endswith("to remove everything")
+
+
+def test_a_type_without_a_way_to_its_preferred_state() -> None:
+    """Nothing can be brought up."""
+    (trouble,) = analyse(graph_of({"x/a": NO_WAY_UP}))
+    assert str(trouble) == "x/a can never be up: t has no way to it from down"
+    assert trouble.kind is TroubleKind.NO_WAY
+
+
+def test_a_type_that_cannot_be_removed_is_no_trouble() -> None:
+    """A script without an undo is valid as long as it stays."""
+    assert analyse(graph_of({"x/a": ONE_WAY})) == ()
+
+
+def test_a_need_for_a_state_that_is_never_reached_is_told_with_the_way_to_it() -> None:
+    """`odd` can only be found by a check."""
+    graph = graph_of({"x/a": SIMPLE, "x/b": NEVER_OUT}, "x/a *>up x/b odd")
+    first = analyse(graph)[0]
+    assert first.kind is TroubleKind.NO_WAY
+    assert str(first) == (
+        "x/b can never be odd: t has no way to it from down\n  x/a: down -> up needs x/b odd"
+    )
+
+
+def test_an_object_that_needs_itself() -> None:
+    """It can't keep a state and leave it."""
+    (trouble,) = analyse(graph_of("x/a", "x/a down>up x/a down"))
+    assert (trouble.kind, trouble.message) == (TroubleKind.SELF, "x/a needs itself")
+
+
+def test_a_need_on_a_state_that_the_type_lacks() -> None:
+    """The inventory finds this first; the engine has a guard."""
+    (trouble,) = analyse(graph_of("x/a x/b", "x/a down>up x/b online"))
+    assert trouble.kind is TroubleKind.STATE
+    assert trouble.message == "x/a needs x/b online, a state that simple lacks"
+
+
+def test_one_step_that_needs_two_states_of_one_object() -> None:
+    """It can never run."""
+    graph = graph_of("x/a x/b", "x/a down>up x/b up", "x/a down>* x/b down")
+    (trouble,) = analyse(graph)
+    assert trouble.kind is TroubleKind.CONTRADICTION
+    assert trouble.message == "x/a: down -> up can never run: it needs x/b both down and up"
+
+
+def test_one_step_whose_locks_lean_on_the_object_itself() -> None:
+    """To move it needs a lock that holds it still."""
+    graph = graph_of("x/a x/b", "x/a down>up x/b down", "x/b down x/a down")
+    (trouble,) = analyse(graph)
+    assert trouble.message == (
+        "x/a: down -> up can never run: its locks need x/a itself to stay down"
+    )
+
+
+def test_preferences_that_push_each_other_out_for_ever() -> None:
+    """X needs Y down to go up and Y needs X down to go up."""
+    graph = graph_of("x/a x/b", "x/a *>up x/b down", "x/b *>up x/a down")
+    (trouble,) = analyse(graph)
+    assert str(trouble) == (
+        "preferences push each other out for ever\n"
+        "  x/a: down -> up needs x/b down\n"
+        "  x/b: down -> up needs x/a down"
+    )
+    assert trouble.kind is TroubleKind.PUSH
+
+
+def test_a_preference_that_pushes_in_one_direction_is_no_trouble() -> None:
+    """The other arrives last."""
+    assert analyse(graph_of("x/a x/b", "x/a *>up x/b down")) == ()
+
+
+def test_another_way_into_the_preferred_state_is_no_trouble() -> None:
+    """Only what every way needs pushes."""
+    assert analyse(graph_of("x/a x/b", "x/a outdated>up x/b down", "x/b *>up x/a down")) == ()
+
+
+def test_a_shared_circle_is_told_once() -> None:
+    """A hundred that wait for the circle make no more findings."""
+    waiting = [f"y/w{number}" for number in range(100)]
+    needs = [need for cob in waiting for need in after(cob, "x/a")]
+    graph = graph_of(
+        " ".join(["x/a", "x/b", *waiting]), *needs, *after("x/a", "x/b"), *after("x/b", "x/a")
+    )
+    assert [trouble.cobs for trouble in analyse(graph)] == [("x/a", "x/b")]
+
+
+def test_circles_are_found_without_recursion() -> None:
+    """A ring of ten thousand is one circle; a long tail is none."""
+    ids = [CobId(f"x/{number:05}") for number in range(10_000)]
+    ring = {cob: [after_] for cob, after_ in zip(ids, [*ids[1:], ids[0]], strict=True)}
+    assert list(circles(ring)) == [tuple(ids)]
+    assert list(circles({cob: [after_] for cob, after_ in pairwise(ids)})) == []
+
+
+def test_two_circles_through_one_object_are_told_as_the_shortest() -> None:
+    """One circle per connected part."""
+    edges = {"a": ["b", "c"], "b": ["a"], "c": ["d"], "d": ["a"]}
+    typed = {CobId(cob): [CobId(x) for x in afters] for cob, afters in edges.items()}
+    assert list(circles(typed)) == [("a", "b")]
+
+
+def test_a_long_chain_of_locks_is_given_up_on_without_a_finding() -> None:
+    """The search for contradictions has a named limit."""
+    cobs = [f"x/{number:04}" for number in range(1100)]
+    needs = [f"{cob} up {on} up" for cob, on in pairwise(cobs)]
+    assert analyse(graph_of(" ".join(["x/a", *cobs]), "x/a *>up x/0000 up", *needs)) == ()
+
+
+@given(graphs(max_cobs=4, max_needs=8))
+def test_nothing_is_reported_that_could_work(graph: Graph) -> None:
+    """Each finding is a proof: the search over all global states agrees."""
+    found = analyse(graph)
+    if not found:
+        return
+    search = Search(graph)
+    types: dict[CobId, CobType] = {cob: graph.cobs[cob].type for cob in search.ids}
+    up = {cob: type_.preferred for cob, type_ in types.items()}
+    removed = {cob: type_.remove for cob, type_ in types.items()}
+    outdated = [_outdated(graph.cobs[cob]) for cob in search.ids]
+    renews = any(
+        search.reaches(dict(zip(search.ids, start, strict=True)), up)
+        for start in product(*outdated)
+    )
+    goes = {cob: _removable(graph.cobs[cob]) for cob in search.ids}
+    impossible = not search.reaches(removed, up) or not renews or not search.reaches(up, goes)
+    assert impossible or all(trouble.kind is TroubleKind.CONTRADICTION for trouble in found)
+
+
+@given(graphs(max_cobs=4, max_needs=8))
+def test_a_contradictory_step_runs_in_no_global_state(graph: Graph) -> None:
+    """The search finds no state in which it is legal."""
+    search = Search(graph)
+    states = [graph.cobs[cob].type.states for cob in search.ids]
+    for trouble in analyse(graph):
+        if trouble.kind is TroubleKind.CONTRADICTION:
+            (cob,) = trouble.cobs
+            name = trouble.message.removeprefix(f"{cob}: ").partition(" can never")[0]
+            step = next(s for s in graph.cobs[cob].type.transitions if str(s) == name)
+            assert not any(search.legal(now, cob, step) for now in product(*states))
+
+
+@given(st.data())
+def test_what_the_engine_reaches_the_search_reaches(data: st.DataObject) -> None:
+    """The engine does nothing that is not legal."""
+    graph = data.draw(graphs(max_cobs=4, max_needs=8))
+    truth = data.draw(starts(graph))
+    goal = {cob: graph.cobs[cob].type.preferred for cob in graph.cobs}
+    simulation = Simulation(graph=graph, random=Random(1), truth=dict(truth))
+    simulation.run()
+    if simulation.engines[0].states() == goal:
+        assert Search(graph).reaches(truth, goal)
+
+
+@given(words(), st.data())
+@settings(max_examples=300)
+def test_sites_of_the_usual_words_settle_wherever_a_legal_order_exists(
+    graph: Graph, data: st.DataObject
+) -> None:
+    """In the end: no finding and a legal order mean that the engine finds one (see the docs)."""
+    truth = data.draw(starts(graph))
+    goal = {cob: graph.cobs[cob].type.preferred for cob in graph.cobs}
+    if analyse(graph) or not Search(graph).reaches(truth, goal):
+        return
+    simulation = Simulation(graph=graph, random=Random(data.draw(st.integers(0, 99))), truth=truth)
+    simulation.run()
+    assert simulation.engines[0].unsettled() == ()
