@@ -180,7 +180,7 @@ def _compare(site: Site, theirs: Theirs, pattern: str) -> None:
         with pytest.raises(UsageError):
             site.select(pattern)
         return
-    unknown = {part.lstrip("&!").split("[")[0] for part in re.split("[:,]", pattern)}
+    unknown = {part.lstrip("&!").split("[")[0] for part in re.split(r"[:,](?![^\[]*\])", pattern)}
     unknown -= {*site.hosts, *theirs.groups()}
     if any(not set(name) & set("*?~") for name in unknown):
         with pytest.raises(UsageError, match="no host or group is called"):

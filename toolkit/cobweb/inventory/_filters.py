@@ -44,9 +44,9 @@ def _text(value: Any, name: str) -> str:
     return opened if isinstance(opened, str) else str(opened)
 
 
-def _bool(value: Any) -> bool | None:
+def _bool(value: Any) -> bool:
     if value is None or isinstance(value, bool):
-        return value
+        return bool(value)
     word = _text(value, "bool").strip().lower()
     if word in _TRUE:
         return True

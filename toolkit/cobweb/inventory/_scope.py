@@ -109,12 +109,12 @@ class Scope:
             return [self.evaluate(item) for item in node.items]
         return self.render(node.value, node.place)
 
-    def render(self, text: str, place: Place) -> Any:
-        """Return the value of a text that may be a template."""
+    def render(self, text: str, place: Place, *, file: bool = False) -> Any:
+        """Return the value of a text that may be a template; `file`: it is the content of one."""
         if not is_template(text):
             return text
         try:
-            return self._evaluator.templates.get(text).render(self.lookup)
+            return self._evaluator.templates.get(text, file=file).render(self.lookup)
         except RenderError as failure:
             hint = failure.hint
             if failure.name:

@@ -26,7 +26,7 @@ _GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 
 
 class HostSource(Protocol):
-    """What reads an inventory source that is no Ansible YAML; adapters of plugins have this form."""
+    """What reads a source that is no Ansible YAML; adapters of plugins have this form."""
 
     name: ClassVar[str]
 

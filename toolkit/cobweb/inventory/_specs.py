@@ -107,7 +107,7 @@ class Specs:
         if mode == _SOURCE or is_vault(found.text):
             return True
         try:
-            rendered = self._evaluator.scope(host).render(found.text, found.place)
+            rendered = self._evaluator.scope(host).render(found.text, found.place, file=True)
         except EvaluationError as error:
             self._findings.add(error.place, error.message, error.hint, host=host)
             return False

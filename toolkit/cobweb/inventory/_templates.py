@@ -8,7 +8,8 @@ but not into a longer text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
 from typing import Any
 
 from jinja2 import (
@@ -20,6 +21,7 @@ from jinja2 import (
     meta,
 )
 from jinja2 import nodes as syntax
+from jinja2.lexer import TOKEN_STRING, TOKEN_VARIABLE_BEGIN, TOKEN_VARIABLE_END, Lexer
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
@@ -36,6 +38,19 @@ MAX_STEPS = 1_000_000
 _SCOPE = "__cobweb_scope"
 _STEP = "__cobweb_step"
 _STEPS = "__cobweb_steps"
+_TEXT = "__cobweb_text"
+_VALUE = "__cobweb_value"
+_PASS_VAULTS = {
+    "default",
+    "d",
+    "mandatory",
+    "ternary",
+    "combine",
+    "extract",
+    "list",
+    "first",
+    "last",
+}
 _SIGN = re.compile(r"\{[{%#]")
 _UNDEFINED = re.compile(r"'([^']+)' is undefined")
 
@@ -65,55 +80,66 @@ class Template:
 
     def __init__(self, environment: Environment, text: str) -> None:
         tree = environment.parse(text)
-        self.names = tuple(sorted(meta.find_undeclared_variables(tree) - {_STEP}))
-        self._expression = None
-        self._template = None
-        source = _only_expression(tree, text)
-        if source is not None:
-            self._expression = environment.compile_expression(source, undefined_to_none=False)
-        else:
-            self._template = environment.from_string(text)
+        self.names = tuple(sorted(meta.find_undeclared_variables(tree) - {_STEP, _TEXT}))
+        self._native = _make_native(tree, text)
+        tree.set_environment(environment)
+        self._template = environment.from_string(tree)
 
     def render(self, lookup: Lookup) -> Any:
         """Return the value; RenderError if there is none."""
-        values = {_SCOPE: lookup, _STEPS: [0]}
         try:
-            if self._expression is not None:
-                return _plain(self._expression(values))
-            assert self._template is not None
-            context = self._template.new_context(values)
-            return _join(self._template.root_render_func(context))
+            return self._rendered({_SCOPE: lookup, _STEPS: [0]})
         except RenderError:
             raise
         except UndefinedError as error:
             raise _undefined(error) from error
-        except (TemplateError, FilterError) as error:
-            raise RenderError(f"the template fails: {error}") from error
         except RecursionError as error:
             raise RenderError("the template calls itself for ever") from error
-        except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        except _FAILURES as error:
             raise RenderError(f"the template fails: {error}") from error
+
+    def _rendered(self, values: dict[str, Any]) -> Any:
+        context = self._template.new_context(values)
+        pieces = self._template.root_render_func(context)
+        text = _join(pieces)
+        return _plain(context.vars[_VALUE]) if self._native else text
+
+
+_FAILURES = (
+    TemplateError,
+    FilterError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)
 
 
 class Templates:
-    """Compiles each text once."""
+    """Compiles each text once.
+
+    In texts from YAML a backslash inside `{{ }}` is one, as in Ansible: YAML has its own escapes.
+    In files it is Jinja2's escape.
+    """
 
     def __init__(self) -> None:
-        self._environment = Environment()
-        self._known: dict[str, Template | RenderError] = {}
+        self._environments = {True: Environment(_YamlLexer), False: Environment(Lexer)}
+        self._known: dict[tuple[str, bool], Template | RenderError] = {}
 
-    def get(self, text: str) -> Template:
-        """Return the compiled text; RenderError for wrong syntax."""
-        if text not in self._known:
-            self._known[text] = self._compile(text)
-        found = self._known[text]
+    def get(self, text: str, *, file: bool = False) -> Template:
+        """Return the compiled text; RenderError for wrong syntax. `file`: it is one's content."""
+        key = (text, file)
+        if key not in self._known:
+            self._known[key] = self._compile(text, self._environments[not file])
+        found = self._known[key]
         if isinstance(found, RenderError):
             raise found
         return found
 
-    def _compile(self, text: str) -> Template | RenderError:
+    def _compile(self, text: str, environment: Environment) -> Template | RenderError:
         try:
-            return Template(self._environment, text)
+            return Template(environment, text)
         except TemplateSyntaxError as error:
             message = f"the template is wrong: {error.message}"
             return RenderError(message, hint=_syntax_hint(str(error.message)), line=error.lineno)
@@ -121,12 +147,23 @@ class Templates:
             return RenderError("the template is nested too deeply")
 
 
+class _YamlLexer(Lexer):
+    """Keeps the backslashes of texts in `{{ }}`, which Jinja2 would take for escapes."""
+
+    def tokeniter(self, *args: Any, **options: Any) -> Iterator[tuple[int, str, str]]:
+        inside = False
+        for line, token, value in super().tokeniter(*args, **options):
+            inside = token == TOKEN_VARIABLE_BEGIN or (inside and token != TOKEN_VARIABLE_END)
+            keep = inside and token == TOKEN_STRING
+            yield line, token, value.replace("\\", "\\\\") if keep else value
+
+
 class Environment(ImmutableSandboxedEnvironment):
     """The sandbox: names come from a scope, loops are counted, products are bounded."""
 
     intercepted_binops = frozenset(["*", "**", "%"])
 
-    def __init__(self) -> None:
+    def __init__(self, lexer: type[Lexer]) -> None:
         super().__init__(
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -136,17 +173,30 @@ class Environment(ImmutableSandboxedEnvironment):
             cache_size=0,
         )
         self.context_class = _Context
+        self._lexer = lexer(self)
         for name in ("cycler", "joiner", "lipsum"):
             self.globals.pop(name, None)
         self.globals["range"] = _range
+        self.globals[_TEXT] = _no_vault
         for name in ("random", "pprint", "xmlattr", "urlize"):
             self.filters.pop(name, None)
         self.filters.update(FILTERS)
+        for name in set(self.filters) - _PASS_VAULTS:
+            self.filters[name] = _guarded(name, self.filters[name])
         self.tests.update(TESTS)
 
-    def _parse(self, source: str, name: str | None, filename: str | None) -> syntax.Template:
-        tree = super()._parse(source, name, filename)
+    @property
+    def lexer(self) -> Lexer:
+        """Split a template into tokens."""
+        return self._lexer
+
+    def parse(
+        self, source: str, name: str | None = None, filename: str | None = None
+    ) -> syntax.Template:
+        """Return the tree of a template, with its loops counted and its texts guarded."""
+        tree = super().parse(source, name, filename)
         _count_loops(tree)
+        _guard_texts(tree)
         return tree
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
@@ -195,16 +245,37 @@ def _count_loops(tree: syntax.Template) -> None:
         loop.body.insert(0, syntax.ExprStmt(call, lineno=loop.lineno))
 
 
-def _only_expression(tree: syntax.Template, text: str) -> str | None:
-    """Return the source of the expression that the whole text is, None if it is more or less."""
+def _guard_texts(tree: syntax.Template) -> None:
+    """Let `a ~ b` refuse vaulted values."""
+    for joined in list(tree.find_all(syntax.Concat)):
+        joined.nodes = [
+            syntax.Call(syntax.Name(_TEXT, "load"), [part], [], None, None) for part in joined.nodes
+        ]
+
+
+def _make_native(tree: syntax.Template, text: str) -> bool:
+    """Make a text that is one expression keep its value, and say whether it is one."""
     if not (text.startswith("{{") and text.endswith("}}") and len(tree.body) == 1):
-        return None
+        return False
     output = tree.body[0]
     if not isinstance(output, syntax.Output) or len(output.nodes) != 1:
-        return None
+        return False
     if isinstance(output.nodes[0], syntax.TemplateData):
-        return None
-    return text[2:-2].lstrip("-+").rstrip("-+ \n\t")
+        return False
+    tree.body[0] = syntax.Assign(syntax.Name(_VALUE, "store"), output.nodes[0], lineno=1)
+    return True
+
+
+def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a filter that refuses to work on a vaulted value."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if any(is_vault(value) for value in args[:2]):
+            raise FilterError(f"the filter `{name}` cannot read a vaulted value")
+        return function(*args, **options)
+
+    return call
 
 
 def _no_vault(value: Any) -> Any:

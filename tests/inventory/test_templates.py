@@ -1,0 +1,186 @@
+"""Templates: native values, scopes, vaulted values, and the limits of the sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cobweb.errors import SiteError
+from cobweb.inventory._templates import MAX_TEXT, RenderError, Templates
+
+VALUES: dict[str, Any] = {
+    "port": 80,
+    "name": "web",
+    "flag": False,
+    "items": [1, 2, 3],
+    "tree": {"a": {"b": [5, 6]}},
+    "secret": {"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n31\n"},
+    "nothing": None,
+}
+
+
+def render(text: str) -> Any:
+    return Templates().get(text).render(VALUES.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{{ port }}", 80),
+        ("{{ port + 1 }}", 81),
+        ("{{- port -}}", 80),
+        (" {{ port }}", " 80"),
+        ("{{ port }}{{ port }}", "8080"),
+        ("{{ port }} ", "80 "),
+        ("{{ flag }}", False),
+        ("{{ nothing }}", None),
+        ("{{ items }}", [1, 2, 3]),
+        ("{{ tree.a.b[1] }}", 6),
+        ("{{ tree['a'] }}", {"b": [5, 6]}),
+        ("{{ items | map('string') }}", ["1", "2", "3"]),
+        ("{{ items | select('odd') | list }}", [1, 3]),
+        ("{{ range(3) }}", [0, 1, 2]),
+        ("{{ (1, 2) }}", [1, 2]),
+        ("{{ name ~ '-' ~ port }}", "web-80"),
+        ("{{ '80' }}", "80"),
+        ("{{ '{{' }}", "{{"),
+        ("{% if flag %}a{% else %}b{% endif %}", "b"),
+        ("{% for i in items %}{{ i }},{% endfor %}", "1,2,3,"),
+        ("{% for i in items %}\n{{ i }}\n{% endfor %}\n", "1\n2\n3\n"),
+        ("{% set x = 3 %}{{ x }}", "3"),
+        ("a\n", "a\n"),
+        ("x={{ port }}\n", "x=80\n"),
+        ("{# words #}", ""),
+        ("{% raw %}{{ x }}{% endraw %}", "{{ x }}"),
+        ("{{ missing | default('d') }}", "d"),
+        ("{{ missing is defined }}", False),
+        ("{{ tree.c | default(4) }}", 4),
+        ("{{ secret }}", VALUES["secret"]),
+        ("{{ secret | default('x') }}", VALUES["secret"]),
+        ("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(1) }}", "<1>"),
+    ],
+)
+def test_values(text: str, value: Any) -> None:
+    found = render(text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{{ missing }}", "`missing` is undefined"),
+        ("a {{ missing }}", "`missing` is undefined"),
+        ("{{ missing | to_json }}", "`missing` is undefined"),
+        ("{{ [missing] }}", "`missing` is undefined"),
+        ("{{ tree.c.d }}", "has no attribute"),
+        ("{{ port.x }}", "has no attribute"),
+        ("{{ items[7] }}", "no element"),
+        ("{{ port + name }}", "unsupported operand"),
+        ("{{ 1 / 0 }}", "division by zero"),
+        ("{{ name() }}", "not callable"),
+        ("x {{ secret }}", "vaulted value stands inside"),
+        ("{{ secret ~ 'x' }}", "vaulted"),
+        ("{{ secret | upper }}", "vaulted"),
+        ("{{ [secret] | to_json }}", "cannot read a vaulted value"),
+        ("{{ ''.__class__ }}", "unsafe"),
+        ("{{ tree.__init__.__globals__ }}", "unsafe"),
+        ("{{ items.append(1) }}", "unsafe"),
+        ("{{ 'x' * 99999999999 }}", f"more than {MAX_TEXT}"),
+        ("{{ [1] * 99999999999 }}", f"more than {MAX_TEXT}"),
+        ("{{ 9 ** 99999999 }}", "power above"),
+        ("{{ '%999999999s' % name }}", "formats with"),
+        ("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}", "steps"),
+        ("{{ range(99999999) }}", "steps"),
+        ("{% for a in range(99999) %}" + "x" * 100 + "{% endfor %}", f"more than {MAX_TEXT}"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "for ever"),
+        ("{% include 'x' %}", "no loader"),
+        ("{{ items | random }}", "No filter named"),
+        ("{{ lookup('env', 'HOME') }}", "`lookup` is undefined"),
+        ("{{ name", "the template is wrong"),
+        ("{% if x %}", "the template is wrong"),
+        ("{{ name | regex_replace('(', '') }}", "no regular expression"),
+        ("{{ 'x' | from_json }}", "the template fails"),
+        ("{{ {}.items }}", "no plain value"),
+        ("{{ " + "(" * 500 + "1" + ")" * 500 + " }}", "nested too deeply"),
+    ],
+)
+def test_failures_say_why(text: str, reason: str) -> None:
+    with pytest.raises(RenderError, match=r".+") as caught:
+        render(text)
+    assert reason in caught.value.message
+
+
+def test_a_text_is_compiled_once() -> None:
+    templates = Templates()
+    assert templates.get("{{ port }}") is templates.get("{{ port }}")
+    assert templates.get("{{ port }}x{{ name }}").names == ("name", "port")
+
+
+def test_variables_refer_to_variables_of_the_host(spec: Callable[..., Any]) -> None:
+    found = spec(
+        "{a: '{{ url }}', b: '{{ ports }}', c: '{{ nested.deep[0] }}'}",
+        inventory_text(
+            "url: 'http://{{ address }}:{{ port }}/', address: '{{ inventory_hostname }}.example', "
+            "port: 80, ports: ['{{ port }}', '{{ port + 1 }}'], nested: {deep: ['{{ port }}']}"
+        ),
+    )
+    assert found == {"a": "http://app01.example:80/", "b": [80, 81], "c": 80}
+
+
+def inventory_text(variables: str) -> str:
+    return (
+        f"inventory: {{all: {{vars: {{{variables}}}}}, app: {{hosts: {{app01: {{rack: a}}, "
+        "app02.example.com: {rack: b}}}, db: {hosts: {db01: }}}"
+    )
+
+
+def test_the_names_of_ansible_are_there(spec: Callable[..., Any]) -> None:
+    found = spec(
+        "{h: '{{ inventory_hostname }}', s: '{{ inventory_hostname_short }}', "
+        "g: '{{ group_names }}', all: '{{ groups.app }}', size: \"{{ groups['all'] | length }}\", "
+        "other: \"{{ hostvars['app02.example.com'].rack }}\", "
+        "short: \"{{ hostvars['app02.example.com'].inventory_hostname_short }}\", "
+        "racks: \"{{ groups.app | map('extract', hostvars, 'rack') | list }}\", "
+        "has: \"{{ 'web' in groups }}\"}",
+        inventory_text("x: 1"),
+    )
+    assert found == {
+        "h": "app01",
+        "s": "app01",
+        "g": ["app"],
+        "all": ["app01", "app02.example.com"],
+        "size": 3,
+        "other": "b",
+        "short": "app02",
+        "racks": ["a", "b"],
+        "has": False,
+    }
+
+
+def test_a_variable_that_is_not_used_may_be_wrong(spec: Callable[..., Any]) -> None:
+    assert spec("{a: '{{ good }}'}", inventory_text("good: 1, bad: '{{ no }}'")) == {"a": 1}
+
+
+def test_a_chain_of_variables_ends(spec: Callable[..., Any]) -> None:
+    chain = ", ".join(f"v{n}: '{{{{ v{n + 1} }}}}'" for n in range(80))
+    with pytest.raises(SiteError, match="variables refer to each other"):
+        spec("{a: '{{ v0 }}'}", inventory_text(f"{chain}, v80: 1"))
+    short = ", ".join(f"v{n}: '{{{{ v{n + 1} }}}}'" for n in range(40))
+    assert spec("{a: '{{ v0 }}'}", inventory_text(f"{short}, v40: 1")) == {"a": 1}
+
+
+def test_hosts_that_refer_to_each_other_in_a_circle_are_found(spec: Callable[..., Any]) -> None:
+    with pytest.raises(SiteError, match="for ever"):
+        spec("{a: '{{ v }}'}", inventory_text('v: "{{ hostvars[groups.app[0]].v }}"'))
+
+
+def test_a_vaulted_value_passes_through_variables(spec: Callable[..., Any]) -> None:
+    further = inventory_text("a: '{{ b }}', b: !vault abc")
+    assert spec("{p: '{{ a }}', q: ['{{ b }}'], r: !vault x}", further) == {
+        "p": {"__ansible_vault": "abc"},
+        "q": [{"__ansible_vault": "abc"}],
+        "r": {"__ansible_vault": "x"},
+    }
