@@ -19,6 +19,11 @@ SECRET_MARK = "__cobweb_secret"  # noqa: S105 - the name of a mark, no secret
 """The one key of what stands for a secret in everything that is stored or shown."""
 
 
+# Tuples, the usual type first: these checks are made for every value of a large site.
+_SCALARS = (str, bool, int)
+_MAPPINGS = (dict, Mapping)
+
+
 def redact(value: Any) -> Any:
     """Return plain data equal to `value` with each vault mark replaced by a digest of its text.
 
@@ -35,12 +40,12 @@ def canonical_json(value: Any) -> str:
     Numbers that JSON has not (`nan`, infinities) become `{"__cobweb_float": "nan"}`. Errors as
     those of `redact`, but vault marks stay.
     """
-    return json.dumps(_plain(value, dict), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _text(_plain(value, dict))
 
 
 def digest(value: Any) -> str:
     """Return the SHA-256 of the canonical JSON as 64 hexadecimal digits."""
-    return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()
+    return _sha256(canonical_json(value))
 
 
 def content_of(cob: Cob) -> str:
@@ -48,7 +53,7 @@ def content_of(cob: Cob) -> str:
 
     A changed spec or type is a changed content; a changed task file, timeout or place is not.
     """
-    return digest({"type": cob.type.name, "spec": redact(cob.spec)})
+    return _sha256(_text({"type": cob.type.name, "spec": redact(cob.spec)}))
 
 
 def contents(graph: Graph) -> dict[CobId, str]:
@@ -57,12 +62,12 @@ def contents(graph: Graph) -> dict[CobId, str]:
 
 
 def _plain(value: Any, vault: Callable[[Mapping[str, Any]], Any]) -> Any:
-    if value is None or isinstance(value, str | bool | int):
+    if value is None or isinstance(value, _SCALARS):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"__cobweb_float": str(value)}
-    if isinstance(value, Mapping):
-        if value.keys() == {VAULT_MARK}:
+    if isinstance(value, _MAPPINGS):
+        if len(value) == 1 and VAULT_MARK in value:
             return vault(value)
         return _plain_mapping(value, vault)
     if isinstance(value, list | tuple):
@@ -87,7 +92,15 @@ def _key(key: Any) -> str:
     raise TypeError(f"{type(key).__name__} is no key of plain data")
 
 
+def _text(plain: Any) -> str:
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _secret(mark: Mapping[str, Any]) -> dict[str, str]:
     # White space comes from the layout of the YAML file and is no part of the cipher text.
     text = "\n".join(str(mark[VAULT_MARK]).split())
-    return {SECRET_MARK: f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"}
+    return {SECRET_MARK: f"sha256:{_sha256(text)}"}
