@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,16 @@ from jsonschema import Draft202012Validator, ValidationError
 from cobweb.cli.schema import read_schema, schema_files
 
 Run = Callable[..., Any]
+
+
+class _Yaml12(yaml.SafeLoader):
+    """Reads `on` as a word, as YAML 1.2, editors and Cobweb do."""
+
+
+_Yaml12.yaml_implicit_resolvers = {
+    first: [(tag, words) for tag, words in known if not tag.endswith(":bool")]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 NAMES = list(schema_files())
 VERSION = {"seq": 1, "type": "version", "events": 1, "cobweb": "0.1.0"}
 EVENTS: list[dict[str, Any]] = [
@@ -115,3 +126,37 @@ def test_an_event_with_a_wrong_value_is_not_valid(
 ) -> None:
     with pytest.raises(ValidationError):
         check_schema("events", EVENTS[2] | change)
+
+
+@pytest.mark.parametrize("name", ["site", "inventory"])
+def test_what_people_write_has_a_schema_that_takes_the_demo(
+    run: Run, tmp_path: Path, check_schema: Callable[[str, Any], None], name: str
+) -> None:
+    """The schemas of what people write are for editors: they take what Cobweb takes."""
+    run("init", tmp_path)
+    demo = Path(__file__).resolve().parents[2] / "inventories" / "demo"
+    file = {"site": "site.yml", "inventory": "hosts.yml"}[name]
+    for folder in (demo, tmp_path):
+        data = yaml.load((folder / file).read_text(encoding="utf-8"), _Yaml12)  # noqa: S506 - it is a safe loader
+        check_schema(name, data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cobweb: 2",
+        "cobs: {a: {typ: file}}",
+        "cobs: {a: {requires: 1}}",
+        "cobs: {a: {needs: [{when: up, cob: b}]}}",
+        "types: {t: {states: []}}",
+        "types: {t: {transitions: {down: {}}}}",
+        "types: {t: {check: {tasks: a, role: b}}}",
+        "limits: {l: {max: none}}",
+        "state: mysql://x",
+    ],
+)
+def test_a_wrong_site_is_marked_by_an_editor(
+    check_schema: Callable[[str, Any], None], text: str
+) -> None:
+    with pytest.raises(ValidationError):
+        check_schema("site", yaml.safe_load(text))
