@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible module of the COB type `service`: finds the state of a systemd unit.
+"""Ansible module of the COB type `service`: finds the state of a systemd unit, and what to stop.
 
 `up`: active, enabled as asked, and started from the unit files that systemd would read now; `down`:
 neither active nor on its way; `outdated`: everything between, and a unit of an earlier spec that
@@ -9,7 +9,7 @@ still runs. The transitions use Ansible's own systemd module.
 from __future__ import annotations
 
 import subprocess
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from ansible.module_utils.cobweb_host import Answer, Failed, run
 
@@ -23,8 +23,7 @@ TIMEOUT_S = 30
 def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
     spec = cob["spec"]
-    before = (cob.get("applied") or {}).get("unit", spec["unit"])
-    if before != spec["unit"] and _show(before)["ActiveState"] not in AT_REST:
+    if any(_show(unit)["ActiveState"] not in AT_REST for unit in _earlier(cob)):
         return {"state": "outdated"}
     found = _show(spec["unit"])
     if found["ActiveState"] in AT_REST:
@@ -35,6 +34,26 @@ def check(cob: Dict[str, Any]) -> Answer:
         and _is_enabled(found["UnitFileState"], asked=spec.get("enabled", True))
     )
     return {"state": "up" if as_asked else "outdated"}
+
+
+def units(cob: Dict[str, Any]) -> Answer:
+    """Return the units that systemd knows: `earlier` those of an earlier spec, `all` with our own.
+
+    Only these can be stopped: the file of the one may be gone, that of the other not be there yet.
+    """
+    earlier = [unit for unit in _earlier(cob) if _is_known(unit)]
+    own = [unit for unit in (cob["spec"]["unit"],) if _is_known(unit)]
+    return {"earlier": earlier, "all": earlier + own}
+
+
+def _earlier(cob: Dict[str, Any]) -> List[str]:
+    unit = (cob.get("applied") or {}).get("unit")
+    return [] if unit in (None, cob["spec"]["unit"]) else [unit]
+
+
+def _is_known(unit: str) -> bool:
+    found = _show(unit)
+    return found["LoadState"] != "not-found" or found["ActiveState"] not in AT_REST
 
 
 def _show(unit: str) -> Dict[str, str]:
@@ -68,4 +87,4 @@ def _is_enabled(unit_file_state: str, *, asked: bool) -> bool:
 
 
 if __name__ == "__main__":
-    run({"check": check})
+    run({"check": check, "units": units})

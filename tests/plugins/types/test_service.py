@@ -90,6 +90,18 @@ def test_the_unit_of_an_earlier_spec_is_outdated(
     assert _check(service_module, applied={"unit": "old"}) == "up"
 
 
+def test_only_known_units_are_stopped(service_module: ModuleType, systemctl: Systemctl) -> None:
+    """A unit without a file is stopped only while it still runs."""
+    cob = {"id": "h1/thing", "spec": {"unit": "app"}, "applied": {"unit": "old"}}
+    systemctl.says("app")
+    systemctl.says("old", LoadState="not-found")
+    assert service_module.units(cob) == {"earlier": ["old"], "all": ["old", "app"]}
+    systemctl.says("old", LoadState="not-found", ActiveState="inactive")
+    assert service_module.units(cob) == {"earlier": [], "all": ["app"]}
+    systemctl.says("app", LoadState="not-found", ActiveState="inactive")
+    assert service_module.units({**cob, "applied": None}) == {"earlier": [], "all": []}
+
+
 def test_without_systemd_the_check_says_so(
     service_module: ModuleType, systemctl: Systemctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
