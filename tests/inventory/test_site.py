@@ -328,7 +328,8 @@ def test_task_files_are_looked_for_in_three_places(maker: Maker) -> None:
         {
             "site.yml": "imports: [lib/t.yml]\ncobs: {a: {type: t, on: app01}}",
             "lib/t.yml": "types: {t: {states: [d, u], preferred: u, remove: d, "
-            "check: {tasks: c.yml}, transitions: {d -> u: {tasks: u.yml}, u -> d: {tasks: d.yml}}}}\n",
+            "check: {tasks: c.yml}, "
+            "transitions: {d -> u: {tasks: u.yml}, u -> d: {tasks: d.yml}}}}\n",
             "lib/c.yml": "[]",
             "playbooks/u.yml": "[]",
             "tasks/d.yml": "- name: [",
