@@ -32,7 +32,7 @@ demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python inventories/demo/demo.py
 
 test: $(VENV)/.dev  ## install Cobweb and run all tests
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev  ## check style
 	$(BIN)/ruff check

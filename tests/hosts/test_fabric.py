@@ -18,7 +18,7 @@ import pytest
 from tests.hosts.conftest import FabricMaker
 from tests.support.fabric import OPERATOR, Fabric, FabricHost, in_namespace, what_is_missing
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("fabric")]
+pytestmark = [pytest.mark.netns]
 
 MANY = 20
 TIMEOUT_RC = 255

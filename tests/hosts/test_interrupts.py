@@ -15,7 +15,6 @@ from tests.support.operator import Operator
 pytestmark = [
     pytest.mark.netns,
     pytest.mark.timeout(120),
-    pytest.mark.xdist_group("interrupts"),
 ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(180), pytest.mark.xdist_group("units")]
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(180)]
 
 NAMES = ("early", "late")
 
