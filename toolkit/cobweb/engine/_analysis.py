@@ -185,10 +185,12 @@ class _Analysis:
         for need in self.graph.needs:
             if need.cob != cob or (need.on, need.state) != pair:
                 continue
+            source, arrow, dest = step.partition(" -> ")
             if isinstance(need, LockNeed):
-                if need.covers(step):
-                    return need.place
-            elif need.covers(*step.split(" -> ", 1)):
+                found = not arrow and need.covers(step)
+            else:
+                found = bool(arrow) and need.covers(source, dest)
+            if found:
                 return need.place
         return None
 

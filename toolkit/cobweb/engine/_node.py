@@ -74,11 +74,12 @@ class Node:
 
     `wishes` are its own requests and locks, `asks` those of others on it; `pending` and `lent`
     index `asks` by state, `missing` counts wishes that are not held, `recalled` names held ones
-    that are asked back. `twisted` says that the plan wants two states of one object at once.
-    `suspect` marks a transition whose host vanished: it may still go on; `late` a check of which
-    the same is true. `renewed` gives the object a new incarnation as soon as it has been checked.
-    `pusher` is who last asked for a state or made it move; `new_plans` counts changes of the plan
-    within one `epoch`, the time from one end of a check or transition to the next.
+    that are asked back; `at_rest` are the holders whose locks are not asked back. `twisted` says
+    that the plan wants two states of one object at once. `suspect` marks a transition whose host
+    vanished: it may still go on; `late` a check of which the same is true. `renewed` gives the
+    object a new incarnation as soon as it has been checked. `pusher` is who last asked for a state
+    or made it move; `new_plans` counts changes of the plan within one `epoch`, the time from one
+    end of a check or transition to the next.
     """
 
     cob: Cob
@@ -106,6 +107,7 @@ class Node:
     asks: dict[CobId, Ask] = field(default_factory=dict)
     pending: dict[State, set[CobId]] = field(default_factory=dict)
     lent: dict[State, set[CobId]] = field(default_factory=dict)
+    at_rest: set[CobId] = field(default_factory=set)
     epoch: int = 0
     new_plans: int = 0
     counts: dict[tuple[State, State], int] = field(default_factory=dict)
@@ -160,10 +162,13 @@ class Node:
         if ask.state:
             index = self.lent if ask.granted else self.pending
             index.setdefault(ask.state, set()).add(holder)
+        if ask.granted and not ask.recalled:
+            self.at_rest.add(holder)
 
     def drop_ask(self, holder: CobId) -> None:
         """Forget what `holder` asks for."""
         ask = self.asks.pop(holder, None)
+        self.at_rest.discard(holder)
         if ask is None or not ask.state:
             return
         index = self.lent if ask.granted else self.pending

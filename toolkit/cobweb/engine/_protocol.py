@@ -54,11 +54,10 @@ def grant(machine: Machine, node: Node, holder: CobId) -> None:
 
 
 def recall(machine: Machine, node: Node, holder: CobId) -> None:
-    """Ask a holder for its lock; asking twice says nothing new."""
+    """Ask a holder for its lock, once."""
     ask = node.asks[holder]
-    if ask.recalled:
-        return
     ask.recalled = True
+    node.at_rest.discard(holder)
     machine.effects.append(LockRecalled(cob=node.id, holder=holder, state=ask.state))
     machine.post(_answer(machine, node, holder))
 

@@ -16,12 +16,14 @@ from cobweb.model import CobId, Graph, State, Transition
 __all__ = ["Reach"]
 
 _Lock = tuple[CobId, State]
+_Watcher = tuple[CobId, State, Transition | None, int]
+"""Who waits, in which state, for which step (None: to lend it), from which need on."""
 
 
 class Reach:
     """The closure of the start states; `lockable` are the (object, state) that can be lent."""
 
-    __slots__ = ("_graph", "_index", "_queue", "_watchers", "lockable", "reached")
+    __slots__ = ("_graph", "_index", "_queue", "_watchers", "_woken", "lockable", "reached")
 
     def __init__(
         self, graph: Graph, index: NeedIndex, starts: Mapping[CobId, Iterable[State]]
@@ -30,44 +32,52 @@ class Reach:
         self._index = index
         self.reached: set[_Lock] = set()
         self.lockable: set[_Lock] = set()
-        self._watchers: dict[_Lock, list[tuple[CobId, State, Transition | None]]] = {}
+        self._watchers: dict[_Lock, list[_Watcher]] = {}
         self._queue: deque[_Lock] = deque()
+        self._woken: deque[_Watcher] = deque()
         for cob, states in starts.items():
             for state in states:
                 self._arrive(cob, state)
-        while self._queue:
-            cob, state = self._queue.popleft()
-            self._try_lock(cob, state)
-            for step in self._graph.cobs[cob].type.transitions:
-                if step.source == state:
-                    self._try_step(cob, step)
+        while self._queue or self._woken:
+            if self._woken:
+                self._try(*self._woken.popleft())
+            else:
+                self._look_at(*self._queue.popleft())
 
     def lacks(self, wanted: Wanted) -> _Lock | None:
         """Return the first wanted lock that can never be had."""
         return next((pair for pair in wanted if pair not in self.lockable), None)
+
+    def _look_at(self, cob: CobId, state: State) -> None:
+        """Try all that an object can do in a state that it has just reached."""
+        self._try(cob, state, None, 0)
+        for step in self._graph.cobs[cob].type.transitions:
+            if step.source == state:
+                self._try(cob, state, step, 0)
 
     def _arrive(self, cob: CobId, state: State) -> None:
         if (cob, state) not in self.reached:
             self.reached.add((cob, state))
             self._queue.append((cob, state))
 
-    def _try_lock(self, cob: CobId, state: State) -> None:
-        lacking = self.lacks(self._index.of_state(cob, state))
-        if lacking is not None:
-            self._watchers.setdefault(lacking, []).append((cob, state, None))
-        elif (cob, state) not in self.lockable:
-            self.lockable.add((cob, state))
-            for who, what, step in self._watchers.pop((cob, state), ()):
-                if step is None:
-                    self._queue.append((who, what))
-                else:
-                    self._try_step(who, step)
-
-    def _try_step(self, cob: CobId, step: Transition) -> None:
-        if (cob, step.dest) in self.reached:
+    def _try(self, cob: CobId, state: State, step: Transition | None, first: int) -> None:
+        """Go on from the need number `first`; all before it are met for good."""
+        if step is not None and (cob, step.dest) in self.reached:
             return
-        lacking = self.lacks(self._index.of_step(cob, step.source, step.dest))
-        if lacking is None:
+        wanted = (
+            self._index.of_state(cob, state)
+            if step is None
+            else self._index.of_step(cob, step.source, step.dest)
+        )
+        for at in range(first, len(wanted)):
+            if wanted[at] not in self.lockable:
+                self._watchers.setdefault(wanted[at], []).append((cob, state, step, at))
+                return
+        if step is not None:
             self._arrive(cob, step.dest)
         else:
-            self._watchers.setdefault(lacking, []).append((cob, step.source, step))
+            self._lend(cob, state)
+
+    def _lend(self, cob: CobId, state: State) -> None:
+        self.lockable.add((cob, state))
+        self._woken.extend(self._watchers.pop((cob, state), ()))

@@ -104,14 +104,15 @@ def _yield_recalled(machine: Machine, node: Node) -> None:
 
 def _recall_lent(machine: Machine, node: Node) -> None:
     """Ask for the locks back that keep the object from its aim, or that it can't vouch for."""
-    if not node.lent:
+    if not node.at_rest:
         return
     sure = node.up and node.state != UNKNOWN and not node.recalled
     keep = node.aim() if sure and node.aim() == node.state else None
-    for state in sorted(node.lent):
-        if state != keep:
-            for holder in sorted(node.lent[state]):
-                recall(machine, node, holder)
+    if keep is not None and len(node.lent) == 1 and keep in node.lent:
+        return
+    for holder in sorted(node.at_rest):
+        if node.asks[holder].state != keep:
+            recall(machine, node, holder)
 
 
 def _grant_asked(machine: Machine, node: Node) -> None:
