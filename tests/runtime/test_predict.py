@@ -13,7 +13,7 @@ from cobweb.errors import PlanError
 from cobweb.generation import content_of
 from cobweb.model import CobId, Graph
 from cobweb.plugin import Stages
-from cobweb.runtime._baseline import Refresh, baseline
+from cobweb.runtime._baseline import Refresh, baseline, old_locks
 from cobweb.runtime._plan import Plan, base_digest, changes_of, plan_text, read_plan, spec_diff
 from cobweb.runtime._predict import predict
 from cobweb.store import CobRecord
@@ -149,3 +149,27 @@ def test_what_is_no_plan_is_refused(text: str, message: str) -> None:
         read_plan(text, "x.plan")
     assert caught.value.message == message
     assert caught.value.hint
+
+
+OTHER, GONE = CobId("gamma/c"), CobId("gamma/gone")
+LOCKS: list[tuple[CobId, CobId, bool, bool, str]] = [
+    (A, B, True, False, "held"),
+    (A, B, False, False, "held"),
+    (A, OTHER, True, False, "dead"),
+    (A, OTHER, True, True, "dead"),
+    (A, OTHER, False, False, "dead"),
+    (A, OTHER, False, True, "held"),
+    (GONE, A, True, False, "dead"),
+    (GONE, A, False, False, "left"),
+]
+
+
+@pytest.mark.parametrize(("locked", "holder", "whole", "moves", "verdict"), LOCKS)
+def test_locks_of_an_earlier_run_end_with_what_they_protect(  # noqa: PLR0913  # a table
+    figure: MakeGraph, locked: CobId, holder: CobId, *, whole: bool, moves: bool, verdict: str
+) -> None:
+    graph = figure()
+    step = ("down", "up") if moves else None
+    records = {OTHER: record(graph, OTHER, in_transition=step)}
+    held, dead = old_locks(graph, records, [(locked, holder, "up")], whole=whole)
+    assert (bool(held), bool(dead)) == (verdict == "held", verdict == "dead")

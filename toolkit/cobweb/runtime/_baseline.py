@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -11,7 +11,10 @@ from cobweb.generation import content_of, redact
 from cobweb.model import UNKNOWN, CobId, CobType, Graph, State, host_of
 from cobweb.store import CobRecord
 
-__all__ = ["OUTDATED", "Baseline", "Refresh", "baseline"]
+__all__ = ["OUTDATED", "Baseline", "Refresh", "baseline", "old_locks"]
+
+Lock = tuple[CobId, CobId, State]
+"""(locked object, holder, state)."""
 
 OUTDATED = "outdated"
 """The state that, by convention (COB paper, 5.1), says that an older content is applied."""
@@ -75,6 +78,33 @@ def baseline(
         ),
         missed=frozenset(host_of(cob) for cob, record in records.items() if not record.reachable),
     )
+
+
+def old_locks(
+    graph: Graph,
+    records: Mapping[CobId, CobRecord],
+    locks: Iterable[Lock],
+    *,
+    whole: bool,
+) -> tuple[tuple[Lock, ...], tuple[Lock, ...]]:
+    """Return the locks of an earlier run that stay in force now, and those that are over.
+
+    A lock whose holder takes part ends by itself when the holder has been checked. One whose holder
+    does not (`whole` says that all of the site takes part, so the holder is gone) protects nothing,
+    unless the holder may still be in transition on a host outside of `--limit`. Locks on objects
+    that do not take part are left alone.
+    """
+    held: list[Lock] = []
+    dead: list[Lock] = []
+    for lock in locks:
+        locked, holder, _ = lock
+        record = records.get(holder)
+        may_move = not whole and record is not None and record.in_transition is not None
+        if locked in graph.cobs and (holder in graph.cobs or may_move):
+            held.append(lock)
+        elif whole or locked in graph.cobs:
+            dead.append(lock)
+    return tuple(held), tuple(dead)
 
 
 def _is_certain(record: CobRecord, cob_type: CobType) -> bool:

@@ -23,7 +23,7 @@ from cobweb.generation import canonical_json, digest, evaluated_site
 from cobweb.inventory import Site
 from cobweb.model import CobId, Graph
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
-from cobweb.runtime._baseline import Baseline, Refresh, baseline
+from cobweb.runtime._baseline import Baseline, Refresh, baseline, old_locks
 from cobweb.runtime._clock import wall_clock
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._events import Emitter, Sink
@@ -33,7 +33,7 @@ from cobweb.runtime._predict import predict
 from cobweb.runtime._result import RunResult, wait_data
 from cobweb.runtime._run import Run, RunSetting
 from cobweb.runtime._signals import Interrupts
-from cobweb.store import Generation, RunInfo, RunRecord, Store
+from cobweb.store import Generation, GrantGone, RunInfo, RunRecord, Store
 
 __all__ = [
     "DEFAULT_PARALLEL",
@@ -145,9 +145,12 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     is checked by the next run.
     """
     graph = site.graph(orders.limit)
-    before = baseline(graph, store.states(), refresh=orders.refresh)
+    records = store.states()
+    before = baseline(graph, records, refresh=orders.refresh)
+    held, dead = old_locks(graph, records, store.locks(), whole=orders.limit is None)
     generation = store.save_generation(_generation(site, graph, orders, info))
     store.begin_run(replace(info, site=generation.digest, generation=generation.id))
+    store.write([GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead])
     engine = Engine(graph, movable=_movable(site, graph, orders.limit), generation=generation.id)
     with _executor(plugins, orders, site, graph) as (executor, setting):
         emitter = Emitter(caller.sinks, executor.now)
@@ -164,7 +167,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
             store,
             emitter,
         )
-        start = engine.start(before.known, store.locks())
+        start = engine.start(before.known, held)
         result = run.go(start, caller.interrupts)
     store.end_run(
         RunRecord(

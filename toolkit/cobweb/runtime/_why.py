@@ -10,7 +10,7 @@ from cobweb.engine import Blocked, Engine, Halt, WaitKind
 from cobweb.errors import UsageError
 from cobweb.inventory import Site
 from cobweb.model import CobId
-from cobweb.runtime._baseline import baseline
+from cobweb.runtime._baseline import baseline, old_locks
 from cobweb.runtime._result import Wait, chain_data
 from cobweb.store import CobRecord, Store
 
@@ -89,6 +89,7 @@ def _worked_out(site: Site, store: Store, records: Mapping[CobId, CobRecord], co
     """Ask an engine that starts nothing what would hold the object up now."""
     graph = site.graph(None)
     engine = Engine(graph)
-    engine.start(baseline(graph, records).known, store.locks())
+    held, _ = old_locks(graph, records, store.locks(), whole=True)
+    engine.start(baseline(graph, records).known, held)
     engine.step(Halt())
     return Wait(cob=cob, state=engine.state(cob), chain=engine.chain(cob))
