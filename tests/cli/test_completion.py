@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.shell_completion import BashComplete
+
+from cobweb.cli._group import cobweb
 
 Run = Callable[..., Any]
 
@@ -71,3 +74,21 @@ def test_hosts_are_completed_from_the_site(site: Path, tmp_path: Path) -> None:
 
 def test_without_a_site_nothing_is_completed_and_nothing_said(tmp_path: Path) -> None:
     assert _complete("cobweb why al", tmp_path) == []
+
+
+# --- the same in process
+
+
+def _offered(words: list[str], incomplete: str) -> list[str]:
+    completer = BashComplete(cobweb, {}, "cobweb", "_COBWEB_COMPLETE")
+    return [item.value for item in completer.get_completions(words, incomplete)]
+
+
+def test_hosts_and_objects_are_those_of_the_site_that_is_named(site: Path) -> None:
+    assert _offered(["-C", str(site), "why"], "alpha/") == ["alpha/a", "alpha/cfg"]
+    assert _offered(["graph", "-C", str(site), "--limit"], "") == ["alpha", "beta"]
+
+
+def test_an_invalid_site_offers_nothing(tmp_path: Path) -> None:
+    (tmp_path / "site.yml").write_text("nonsense", encoding="utf-8")
+    assert _offered(["-C", str(tmp_path), "why"], "") == []
