@@ -128,15 +128,16 @@ class Demo:
 
 
 @pytest.fixture
-def demo(workshop: Workshop, tmp_path: Path) -> Demo:
-    """Return a copy of the demo's site that is not applied yet."""
+def demo(workshop: Workshop, tmp_path: Path) -> Iterator[Demo]:
+    """Return a copy of the demo's site that is not applied yet; its services are ended."""
     shutil.copytree(DEMO, workshop.site, dirs_exist_ok=True)
     file = workshop.site / "group_vars" / "all.yml"
     ports = free_ports(2)
-    values = {"demo_dir": str(tmp_path / "d"), "port_a": ports[0], "port_b": ports[1]}
+    values = {"demo_dir": str(tmp_path / "d" / "hosts"), "port_a": ports[0], "port_b": ports[1]}
     text = file.read_text()
     for name, value in values.items():
         text, found = re.subn(rf"(?m)^{name}:.*$", f"{name}: {value}", text)
         assert found == 1, name
     file.write_text(text)
-    return Demo(workshop, ports)
+    yield Demo(workshop, ports)
+    subprocess.run([sys.executable, DEMO / "demo.py", "--end", tmp_path / "d"], check=True)
