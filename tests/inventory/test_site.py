@@ -141,6 +141,13 @@ def test_a_folder_of_inventories(maker: Maker) -> None:
         site.hosts["nobody"]
 
 
+def test_a_folder_that_leads_back_into_itself_is_found(maker: Maker) -> None:
+    maker.write({"inv/a.yml": "app: {hosts: {h: }}"})
+    (maker.root / "inv/loop").symlink_to(".", target_is_directory=True)
+    (finding,) = maker.findings("inventory: inv")
+    assert "`inv/loop` leads back" in finding
+
+
 class Reader:
     """An adapter that reads files called *.ini: one host per line."""
 

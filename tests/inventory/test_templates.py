@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cobweb.errors import SiteError
-from cobweb.inventory._templates import MAX_TEXT, RenderError, Templates
+from cobweb.inventory._sandbox import MAX_TEXT, RenderError
+from cobweb.inventory._templates import Templates
 
 VALUES: dict[str, Any] = {
     "port": 80,
@@ -19,6 +20,12 @@ VALUES: dict[str, Any] = {
     "secret": {"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n31\n"},
     "nothing": None,
 }
+
+
+DOUBLING = (
+    "{{% set n = namespace(x='x') %}}{{% for i in range(99) %}}"
+    "{{% set n.x = n.x {} n.x %}}{{% endfor %}}{{{{ n.x | length }}}}"
+)
 
 
 def render(text: str) -> Any:
@@ -46,6 +53,7 @@ def render(text: str) -> Any:
         ("{{ name ~ '-' ~ port }}", "web-80"),
         ("{{ '80' }}", "80"),
         ("{{ '{{' }}", "{{"),
+        ("{{ '%03d' | format(7) }}{{ '{:>4}'.format('a') }}{{ name.ljust(5) }}", "007   aweb  "),
         ("{% if flag %}a{% else %}b{% endif %}", "b"),
         ("{% for i in items %}{{ i }},{% endfor %}", "1,2,3,"),
         ("{% for i in items %}\n{{ i }}\n{% endfor %}\n", "1\n2\n3\n"),
@@ -92,6 +100,13 @@ def test_values(text: str, value: Any) -> None:
         ("{{ [1] * 99999999999 }}", f"more than {MAX_TEXT}"),
         ("{{ 9 ** 99999999 }}", "power above"),
         ("{{ '%999999999s' % name }}", "formats with"),
+        ("{{ '%999999999s' | format(name) }}", f"more than {MAX_TEXT}"),
+        ("{{ '{:999999999}'.format(name) }}", f"more than {MAX_TEXT}"),
+        ("{{ name.ljust(999999999) }}", f"more than {MAX_TEXT}"),
+        ("{{ name | center(999999999) }}", f"more than {MAX_TEXT}"),
+        ("{{ name | replace('e', 'x' * 8000000) | replace('x', 'yy') }}", f"more than {MAX_TEXT}"),
+        (DOUBLING.format("~"), f"more than {MAX_TEXT}"),
+        (DOUBLING.format("+"), f"more than {MAX_TEXT}"),
         ("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}", "steps"),
         ("{{ range(99999999) }}", "steps"),
         ("{% for a in range(99999) %}" + "x" * 100 + "{% endfor %}", f"more than {MAX_TEXT}"),

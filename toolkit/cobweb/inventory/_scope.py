@@ -10,7 +10,8 @@ from cobweb.errors import Place
 from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._hosts import ALL, Inventory
 from cobweb.inventory._nodes import Leaf, Map, Node, Seq, plain
-from cobweb.inventory._templates import RenderError, Templates, is_template
+from cobweb.inventory._sandbox import RenderError
+from cobweb.inventory._templates import Templates, is_template
 from cobweb.inventory._variables import Variables
 
 MAX_CHAIN = 50

@@ -46,6 +46,7 @@ class Sources:
         self._inventory = inventory
         self._adapters = adapters
         self.folders: list[Path] = []
+        self._entered: set[Path] = set()
 
     def add(self, node: Node) -> None:
         """Read what stands under `inventory` of the site."""
@@ -72,6 +73,10 @@ class Sources:
             self._findings.add(place, f"inventory `{self._files.name(path)}` does not exist", hint)
 
     def _folder(self, folder: Path, place: Place) -> None:
+        if folder.resolve() in self._entered:
+            self._findings.add(place, f"`{self._files.name(folder)}` leads back into its folder")
+            return
+        self._entered.add(folder.resolve())
         self._note_folder(folder)
         members = _members(folder)
         if not members:

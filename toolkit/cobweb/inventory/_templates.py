@@ -8,62 +8,27 @@ but not into a longer text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import wraps
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from jinja2 import (
-    StrictUndefined,
-    TemplateError,
-    TemplateSyntaxError,
-    Undefined,
-    UndefinedError,
-    meta,
-)
+from jinja2 import TemplateError, TemplateSyntaxError, Undefined, UndefinedError, meta
 from jinja2 import nodes as syntax
-from jinja2.lexer import TOKEN_STRING, TOKEN_VARIABLE_BEGIN, TOKEN_VARIABLE_END, Lexer
-from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import missing
+from jinja2.lexer import Lexer
 
-from cobweb.inventory._filters import FILTERS, TESTS, FilterError
-from cobweb.inventory._nodes import is_vault
+from cobweb.inventory._filters import FilterError
+from cobweb.inventory._sandbox import (
+    INTERNAL,
+    MAX_TEXT,
+    SCOPE,
+    STEPS,
+    Environment,
+    RenderError,
+    YamlLexer,
+)
 
-MAX_TEXT = 8 * 2**20
-"""A template that makes a longer text is an error (characters)."""
-
-MAX_STEPS = 1_000_000
-"""A template whose loops take more steps is an error."""
-
-_SCOPE = "__cobweb_scope"
-_STEP = "__cobweb_step"
-_STEPS = "__cobweb_steps"
-_TEXT = "__cobweb_text"
 _VALUE = "__cobweb_value"
-_PASS_VAULTS = {
-    "default",
-    "d",
-    "mandatory",
-    "ternary",
-    "combine",
-    "extract",
-    "list",
-    "first",
-    "last",
-}
 _SIGN = re.compile(r"\{[{%#]")
 _UNDEFINED = re.compile(r"'([^']+)' is undefined")
-
-
-class RenderError(Exception):
-    """A template cannot be rendered; `name` is the undefined variable if that is the reason."""
-
-    def __init__(self, message: str, *, hint: str = "", name: str = "", line: int = 0) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.name = name
-        self.line = line
 
 
 Lookup = Callable[[str], Any]
@@ -80,7 +45,7 @@ class Template:
 
     def __init__(self, environment: Environment, text: str) -> None:
         tree = environment.parse(text)
-        self.names = tuple(sorted(meta.find_undeclared_variables(tree) - {_STEP, _TEXT}))
+        self.names = tuple(sorted(meta.find_undeclared_variables(tree) - INTERNAL))
         self._native = _make_native(tree, text)
         tree.set_environment(environment)
         self._template = environment.from_string(tree)
@@ -88,7 +53,7 @@ class Template:
     def render(self, lookup: Lookup) -> Any:
         """Return the value; RenderError if there is none."""
         try:
-            return self._rendered({_SCOPE: lookup, _STEPS: [0]})
+            return self._rendered({SCOPE: lookup, STEPS: [0]})
         except RenderError:
             raise
         except UndefinedError as error:
@@ -124,7 +89,7 @@ class Templates:
     """
 
     def __init__(self) -> None:
-        self._environments = {True: Environment(_YamlLexer), False: Environment(Lexer)}
+        self._environments = {True: Environment(YamlLexer), False: Environment(Lexer)}
         self._known: dict[tuple[str, bool], Template | RenderError] = {}
 
     def get(self, text: str, *, file: bool = False) -> Template:
@@ -147,112 +112,6 @@ class Templates:
             return RenderError("the template is nested too deeply")
 
 
-class _YamlLexer(Lexer):
-    """Keeps the backslashes of texts in `{{ }}`, which Jinja2 would take for escapes."""
-
-    def tokeniter(self, *args: Any, **options: Any) -> Iterator[tuple[int, str, str]]:
-        inside = False
-        for line, token, value in super().tokeniter(*args, **options):
-            inside = token == TOKEN_VARIABLE_BEGIN or (inside and token != TOKEN_VARIABLE_END)
-            keep = inside and token == TOKEN_STRING
-            yield line, token, value.replace("\\", "\\\\") if keep else value
-
-
-class Environment(ImmutableSandboxedEnvironment):
-    """The sandbox: names come from a scope, loops are counted, products are bounded."""
-
-    intercepted_binops = frozenset(["*", "**", "%"])
-
-    def __init__(self, lexer: type[Lexer]) -> None:
-        super().__init__(
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            keep_trailing_newline=True,
-            extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"],
-            finalize=_no_vault,
-            cache_size=0,
-        )
-        self.context_class = _Context
-        self._lexer = lexer(self)
-        for name in ("cycler", "joiner", "lipsum"):
-            self.globals.pop(name, None)
-        self.globals["range"] = _range
-        self.globals[_TEXT] = _no_vault
-        for name in ("random", "pprint", "xmlattr", "urlize"):
-            self.filters.pop(name, None)
-        self.filters.update(FILTERS)
-        for name in set(self.filters) - _PASS_VAULTS:
-            self.filters[name] = _guarded(name, self.filters[name])
-        self.tests.update(TESTS)
-
-    @property
-    def lexer(self) -> Lexer:
-        """Split a template into tokens."""
-        return self._lexer
-
-    def parse(
-        self, source: str, name: str | None = None, filename: str | None = None
-    ) -> syntax.Template:
-        """Return the tree of a template, with its loops counted and its texts guarded."""
-        tree = super().parse(source, name, filename)
-        _count_loops(tree)
-        _guard_texts(tree)
-        return tree
-
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Refuse products and powers that would fill the memory."""
-        if operator == "*" and _product_size(left, right) > MAX_TEXT:
-            raise RenderError(f"the template makes more than {MAX_TEXT} characters")
-        if operator == "**" and isinstance(right, int | float) and abs(right) > 1000:  # noqa: PLR2004
-            raise RenderError("the template raises to a power above 1000")
-        if operator == "%" and isinstance(left, str):
-            raise RenderError("the template formats with `%`", hint="join texts with `~`")
-        return super().call_binop(context, operator, left, right)
-
-
-class _Context(Context):
-    """Looks names up in the scope when they are used, not before."""
-
-    def resolve_or_missing(self, key: str) -> Any:
-        found = super().resolve_or_missing(key)
-        if found is not missing:
-            return found
-        if key == _STEP:
-            return self._step
-        try:
-            return self.parent[_SCOPE](key)
-        except KeyError:
-            return missing
-
-    def _step(self) -> str:
-        steps = self.parent[_STEPS]
-        steps[0] += 1
-        if steps[0] > MAX_STEPS:
-            raise RenderError(f"the loops of the template take more than {MAX_STEPS} steps")
-        return ""
-
-
-def _range(*bounds: int) -> range:
-    made = range(*bounds)
-    if len(made) > MAX_STEPS:
-        raise RenderError(f"the loops of the template take more than {MAX_STEPS} steps")
-    return made
-
-
-def _count_loops(tree: syntax.Template) -> None:
-    for loop in list(tree.find_all(syntax.For)):
-        call = syntax.Call(syntax.Name(_STEP, "load"), [], [], None, None)
-        loop.body.insert(0, syntax.ExprStmt(call, lineno=loop.lineno))
-
-
-def _guard_texts(tree: syntax.Template) -> None:
-    """Let `a ~ b` refuse vaulted values."""
-    for joined in list(tree.find_all(syntax.Concat)):
-        joined.nodes = [
-            syntax.Call(syntax.Name(_TEXT, "load"), [part], [], None, None) for part in joined.nodes
-        ]
-
-
 def _make_native(tree: syntax.Template, text: str) -> bool:
     """Make a text that is one expression keep its value, and say whether it is one."""
     if not (text.startswith("{{") and text.endswith("}}") and len(tree.body) == 1):
@@ -264,27 +123,6 @@ def _make_native(tree: syntax.Template, text: str) -> bool:
         return False
     tree.body[0] = syntax.Assign(syntax.Name(_VALUE, "store"), output.nodes[0], lineno=1)
     return True
-
-
-def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a filter that refuses to work on a vaulted value."""
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        if any(is_vault(value) for value in args[:2]):
-            raise FilterError(f"the filter `{name}` cannot read a vaulted value")
-        return function(*args, **options)
-
-    return call
-
-
-def _no_vault(value: Any) -> Any:
-    if is_vault(value):
-        raise RenderError(
-            "a vaulted value stands inside a longer text",
-            hint='use it alone, as in `key: "{{ secret }}"`, or vault the whole text',
-        )
-    return value
 
 
 def _join(pieces: Any) -> str:
@@ -313,13 +151,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "__iter__") and not isinstance(value, type):
         return [_plain(item) for item in value]
     raise RenderError(f"the template gives no plain value but {type(value).__name__}")
-
-
-def _product_size(left: Any, right: Any) -> int:
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, str | list | tuple) and isinstance(other, int):
-            return len(one) * max(other, 0)
-    return 0
 
 
 def _undefined(error: UndefinedError) -> RenderError:
