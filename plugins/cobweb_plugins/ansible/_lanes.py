@@ -90,6 +90,8 @@ class AnsibleExecutor(BaseExecutor):
         for connection, hello in self._hub.take_hellos():
             if hello["op"] == "zygote":
                 self._zygote.connected(connection)
+            elif hello["op"] == "guard":
+                self._zygote.guarded(connection, hello["pid"])
             else:
                 self._lanes[hello["lane"]] = Lane(connection, hello["pid"])
                 self._zygote.requested.discard(hello["lane"])

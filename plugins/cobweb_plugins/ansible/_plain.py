@@ -8,7 +8,6 @@ task was delegated: where the other host cannot be reached, the job counts as un
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
@@ -20,7 +19,7 @@ from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._processes import end_ssh_masters
 from cobweb_plugins.ansible._results import EVENTS, Collector, TaskEnd
 from cobweb_plugins.ansible._runner import Command, RunnerThread, installed_version
-from cobweb_plugins.ansible._workspace import Workspace, ansible_tool
+from cobweb_plugins.ansible._workspace import Workspace
 
 __all__ = ["AnsiblePlainExecutor"]
 
@@ -44,8 +43,7 @@ class AnsiblePlainExecutor(BaseExecutor):
 
     def _opened(self, workspace: Workspace) -> None:
         self._files = workspace
-        self._environment = workspace.environment()
-        self._hub.listen(workspace.sockets / "s")
+        self._hub.listen(workspace.socket)
 
     def _running(self) -> bool:
         return bool(self._runs)
@@ -65,15 +63,8 @@ class AnsiblePlainExecutor(BaseExecutor):
         name = f"job-{job.number}"
         variables = files.playbook(f"{name}.json", {"cob": _text_only(job.cob_vars)})
         playbook = files.playbook(f"{name}.yml", [_play(job)])
-        guard = (sys.executable, "-m", "cobweb_plugins.ansible._guard", str(files.sockets / "s"))
-        ansible = (ansible_tool("ansible-playbook"), "-i", str(files.inventory))
-        return Command(
-            arguments=(*guard, str(job.number), *ansible, "-e", f"@{variables}", str(playbook)),
-            environment=self._environment,
-            data=files.data,
-            cwd=self._setting.site_dir,
-            ident=name,
-        )
+        arguments = ("-e", f"@{variables}", str(playbook))
+        return files.command(job.number, *arguments, ident=name)
 
     def _hear(self) -> None:
         for connection, hello in self._hub.take_hellos():
@@ -104,13 +95,12 @@ class AnsiblePlainExecutor(BaseExecutor):
                 self._stop(run, cancelled(run.job, began=True))
 
     def _stop(self, run: _Run, report: Report) -> None:
-        """End a run; before its guard has said hello there is only ansible-runner to end it."""
+        """End a run, now or as soon as its guard has said who it is."""
         run.stopped = True
         if run.guard:
             self._doom(run.guard, report)
         else:
             run.stop_report = report
-            run.thread.cancel()
 
     def _end(self) -> None:
         self._hub.deafen()

@@ -20,8 +20,6 @@ from cobweb_plugins.ansible._results import bounded
 
 __all__ = ["Command", "RunnerThread", "installed_version"]
 
-POLL_S = 1
-"""How often ansible-runner looks whether it was cancelled, in seconds."""
 OUTPUT_TAIL = 20_000
 ERROR_MARKS = ("[ERROR]", "ERROR!")
 
@@ -50,7 +48,6 @@ class RunnerThread:
         self._command = command
         self._on_end = on_end
         self._on_event = on_event
-        self._cancelled = threading.Event()
         self._ended = threading.Event()
         self._problem = ""
         self.code: int | None = None
@@ -62,10 +59,6 @@ class RunnerThread:
     def ended(self) -> bool:
         """Whether the process has ended."""
         return self._ended.is_set()
-
-    def cancel(self) -> None:
-        """Kill the process within `POLL_S`, if it does not end by itself."""
-        self._cancelled.set()
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the end, at most `timeout_s`; say whether it came."""
@@ -105,12 +98,11 @@ class RunnerThread:
             binary=program,
             cmdline=shlex.join(arguments),
             envvars=dict(self._command.environment),
-            settings={"pexpect_timeout": POLL_S},
             fact_cache_type="none",
             quiet=True,
             suppress_env_files=True,
             event_handler=self._handle,
-            cancel_callback=self._cancelled.is_set,
+            cancel_callback=lambda: False,  # else ansible-runner may set signal handlers
         )
         self.code = runner.rc
 

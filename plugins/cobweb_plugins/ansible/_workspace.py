@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ from typing import Any
 from cobweb.errors import ExecutorError
 from cobweb.model import Host
 from cobweb.plugin import ExecutorSetting, data_dir
+from cobweb_plugins.ansible._runner import Command
+from cobweb_plugins.ansible._wire import SOCKET_VARIABLE
 
 __all__ = ["Workspace", "ansible_config", "ansible_tool"]
 
@@ -103,6 +106,24 @@ class Workspace:
         path = self.data / name
         _write_private(path, json.dumps(plays, default=dict))
         return path
+
+    @property
+    def socket(self) -> Path:
+        """Where the coordinator listens."""
+        return self.sockets / "s"
+
+    def command(self, number: int, *arguments: str, ident: str) -> Command:
+        """Return the command that runs ansible-playbook under guard `number`."""
+        guard = (sys.executable, "-m", "cobweb_plugins.ansible._guard")
+        run = (str(self.socket), str(self.data), str(number))
+        playbook = (ansible_tool("ansible-playbook"), "-i", str(self.inventory))
+        return Command(
+            arguments=(*guard, *run, *playbook, *arguments),
+            environment={**self.environment(), SOCKET_VARIABLE: str(self.socket)},
+            data=self.data,
+            cwd=self.setting.site_dir,
+            ident=ident,
+        )
 
     def environment(self) -> dict[str, str]:
         """Return the variables to add to the inherited environment."""

@@ -6,10 +6,9 @@ import time
 from itertools import count
 
 from cobweb_plugins.ansible._hub import Connection, Hub
-from cobweb_plugins.ansible._processes import end_ssh_masters
-from cobweb_plugins.ansible._runner import Command, RunnerThread
-from cobweb_plugins.ansible._wire import SOCKET_VARIABLE
-from cobweb_plugins.ansible._workspace import Workspace, ansible_tool
+from cobweb_plugins.ansible._processes import Tree, end_ssh_masters
+from cobweb_plugins.ansible._runner import RunnerThread
+from cobweb_plugins.ansible._workspace import Workspace
 
 __all__ = ["Zygote"]
 
@@ -38,8 +37,9 @@ class Zygote:
     def __init__(self, workspace: Workspace, hub: Hub) -> None:
         self._workspace = workspace
         self._hub = hub
-        self._socket = workspace.sockets / "s"
         self._connection: Connection | None = None
+        self._guard: Connection | None = None
+        self._guard_pid = 0
         self._runner: RunnerThread | None = None
         self._starts = 0
         self._numbers = count(1)
@@ -62,9 +62,12 @@ class Zygote:
         """Take the connection of the process that was started."""
         self._connection = connection
         self.start_deadline = None
-        leavings = [str(self._workspace.data), str(self._workspace.sockets)]
-        connection.send({"op": "leavings", "paths": leavings})
         self.want(self._wanted)
+
+    def guarded(self, connection: Connection, pid: int) -> None:
+        """Take the connection of the guard above the process; it stays open as long as we live."""
+        self._guard = connection
+        self._guard_pid = pid
 
     def serve(self) -> None:
         """Act on what came from the process, or on its end."""
@@ -78,8 +81,9 @@ class Zygote:
         if self._runner is None:
             return
         if self.start_deadline is not None and time.monotonic() >= self.start_deadline:
-            self._runner.cancel()
             self.broken = f"it was not ready after {START_LIMIT_S:g} s"
+            self.start_deadline = None
+            self._kill()
         if self._runner.ended and self._connection is None:
             self._ended(self._runner)
 
@@ -87,36 +91,39 @@ class Zygote:
         if self.start_deadline is not None or self._starts >= STARTS:
             self.broken = self.broken or runner.problem()
         self._runner = self.start_deadline = None
+        if self._guard is not None:
+            self._hub.remove(self._guard)
+            self._guard = None
+
+    def _kill(self) -> None:
+        """Kill the guard and what it runs, if it has said who it is; else it will find us gone."""
+        if self._guard is None:
+            return
+        tree = Tree(self._guard_pid)
+        tree.kill()
+        tree.close()
 
     def _start(self) -> None:
         if self.broken:
             return
         if self._starts == 0:
-            self._hub.listen(self._socket)
+            self._hub.listen(self._workspace.socket)
         self._starts += 1
         self.start_deadline = time.monotonic() + START_LIMIT_S
         workspace = self._workspace
         playbook = workspace.playbook("zygote.yml", PLAYBOOK)
-        inventory = str(workspace.inventory)
-        command = Command(
-            arguments=(ansible_tool("ansible-playbook"), "-i", inventory, str(playbook)),
-            environment={**workspace.environment(), SOCKET_VARIABLE: str(self._socket)},
-            data=workspace.data,
-            cwd=workspace.setting.site_dir,
-            ident=f"zygote-{self._starts}",
-        )
+        command = workspace.command(0, str(playbook), ident=f"zygote-{self._starts}")
         self._runner = RunnerThread(command, on_end=self._hub.ping)
 
     def close(self, limit_s: float) -> None:
         """End the process, which ends after its lanes, within `limit_s`, and what it leaves."""
         self._hub.deafen()
         if self._connection is not None:
-            self._connection.send({"op": "quit"})
             self._hub.remove(self._connection)
             self._connection = None
-        elif self._runner is not None:
-            self._runner.cancel()
+        else:
+            self._kill()
         if self._runner is not None and not self._runner.join(limit_s):
-            self._runner.cancel()
+            self._kill()
             self._runner.join()
         end_ssh_masters(self._workspace.sockets / "cp")

@@ -17,6 +17,7 @@ from cobweb.model import Action, Outcome
 from cobweb_plugins.ansible._base import BaseExecutor
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
+from cobweb_plugins.ansible._processes import descendants
 
 BOTH = pytest.mark.parametrize("kind", [AnsibleExecutor, AnsiblePlainExecutor])
 Fifo = tuple[Path, int]
@@ -142,6 +143,7 @@ from cobweb.model import Host, Job, JobKind, Tasks, cob_id
 from cobweb.plugin import ExecutorSetting
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
+from cobweb_plugins.ansible._processes import descendants
 kind, folder, tasks = sys.argv[1:]
 local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 executor = {"ansible": AnsibleExecutor, "ansible-plain": AnsiblePlainExecutor}[kind]()
@@ -173,6 +175,28 @@ def test_nothing_outlives_a_coordinator_that_was_killed(  # noqa: PLR0913, PLR09
         coordinator.kill()
     assert all_end(started)
     assert marked(mark) == []
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_zygote_that_finds_no_coordinator_cleans_up(
+    mark: str, marked: Marked, all_end: AllEnd, tmp_path: Path
+) -> None:
+    """A coordinator that was killed while Ansible started leaves neither process nor file."""
+    tasks = tmp_path / "quick.yml"
+    tasks.write_text("- command: 'true'\n", encoding="utf-8")
+    command = [sys.executable, "-c", SCRIPT, "ansible", str(tmp_path), str(tasks)]
+    with subprocess.Popen(command) as coordinator:
+        while not _children_of(coordinator.pid):
+            assert coordinator.poll() is None
+        started = marked(mark)
+        coordinator.kill()
+    assert all_end(started)
+    assert all_end(marked(mark))
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def _children_of(pid: int) -> list[int]:
+    return [found for found in descendants(pid) if _parent(found) == pid]
 
 
 def test_started_processes_are_in_sessions_of_their_own(
@@ -224,7 +248,8 @@ def test_zygote_that_dies_is_started_again(
     bench = make_bench(AnsibleExecutor)
     bench.executor.submit(bench.job(hanging(bench, fifo[0])))
     bench.until_written(fifo[1])
-    zygotes = [pid for pid in marked(mark) if _parent(pid) == os.getpid()]
+    (guard,) = [pid for pid in marked(mark) if _parent(pid) == os.getpid()]
+    zygotes = [pid for pid in marked(mark) if _parent(pid) == guard]
     os.kill(zygotes[0], signal.SIGKILL)
     assert all_end(zygotes)
     quick = bench.tasks("quick.yml", "- command: 'true'\n")
@@ -244,7 +269,7 @@ def test_fifty_jobs_on_twenty_hosts(make_bench: Make, mark: str, marked: Marked)
     jobs = [bench.job(action, host=f"h{n % 20 + 1}", check=True) for n in range(50)]
     reports = bench.run(*jobs)
     assert [report.state for report in reports] == [job.host for job in jobs]
-    assert len(marked(mark)) == 5
+    assert len(marked(mark)) == 6
     bench.executor.close()
     assert marked(mark) == []
 

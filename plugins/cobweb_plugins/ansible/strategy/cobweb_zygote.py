@@ -18,12 +18,10 @@ import contextlib
 import gc
 import os
 import select
-import shutil
 import signal
 import socket
 import threading
 import traceback
-from pathlib import Path
 from typing import Any, NoReturn
 
 from ansible import constants
@@ -34,7 +32,7 @@ from ansible.playbook.play import Play
 from ansible.plugins.strategy import StrategyBase, StrategySentinel
 from ansible.utils.vars import transform_to_native_types
 
-from cobweb_plugins.ansible._processes import Tree, end_ssh_masters
+from cobweb_plugins.ansible._processes import Tree
 from cobweb_plugins.ansible._results import EVENTS, Collector, TaskEnd, bounded
 from cobweb_plugins.ansible._wire import SOCKET_VARIABLE, LineBuffer, encode
 
@@ -63,7 +61,6 @@ class StrategyModule(StrategyBase):  # type: ignore[misc]  # ansible-core has no
         path = os.environ.pop(SOCKET_VARIABLE)
         with _connect(path) as connection:
             connection.sendall(encode({"op": "zygote", "pid": os.getpid()}))
-            self._inventory.remove_restriction()
             gc.collect()
             gc.freeze()
             _Zygote(self._tqm, connection, path).serve()
@@ -87,16 +84,15 @@ class _Zygote:
         self._connection = connection
         self._path = path
         self._lanes: dict[int, int] = {}
-        self._leavings: list[str] = []
         self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def serve(self) -> None:
+        """Fork a lane for each order, until the coordinator says so or is gone."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         buffer = LineBuffer()
-        orderly = False
+        watched: list[socket.socket | int] = [self._connection, self._woken]
         while True:
-            watched: list[socket.socket | int] = [self._connection, self._woken]
             ready = select.select(watched, [], [])[0]
             if self._woken in ready:
                 self._reap(os.WNOHANG)
@@ -106,27 +102,8 @@ class _Zygote:
             if not data:
                 break
             for message in buffer.feed(data):
-                orderly = self._obey(message) or orderly
-        self._reap(0)
-        if not orderly:
-            self._clean_up()
-
-    def _obey(self, message: dict[str, Any]) -> bool:
-        """Carry out an order; say whether it was the last."""
-        match message["op"]:
-            case "lane":
                 self._fork(message["lane"])
-            case "leavings":
-                self._leavings = message["paths"]
-            case _:
-                pass
-        return bool(message["op"] == "quit")
-
-    def _clean_up(self) -> None:
-        """Do what the coordinator, which was killed, cannot do any more."""
-        end_ssh_masters(Path(self._path).parent / "cp")
-        for path in self._leavings:
-            shutil.rmtree(path, ignore_errors=True)
+        self._reap(0)
 
     def _fork(self, number: int) -> None:
         pid = os.fork()

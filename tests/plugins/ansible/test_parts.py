@@ -1,0 +1,115 @@
+"""The parts by themselves: messages, the wire, trees of processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from cobweb_plugins.ansible._plain import _text_only
+from cobweb_plugins.ansible._processes import Tree, descendants, end_ssh_masters
+from cobweb_plugins.ansible._results import MESSAGE_LIMIT, Collector, TaskEnd, bounded, describe
+from cobweb_plugins.ansible._wire import LineBuffer, encode
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({}, ""),
+        ({"msg": "no"}, "no"),
+        ({"msg": "non-zero return code", "stderr": "a\n b\n"}, "non-zero return code: a b"),
+        ({"msg": "same", "stderr": "same"}, "same"),
+        ({"stdout": "said"}, "said"),
+        ({"msg": None, "reason": "why"}, "why"),
+        ({"msg": "MODULE FAILURE", "module_stderr": "trace"}, "MODULE FAILURE: trace"),
+        ({"censored": "hidden", "msg": "secret"}, "hidden"),
+        ({"msg": "items", "results": [{"msg": "ok"}, {"failed": True, "msg": "bad"}]}, "bad"),
+        ({"msg": "items", "results": "no list"}, "items"),
+    ],
+)
+def test_description_of_a_result(result: dict[str, object], text: str) -> None:
+    """The line says what the result says, of a loop what the failing item says."""
+    assert describe(result) == text
+
+
+def test_long_text_keeps_both_ends() -> None:
+    """What is too long loses its middle and becomes one line."""
+    text = bounded("begin\n" + "x" * 5000 + " end")
+    assert len(text) <= MESSAGE_LIMIT
+    assert text.startswith("begin x")
+    assert text.endswith("x end")
+
+
+def _end(event: str, **more: object) -> TaskEnd:
+    values = {"result": {"msg": event}, "changed": False, "ignored": False, **more}
+    return TaskEnd(event=event, name="t", **values)  # type: ignore[arg-type]  # made of literals
+
+
+def test_collector_tells_the_last_failure_that_counts() -> None:
+    """Ignored failures leave no trace in the outcome; a job without a reason says so."""
+    collector = Collector()
+    collector.add(_end("failed", ignored=True))
+    assert collector.end(ok=False, check=False, state=None)["message"] == "Ansible gave no reason"
+    collector.add(_end("unreachable", delegated="other"))
+    fields = collector.end(ok=False, check=False, state=None)
+    assert fields["outcome"] == "failed"
+    assert fields["message"] == "t: other is unreachable: unreachable"
+    collector.add(_end("unreachable"))
+    assert collector.end(ok=False, check=False, state=None)["outcome"] == "unreachable"
+
+
+def test_wire_cuts_lines_wherever_they_are_split() -> None:
+    """Messages survive any cut of the stream, and mappings of any kind."""
+    messages = [
+        {"n": n, "deep": MappingProxyType({"x": (1, OrderedDict(y="ü\n"))})} for n in (1, 2)
+    ]
+    stream = b"".join(encode(message) for message in messages)
+    for cut in range(len(stream) + 1):
+        buffer = LineBuffer()
+        found = buffer.feed(stream[:cut]) + buffer.feed(stream[cut:])
+        assert [message["n"] for message in found] == [1, 2]
+        assert found[0]["deep"] == {"x": [1, {"y": "ü\n"}]}
+
+
+def test_text_is_marked_and_vault_marks_stay() -> None:
+    """For the plain executor all text but vault marks is marked as no template."""
+    value = {"a": ["x", 1, None], "b": {"__ansible_vault": "cipher"}}
+    marked = {"a": [{"__ansible_unsafe": "x"}, 1, None], "b": {"__ansible_vault": "cipher"}}
+    assert _text_only(value) == marked
+
+
+def test_tree_ends_sessions_of_their_own() -> None:
+    """A process that ignores SIGTERM and one in a session of its own end with their tree."""
+    script = "trap '' TERM; setsid sleep 3605 & sleep 3606 & echo up; wait; sleep 3607"
+    root = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE)
+    assert root.stdout is not None
+    assert root.stdout.readline() == b"up\n"
+    tree = Tree(root.pid)
+    assert len(tree.fds) >= 3
+    tree.terminate()
+    tree.kill()
+    assert tree.gone(10)
+    assert descendants(root.pid) == []
+    root.wait()
+    tree.close()
+    root.stdout.close()
+
+
+def test_tree_of_a_process_that_is_gone_is_empty() -> None:
+    """A process that has ended before is no error."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    tree = Tree(ended.pid)
+    assert tree.gone()
+    tree.close()
+
+
+def test_ssh_masters_of_no_folder(tmp_path: Path) -> None:
+    """Nothing to end is no error, and neither is a socket that nobody listens on."""
+    end_ssh_masters(tmp_path / "none")
+    (tmp_path / "dead").touch()
+    end_ssh_masters(tmp_path)
