@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobweb.engine import WaitKind
-from cobweb.model import CobId
-from cobweb.testing.simulation import Faults, Simulation
+from cobweb.engine import WaitKind, analyse
+from cobweb.model import CobId, Graph
+from cobweb.testing.promises import check_promises
+from cobweb.testing.simulation import Faults, Simulation, graph_json
 from tests.support.graphs import graphs, starts
+from tests.support.words import words
 
 ENDS = {
     WaitKind.FAILED,
@@ -54,6 +57,7 @@ def simulations(draw: st.DrawFn, *, faults: st.SearchStrategy[Faults], parts: in
 def test_one_engine_without_faults_keeps_all_promises(simulation: Simulation) -> None:
     """Each object gets to its goal, or a chain of reasons says why not (P5)."""
     simulation.run()
+    assert check_promises(simulation.events(), graph_json(simulation.graph)) == []
     explained(simulation)
 
 
@@ -61,6 +65,7 @@ def test_one_engine_without_faults_keeps_all_promises(simulation: Simulation) ->
 def test_one_engine_with_faults_keeps_all_promises(simulation: Simulation) -> None:
     """Failures and vanished hosts break no promise."""
     simulation.run()
+    assert check_promises(simulation.events(), graph_json(simulation.graph)) == []
     explained(simulation)
 
 
@@ -68,6 +73,34 @@ def test_one_engine_with_faults_keeps_all_promises(simulation: Simulation) -> No
 def test_engines_that_share_nothing_keep_the_promises(simulation: Simulation) -> None:
     """Mail between owners is lost, doubled, late and reordered, and no promise breaks."""
     simulation.run()
+    assert check_promises(simulation.events(), graph_json(simulation.graph)) == []
+
+
+@given(words(), st.data())
+def test_engines_that_share_nothing_settle_in_the_end(graph: Graph, data: st.DataObject) -> None:
+    """In the end: sites of the usual words settle over mail that is lost, doubled and late."""
+    if analyse(graph):
+        return
+    simulation = Simulation(
+        graph=graph,
+        random=Random(data.draw(st.integers(0, 2**32))),
+        truth=data.draw(starts(graph)),
+        owners=[frozenset({cob}) for cob in graph.cobs],
+        faults=Faults(lose=0.3, double=0.3),
+    )
+    simulation.run()
+    assert [cob for engine in simulation.engines for cob in engine.unsettled()] == []
+
+
+@given(simulations(faults=FAULTS, parts=3), st.integers(0, 2**32))
+def test_the_same_seed_gives_the_same_effects(simulation: Simulation, seed: int) -> None:
+    """P6: the same site, states and seed give the same run."""
+    histories = []
+    for _ in range(2):
+        again = replace(simulation, random=Random(seed), truth=dict(simulation.truth))
+        again.run()
+        histories.append(again.history)
+    assert histories[0] == histories[1]
 
 
 def explained(simulation: Simulation) -> None:

@@ -94,15 +94,15 @@ class Simulation:
     states: Mapping[CobId, State] = field(default_factory=dict)
     owners: Sequence[frozenset[CobId]] = ()
     faults: Faults = NO_FAULTS
-    engines: list[Engine] = field(default_factory=list)
-    history: list[Effect] = field(default_factory=list)
-    down: set[str] = field(default_factory=set)
-    failed: set[CobId] = field(default_factory=set)
-    vanished: int = 0
-    _mail: list[Message] = field(default_factory=list)
-    _jobs: list[_Job] = field(default_factory=list)
-    _owner: dict[CobId, Engine] = field(default_factory=dict)
-    _needs: dict[CobId, list[TransitionNeed]] = field(default_factory=dict)
+    engines: list[Engine] = field(default_factory=list, init=False)
+    history: list[Effect] = field(default_factory=list, init=False)
+    down: set[str] = field(default_factory=set, init=False)
+    failed: set[CobId] = field(default_factory=set, init=False)
+    vanished: int = field(default=0, init=False)
+    _mail: list[Message] = field(default_factory=list, init=False)
+    _jobs: list[_Job] = field(default_factory=list, init=False)
+    _owner: dict[CobId, Engine] = field(default_factory=dict, init=False)
+    _needs: dict[CobId, list[TransitionNeed]] = field(default_factory=dict, init=False)
 
     def run(self) -> None:
         """Run to the end; BrokenPromiseError or ProtocolError where something is wrong."""

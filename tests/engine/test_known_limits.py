@@ -1,0 +1,54 @@
+"""Where the engine stops although a legal order exists: the examples of docs/engine-limits.md.
+
+Each is found by the search, not by the engine. A change that makes one of them settle is welcome:
+then the example leaves the docs and this file.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from cobweb.engine import analyse
+from cobweb.model import CobId
+from tests.support.drive import Drive
+from tests.support.graphs import graph_of
+from tests.support.search import Search
+
+CROSSED = (
+    graph_of(
+        "x/a x/b x/y x/z",
+        "x/a down>up x/y down",
+        "x/a down>up x/z up",
+        "x/b down>up x/y up",
+        "x/b down>up x/z down",
+    ),
+    {"x/a": "down", "x/b": "down", "x/y": "up", "x/z": "up"},
+    "x/a lock x/z up, x/z requested x/b down, x/b lock x/y up, x/y requested x/a down",
+)
+SHORTEST = (
+    graph_of(
+        "x/a x/b x/c", "x/a outdated>down x/b up", "x/b down>up x/a up", "x/c down>up x/a down"
+    ),
+    {"x/a": "outdated", "x/b": "down", "x/c": "down"},
+    "x/a lock x/b up, x/b lock x/a up",
+)
+TURNED = (
+    graph_of("x/a x/b", "x/a down>up x/b down", "x/b up>down x/a down"),
+    {"x/a": "down", "x/b": "up"},
+    "x/a churn x/b up",
+)
+LIMITS = {"crossed": CROSSED, "shortest": SHORTEST, "turned": TURNED}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_known_limit_is_still_one_and_is_told(name: str) -> None:
+    """The analysis has no finding, an order exists, and the run says what waits for what."""
+    graph, states, why = LIMITS[name]
+    typed = {CobId(cob): state for cob, state in states.items()}
+    assert analyse(graph) == ()
+    assert Search(graph).reaches(typed, dict.fromkeys(graph.cobs, "up"))
+    drive = Drive(graph, {cob: state for cob, state in states.items() if cob != "x/a"})
+    drive.checked("x/a", states["x/a"])
+    drive.run()
+    assert drive.engine.idle()
+    assert drive.why("x/a") == why
