@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -172,6 +173,24 @@ def test_the_names_of_ansible_are_there(spec: Callable[..., Any]) -> None:
         "short": "app02",
         "racks": ["a", "b"],
         "has": False,
+    }
+
+
+def test_whole_groups_and_hosts_can_be_written(spec: Callable[..., Any]) -> None:
+    found = spec(
+        "{g: '{{ groups | to_json }}', t: 'all {{ groups }}', n: '{{ groups }}', "
+        "h: '{{ hostvars.app01 | to_json(sort_keys=true) }}', all: '{{ hostvars }}'}",
+        "inventory: {app: {hosts: {app01: {x: '{{ 1 + 1 }}'}}}}",
+    )
+    groups = {"all": ["app01"], "ungrouped": [], "app": ["app01"]}
+    mine = {"group_names": ["app"], "x": 2}
+    mine |= dict.fromkeys(("inventory_hostname", "inventory_hostname_short"), "app01")
+    assert found == {
+        "g": json.dumps(groups),
+        "t": f"all {groups}",
+        "n": groups,
+        "h": json.dumps(mine, sort_keys=True),
+        "all": {"app01": mine},
     }
 
 

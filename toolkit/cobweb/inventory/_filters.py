@@ -34,9 +34,17 @@ def _open(value: Any, name: str) -> Any:
     """Refuse what must not be looked into: vaulted values, and names that are not defined."""
     if isinstance(value, Undefined):
         value._fail_with_undefined_error()  # noqa: SLF001  the one way to its message
-    if holds_vault(value):
+    opened = _whole(value)
+    if holds_vault(opened):
         raise FilterError(f"the filter `{name}` cannot read a vaulted value")
-    return value
+    return opened
+
+
+def _whole(value: Any) -> Any:
+    """Return plain dicts and lists for mappings that make their values on demand."""
+    if isinstance(value, Mapping):
+        return {key: _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value
 
 
 def _text(value: Any, name: str) -> str:

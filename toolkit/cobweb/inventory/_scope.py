@@ -143,8 +143,12 @@ class Scope:
         return self._values[name]
 
     def view(self) -> Mapping[str, Any]:
-        """Return the variables as a mapping whose values are evaluated when they are used."""
-        return _Lazy(tuple(self.names()), self.lookup)
+        """Return the variables as a mapping whose values are evaluated when they are used.
+
+        Without `groups` and `hostvars`, so that all of it is finite.
+        """
+        names = [name for name in self.names() if name not in ("groups", "hostvars")]
+        return _Lazy(tuple(names), self.lookup)
 
     def _magic(self, name: str) -> Any:
         if name == "groups":
@@ -186,6 +190,9 @@ class _Lazy(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 def _has_template(node: Node) -> bool:
