@@ -1,0 +1,171 @@
+"""Types find their ways, needs say what they cover, and a graph expands `*` over its matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cobweb.model import (
+    ANY,
+    Cob,
+    CobId,
+    CobType,
+    Graph,
+    LockNeed,
+    Nothing,
+    State,
+    Transition,
+    TransitionNeed,
+    cob_id,
+    host_of,
+    name_of,
+)
+
+STATES = ("outdated", "down", "up", "standby")
+
+
+def make_type(matrix: Sequence[tuple[State, State]], states: tuple[State, ...] = STATES) -> CobType:
+    return CobType(
+        name="t",
+        states=states,
+        preferred="up",
+        remove="down",
+        check=Nothing(),
+        transitions=tuple(Transition(source=a, dest=b, action=Nothing()) for a, b in matrix),
+    )
+
+
+def words(way: tuple[Transition, ...] | None) -> list[str] | None:
+    return None if way is None else [str(step) for step in way]
+
+
+def test_ids_have_a_host_and_a_name() -> None:
+    cob = Cob(id=cob_id("db1.example", "pg/main"), type=make_type([]))
+    assert cob.id == "db1.example/pg/main"
+    assert (cob.host, cob.name) == ("db1.example", "pg/main")
+    assert (host_of(cob.id), name_of(cob.id)) == ("db1.example", "pg/main")
+
+
+def test_the_way_is_the_shortest() -> None:
+    kind = make_type([("down", "standby"), ("standby", "up"), ("down", "up")])
+    assert words(kind.way("down", "up")) == ["down -> up"]
+
+
+def test_among_equally_short_ways_the_first_declared_wins() -> None:
+    first = make_type(
+        [("outdated", "standby"), ("outdated", "down"), ("down", "up"), ("standby", "up")]
+    )
+    assert words(first.way("outdated", "up")) == ["outdated -> standby", "standby -> up"]
+    second = make_type(
+        [("outdated", "down"), ("outdated", "standby"), ("standby", "up"), ("down", "up")]
+    )
+    assert words(second.way("outdated", "up")) == ["outdated -> down", "down -> up"]
+
+
+def test_a_way_to_where_one_is_has_no_step_and_there_may_be_none() -> None:
+    kind = make_type([("down", "up")])
+    assert kind.way("up", "up") == ()
+    assert kind.way("up", "down") is None
+
+
+def test_priorities_go_by_declaration() -> None:
+    kind = make_type([])
+    assert [kind.priority(state) for state in STATES] == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="sideways"):
+        kind.priority("sideways")
+
+
+def test_a_matrix_is_asked_for_one_entry() -> None:
+    kind = make_type([("down", "up")])
+    assert str(kind.transition("down", "up")) == "down -> up"
+    assert kind.transition("up", "down") is None
+
+
+MATRICES = st.lists(
+    st.tuples(st.sampled_from(STATES), st.sampled_from(STATES)).filter(lambda p: p[0] != p[1]),
+    unique=True,
+    max_size=10,
+)
+
+
+def closure(matrix: Sequence[tuple[State, State]], source: State) -> dict[State, int]:
+    """Return how many steps away each state is: the dumb way, by waves."""
+    away = {source: 0}
+    while True:
+        wave = {b: away[a] + 1 for a, b in matrix if a in away and b not in away}
+        if not wave:
+            return away
+        away |= wave
+
+
+@given(MATRICES, st.sampled_from(STATES), st.sampled_from(STATES))
+def test_ways_are_as_short_as_the_dumb_search_says(
+    matrix: list[tuple[State, State]], source: State, dest: State
+) -> None:
+    way = make_type(matrix).way(source, dest)
+    away = closure(matrix, source)
+    if way is None:
+        assert dest not in away
+        return
+    assert len(way) == away[dest]
+    assert all((step.source, step.dest) in matrix for step in way)
+    assert all(one.dest == two.source for one, two in pairwise(way))
+    if way:
+        assert (way[0].source, way[-1].dest) == (source, dest)
+
+
+A, B = CobId("h1/a"), CobId("h2/b")
+
+
+@pytest.mark.parametrize(
+    ("source", "dest", "covered"),
+    [
+        ("down", "up", True),
+        (ANY, "up", True),
+        ("down", ANY, True),
+        (ANY, ANY, True),
+        ("up", "down", False),
+        ("outdated", ANY, False),
+    ],
+)
+def test_a_transition_need_covers_steps(source: State, dest: State, *, covered: bool) -> None:
+    need = TransitionNeed(cob=A, source=source, dest=dest, on=B, state="up")
+    assert need.covers("down", "up") is covered
+
+
+def test_needs_read_as_in_the_paper() -> None:
+    moves = TransitionNeed(cob=A, source="down", dest="up", on=B, state="up")
+    lends = LockNeed(cob=A, within="up", on=B, state="up")
+    assert str(moves) == "(h1/a, down -> up) <- (h2/b, up)"
+    assert str(lends) == "(h1/a, up) <- (h2/b, up)"
+    assert lends.covers("up")
+    assert not lends.covers("down")
+    assert LockNeed(cob=A, within=ANY, on=B, state="up").covers("down")
+
+
+def test_a_graph_expands_stars_over_its_matrices() -> None:
+    kind = make_type([("down", "up"), ("up", "down"), ("outdated", "up")])
+    graph = Graph(
+        cobs={cob: Cob(id=cob, type=kind) for cob in (A, B)},
+        needs=(
+            TransitionNeed(cob=A, source=ANY, dest="up", on=B, state="up"),
+            LockNeed(cob=A, within=ANY, on=B, state="up"),
+            LockNeed(cob=B, within="up", on=A, state="up"),
+        ),
+    )
+    assert graph.hosts() == ("h1", "h2")
+    assert [(need.source, need.dest) for need in graph.transition_needs()] == [
+        ("down", "up"),
+        ("outdated", "up"),
+    ]
+    assert [(need.cob, need.within) for need in graph.lock_needs()] == [
+        (A, "outdated"),
+        (A, "down"),
+        (A, "up"),
+        (A, "standby"),
+        (B, "up"),
+    ]
