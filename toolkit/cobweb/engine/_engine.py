@@ -15,6 +15,7 @@ from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Mach
 from cobweb.engine._node import OTHER_LIFE, Activity, Ask, Node, Wish
 from cobweb.engine._protocol import receive, repeat
 from cobweb.engine._rules import settle
+from cobweb.engine._untangle import untangle
 from cobweb.engine._values import Blocked, Effect, Input, LockGranted, Send, StateReason
 from cobweb.errors import ProtocolError
 from cobweb.model import UNKNOWN, CobId, Graph, State
@@ -163,7 +164,7 @@ class Engine:
             nodes[holder].plan = OTHER_LIFE
 
     def _drain(self) -> tuple[Effect, ...]:
-        """Deliver mail, then look at touched objects, then at those that waited for room."""
+        """Deliver mail, look at touched objects, then at who waited for room, then at circles."""
         machine = self._machine
         while True:
             if machine.mail:
@@ -174,7 +175,7 @@ class Engine:
                 settle(machine, node)
             elif (cob := machine.book.next_waiting()) is not None:
                 settle(machine, machine.nodes[cob])
-            else:
+            elif machine.flying or machine.halted or not machine.alone or not untangle(machine):
                 effects = tuple(machine.effects)
                 machine.effects.clear()
                 return effects

@@ -87,6 +87,11 @@ class LimitBook:
         counter = self._full(node, step)
         return counter.label if counter else ""
 
+    def in_the_way(self, node: Node, step: Transition) -> tuple[CobId, ...]:
+        """Return who takes the room that `step` needs, sorted."""
+        counter = self._full(node, step)
+        return tuple(sorted(counter.busy)) if counter else ()
+
     def wait(self, node: Node, step: Transition) -> bool:
         """Queue the object where there is no room for `step`; say whether it has to wait."""
         counter = self._full(node, step)

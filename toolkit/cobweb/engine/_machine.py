@@ -35,6 +35,7 @@ class Machine:
     """The owned objects, mail between them, and who has to be looked at again."""
 
     __slots__ = (
+        "alone",
         "book",
         "dirty",
         "effects",
@@ -64,6 +65,7 @@ class Machine:
         self.effects: list[Effect] = []
         self.flying: set[CobId] = set()
         self.halted = False
+        self.alone = len(nodes) == len(graph.cobs)
         self.epoch = 0
         self.hosts: dict[str, list[Node]] = {}
         for node in nodes.values():

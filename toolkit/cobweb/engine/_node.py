@@ -79,7 +79,8 @@ class Node:
     vanished: it may still go on; `late` a check of which the same is true. `renewed` gives the
     object a new incarnation as soon as it has been checked. `pusher` is who last asked for a state
     or made it move; `new_plans` counts changes of the plan within one `epoch`, the time from one
-    end of a check or transition to the next.
+    end of a check or transition to the next. `favoured` is a state whose request comes first for
+    once, to break a circle; `favours` are those who were favoured so.
     """
 
     cob: Cob
@@ -102,6 +103,8 @@ class Node:
     plan: Plan = NO_PLAN
     base: Wanted = ()
     pusher: CobId | None = None
+    favoured: State = ""
+    favours: set[CobId] = field(default_factory=set)
     wishes: dict[CobId, Wish] = field(default_factory=dict)
     recalled: set[CobId] = field(default_factory=set)
     asks: dict[CobId, Ask] = field(default_factory=dict)
@@ -133,9 +136,14 @@ class Node:
         return self.failed or self.churned or not self.movable
 
     def target(self) -> State:
-        """Rule 1: the requested state of highest priority; with no request, the goal."""
+        """Rule 1: the requested state of highest priority; with no request, the goal.
+
+        Where that rule made a circle, the state that is favoured for once (see `_untangle`).
+        """
         if not self.pending and not self.lent:
             return self.goal
+        if self.favoured:
+            return self.favoured
         asked = self.pending.keys() | self.lent.keys()
         return next((state for state in self.type.states if state in asked), self.goal)
 
