@@ -20,6 +20,7 @@ MAX_CHAIN = 50
 SITE = ""
 """The scope of what is no host's: variables of `all`."""
 
+_MAGIC_OF_SITE = ("groups", "hostvars")
 _MAGIC = (
     "group_names",
     "groups",
@@ -97,7 +98,8 @@ class Scope:
 
     def names(self) -> list[str]:
         """Return all names that can be used."""
-        return [*_MAGIC, *dict.fromkeys([*self._shared, *self._own])]
+        magic = _MAGIC if self._host else _MAGIC_OF_SITE
+        return [*magic, *dict.fromkeys([*self._shared, *self._own])]
 
     def evaluate(self, node: Node) -> Any:
         """Return the value of a node; EvaluationError where a template fails."""
