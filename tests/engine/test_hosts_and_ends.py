@@ -289,3 +289,12 @@ def test_a_chain_leads_through_an_object_that_is_kept_by_a_lock() -> None:
 def test_a_chain_of_an_object_without_trouble_is_empty() -> None:
     """Nothing is waited for."""
     assert Drive(graph_of("x/a"), {"x/a": "up"}).engine.chain(CobId("x/a")) == ()
+
+
+def test_a_check_that_failed_and_then_did_not_is_forgotten() -> None:
+    """Nothing was left half done: the object goes on when its host has come back."""
+    drive = Drive(graph_of("x/a x/b"), {"x/b": "up"})
+    drive.checked("x/a", None)
+    gone(drive, "x")
+    back(drive, "x")
+    assert drive.checked("x/a", "down")[-1] == "x/a down -> up"

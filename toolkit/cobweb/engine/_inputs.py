@@ -76,9 +76,10 @@ def _check_ended(machine: Machine, event: CheckEnded) -> None:
         node.incarnation += 1
     machine.set_activity(node, Activity.IDLE)
     if event.state is not None:
+        node.unchecked = False
         machine.set_state(node, event.state, StateReason.CHECK)
     elif node.up:
-        node.failed = True
+        node.unchecked = True
 
 
 def _transition_ended(machine: Machine, event: TransitionEnded) -> None:
@@ -91,7 +92,7 @@ def _transition_ended(machine: Machine, event: TransitionEnded) -> None:
     if event.ok:
         machine.set_state(node, step.dest, StateReason.TRANSITION)
         return
-    node.failed = True
+    node.broken = True
     if node.state != UNKNOWN:
         machine.set_state(node, UNKNOWN, StateReason.TRANSITION)
     if node.up:

@@ -72,6 +72,7 @@ OTHER_LIFE = Plan(asked=UNKNOWN)
 class Node:
     """One owned object.
 
+    `broken` says that a transition failed in this run, `unchecked` that the last check did.
     `wishes` are its own requests and locks, `asks` those of others on it; `pending` and `lent`
     index `asks` by state, `missing` counts wishes that are not held, `recalled` names held ones
     that are asked back; `at_rest` are the holders whose locks are not asked back. `twisted` says
@@ -91,7 +92,8 @@ class Node:
     state: State = UNKNOWN
     activity: Activity = Activity.IDLE
     step: Transition | None = None
-    failed: bool = False
+    broken: bool = False
+    unchecked: bool = False
     churned: bool = False
     suspect: bool = False
     late: bool = False
@@ -134,6 +136,11 @@ class Node:
     def stuck(self) -> bool:
         """Whether the object starts no transition any more in this run."""
         return self.failed or self.churned or not self.movable
+
+    @property
+    def failed(self) -> bool:
+        """Whether its transition failed in this run, or its last check."""
+        return self.broken or self.unchecked
 
     def target(self) -> State:
         """Rule 1: the requested state of highest priority; with no request, the goal.

@@ -98,6 +98,7 @@ class Simulation:
     history: list[Effect] = field(default_factory=list, init=False)
     down: set[str] = field(default_factory=set, init=False)
     failed: set[CobId] = field(default_factory=set, init=False)
+    unchecked: set[CobId] = field(default_factory=set, init=False)
     vanished: int = field(default=0, init=False)
     _mail: list[Message] = field(default_factory=list, init=False)
     _jobs: list[_Job] = field(default_factory=list, init=False)
@@ -205,8 +206,7 @@ class Simulation:
             self._step(
                 job.cob, CheckEnded(cob=job.cob, state=None if failed else self.truth[job.cob])
             )
-            if failed:
-                self.failed.add(job.cob)
+            (self.unchecked.add if failed else self.unchecked.discard)(job.cob)
             return
         self._step(job.cob, TransitionEnded(cob=job.cob, ok=self._work(job)))
 
@@ -290,7 +290,8 @@ class Simulation:
             if event:
                 events.append(event)
         unsettled = [cob for engine in self.engines for cob in engine.unsettled()]
-        code = 1 if unsettled and (self.failed or self.down) else 4 if unsettled else 0
+        hurt = self.failed or self.unchecked or self.down
+        code = 1 if unsettled and hurt else 4 if unsettled else 0
         events.append({"type": "run.end", "exit_code": code})
         return [{"seq": seq, **event} for seq, event in enumerate(events, 1)]
 
