@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
             _clean_up(*folders)
             return 1
         before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ansible-runner ignores it
-        child = subprocess.Popen(command, start_new_session=True)
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         signal.signal(signal.SIGHUP, before)
         if _outlived(connection, child.pid):
             return child.wait()

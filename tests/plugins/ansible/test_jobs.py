@@ -286,6 +286,31 @@ CASES = (
         "    - hostvars.h2.greeting == 'hello h2'\n",
     ),
     Case(name="fail module", tasks="- fail: {msg: no way}", outcome=FAILED, message="no way"),
+    Case(name="prompt is not waited for", tasks="- pause: {prompt: really}", statuses="ok"),
+    Case(
+        name="modules that run on this side",
+        tasks=(
+            "- tempfile: {state: directory}\n  register: dir\n"
+            "- copy: {content: '{{ cob.spec.x }}', dest: '{{ dir.path }}/a', mode: '0600'}\n"
+            "- template: {src: beside.txt, dest: '{{ dir.path }}/b'}\n"
+            "- command: cat a b\n  args: {chdir: '{{ dir.path }}'}\n  register: cat\n"
+            "- file: {path: '{{ dir.path }}', state: absent}\n"
+            "- debug: {var: cat.stdout}\n- debug: {msg: '{{ cat.stdout }}'}\n"
+        ),
+        spec={"x": "{{ y }}"},
+        last="{{ y }}I stand beside",
+    ),
+    Case(
+        name="task timeout",
+        tasks="- command: sleep 3600\n  timeout: 1",
+        outcome=FAILED,
+        message="Timed out after 1 second",
+    ),
+    Case(
+        name="async with poll",
+        tasks="- command: 'true'\n  async: 30\n  poll: 1\n",
+        statuses="changed",
+    ),
     Case(name="end_play", tasks="- command: 'true'\n- meta: end_play\n- fail:"),
     Case(
         name="long output is bounded",

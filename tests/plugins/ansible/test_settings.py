@@ -102,6 +102,14 @@ def test_host_named_like_a_group_is_found(make_bench: Make, local: dict[str, Any
     assert [report.state for report in bench.run(*jobs)] == ["db", "db2", "db"]
 
 
+def test_debugger_of_a_task_is_not_asked(make_bench: Make) -> None:
+    """A task that asks for Ansible's debugger just fails: there is no terminal."""
+    bench = make_bench(AnsibleExecutor)
+    action = bench.tasks("debugger.yml", "- fail: {msg: no way}\n  debugger: on_failed\n")
+    (report,) = bench.run(bench.job(action))
+    assert (report.outcome, report.message) == (Outcome.FAILED, "fail: no way")
+
+
 def test_role_by_its_path(make_bench: Make) -> None:
     """A role may be named by an absolute path."""
     bench = make_bench(AnsibleExecutor)

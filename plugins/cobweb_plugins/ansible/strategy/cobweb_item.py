@@ -59,6 +59,5 @@ class StrategyModule(LinearStrategy):  # type: ignore[misc]  # ansible-core has 
                 self._variable_manager,
             ).run()
         self._loader.cleanup_all_tmp_files()
-        return _RawTaskResult(
-            host=host, task=copied, return_data=result, task_fields=copied.dump_attrs()
-        )
+        fields = {**copied.dump_attrs(), "debugger": "never"}  # there is nobody to ask
+        return _RawTaskResult(host=host, task=copied, return_data=result, task_fields=fields)
