@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, zip_longest
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import yaml
 from jinja2 import Undefined, pass_environment
@@ -132,7 +133,9 @@ def _merged(
 def _regex(pattern: str, *, ignorecase: bool = False, multiline: bool = False) -> re.Pattern[str]:
     flags = (re.IGNORECASE if ignorecase else 0) | (re.MULTILINE if multiline else 0)
     try:
-        return re.compile(pattern, flags)
+        with catch_warnings():
+            simplefilter("ignore", FutureWarning)  # the user's expression, not ours
+            return re.compile(pattern, flags)
     except re.error as error:
         raise FilterError(f"`{pattern}` is no regular expression: {error}") from error
 

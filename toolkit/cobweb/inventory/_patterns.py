@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fnmatch import translate
+from warnings import catch_warnings, simplefilter
 
 from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._hosts import Inventory
@@ -116,7 +117,9 @@ def _split(pattern: str) -> list[str]:
 def _matcher(expression: str) -> Matcher:
     source = expression[1:] if expression[0] == "~" else translate(expression)
     try:
-        return re.compile(source).match
+        with catch_warnings():
+            simplefilter("ignore", FutureWarning)  # the user's expression, not ours
+            return re.compile(source).match
     except re.error as error:
         raise PatternError(f"`{expression}` is no regular expression: {error}") from error
 

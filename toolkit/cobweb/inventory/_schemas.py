@@ -10,10 +10,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 from jsonschema import Draft202012Validator, SchemaError
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
+from jsonschema_specifications import (  # type: ignore[import-untyped]  # it has no types
+    REGISTRY as SPECIFICATIONS,
+)
+from referencing.exceptions import Unresolvable
 
 from cobweb.errors import Place
 from cobweb.inventory._findings import did_you_mean, one_of
@@ -48,7 +53,9 @@ _Validator: Any = extend(  # type: ignore[no-untyped-call]  # jsonschema has no 
 def schema_errors(schema: Mapping[str, Any], node: Map) -> Iterator[tuple[Place, str]]:
     """Yield what makes `schema` no JSON Schema, with the place in the node that it is from."""
     try:
-        Draft202012Validator.check_schema(schema)
+        with catch_warnings():
+            simplefilter("ignore", FutureWarning)  # of `re`, for a regular expression of the user
+            Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         yield at(node, iter(error.absolute_path)).place, str(error.message)
 
@@ -57,7 +64,7 @@ class SpecChecker:
     """Checks specs of one type and fills in defaults."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._validator = _Validator(schema)
+        self._validator = _Validator(schema, registry=SPECIFICATIONS)  # never from the network
         properties = schema.get("properties", {})
         self._defaults = {
             name: part["default"]
@@ -73,10 +80,15 @@ class SpecChecker:
 
     def problems(self, spec: Mapping[str, Any], node: Node) -> Iterator[Problem]:
         """Yield what does not fit, placed where the values were written in `node`."""
-        if self._validator.is_valid(spec):
-            return
-        for error in self._validator.iter_errors(spec):
-            yield from _problems(_deepest(error), node)
+        try:
+            if self._validator.is_valid(spec):
+                return
+            for error in self._validator.iter_errors(spec):
+                yield from _problems(_deepest(error), node)
+        except (Unresolvable, RecursionError) as error:
+            reason = "it refers to itself" if isinstance(error, RecursionError) else str(error)
+            message = f"the type's schema cannot be used: {reason}"
+            yield node.place, message, "mend the `$ref` in `spec` of the type"
 
 
 def _deepest(error: ValidationError) -> ValidationError:

@@ -29,6 +29,7 @@ from cobweb.inventory._sandbox import (
 _VALUE = "__cobweb_value"
 _SIGN = re.compile(r"\{[{%#]")
 _UNDEFINED = re.compile(r"'([^']+)' is undefined")
+_NO_ENTRY = re.compile(r" object' has no attribute '([^']+)'$")
 
 
 Lookup = Callable[[str], Any]
@@ -158,6 +159,10 @@ def _undefined(error: UndefinedError) -> RenderError:
     match = _UNDEFINED.search(message)
     if match:
         return RenderError(f"`{match[1]}` is undefined", name=match[1])
+    entry = _NO_ENTRY.search(message)
+    if entry:
+        hint = "what stands before the dot has no such entry"
+        return RenderError(f"the template fails: `.{entry[1]}` is undefined", hint=hint)
     return RenderError(f"the template fails: {message}")
 
 
