@@ -272,18 +272,40 @@ def test_a_circle_is_told_with_the_link_that_closes_it() -> None:
     assert drive.engine.chain(CobId("x/b"))[-1].on == "x/b"
 
 
-def test_a_chain_leads_through_an_object_that_is_kept_by_a_lock() -> None:
-    """Who is at its goal and lends it may still be what others wait for."""
-    three = type_of("a b c", "a>b b>a b>c c>b", "b")
-    graph = graph_of(
-        {"x/h": three, "x/l": three, "x/m": three, "x/w": three},
-        "x/m b>c x/l a",
-        "x/h a>b x/l b",
-        "x/h a>b x/w c",
+def test_a_chain_leads_through_locks_that_are_lent_on_top_of_locks() -> None:
+    """Who can't give a lock back yet names its own holder."""
+    needs = ("x/a down>up x/b up", "x/b up x/d up", "x/z down>up x/d down")
+    drive = Drive(graph_of("x/a x/b x/d x/z", *needs), {"x/a": "down", "x/b": "up", "x/d": "up"})
+    drive.checked("x/z", "down")
+    assert drive.why("x/z") == (
+        "x/z lock x/d down, x/d holders x/b up, x/b holders x/a up, x/a running"
     )
-    drive = Drive(graph, {"x/l": "b", "x/m": "b", "x/h": "a", "x/w": "b"})
-    assert "x/w b -> c" in drive.lines
-    assert drive.why("x/w") == "x/w running"
+
+
+def test_a_chain_leads_through_an_object_that_is_kept_where_it_wants_to_be() -> None:
+    """Who is at its goal and lends it may still be what others wait for."""
+    three = type_of("a b c", "a>b b>a b>c", "c")
+    cobs = {"x/c": three, "x/d": three, "x/h": three, "x/m": three, "x/w": three}
+    needs = ("x/h b>c x/c c", "x/h b>c x/w c", "x/c c x/d b", "x/m b>c x/d c")
+    drive = Drive(graph_of(cobs, *needs), {"x/c": "c", "x/h": "b", "x/m": "b"})
+    drive.checked("x/w", None)
+    drive.checked("x/d", "b")
+    assert drive.engine.idle()
+    assert drive.why("x/m") == (
+        "x/m lock x/d c, x/d requested x/c b, x/c requested x/h c, x/h lock x/w c, "
+        "x/w failed unknown"
+    )
+
+
+def test_old_locks_on_two_states_are_recalled_where_they_do_not_fit() -> None:
+    """The world may have moved while nobody looked."""
+    graph = graph_of("x/a x/b x/c x/w", "x/a down>up x/b up", "x/a down>up x/w up")
+    locks = (("x/b", "x/a", "up"), ("x/b", "x/c", "down"))
+    states = {"x/a": "down", "x/b": "down"}
+    drive = Drive(graph, states, locks=locks, incarnation=2)
+    assert drive.lines.count("x/a is recalled from x/b up") == 1
+    assert "x/c is recalled from x/b down" not in drive.lines
+    assert drive.checked("x/c", "up")[1:] == ["x/c releases x/b down", "x/b down -> up"]
 
 
 def test_a_chain_of_an_object_without_trouble_is_empty() -> None:

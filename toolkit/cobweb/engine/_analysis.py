@@ -182,17 +182,16 @@ class _Analysis:
 
     def _place(self, cob: CobId, step: str, pair: tuple[CobId, State]) -> Place | None:
         """Look the need up again: only for what is printed."""
-        for need in self.graph.needs:
-            if need.cob != cob or (need.on, need.state) != pair:
-                continue
-            source, arrow, dest = step.partition(" -> ")
-            if isinstance(need, LockNeed):
-                found = not arrow and need.covers(step)
-            else:
-                found = bool(arrow) and need.covers(source, dest)
-            if found:
-                return need.place
-        return None
+        source, arrow, dest = step.partition(" -> ")
+        found = (
+            need.place
+            for need in self.graph.needs
+            if need.cob == cob
+            and (need.on, need.state) == pair
+            and isinstance(need, LockNeed) != bool(arrow)
+            and (need.covers(step) if isinstance(need, LockNeed) else need.covers(source, dest))
+        )
+        return next(found, None)
 
 
 class _Walk:
@@ -238,12 +237,13 @@ class _Walk:
 
     def _lacking_step(self, cob: CobId, state: State) -> TroubleLink | None:
         """Return what stops the first blocked step of the way."""
-        for step in self._way(cob, state):
-            wanted = self._analysis.index.of_step(cob, step.source, step.dest)
-            need = self._reach.lacks(wanted)
-            if need is not None:
-                return self._analysis.link(cob, str(step), need)
-        return None
+        index = self._analysis.index
+        links = (
+            self._analysis.link(cob, str(step), need)
+            for step in self._way(cob, state)
+            if (need := self._reach.lacks(index.of_step(cob, step.source, step.dest)))
+        )
+        return next(links, None)
 
     def _way(self, cob: CobId, state: State) -> tuple[Transition, ...]:
         type_ = self._analysis.graph.cobs[cob].type

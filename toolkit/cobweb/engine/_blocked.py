@@ -99,14 +99,13 @@ def _missing(machine: Machine, node: Node) -> Blocked | None:
     if unheld:
         on = min(unheld)
         return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=node.wishes[on].state)
-    if not node.twisted:
-        return None
     step = node.plan.step
+    if not node.twisted or (step and node.lent):
+        return None
     needs = machine.index.of_step(node.id, step.source, step.dest) if step else ()
-    for on, state in needs or machine.index.of_state(node.id, node.state):
-        if node.wishes[on].state != state:
-            return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state)
-    return None
+    pairs = needs or machine.index.of_state(node.id, node.state)
+    on, state = next(pair for pair in pairs if node.wishes[pair[0]].state != pair[1])
+    return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state)
 
 
 def _not_yielding(machine: Machine, node: Node) -> Blocked | None:

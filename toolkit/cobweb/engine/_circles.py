@@ -15,16 +15,14 @@ Edges = Mapping[CobId, Sequence[CobId]]
 def circles(edges: Edges) -> Iterator[tuple[CobId, ...]]:
     """Yield a shortest circle through the smallest id of each part that has one; linear."""
     for part in _parts(edges):
-        first = min(part)
-        circle = _shortest(edges, first, part)
-        if circle:
-            yield circle
+        yield _shortest(edges, min(part), part)
 
 
 def _shortest(edges: Edges, first: CobId, part: frozenset[CobId]) -> tuple[CobId, ...]:
+    """Search from `first` back to it; in a connected part of two and more there is a way."""
     queue: deque[CobId] = deque([first])
     before: dict[CobId, CobId] = {}
-    while queue:
+    while True:
         cob = queue.popleft()
         for after in edges.get(cob, ()):
             if after == first:
@@ -35,7 +33,6 @@ def _shortest(edges: Edges, first: CobId, part: frozenset[CobId]) -> tuple[CobId
             if after in part and after not in before:
                 before[after] = cob
                 queue.append(after)
-    return ()
 
 
 def _parts(edges: Edges) -> Iterator[frozenset[CobId]]:
