@@ -161,8 +161,8 @@ def _undefined(error: UndefinedError) -> RenderError:
         return RenderError(f"`{match[1]}` is undefined", name=match[1])
     entry = _NO_ENTRY.search(message)
     if entry:
-        hint = "what stands before the dot has no such entry"
-        return RenderError(f"the template fails: `.{entry[1]}` is undefined", hint=hint)
+        hint = "look at what stands before the dot"
+        return RenderError(f"the template fails: a value has no attribute `{entry[1]}`", hint=hint)
     return RenderError(f"the template fails: {message}")
 
 
