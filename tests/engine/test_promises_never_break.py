@@ -76,6 +76,40 @@ def test_engines_that_share_nothing_keep_the_promises(simulation: Simulation) ->
     assert check_promises(simulation.events(), graph_json(simulation.graph)) == []
 
 
+@given(simulations(faults=st.just(Faults()), parts=1), st.integers(0, 30), st.integers(1, 3))
+def test_a_killed_coordinator_goes_on_from_its_journal(
+    simulation: Simulation, rounds: int, crashes: int
+) -> None:
+    """Old locks stay in force until their holders have been checked; the end is explained."""
+    simulation.begin()
+    for _ in range(crashes):
+        for _ in range(rounds):
+            simulation.round()
+        simulation.crash()
+    while simulation.round():
+        pass
+    explained(simulation)
+
+
+@given(words(), st.integers(0, 30), st.data())
+def test_a_killed_coordinator_settles_in_the_end(
+    graph: Graph, rounds: int, data: st.DataObject
+) -> None:
+    """In the end: sites of the usual words settle after a crash at any moment."""
+    if analyse(graph):
+        return
+    seed = data.draw(st.integers(0, 2**32))
+    simulation = Simulation(graph=graph, random=Random(seed), truth=data.draw(starts(graph)))
+    simulation.begin()
+    for _ in range(rounds):
+        simulation.round()
+    simulation.crash()
+    while simulation.round():
+        pass
+    assert simulation.engines[0].unsettled() == ()
+    assert simulation.engines[0].locks() == ()
+
+
 @given(words(), st.data())
 def test_engines_that_share_nothing_settle_in_the_end(graph: Graph, data: st.DataObject) -> None:
     """In the end: sites of the usual words settle over mail that is lost, doubled and late."""

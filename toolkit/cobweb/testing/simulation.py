@@ -39,6 +39,9 @@ __all__ = ["BrokenPromiseError", "Faults", "Simulation", "graph_json", "public_e
 MAX_ROUNDS = 20_000
 """How many things may happen before a simulation is held to be endless."""
 
+CRASH_TOO_LATE = 0.5
+"""How likely a transition in flight was carried out nevertheless when a coordinator is killed."""
+
 MAX_VANISHED = 10
 """How many hosts vanish in one simulation."""
 
@@ -100,6 +103,7 @@ class Simulation:
     failed: set[CobId] = field(default_factory=set, init=False)
     unchecked: set[CobId] = field(default_factory=set, init=False)
     vanished: int = field(default=0, init=False)
+    life: int = field(default=1, init=False)
     _mail: list[Message] = field(default_factory=list, init=False)
     _jobs: list[_Job] = field(default_factory=list, init=False)
     _owner: dict[CobId, Engine] = field(default_factory=dict, init=False)
@@ -118,11 +122,31 @@ class Simulation:
         for need in self.graph.transition_needs():
             self._needs.setdefault(need.cob, []).append(need)
         for owned in self.owners or (frozenset(self.graph.cobs),):
-            engine = Engine(self.graph, owned=owned)
+            engine = Engine(self.graph, owned=owned, incarnation=self.life)
             self.engines.append(engine)
             self._owner.update(dict.fromkeys(owned, engine))
         for engine in self.engines:
             self._carry_out(engine.start(self.states))
+
+    def crash(self) -> None:
+        """Kill all engines and begin anew from what a journal would hold; mail is lost.
+
+        What was in flight has happened or not; its objects are unknown to the new life.
+        """
+        old, self.engines = self.engines, []
+        for job in self._jobs:
+            if self.random.random() < CRASH_TOO_LATE:
+                self._work(job)
+        self._jobs.clear()
+        self._mail.clear()
+        self.life += 1
+        for engine in old:
+            owned = frozenset(engine.states())
+            states = {cob: s for cob, s in engine.states().items() if cob not in engine.busy()}
+            fresh = Engine(self.graph, owned=owned, incarnation=self.life)
+            self.engines.append(fresh)
+            self._owner.update(dict.fromkeys(owned, fresh))
+            self._carry_out(fresh.start(states, engine.locks()))
 
     def round(self) -> bool:
         """Let one thing happen; say whether anything could."""
