@@ -132,3 +132,19 @@ def test_current_states_come_from_the_state_database(site: Path) -> None:
         )
     with Session(site) as session:
         assert current_states(session) == {a: "up"}
+
+
+def test_a_need_that_two_words_ask_for_is_told_once(run: Run, site: Path) -> None:
+    text = (site / "site.yml").read_text(encoding="utf-8")
+    both = text.replace("requires: [a@back]", "binds: [a@back]")
+    (site / "site.yml").write_text(both, encoding="utf-8")
+    needs = json.loads(run("-C", site, "graph", "-o", "json").out)["needs"]
+    rows = [json.dumps(need, sort_keys=True) for need in needs]
+    assert len(rows) == len(set(rows))
+    assert {
+        "cob": "alpha/a",
+        "from": "outdated",
+        "to": "down",
+        "on": "beta/b",
+        "state": "down",
+    } in needs

@@ -12,13 +12,16 @@ __all__ = ["graph_data"]
 
 
 def graph_data(graph: Graph, current: Mapping[CobId, State]) -> dict[str, Any]:
-    """Return all COBs and needs, `*` expanded; a COB that is not in `current` is unknown."""
-    needs = [need_data(need) for need in graph.transition_needs()]
-    needs += [need_data(need) for need in graph.lock_needs()]
+    """Return all COBs and needs, `*` expanded; a COB that is not in `current` is unknown.
+
+    Two words can ask for the same (`binds` and `requires` both let X wait until A is down): it is
+    told once.
+    """
+    needs = dict.fromkeys([*graph.transition_needs(), *graph.lock_needs()])
     return {
         "format": 1,
         "cobs": [_cob(cob, current.get(cob.id, UNKNOWN)) for cob in graph.cobs.values()],
-        "needs": needs,
+        "needs": [need_data(need) for need in needs],
     }
 
 
