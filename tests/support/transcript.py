@@ -25,6 +25,8 @@ _UNSTEADY = (
     (re.compile(r"\b\d\d-\d\d \d\d:\d\d:\d\d\b"), "01-31 12:00:00"),
     (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b"), "20250131-120000-1a2b"),
     (re.compile(r"(?<= by )\S+(?=:)"), "you"),
+    (re.compile(r"\S+@\S+(?= (hold|run) )"), "you@here"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"), "2025-01-31 12:00:00 UTC"),
 )
 """What differs from run to run: durations, times, ids of runs, the user."""
 
