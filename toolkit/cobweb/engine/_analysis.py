@@ -1,8 +1,10 @@
 """What can never work, found before anything runs (design, section 5).
 
 Nothing is reported that could work: each finding is a proof. Broken needs, self-needs and
-contradictions are read off the needs. What can't be reached from one of three starts - everything
-removed, everything outdated, everything preferred and to be removed - is a circle or a missing way.
+contradictions are read off the needs. What can't be reached from one of two starts - everything
+removed, everything preferred and to be removed - is a circle or a missing way. Objects that could
+be renewed one by one, but not when all are outdated at once (each node of a pair while the other is
+up), are no finding: a run that meets it says so.
 Preferences that push each other out are found by the argument of the last arrival: if each
 transition into X's preferred state needs Y outside of Y's, then Y arrives last after X did; a
 circle of that has no last one.
@@ -36,7 +38,6 @@ def analyse(graph: Graph) -> tuple[Trouble, ...]:
         return twisted
     found = [
         *analysis.unreachable("to bring everything up", _removed, lambda cob: cob.type.preferred),
-        *analysis.unreachable("to renew everything", _outdated, lambda cob: cob.type.preferred),
         *analysis.unreachable("to remove everything", _preferred, _removable),
     ]
     distinct = {(trouble.kind, trouble.cobs): trouble for trouble in reversed(found)}
@@ -49,15 +50,6 @@ def _removed(cob: Cob) -> tuple[State, ...]:
 
 def _preferred(cob: Cob) -> tuple[State, ...]:
     return (cob.type.preferred,)
-
-
-def _outdated(cob: Cob) -> tuple[State, ...]:
-    """Return the states that only a check can find; without any, where the object rests."""
-    usual = (cob.type.preferred, cob.type.remove)
-    entered = {step.dest for step in cob.type.transitions}
-    left = {step.source for step in cob.type.transitions}
-    found = [s for s in cob.type.states if s in left and s not in entered and s not in usual]
-    return tuple(found) or usual
 
 
 def _removable(cob: Cob) -> State:
