@@ -53,3 +53,9 @@ def test_an_example_is_right(name: str, line: str, monkeypatch: pytest.MonkeyPat
     assert words[0] == "cobweb"
     assert name in line
     _parse(words[1:])
+
+
+def test_usage_says_which_references_may_be_left_out() -> None:
+    usage = {name: command.get_usage(click.Context(command)) for name, command in _commands()}
+    assert usage["status"].endswith("[REF]")
+    assert usage["why"].endswith(" REF")

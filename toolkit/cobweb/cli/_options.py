@@ -197,7 +197,10 @@ def yes_option(function: _F) -> _F:
 
 def reference_argument(name: str = "reference", *, required: bool = True) -> Callable[[_F], _F]:
     """Add an argument that names a COB (`host/name`), completed from the site."""
-    return click.argument(name, metavar="REF", required=required, shell_complete=complete_reference)
+    metavar = "REF" if required else "[REF]"
+    return click.argument(
+        name, metavar=metavar, required=required, shell_complete=complete_reference
+    )
 
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
