@@ -152,3 +152,8 @@ def test_a_read_only_site_is_validated(run: Run, site: Path, tmp_path: Path) -> 
     copy.chmod(0o555)
     assert run("-C", copy, "validate").code == 0
     copy.chmod(0o755)
+
+
+def test_a_call_leaves_no_log_behind(run: Run, site: Path) -> None:
+    assert run("-C", site, "validate", "-vv").err.count("\n") > 1
+    assert run("-C", site, "validate").err.count("\n") == 1

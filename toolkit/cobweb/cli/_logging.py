@@ -6,25 +6,31 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from cobweb.cli._request import Format, Request
 from cobweb.cli._text import escaped_json, plain
 
-__all__ = ["start_log"]
+__all__ = ["logging_of"]
 
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
-def start_log(request: Request) -> None:
-    """Let the loggers under `cobweb` write as the options say; may be called again."""
+@contextmanager
+def logging_of(request: Request) -> Iterator[None]:
+    """Let the loggers under `cobweb` write as the options say, for as long as the context lasts."""
     logger = logging.getLogger("cobweb")
-    for handler in tuple(logger.handlers):
-        if isinstance(handler, _Handler):
-            logger.removeHandler(handler)
     handler = _Handler()
     handler.setFormatter(_Json() if request.log_format is Format.JSON else _Text())
+    before = logger.level
     logger.addHandler(handler)
     logger.setLevel(_LEVELS[min(request.verbosity, len(_LEVELS) - 1)])
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 class _Handler(logging.Handler):

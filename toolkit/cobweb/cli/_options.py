@@ -54,11 +54,12 @@ def pass_request(
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         request = current_request()
-        if request.verbosity or request.log_format is Format.JSON:
-            from cobweb.cli._logging import start_log
+        if not request.verbosity and request.log_format is not Format.JSON:
+            return function(request, *args, **kwargs)
+        from cobweb.cli._logging import logging_of
 
-            start_log(request)
-        return function(request, *args, **kwargs)
+        with logging_of(request):
+            return function(request, *args, **kwargs)
 
     return call
 
