@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cobweb.cli._plain_data import need_data
-from cobweb.model import UNKNOWN, Cob, CobId, Graph, State
+from cobweb.model import UNKNOWN, Cob, CobId, Graph, Need, State
 
 __all__ = ["graph_data"]
 
@@ -17,11 +17,11 @@ def graph_data(graph: Graph, current: Mapping[CobId, State]) -> dict[str, Any]:
     Two words can ask for the same (`binds` and `requires` both let X wait until A is down): it is
     told once.
     """
-    needs = dict.fromkeys([*graph.transition_needs(), *graph.lock_needs()])
+    needs: list[Need] = [*graph.transition_needs(), *graph.lock_needs()]
     return {
         "format": 1,
         "cobs": [_cob(cob, current.get(cob.id, UNKNOWN)) for cob in graph.cobs.values()],
-        "needs": [need_data(need) for need in needs],
+        "needs": [need_data(need) for need in dict.fromkeys(needs)],
     }
 
 
