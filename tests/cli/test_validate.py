@@ -157,3 +157,26 @@ def test_a_read_only_site_is_validated(run: Run, site: Path, tmp_path: Path) -> 
 def test_a_call_leaves_no_log_behind(run: Run, site: Path) -> None:
     assert run("-C", site, "validate", "-vv").err.count("\n") > 1
     assert run("-C", site, "validate").err.count("\n") == 1
+
+
+def test_the_same_circle_on_many_hosts_is_told_once(run: Run, site: Path) -> None:
+    text = (site / "site.yml").read_text(encoding="utf-8")
+    many = text.replace("{alpha: {port: 8080}}", '{"alpha[1:9]": {port: 8080}}')
+    circle = many.replace("  a:\n    type: simple\n    on: back\n", CIRCLE)
+    (site / "site.yml").write_text(circle, encoding="utf-8")
+    ran = run("-C", site, "validate")
+    assert ran.code == 3
+    assert ran.err.count("in a circle") == 1
+    assert "and 8 more like this on other hosts" in ran.err
+
+
+CIRCLE = """\
+  a:
+    type: simple
+    on: back
+    requires: [z]
+  z:
+    type: simple
+    on: back
+    requires: [a]
+"""

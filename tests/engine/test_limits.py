@@ -32,7 +32,7 @@ def test_no_more_than_the_bound_are_in_flight_and_the_next_is_the_smallest_id() 
     graph = graph_of(ALL, limits=(limit(LimitScope.IN_FLIGHT, f": {ALL}"),))
     drive = Drive(graph, DOWN)
     assert drive.engine.busy() == {"x/a"}
-    assert drive.why("x/b") == "x/b limit up"
+    assert drive.why("x/b") == "x/b limit x/a up, x/a running"
     assert drive.engine.blocked(CobId("x/b")).detail == "rolling"  # type: ignore[union-attr]
     assert drive.run() == ["x/b down -> up", "x/c down -> up"]
     assert drive.engine.unsettled() == ()
@@ -61,7 +61,7 @@ def test_only_so_many_leave_their_preferred_state_and_coming_back_is_free() -> N
     graph = graph_of(cobs, *needs, limits=(out,))
     drive = Drive(graph, {"x/a": "up", "x/b": "up", "x/p": "outdated", "x/q": "outdated"})
     assert drive.engine.busy() == {"x/a"}
-    assert drive.why("x/q") == "x/q lock x/b down, x/b limit down"
+    assert drive.why("x/q") == "x/q lock x/b down, x/b limit x/a down, x/a running"
     assert drive.run() == [
         "x/p outdated -> up [x/a down]",
         "x/a down -> up",
@@ -83,7 +83,7 @@ def test_a_transition_on_a_vanished_host_still_counts() -> None:
     graph = graph_of("x/a y/b", limits=(limit(LimitScope.IN_FLIGHT, ": x/a y/b"),))
     drive = Drive(graph, {"x/a": "down", "y/b": "down"})
     assert drive.step(HostVanished(host="x")) == ["x/a is unknown (transition)"]
-    assert drive.why("y/b") == "y/b limit up"
+    assert drive.why("y/b") == "y/b limit x/a up, x/a unreachable"
 
 
 def test_a_waiter_that_does_not_need_the_room_any_more_passes_it_on() -> None:
@@ -92,7 +92,7 @@ def test_a_waiter_that_does_not_need_the_room_any_more_passes_it_on() -> None:
     drive = Drive(graph, {**DOWN, "y/d": "down"})
     drive.ended("x/a")
     drive.step(HostVanished(host="x"))
-    assert drive.why("y/d") == "y/d limit up"
+    assert drive.why("y/d") == "y/d limit x/b up, x/b unreachable"
     assert drive.ended("x/b")[-1] == "y/d down -> up"
 
 

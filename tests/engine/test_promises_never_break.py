@@ -20,7 +20,6 @@ ENDS = {
     WaitKind.UNREACHABLE,
     WaitKind.NO_WAY,
     WaitKind.CHURN,
-    WaitKind.LIMIT,
     WaitKind.EXCLUDED,
 }
 FAULTS = st.builds(

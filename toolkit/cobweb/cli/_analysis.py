@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cobweb.errors import Finding, Place, SiteError
 
@@ -28,7 +28,21 @@ def trouble_findings(graph: Graph) -> tuple[Finding, ...]:
     """Return a finding per trouble; a circle is a line per step."""
     from cobweb.engine import analyse
 
-    return tuple(_finding(trouble) for trouble in analyse(graph))
+    alike: dict[Any, list[Trouble]] = {}
+    for trouble in analyse(graph):
+        alike.setdefault(_shape(trouble), []).append(trouble)
+    return tuple(_finding(troubles[0], len(troubles) - 1) for troubles in alike.values())
+
+
+def _shape(trouble: Trouble) -> tuple[Any, ...]:
+    """Return what the same mistake has in common on all hosts that it shows on."""
+    from cobweb.model import name_of
+
+    steps = tuple(
+        sorted((name_of(link.cob), link.step, name_of(link.on)) for link in trouble.cycle)
+    )
+    names = tuple(sorted(name_of(cob) for cob in trouble.cobs))
+    return (str(trouble.kind), _place(trouble), names, steps)
 
 
 def check_graph(graph: Graph) -> None:
@@ -49,9 +63,13 @@ def check_all(session: Session, limit: str | None) -> None:
         raise SiteError(findings)
 
 
-def _finding(trouble: Trouble) -> Finding:
+def _place(trouble: Trouble) -> Place:
     places = [link.place for link in trouble.cycle if link.place is not None]
-    place = trouble.place or (places[0] if places else Place(file="site.yml"))
+    return trouble.place or (places[0] if places else Place(file="site.yml"))
+
+
+def _finding(trouble: Trouble, more: int) -> Finding:
+    rest = f", and {more} more like this on other hosts" if more else ""
     lines = "".join(f"\n    {link}" for link in trouble.cycle)
     hint = _HINTS.get(str(trouble.kind), "")
-    return Finding(place=place, message=trouble.message + lines, hint=hint)
+    return Finding(place=_place(trouble), message=trouble.message + rest + lines, hint=hint)

@@ -83,7 +83,8 @@ def _late(machine: Machine, node: Node) -> Blocked:
     assert step is not None
     full = machine.book.full(node, step)
     if full:
-        return Blocked(cob=node.id, kind=WaitKind.LIMIT, state=step.dest, detail=full)
+        taken_by = machine.book.in_the_way(node, step)[0]
+        return Blocked(cob=node.id, kind=WaitKind.LIMIT, on=taken_by, state=step.dest, detail=full)
     return Blocked(cob=node.id, kind=WaitKind.HALTED, state=step.dest)
 
 

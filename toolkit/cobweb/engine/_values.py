@@ -229,7 +229,7 @@ class WaitKind(StrEnum):
 
     LOCK = "lock"  # waits for `on` to be in `state` and to grant it
     HOLDERS = "holders"  # waits for `on` to give back a lock on the present state
-    LIMIT = "limit"  # waits for room in the limit `detail`
+    LIMIT = "limit"  # waits for room in the limit `detail`, which `on` takes
     RUNNING = "running"  # a check or transition is under way
     FAILED = "failed"  # its transition or check failed in this run
     UNREACHABLE = "unreachable"  # its host cannot be reached

@@ -13,7 +13,7 @@ __all__ = ["chain_lines", "link_text"]
 _SENTENCES = {
     WaitKind.LOCK: "{cob} waits for {on} to be {state}",
     WaitKind.HOLDERS: "{cob} waits for {on} to give back its lock",
-    WaitKind.LIMIT: "{cob} waits for room in a limit{detail}",
+    WaitKind.LIMIT: "{cob} waits for room in a limit{detail}, taken by {on}",
     WaitKind.RUNNING: "{cob} is at work{detail}",
     WaitKind.FAILED: "{cob} failed in this run",
     WaitKind.UNREACHABLE: "{cob}: host {host} cannot be reached",
