@@ -162,7 +162,7 @@ def test_a_call_leaves_no_log_behind(run: Run, site: Path) -> None:
 def test_the_same_circle_on_many_hosts_is_told_once(run: Run, site: Path) -> None:
     text = (site / "site.yml").read_text(encoding="utf-8")
     many = text.replace("{alpha: {port: 8080}}", '{"alpha[1:9]": {port: 8080}}')
-    circle = many.replace("  a:\n    type: simple\n    on: back\n", CIRCLE)
+    circle = many.replace("  a:\n    type: simple\n    on: back\n", MUTUAL)
     (site / "site.yml").write_text(circle, encoding="utf-8")
     ran = run("-C", site, "validate")
     assert ran.code == 3
@@ -170,7 +170,7 @@ def test_the_same_circle_on_many_hosts_is_told_once(run: Run, site: Path) -> Non
     assert "and 8 more like this on other hosts" in ran.err
 
 
-CIRCLE = """\
+MUTUAL = """\
   a:
     type: simple
     on: back
