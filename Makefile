@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: help demo test lint types imports dead schemas constraints clean
+.PHONY: help demo test coverage lint types imports dead constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /: /'
@@ -33,6 +33,13 @@ demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
 
 test: $(VENV)/.dev  ## install Cobweb and run all tests
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+PURE := toolkit/cobweb/model/*,toolkit/cobweb/engine/*,toolkit/cobweb/generation/*
+coverage: $(VENV)/.dev  ## hold the pure packages to full branch coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q tests/model tests/engine tests/generation
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
 
 lint: $(VENV)/.dev  ## check style
 	$(BIN)/ruff check

@@ -37,19 +37,19 @@ def analyse(graph: Graph) -> tuple[Trouble, ...]:
     if twisted:
         return twisted
     found = [
-        *analysis.unreachable("to bring everything up", _removed, lambda cob: cob.type.preferred),
+        *analysis.unreachable("to bring everything up", _removed, _preferred),
         *analysis.unreachable("to remove everything", _preferred, _removable),
     ]
     distinct = {(trouble.kind, trouble.cobs): trouble for trouble in reversed(found)}
     return (*reversed(distinct.values()), *analysis.pushes())
 
 
-def _removed(cob: Cob) -> tuple[State, ...]:
-    return (cob.type.remove,)
+def _removed(cob: Cob) -> State:
+    return cob.type.remove
 
 
-def _preferred(cob: Cob) -> tuple[State, ...]:
-    return (cob.type.preferred,)
+def _preferred(cob: Cob) -> State:
+    return cob.type.preferred
 
 
 def _removable(cob: Cob) -> State:
@@ -97,7 +97,7 @@ class _Analysis:
     def unreachable(
         self,
         aim: str,
-        start: Callable[[Cob], tuple[State, ...]],
+        start: Callable[[Cob], State],
         goal: Callable[[Cob], State],
     ) -> Iterator[Trouble]:
         """Find the circles and missing ways that keep objects from their goal."""
@@ -193,7 +193,7 @@ class _Walk:
         self,
         analysis: _Analysis,
         reach: Reach,
-        starts: Mapping[CobId, tuple[State, ...]],
+        starts: Mapping[CobId, State],
         seen: set[CobId],
     ) -> None:
         self._analysis = analysis
@@ -238,13 +238,11 @@ class _Walk:
         return next(links, None)
 
     def _way(self, cob: CobId, state: State) -> tuple[Transition, ...]:
-        type_ = self._analysis.graph.cobs[cob].type
-        ways = (type_.way(start, state) for start in self._starts[cob])
-        return next((way for way in ways if way), ())
+        return self._analysis.graph.cobs[cob].type.way(self._starts[cob], state) or ()
 
     def _missing_way(self, cob: CobId, state: State, links: list[TroubleLink]) -> Trouble:
         type_ = self._analysis.graph.cobs[cob].type
-        start = self._starts[cob][0]
+        start = self._starts[cob]
         return Trouble(
             kind=TroubleKind.NO_WAY,
             cobs=(cob,),

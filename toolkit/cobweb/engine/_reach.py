@@ -8,7 +8,7 @@ need is looked at about once: linear in the needs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from cobweb.engine._needs import NeedIndex, Wanted
 from cobweb.model import CobId, Graph, State, Transition
@@ -21,13 +21,11 @@ _Watcher = tuple[CobId, State, Transition | None, int]
 
 
 class Reach:
-    """The closure of the start states; `lockable` are the (object, state) that can be lent."""
+    """The closure of one start state per object; `lockable` are the (object, state) that can be lent."""
 
     __slots__ = ("_graph", "_index", "_queue", "_watchers", "_woken", "lockable", "reached")
 
-    def __init__(
-        self, graph: Graph, index: NeedIndex, starts: Mapping[CobId, Iterable[State]]
-    ) -> None:
+    def __init__(self, graph: Graph, index: NeedIndex, starts: Mapping[CobId, State]) -> None:
         self._graph = graph
         self._index = index
         self.reached: set[_Lock] = set()
@@ -35,9 +33,8 @@ class Reach:
         self._watchers: dict[_Lock, list[_Watcher]] = {}
         self._queue: deque[_Lock] = deque()
         self._woken: deque[_Watcher] = deque()
-        for cob, states in starts.items():
-            for state in states:
-                self._arrive(cob, state)
+        for cob, state in starts.items():
+            self._arrive(cob, state)
         while self._queue or self._woken:
             if self._woken:
                 self._try(*self._woken.popleft())
@@ -56,9 +53,8 @@ class Reach:
                 self._try(cob, state, step, 0)
 
     def _arrive(self, cob: CobId, state: State) -> None:
-        if (cob, state) not in self.reached:
-            self.reached.add((cob, state))
-            self._queue.append((cob, state))
+        self.reached.add((cob, state))
+        self._queue.append((cob, state))
 
     def _try(self, cob: CobId, state: State, step: Transition | None, first: int) -> None:
         """Go on from the need number `first`; all before it are met for good."""
