@@ -21,7 +21,7 @@ _Watcher = tuple[CobId, State, Transition | None, int]
 
 
 class Reach:
-    """The closure of one start state per object; `lockable` are the (object, state) that can be lent."""
+    """The closure of one start state per object; `lockable` is each (object, state) to be lent."""
 
     __slots__ = ("_graph", "_index", "_queue", "_watchers", "_woken", "lockable", "reached")
 
