@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from cobweb.engine import (
+    CheckDropped,
     Engine,
     Halt,
     HostReturned,
@@ -172,8 +173,22 @@ def test_a_dropped_transition_never_was() -> None:
     assert drive.state("x/a") == "down"
 
 
+def test_a_dropped_check_is_begun_again_unless_nothing_may_begin() -> None:
+    """The object stays unknown; after a halt it waits for the next run."""
+    drive = Drive(graph_of("x/a y/b"))
+    dropped = CheckDropped(cob=CobId("x/a"))
+    assert drive.step(dropped) == ["x/a check"]
+    drive.step(Halt())
+    assert drive.step(dropped) == []
+    assert drive.why("x/a") == "x/a halted"
+    gone(drive, "y")
+    assert drive.step(CheckDropped(cob=CobId("y/b"))) == []
+    assert drive.why("y/b") == "y/b unreachable"
+
+
 MISFITS: dict[str, Callable[[Drive], object]] = {
     "no check of x/a is under way": lambda drive: drive.checked("x/a", "up"),
+    "no check of x/a is": lambda drive: drive.step(CheckDropped(cob=CobId("x/a"))),
     "no transition of x/a is under way": lambda drive: drive.ended("x/a"),
     "x/b has no state 'odd'": lambda drive: drive.checked("x/b", "odd"),
     "x/b has no state 'unknown'": lambda drive: drive.checked("x/b", "unknown"),

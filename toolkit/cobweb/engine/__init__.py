@@ -8,6 +8,7 @@ from cobweb.engine._machine import EngineSettings
 from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.engine._values import (
     Blocked,
+    CheckDropped,
     CheckEnded,
     Effect,
     Halt,
@@ -34,6 +35,7 @@ from cobweb.engine._values import (
 __all__ = [
     "DEFAULT_SETTINGS",
     "Blocked",
+    "CheckDropped",
     "CheckEnded",
     "Effect",
     "Engine",

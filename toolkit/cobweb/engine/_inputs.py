@@ -8,6 +8,7 @@ from cobweb.engine._machine import Machine
 from cobweb.engine._node import Activity, Node
 from cobweb.engine._protocol import receive
 from cobweb.engine._values import (
+    CheckDropped,
     CheckEnded,
     Halt,
     HostReturned,
@@ -32,6 +33,8 @@ def apply(machine: Machine, event: Input) -> None:
     match event:
         case CheckEnded():
             _check_ended(machine, event)
+        case CheckDropped():
+            _check_dropped(machine, event)
         case TransitionEnded():
             _transition_ended(machine, event)
         case TransitionDropped():
@@ -80,6 +83,16 @@ def _check_ended(machine: Machine, event: CheckEnded) -> None:
         machine.set_state(node, event.state, StateReason.CHECK)
     elif node.up:
         node.unchecked = True
+
+
+def _check_dropped(machine: Machine, event: CheckDropped) -> None:
+    node = _node(machine, event.cob)
+    if node.activity is not Activity.CHECKING and not node.late:
+        raise ProtocolError(f"no check of {event.cob} is under way")
+    node.late = False
+    machine.set_activity(node, Activity.IDLE)
+    if node.up:
+        check(machine, node)
 
 
 def _transition_ended(machine: Machine, event: TransitionEnded) -> None:

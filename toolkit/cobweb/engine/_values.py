@@ -14,6 +14,7 @@ from cobweb.model import CobId, State, Transition
 
 __all__ = [
     "Blocked",
+    "CheckDropped",
     "CheckEnded",
     "Effect",
     "Halt",
@@ -81,6 +82,13 @@ class CheckEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckDropped:
+    """The check of `cob` was never begun, or was stopped: nothing has been found out."""
+
+    cob: CobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionEnded:
     """The transition of `cob` ended after its last attempt; where not ok its state is unknown."""
 
@@ -122,7 +130,14 @@ class Halt:
 
 
 Input = (
-    CheckEnded | TransitionEnded | TransitionDropped | HostVanished | HostReturned | Receive | Halt
+    CheckEnded
+    | CheckDropped
+    | TransitionEnded
+    | TransitionDropped
+    | HostVanished
+    | HostReturned
+    | Receive
+    | Halt
 )
 
 # --- effects
