@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ CAUSES = {
     WaitKind.HALTED,
 }
 
-Event = dict[str, Any]
+Event = Mapping[str, Any]
 
 
 @cache
@@ -90,7 +90,7 @@ def test_simulated_runs_keep_the_promises(case: Case) -> None:
 
 
 def explained(result: RunResult) -> None:
-    """Each object that waits has a chain that ends in a cause or a circle (P5)."""
+    """See that each object that waits has a chain that ends in a cause or a circle (P5)."""
     for wait in result.waits:
         assert wait.chain, wait.cob
         assert wait.is_circle or wait.chain[-1].kind in CAUSES, wait
@@ -100,7 +100,7 @@ def explained(result: RunResult) -> None:
 
 
 def settled(graph: Graph, result: RunResult, events: list[Event]) -> None:
-    """The counts and the end of the run are those that the events show."""
+    """See that the counts and the end of the run are those that the events show."""
     end = events[-1]
     assert end["type"] == "run.end"
     assert end["exit_code"] == result.exit_code

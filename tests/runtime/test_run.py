@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from cobweb.cli._graph_data import graph_data
+from cobweb.engine import WaitKind
+from cobweb.errors import LockedError
 from cobweb.model import (
     Action,
     CobId,
@@ -27,13 +30,16 @@ from cobweb.store import (
     EventWritten,
     GrantGone,
     GrantWritten,
+    HostFound,
     HostLost,
     StateWritten,
     TransitionBegan,
     TransitionFinished,
 )
+from cobweb.testing.promises import check_promises
 
 A, B, CFG = CobId("alpha/a"), CobId("beta/b"), CobId("alpha/cfg")
+STOPPED = "no luck (the run was stopped before the next attempt)"
 UP = {A: "up", B: "up", CFG: "outdated"}
 
 MakeRig = Callable[..., Any]
@@ -386,3 +392,242 @@ def test_a_sink_that_breaks_is_left_out_and_the_run_goes_on() -> None:
         emitter.tell(emitter.number({"type": "x"}))
     assert seen == [1, 2, 3]
     assert emitter.notices == ["events are no longer written: Broken pipe"]
+
+
+class Stubborn(Marker):
+    """A Python type whose work takes until the test is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+        self.over = threading.Event()
+
+    def work(self, _context: CobContext) -> None:
+        self.begun.set()
+        self.over.wait(30)
+
+
+def interrupting(run: Any, cob: CobId, *, times: int) -> Callable[[Job], Report | None]:
+    """Return an answer that interrupts when the first transition of `cob` is submitted."""
+
+    def answer(job: Job) -> Report | None:
+        if job.kind is JobKind.TRANSITION and job.cob == cob:
+            for _ in range(times):
+                run.interrupts()
+        return None
+
+    return answer
+
+
+def checked(run: Any) -> list[str]:
+    """Return what the events of a run break of the promises."""
+    events = [event for kind, event in run.tape.happened if kind == "event"]
+    return check_promises(events, graph_data(run.graph, {}))
+
+
+def test_what_a_second_interrupt_stops_is_told_and_unknown(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), states=dict(UP), known=dict(UP))
+    run.executor.hold(B)
+    submit = run.executor.submit
+
+    def submit_and_interrupt(job: Job) -> None:
+        submit(job)
+        run.interrupts()
+        run.interrupts()
+
+    run.executor.submit = submit_and_interrupt
+    result = run.go()
+    assert result.ending is Ending.INTERRUPTED
+    assert result.in_flight == ("beta/b: up -> down",)
+    assert run.executor.killed
+    assert [(e["cob"], e["state"], e["result"]) for e in run.events("transition.end")] == [
+        (B, "unknown", "failed")
+    ]
+    assert [entry.state for entry in run.entries(TransitionFinished)] == ["unknown"]
+    assert [wait.chain[-1].kind for wait in result.waits if wait.cob == B] == [WaitKind.FAILED]
+    assert checked(run) == []
+
+
+def test_what_ended_while_it_was_stopped_has_ended(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), states=dict(UP), known=dict(UP))
+    run.executor.answer = interrupting(run, B, times=2)
+    result = run.go()
+    assert result.in_flight == ()
+    assert [entry.state for entry in run.entries(TransitionFinished)] == ["down"]
+    assert checked(run) == []
+
+
+def test_a_python_type_that_does_not_return_is_left_behind(rig: MakeRig, figure: MakeGraph) -> None:
+    marker = Stubborn()
+    run = python_run(rig, figure, marker)
+
+    def interrupt() -> None:
+        marker.begun.wait(30)
+        run.interrupts()
+        run.interrupts()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    result = run.go()
+    thread.join()
+    marker.over.set()
+    assert result.in_flight == ("beta/b: down -> up",)
+    assert result.ending is Ending.INTERRUPTED
+
+
+def test_an_interrupt_before_the_first_job_starts_nothing(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure())
+    run.interrupts()
+    result = run.go()
+    assert run.executor.jobs == []
+    assert result.exit_code == 130
+    assert {wait.chain[-1].kind for wait in result.waits} == {WaitKind.HALTED}
+    assert run.said == ["nothing new is started"]
+    assert checked(run) == []
+
+
+def test_a_terminal_that_is_gone_does_not_stop_what_runs(rig: MakeRig, figure: MakeGraph) -> None:
+    def broken(_text: str) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    run = rig(figure(), states=dict(UP), known=dict(UP), setting={"say": broken})
+    run.executor.answer = interrupting(run, B, times=1)
+    assert run.go().ending is Ending.INTERRUPTED
+    assert run.executor.states[B] == "down"
+    assert not run.executor.killed
+
+
+def test_checks_that_were_not_begun_are_no_work_in_hand(rig: MakeRig, figure: MakeGraph) -> None:
+    def answer(_job: Job) -> Report | None:
+        run.interrupts()
+        return None
+
+    run = rig(figure(), parallel=1, answer=answer)
+    result = run.go()
+    assert len(run.executor.jobs) == 1
+    assert {wait.chain[-1].kind for wait in result.waits} == {WaitKind.HALTED}
+
+
+def test_an_object_that_fails_twice_is_one_failure(rig: MakeRig, figure: MakeGraph) -> None:
+    def answer(job: Job) -> Report | None:
+        if job.cob != A or (job.kind is JobKind.CHECK and not run.entries(TransitionFinished)):
+            return None
+        return Report(number=job.number, outcome=Outcome.FAILED, message="broken")
+
+    run = rig(figure(), answer=answer, setting={"max_failures": 1})
+    run.known = {A: "down", CFG: "up"}
+    result = run.go()
+    assert result.counts["failed"] == 1
+    assert run.said == []
+    assert [event["reason"] for event in run.events("cob.state") if event["cob"] == A][-1:] == [
+        "check"
+    ]
+    assert checked(run) == []
+
+
+def test_too_many_failures_are_told_and_an_interrupt_after_them_too(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    run = rig(figure(), answer=failing(CFG, Outcome.FAILED), setting={"max_failures": 0})
+    run.go()
+    assert run.said == ["1 failed, more than may: nothing new is started"]
+
+
+def test_no_attempt_is_made_again_once_the_run_is_to_stop(
+    rig: MakeRig, figure: MakeGraph, simple_type: MakeType
+) -> None:
+    run = rig(figure(simple_type(attempts=5)), known={A: "down", B: "down", CFG: "up"})
+    seen: list[Job] = []
+
+    def answer(job: Job) -> Report | None:
+        seen.append(job)
+        run.interrupts()
+        return Report(number=job.number, outcome=Outcome.FAILED, message="no luck")
+
+    run.executor.answer = answer
+    result = run.go()
+    assert [job.attempt for job in seen] == [1]
+    assert result.messages == {A: STOPPED}
+    assert checked(run) == []
+
+
+def test_a_retry_that_waits_is_given_up_when_the_run_is_to_stop(
+    rig: MakeRig, figure: MakeGraph, simple_type: MakeType
+) -> None:
+    run = rig(figure(simple_type(attempts=5)), known={A: "down", B: "down", CFG: "up"})
+    run.answer = failing(A, Outcome.FAILED)
+    run.executor.answer = run.answer
+    run.setting["beat"] = lambda: run.interrupts() if run.executor.jobs else None
+    result = run.go()
+    assert [job.attempt for job in run.executor.jobs] == [1]
+    assert result.messages[A] == STOPPED
+    assert checked(run) == []
+
+
+def test_a_job_that_its_executor_gives_up_by_itself_has_failed(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    def answer(job: Job) -> Report | None:
+        if job.cob != A:
+            return None
+        return Report(number=job.number, outcome=Outcome.CANCELLED, began=False)
+
+    for known in ({}, {A: "down"}):
+        run = rig(figure(), answer=answer, known=known)
+        assert run.go().exit_code == 1
+        assert len([job for job in run.executor.jobs if job.cob == A]) <= 2
+
+
+def test_a_host_that_answers_late_is_not_taken_for_found(rig: MakeRig, figure: MakeGraph) -> None:
+    def answer(job: Job) -> Report | None:
+        if job.cob != A:
+            return None
+        return Report(number=job.number, outcome=Outcome.UNREACHABLE, message="no route")
+
+    run = rig(figure(), answer=answer, setting={"missed": frozenset({"alpha"})})
+    result = run.go()
+    assert result.unreachable_hosts == ("alpha",)
+    assert [type(entry) for entry in host_entries(run)] == [HostLost]
+
+
+def host_entries(run: Any) -> list[Any]:
+    return [*run.entries(HostLost), *run.entries(HostFound)]
+
+
+def test_a_host_that_answers_again_is_found(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), setting={"missed": frozenset({"alpha"})})
+    assert run.go().ending is Ending.OK
+    assert [entry.host for entry in run.entries(HostFound)] == ["alpha"]
+
+
+def test_a_transition_on_a_lost_host_is_not_tried_again(
+    rig: MakeRig, figure: MakeGraph, simple_type: MakeType
+) -> None:
+    graph = figure(simple_type(attempts=3))
+    run = rig(graph, known={B: "down", CFG: "outdated", A: "outdated"})
+
+    def answer(job: Job) -> Report | None:
+        bad = Outcome.UNREACHABLE if job.cob == A else Outcome.FAILED
+        return Report(number=job.number, outcome=bad, message="no")
+
+    run.executor.answer = answer
+    result = run.go()
+    assert result.exit_code == 1
+    assert max(job.attempt for job in run.executor.jobs) <= 2
+    assert checked(run) == []
+
+
+def test_errors_name_what_was_stopped(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure(), states=dict(UP), known=dict(UP))
+    run.executor.hold(B)
+
+    def broken() -> None:
+        raise LockedError("somebody else")
+
+    run.setting["beat"] = broken
+    run.setting["beat_s"] = 0.01
+    with pytest.raises(LockedError) as caught:
+        run.go()
+    assert caught.value.__notes__ == ["stopped in the middle: beta/b: up -> down"]
+    assert run.executor.killed
+    assert run.entries(TransitionFinished) == []

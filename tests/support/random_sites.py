@@ -109,7 +109,6 @@ def site_data(graph: Graph, limits: dict[str, Any], *, attempts: int = 1) -> dic
 
 def need_data(need: Need) -> dict[str, str]:
     """Return a need as a site writes it."""
-    lock = isinstance(need, LockNeed)
-    when = need.within if lock else f"{need.source} -> {need.dest}"
+    when = need.within if isinstance(need, LockNeed) else f"{need.source} -> {need.dest}"
     host, _, name = need.on.partition("/")
     return {"when": when, "cob": name, "on": host, "state": need.state}

@@ -179,7 +179,7 @@ def test_second_ctrl_c_stops_it_and_leaves_no_process(
     assert "stopped in the middle: one/first: down -> up" in terminal.seen
     assert workshop.mine() == []
     first = workshop.states()["one/first"]
-    assert first["in_transition"] == ["down", "up"]
+    assert (first["state"], first["failed"]) == ("unknown", True)
     assert not gates.is_up("first")
     assert "not locked" in workshop.run("lock", "show").out
 

@@ -13,6 +13,7 @@ import random  # the generator is made from the run's seed, see `retry_delay_s`
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -148,9 +149,29 @@ class Dispatcher:
         self._own_reports.put(None)
         self._executor.wake()
 
+    def stop(self) -> list[tuple[Job, Report]]:
+        """Stop what is in flight, close the executor, and return how the stopped jobs ended.
+
+        Nothing is left running but Python types that do not return.
+        """
+        if not self._in_flight:
+            self._executor.close()
+            return []
+        self._executor.close(kill=True)
+        reports = {report.number: report for report in self._last_reports()}
+        jobs, self._in_flight = self.running(), {}
+        stopped = {job.number: Report(number=job.number, outcome=Outcome.CANCELLED) for job in jobs}
+        return [(job, reports.get(job.number, stopped[job.number])) for job in jobs]
+
     def close(self, *, kill: bool = False) -> None:
-        """Close the executor; nothing is left running but Python types that do not return."""
+        """Close the executor and forget what was in flight."""
         self._executor.close(kill=kill)
+
+    def _last_reports(self) -> list[Report]:
+        ended = self._own_ended(block_s=0.0)
+        with suppress(PluginError):  # not every executor can be asked once it is closed
+            ended.extend(self._executor.wait(0.0))
+        return ended
 
     def _ripen(self) -> None:
         now = self._executor.now()

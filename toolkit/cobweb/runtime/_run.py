@@ -11,11 +11,13 @@ The run ends when no job is ready, delayed or in flight: then nothing can happen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from cobweb.engine import (
+    CheckDropped,
     CheckEnded,
     Effect,
     Engine,
@@ -31,37 +33,20 @@ from cobweb.engine import (
     TransitionDropped,
     TransitionEnded,
 )
-from cobweb.model import (
-    UNKNOWN,
-    CobId,
-    Graph,
-    Job,
-    JobKind,
-    Outcome,
-    Report,
-    host_of,
-)
+from cobweb.model import UNKNOWN, CobId, Graph, Job, JobKind, Outcome, Report, State, host_of
 from cobweb.runtime._dispatch import Dispatcher, describe
-from cobweb.runtime._events import Emitter, of_effect
+from cobweb.runtime._events import Emitter
 from cobweb.runtime._journal import Journal
+from cobweb.runtime._record import Record
 from cobweb.runtime._result import RunResult, ending_of
 from cobweb.runtime._signals import Interrupts
-from cobweb.store import (
-    Entry,
-    EventWritten,
-    GrantGone,
-    GrantWritten,
-    HostFound,
-    HostLost,
-    StateWritten,
-    TransitionBegan,
-    TransitionFinished,
-    TransitionResult,
-)
+from cobweb.store import GrantGone, GrantWritten, HostFound, HostLost, StateWritten
 
 __all__ = ["Run", "RunSetting"]
 
 _SHOWN = 5
+_KILL = 2
+"""How many interrupts stop what is at work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +56,9 @@ class RunSetting:
     `contents` are the digests of the objects' contents, `specs` their specs fit for the journal
     (secrets replaced), `applied` the specs last applied as the journal has them. `changed` are
     objects whose content differs from the journal's, `missed` hosts that could not be reached the
-    last time. `max_failures` stops new work when more
-    objects than that have failed (None: never). `beat` is called often, from the run's thread.
+    last time. `max_failures` stops new work when more objects than that have failed (None: never).
+    `beat` is called from the run's thread at least every `beat_s` seconds; `say` gets sentences for
+    people.
     """
 
     run: str
@@ -104,88 +90,97 @@ class Run:
         self._setting = setting
         self._engine = engine
         self._dispatcher = dispatcher
-        self._journal = journal
-        self._emitter = emitter
-        self._entries: list[Entry] = []
-        self._events: list[dict[str, Any]] = []
+        self._record = Record(journal, emitter, store_events=setting.store_events)
         self._applied = dict(setting.applied)
-        self._began_s: dict[CobId, float] = {}
-        self._locks: dict[CobId, tuple[tuple[CobId, str], ...]] = {}
+        self._locks: dict[CobId, tuple[tuple[CobId, State], ...]] = {}
         self._messages: dict[CobId, str] = {}
-        self._counts = {"checks": 0, "transitions": 0, "failed": 0}
+        self._checks = 0
+        self._transitions = 0
+        self._failed: set[CobId] = set()
         self._halted = False
+        self._interrupted = False
         self._lost: set[str] = set()
         self._missed = set(setting.missed)
 
     def go(self, start: Iterable[Effect], interrupts: Interrupts) -> RunResult:
         """Carry out `start`, the effects of `engine.start`, and all that follows from them.
 
-        The executor is closed in any case. Raises what the journal and the executor raise; then
-        the objects in flight are left in transition, and the next run checks them.
+        The executor is closed in any case. Raises what the journal and the executor raise, with a
+        note for each job that was stopped; then the objects in flight are left in transition, and
+        the next run checks them.
         """
         interrupts.wake = self._dispatcher.wake
         started_s = self._dispatcher.now()
-        killed = False
         try:
-            self._tell_start()
-            self._absorb(start)
+            self._begin(start)
+            self._look_at(interrupts)
             self._flush()
-            while not (self._dispatcher.idle() or killed):
+            while not self._dispatcher.idle() and interrupts.count < _KILL:
                 for job, report in self._dispatcher.wait(self._setting.beat_s):
                     self._take(job, report)
                 self._setting.beat()
-                self._halt_if_due(interrupts)
-                killed = interrupts.count > 1
-                self._flush(start=not killed)
-        except BaseException:
+                self._look_at(interrupts)
+                self._flush()
+            if not self._dispatcher.idle():
+                self._look_at(interrupts)
+            stopped = tuple(self._stop())
+            return self._finish(started_s, stopped)
+        except BaseException as error:
+            for line in describe(self._dispatcher.running()):
+                error.add_note(f"stopped in the middle: {line}")
             self._dispatcher.close(kill=True)
             raise
-        in_flight = tuple(describe(self._dispatcher.running()))
-        self._dispatcher.close(kill=killed)
-        return self._finish(started_s, in_flight, interrupted=interrupts.count > 0)
+
+    def _begin(self, start: Iterable[Effect]) -> None:
+        it = self._setting
+        self._record.run_started(it.run, it.graph, generation=it.generation, changed=it.changed)
+        self._absorb(start)
 
     # --- interrupts and limits
 
-    def _halt_if_due(self, interrupts: Interrupts) -> None:
+    def _look_at(self, interrupts: Interrupts) -> None:
+        """Start nothing new once the user says so or too much has failed."""
+        if interrupts.count and not self._interrupted:
+            self._interrupted = True
+            self._halt("")
         most = self._setting.max_failures
-        too_many = most is not None and self._counts["failed"] > most
-        if (interrupts.count or too_many) and not self._halted:
-            self._halt()
+        if most is not None and len(self._failed) > most and not self._halted:
+            self._halt(f"{len(self._failed)} failed, more than may: ")
 
-    def _halt(self) -> None:
+    def _halt(self, why: str) -> None:
+        with suppress(OSError):  # the terminal may be gone; what is at work shall end all the same
+            self._setting.say(why + _halted_line(describe(self._dispatcher.running())))
+        if self._halted:
+            return
         self._halted = True
-        self._say_halted()
         self._step(Halt())
         self._drop_waiting(None, "the run was stopped before the next attempt")
 
     def _drop_waiting(self, host: str | None, reason: str) -> None:
-        """Forget what is queued; a transition that was never begun has changed nothing."""
+        """Forget what is queued; what was never begun has changed nothing."""
         for job in self._dispatcher.drop_waiting(host):
-            if job.kind is JobKind.CHECK:
-                continue
             if job.attempt == 1:
-                self._step(TransitionDropped(cob=job.cob))
+                self._drop(job)
             else:
-                self._fail(job, reason)
+                self._fail(job, f"{self._messages.get(job.cob, 'it failed')} ({reason})")
 
-    def _say_halted(self) -> None:
-        running = describe(self._dispatcher.running())
-        if not running:
-            self._setting.say("nothing new is started")
-            return
-        shown = ", ".join(running[:_SHOWN]) + (" ..." if len(running) > _SHOWN else "")
-        self._setting.say(
-            f"nothing new is started; {len(running)} still at work: {shown} "
-            "(interrupt again to stop what is at work)"
-        )
+    def _drop(self, job: Job) -> None:
+        is_check = job.kind is JobKind.CHECK
+        self._step(CheckDropped(cob=job.cob) if is_check else TransitionDropped(cob=job.cob))
+
+    def _stop(self) -> Iterable[str]:
+        """Stop what is still at work after a second interrupt; yield a line for each job."""
+        for job, report in self._dispatcher.stop():
+            if report.outcome is Outcome.CANCELLED:
+                yield from describe([job])
+            self._take(job, report)
 
     # --- reports
 
     def _take(self, job: Job, report: Report) -> None:
-        if report.outcome is Outcome.OK and job.host in self._missed:
-            self._missed.discard(job.host)
-            self._entries.append(HostFound(host=job.host, time=self._dispatcher.now()))
-        if report.message and report.outcome is not Outcome.OK:
+        if report.outcome is Outcome.OK:
+            self._meet(job.host)
+        elif report.message:
             self._messages[job.cob] = report.message
         if job.kind is JobKind.CHECK:
             self._take_check(job, report)
@@ -193,76 +188,89 @@ class Run:
             self._take_transition(job, report)
 
     def _take_check(self, job: Job, report: Report) -> None:
-        states = self._setting.graph.cobs[job.cob].type.states
-        if report.outcome is Outcome.UNREACHABLE:
-            self._lose(job)
-        elif report.outcome is Outcome.OK and report.state in states:
-            self._remember_applied(job.cob, report.state)
-            self._step(CheckEnded(cob=job.cob, state=report.state))
-        else:
-            if report.outcome is Outcome.OK:
-                known = ", ".join(states)
-                message = f"the check says {report.state!r}, which is no state of it ({known})"
-                self._messages[job.cob] = message
-            self._counts["failed"] += 1
-            self._entries.append(
-                StateWritten(
-                    cob=job.cob,
-                    state=UNKNOWN,
-                    reason="check",
-                    time=self._dispatcher.now(),
-                    failed=True,
-                )
-            )
-            self._step(CheckEnded(cob=job.cob, state=None))
+        match report.outcome:
+            case Outcome.UNREACHABLE:
+                self._lose(job.host)
+            case Outcome.CANCELLED if self._halted:
+                self._drop(job)
+            case Outcome.OK if report.state in self._states(job.cob):
+                self._remember_applied(job.cob, report.state)
+                self._step(CheckEnded(cob=job.cob, state=report.state))
+            case _:
+                self._fail_check(job, report)
+
+    def _fail_check(self, job: Job, report: Report) -> None:
+        if report.outcome is Outcome.OK:
+            known = ", ".join(self._states(job.cob))
+            message = f"the check says {report.state!r}, which is no state of it ({known})"
+            self._messages[job.cob] = message
+        self._failed.add(job.cob)
+        now_s = self._dispatcher.now()
+        self._record.write(
+            StateWritten(cob=job.cob, state=UNKNOWN, reason="check", time=now_s, failed=True)
+        )
+        self._record.became_unknown(job.cob, "check")
+        self._step(CheckEnded(cob=job.cob, state=None))
 
     def _take_transition(self, job: Job, report: Report) -> None:
         match report.outcome:
             case Outcome.OK:
                 self._succeed(job)
             case Outcome.UNREACHABLE:
-                self._tell_end(job, state=UNKNOWN, result="failed")
-                self._lose(job)
-            case Outcome.CANCELLED if not report.began:
-                self._tell_end(job, state=job.source, result="failed")
-                self._step(TransitionDropped(cob=job.cob))
+                self._end(job, UNKNOWN)
+                self._lose(job.host)
+            case Outcome.CANCELLED if self._halted and not report.began:
+                self._end(job, job.source)
+                self._drop(job)
             case _ if self._may_retry(job, report):
                 self._dispatcher.add_retry(job)
             case _:
                 self._fail(job, report.message)
 
     def _may_retry(self, job: Job, report: Report) -> bool:
-        from tenacity import RetryCallState, Retrying, stop_after_attempt  # heavy
-
-        if self._halted or report.outcome is Outcome.CANCELLED:
+        if self._halted or job.host in self._lost or report.outcome is Outcome.CANCELLED:
             return False
         step = self._setting.graph.cobs[job.cob].type.transition(job.source, job.dest)
-        call = RetryCallState(retry_object=Retrying(), fn=None, args=(), kwargs={})
-        call.attempt_number = job.attempt
-        return step is not None and not stop_after_attempt(step.attempts)(call)
+        return step is not None and job.attempt < step.attempts
 
     def _succeed(self, job: Job) -> None:
         self._remember_applied(job.cob, job.dest)
-        self._counts["transitions"] += 1
-        self._tell_end(job, state=job.dest, result="ok")
+        self._transitions += 1
+        self._messages.pop(job.cob, None)
+        self._end(job, job.dest)
         self._step(TransitionEnded(cob=job.cob, ok=True))
 
     def _fail(self, job: Job, message: str) -> None:
         if message:
             self._messages[job.cob] = message
-        self._counts["failed"] += 1
-        self._tell_end(job, state=UNKNOWN, result="failed")
+        self._failed.add(job.cob)
+        self._end(job, UNKNOWN)
         self._step(TransitionEnded(cob=job.cob, ok=False))
 
-    def _lose(self, job: Job) -> None:
-        if job.host in self._lost:
-            return
-        self._lost.add(job.host)
-        self._entries.append(HostLost(host=job.host, time=self._dispatcher.now()))
-        self._step(HostVanished(host=job.host))
-        self._drop_waiting(job.host, f"host {job.host} cannot be reached")
+    def _end(self, job: Job, state: State) -> None:
+        applied = self._applied.get(job.cob)
+        self._record.ended(job, state, self._dispatcher.now(), applied=applied)
 
-    def _remember_applied(self, cob: CobId, state: str) -> None:
+    def _lose(self, host: str) -> None:
+        """Take note, once, that a host cannot be reached; what else it was to do is dropped."""
+        if host in self._lost:
+            return
+        self._lost.add(host)
+        self._missed.discard(host)
+        self._record.write(HostLost(host=host, time=self._dispatcher.now()))
+        self._step(HostVanished(host=host))
+        self._drop_waiting(host, f"host {host} cannot be reached")
+
+    def _meet(self, host: str) -> None:
+        """Take note that a host answers which did not the last time."""
+        if host in self._missed:
+            self._missed.discard(host)
+            self._record.write(HostFound(host=host, time=self._dispatcher.now()))
+
+    def _states(self, cob: CobId) -> tuple[State, ...]:
+        return self._setting.graph.cobs[cob].type.states
+
+    def _remember_applied(self, cob: CobId, state: State) -> None:
         cob_type = self._setting.graph.cobs[cob].type
         if state == cob_type.preferred:
             self._applied[cob] = self._setting.specs.get(cob, {})
@@ -276,9 +284,7 @@ class Run:
 
     def _absorb(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            event = of_effect(effect)
-            if event is not None:
-                self._events.append(event)
+            self._record.effect(effect)
             self._note(effect)
 
     def _note(self, effect: Effect) -> None:
@@ -286,9 +292,9 @@ class Run:
             case StateFound():
                 self._note_state(effect)
             case LockGranted(cob=cob, holder=holder, state=state):
-                self._entries.append(GrantWritten(cob=cob, holder=holder, state=state))
+                self._record.write(GrantWritten(cob=cob, holder=holder, state=state))
             case LockReleased(cob=cob, holder=holder):
-                self._entries.append(GrantGone(cob=cob, holder=holder))
+                self._record.write(GrantGone(cob=cob, holder=holder))
             case StartCheck(cob=cob):
                 self._dispatcher.add(self._check_job(cob))
             case StartTransition(cob=cob):
@@ -302,7 +308,7 @@ class Run:
         if effect.reason is StateReason.JOURNAL:
             return
         is_known = effect.state != UNKNOWN
-        self._entries.append(
+        self._record.write(
             StateWritten(
                 cob=effect.cob,
                 state=effect.state,
@@ -341,7 +347,7 @@ class Run:
             timeout_s=step.timeout_s,
         )
 
-    def _cob_vars(self, cob: CobId, *, target: str) -> dict[str, Any]:
+    def _cob_vars(self, cob: CobId, *, target: State) -> dict[str, Any]:
         it = self._setting.graph.cobs[cob]
         return {
             "id": it.id,
@@ -357,109 +363,32 @@ class Run:
 
     # --- journal and events
 
-    def _flush(self, *, start: bool = True) -> None:
-        """Write everything down, tell it, and only then start what was taken."""
-        jobs = self._dispatcher.take() if start else ()
+    def _flush(self) -> None:
+        """Write everything down, tell it, and only then start what fits."""
+        jobs = self._dispatcher.take()
+        now_s = self._dispatcher.now()
         for job in jobs:
             if job.kind is JobKind.CHECK:
-                self._counts["checks"] += 1
+                self._checks += 1
             elif job.attempt == 1:
-                self._tell_begin(job)
-        self._write()
+                self._record.began(job, self._locks.pop(job.cob, ()), now_s)
+        self._record.flush()
         self._dispatcher.submit(jobs)
 
-    def _write(self) -> None:
-        events = [self._emitter.number(event) for event in self._events]
-        if self._setting.store_events:
-            self._entries.extend(_stored(event) for event in events)
-        if self._entries:
-            self._journal.write(self._entries)
-        self._entries, self._events = [], []
-        for event in events:
-            self._emitter.tell(event)
-
-    def _tell_start(self) -> None:
+    def _finish(self, started_s: float, stopped: tuple[str, ...]) -> RunResult:
+        ending, waits = ending_of(self._engine, interrupted=self._interrupted)
         graph = self._setting.graph
-        self._events.append(self._emitter.version())
-        self._events.append(
-            {
-                "type": "run.start",
-                "run": self._setting.run,
-                "generation": self._setting.generation,
-                "hosts": len(graph.hosts()),
-                "cobs": len(graph.cobs),
-            }
-        )
-        self._events.extend(
-            {"type": "cob.state", "cob": cob, "state": UNKNOWN, "reason": "content"}
-            for cob in sorted(self._setting.changed)
-        )
-
-    def _tell_begin(self, job: Job) -> None:
-        now = self._dispatcher.now()
-        self._began_s[job.cob] = now
-        self._entries.append(
-            TransitionBegan(cob=job.cob, source=job.source, dest=job.dest, time=now)
-        )
-        self._events.append(
-            {
-                "type": "transition.start",
-                "cob": job.cob,
-                "from": job.source,
-                "to": job.dest,
-                "locks": [
-                    {"cob": cob, "state": state} for cob, state in self._locks.get(job.cob, ())
-                ],
-            }
-        )
-
-    def _tell_end(self, job: Job, *, state: str, result: str) -> None:
-        now = self._dispatcher.now()
-        self._entries.append(
-            TransitionFinished(
-                cob=job.cob,
-                source=job.source,
-                dest=job.dest,
-                state=state,
-                result=TransitionResult(result),
-                applied=self._applied.get(job.cob),
-                time=now,
-            )
-        )
-        self._events.append(
-            {
-                "type": "transition.end",
-                "cob": job.cob,
-                "from": job.source,
-                "to": job.dest,
-                "state": state,
-                "result": result,
-                "attempt": job.attempt,
-                "seconds": round(now - self._began_s.pop(job.cob, now), 6),
-            }
-        )
-
-    def _finish(
-        self, started_s: float, in_flight: Sequence[str], *, interrupted: bool
-    ) -> RunResult:
-        ending, waits = ending_of(self._engine, interrupted=interrupted)
-        settled = len(self._setting.graph.cobs) - len(waits)
         counts = {
-            "hosts": len(self._setting.graph.hosts()),
-            "cobs": len(self._setting.graph.cobs),
-            "settled": settled,
-            **self._counts,
+            "hosts": len(graph.hosts()),
+            "cobs": len(graph.cobs),
+            "settled": len(graph.cobs) - len(self._engine.unsettled()),
+            "checks": self._checks,
+            "transitions": self._transitions,
+            "failed": len(self._failed),
             "waiting": len(waits),
         }
-        self._events.append(
-            {
-                "type": "run.end",
-                "result": str(ending),
-                "exit_code": ending.exit_code,
-                "counts": counts,
-            }
-        )
-        self._write()
+        self._record.run_ended(str(ending), ending.exit_code, counts)
+        self._record.flush()
         return RunResult(
             run=self._setting.run,
             ending=ending,
@@ -467,10 +396,15 @@ class Run:
             waits=waits,
             messages=dict(self._messages),
             seconds=self._dispatcher.now() - started_s,
-            in_flight=tuple(in_flight),
+            in_flight=stopped,
         )
 
 
-def _stored(event: Mapping[str, Any]) -> EventWritten:
-    data = {key: value for key, value in event.items() if key not in ("seq", "time", "type")}
-    return EventWritten(seq=event["seq"], time=event["time"], type=event["type"], data=data)
+def _halted_line(running: list[str]) -> str:
+    if not running:
+        return "nothing new is started"
+    shown = ", ".join(running[:_SHOWN]) + (" ..." if len(running) > _SHOWN else "")
+    return (
+        f"nothing new is started; {len(running)} still at work: {shown} "
+        "(interrupt again to stop what is at work)"
+    )

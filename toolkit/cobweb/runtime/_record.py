@@ -1,0 +1,129 @@
+"""What a run writes down and tells: entries of the journal and events, one batch after the other.
+
+Both are collected while the engine is asked; `flush` stores a batch and tells it only then, so that
+nobody hears of what a crash could take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cobweb.engine import Effect
+from cobweb.model import UNKNOWN, CobId, Graph, Job, State
+from cobweb.runtime._events import Emitter, of_effect
+from cobweb.runtime._journal import Journal
+from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
+
+__all__ = ["Record"]
+
+Locks = Iterable[tuple[CobId, State]]
+
+
+class Record:
+    """Collects what a run has to say; nothing leaves it but by `flush`."""
+
+    def __init__(self, journal: Journal, emitter: Emitter, *, store_events: bool) -> None:
+        self._journal = journal
+        self._emitter = emitter
+        self._store_events = store_events
+        self._entries: list[Entry] = []
+        self._events: list[dict[str, Any]] = []
+        self._began_s: dict[CobId, float] = {}
+
+    def write(self, entry: Entry) -> None:
+        """Add an entry to the batch."""
+        self._entries.append(entry)
+
+    def flush(self) -> None:
+        """Store the batch, then tell its events; raises what the journal raises."""
+        events = [self._emitter.number(event) for event in self._events]
+        if self._store_events:
+            self._entries.extend(_stored(event) for event in events)
+        if self._entries:
+            self._journal.write(self._entries)
+        self._entries, self._events = [], []
+        for event in events:
+            self._emitter.tell(event)
+
+    def effect(self, effect: Effect) -> None:
+        """Add the event of an effect, if it has one."""
+        event = of_effect(effect)
+        if event is not None:
+            self._events.append(event)
+
+    def run_started(
+        self, run: str, graph: Graph, *, generation: int, changed: Iterable[CobId]
+    ) -> None:
+        """Tell that the run starts, and which objects are unknown for their content has changed."""
+        self._events.append(self._emitter.version())
+        self._events.append(
+            {
+                "type": "run.start",
+                "run": run,
+                "generation": generation,
+                "hosts": len(graph.hosts()),
+                "cobs": len(graph.cobs),
+            }
+        )
+        for cob in sorted(changed):
+            self.became_unknown(cob, "content")
+
+    def run_ended(self, result: str, exit_code: int, counts: Mapping[str, int]) -> None:
+        """Tell how the run ends."""
+        end = {"type": "run.end", "result": result, "exit_code": exit_code, "counts": counts}
+        self._events.append(end)
+
+    def became_unknown(self, cob: CobId, reason: str) -> None:
+        """Tell that a state is not known (any more)."""
+        self._events.append({"type": "cob.state", "cob": cob, "state": UNKNOWN, "reason": reason})
+
+    def began(self, job: Job, locks: Locks, now_s: float) -> None:
+        """Add the begin of a transition."""
+        self._began_s[job.cob] = now_s
+        self._entries.append(
+            TransitionBegan(cob=job.cob, source=job.source, dest=job.dest, time=now_s)
+        )
+        self._events.append(
+            {
+                "type": "transition.start",
+                "cob": job.cob,
+                "from": job.source,
+                "to": job.dest,
+                "locks": [{"cob": cob, "state": state} for cob, state in locks],
+            }
+        )
+
+    def ended(
+        self, job: Job, state: State, now_s: float, *, applied: Mapping[str, Any] | None
+    ) -> None:
+        """Add the end of a transition in `state`; it is ok if that is where it led to."""
+        result = TransitionResult.OK if state == job.dest else TransitionResult.FAILED
+        self._entries.append(
+            TransitionFinished(
+                cob=job.cob,
+                source=job.source,
+                dest=job.dest,
+                state=state,
+                result=result,
+                applied=applied,
+                time=now_s,
+            )
+        )
+        self._events.append(
+            {
+                "type": "transition.end",
+                "cob": job.cob,
+                "from": job.source,
+                "to": job.dest,
+                "state": state,
+                "result": str(result),
+                "attempt": job.attempt,
+                "seconds": round(now_s - self._began_s.pop(job.cob, now_s), 6),
+            }
+        )
+
+
+def _stored(event: Mapping[str, Any]) -> EventWritten:
+    data = {key: value for key, value in event.items() if key not in ("seq", "time", "type")}
+    return EventWritten(seq=event["seq"], time=event["time"], type=event["type"], data=data)
