@@ -11,7 +11,7 @@ import pytest
 from cobweb.engine import Engine
 from cobweb.errors import PlanError
 from cobweb.generation import content_of
-from cobweb.model import CobId, Graph
+from cobweb.model import Cob, CobId, Graph, Limit, LimitGroup, LimitScope
 from cobweb.plugin import Stages
 from cobweb.runtime._baseline import Refresh, baseline, old_locks
 from cobweb.runtime._plan import Plan, base_digest, changes_of, plan_text, read_plan, spec_diff
@@ -54,6 +54,20 @@ def test_a_changed_configuration_is_predicted_in_the_order_of_the_paper(figure: 
     assert prediction.down_s == {A: 3.0, B: 5.0}
     assert prediction.waits == ()
     assert prediction.seconds == 5.0
+
+
+def test_who_waits_for_room_in_a_limit_comes_after_who_makes_it(figure: MakeGraph) -> None:
+    kind = figure().cobs[A].type
+    cobs = {CobId(f"h{n}/x"): Cob(id=CobId(f"h{n}/x"), type=kind) for n in range(3)}
+    group = LimitGroup(name="", members=frozenset(cobs), bound=1)
+    limit = Limit(name="one", scope=LimitScope.IN_FLIGHT, groups=(group,))
+    graph = Graph(cobs=cobs, limits=(limit,))
+    prediction = predict(graph, Engine(graph), dict.fromkeys(cobs, "down"), {})
+    assert [(step.cob, step.waits_for) for step in prediction.steps] == [
+        ("h0/x", ()),
+        ("h1/x", ("h0/x",)),
+        ("h2/x", ("h1/x",)),
+    ]
 
 
 def test_nothing_is_predicted_where_all_is_up(figure: MakeGraph) -> None:

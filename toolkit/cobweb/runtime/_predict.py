@@ -51,6 +51,7 @@ class _Clock:
     found: Mapping[CobId, State]
     duration: Duration
     now: float = 0.0
+    cause: CobId | None = None
     number: int = 0
     ends: list[tuple[float, int, CobId, str]] = field(default_factory=list)
     steps: list[PlannedStep] = field(default_factory=list)
@@ -84,6 +85,7 @@ def predict(
             _carry(graph, clock, engine.step(CheckEnded(cob=cob, state=found[cob])))
         else:
             clock.last_end[cob] = clock.now
+            clock.cause = cob
             _carry(graph, clock, engine.step(TransitionEnded(cob=cob, ok=True)))
     for cob, since in clock.left.items():
         clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - since
@@ -124,10 +126,12 @@ def _start(graph: Graph, clock: _Clock, effect: StartTransition) -> None:
     if step.source == graph.cobs[cob].type.preferred and cob in clock.down:
         clock.left.setdefault(cob, clock.now)
     enabled = clock.enabled.pop(cob, {})
+    if clock.cause is not None and clock.cause != cob:
+        # Whose end set this off: it gave a lock, gave one back, or made room in a limit.
+        enabled[clock.cause] = clock.now
     locked = {on for on, _ in effect.locks}
     waited = sorted(
-        ((end, on) for on, end in enabled.items() if end >= 0.0 and (on in locked or end > 0.0)),
-        reverse=True,
+        (-end, on) for on, end in enabled.items() if end >= 0.0 and (on in locked or end > 0.0)
     )
     clock.steps.append(
         PlannedStep(
