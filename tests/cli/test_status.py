@@ -54,7 +54,7 @@ def test_states_notes_and_the_last_run_are_told(run: Run, known: Path) -> None:
     assert lines["alpha/a"].endswith(" failed")
     assert "in transition down -> up, unreachable" in " ".join(ran.out.split())
     assert lines["alpha/gone"].startswith("alpha/gone - up - ")
-    assert "last run: r1 (apply) by ann: not ended" in ran.err
+    assert "last run: r1 (apply) by ann: was killed" in ran.err
     assert max(len(line) for line in ran.out.splitlines()) <= 80
 
 

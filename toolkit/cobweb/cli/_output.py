@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -39,11 +40,15 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Where and how a command writes; `width` is in terminal cells."""
+    """Where and how a command writes; `width` is in terminal cells.
+
+    With `aside` text goes to standard error, for standard output is kept for data.
+    """
 
     format: Format = Format.TEXT
     color: bool = False
     width: int = _WIDTH
+    aside: bool = False
 
     @classmethod
     def of(cls, request: Request) -> Output:
@@ -67,7 +72,10 @@ class Output:
 
     def write(self, text: str) -> None:
         """Write text as it is to standard output; CobwebError where that cannot be done."""
-        write_stdout(text)
+        if self.aside:
+            _write_stderr(text)
+        else:
+            write_stdout(text)
 
     def line(self, text: str = "", tone: Tone = Tone.NONE) -> None:
         """Write one line of text, made safe for a terminal, to standard output."""
@@ -76,9 +84,7 @@ class Output:
     def summary(self, text: str, tone: Tone = Tone.NONE) -> None:
         """Write one line for people to standard error."""
         colored = self.color and sys.stderr.isatty()
-        sys.stderr.write(
-            (click.style(plain(text), tone) if colored and tone else plain(text)) + "\n"
-        )
+        _write_stderr((click.style(plain(text), tone) if colored and tone else plain(text)) + "\n")
 
     def paint(self, text: str, tone: Tone) -> str:
         """Return text in the colour of its tone, if there are colours at all."""
@@ -100,6 +106,12 @@ def as_yaml(data: Any) -> str:
     if has_control(text):
         text = yaml.safe_dump(data, sort_keys=False, allow_unicode=False)
     return text
+
+
+def _write_stderr(text: str) -> None:
+    """Write for people; where nobody can read it any more, the exit code still tells the truth."""
+    with suppress(OSError):
+        sys.stderr.write(text)
 
 
 def _terminal_with_color() -> bool:

@@ -1,62 +1,121 @@
 """Live progress of a run: a line that is redrawn on a terminal, plain lines elsewhere.
 
-The progress is one more sink of events; it knows nothing that the events do not say.
+The progress is one more sink of events; it knows nothing that the events do not say. A terminal
+that is gone is no error: the run goes on without it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from enum import StrEnum
+from typing import Any, Protocol, TextIO
 
-from cobweb.cli._text import plain
+from cobweb.cli._text import cut, plain
 
-__all__ = ["Counter", "LiveLine", "PlainLines"]
+__all__ = ["Counter", "LiveLine", "PlainLines", "Progress"]
 
 _REDRAW_S = 0.1
+_ERASE = "\r\x1b[K"
+_NAMED = 3
+
+
+class Progress(Protocol):
+    """A sink of events that also has room for a sentence."""
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        """Show an event, if it is one to show."""
+
+    def say(self, text: str) -> None:
+        """Write a line for people."""
+
+    def close(self) -> None:
+        """Leave the screen tidy."""
+
+
+class _Kind(StrEnum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    SETTLED = "settled"
+    FAILED = "failed"
 
 
 @dataclass(slots=True)
 class Counter:
-    """Counts kept from events: what runs, what has failed, how many transitions have ended."""
+    """Counts kept from events: how many objects and hosts are settled, run, wait, have failed.
+
+    `goals` are the preferred states of the objects that the run may move.
+    """
 
     goals: Mapping[str, str]
-    states: dict[str, str] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
-    failed: set[str] = field(default_factory=set)
-    ended: int = 0
-    settled: int = 0
+    _failed: set[str] = field(default_factory=set)
+    _states: dict[str, str] = field(default_factory=dict)
+    _kinds: dict[str, _Kind] = field(default_factory=dict)
+    _counts: dict[_Kind, int] = field(default_factory=dict)
+    _open: dict[str, int] = field(default_factory=dict)
+    _hosts_done: int = 0
+
+    def __post_init__(self) -> None:
+        """Let every object wait."""
+        self._counts = dict.fromkeys(_Kind, 0) | {_Kind.WAITING: len(self.goals)}
+        for cob in self.goals:
+            host = _host(cob)
+            self._open[host] = self._open.get(host, 0) + 1
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Count one event."""
+        cob = event.get("cob", "")
         match event["type"]:
             case "cob.state":
-                self._set(event["cob"], event["state"])
+                self._states[cob] = event["state"]
+                if event["state"] == "unknown":
+                    self.running.pop(cob, None)
             case "transition.start":
-                self.running[event["cob"]] = f"{event['from']} -> {event['to']}"
+                self.running[cob] = f"{event['from']} -> {event['to']}"
             case "transition.end":
-                self.running.pop(event["cob"], None)
-                self.ended += 1
+                self.running.pop(cob, None)
                 if event["result"] == "failed":
-                    self.failed.add(event["cob"])
+                    self._failed.add(cob)
             case _:
-                pass
+                return
+        if cob in self.goals:
+            self._count(cob, self._kind(cob))
 
-    def _set(self, cob: str, state: str) -> None:
-        goal = self.goals.get(cob)
-        self.settled += (state == goal) - (self.states.get(cob) == goal)
-        self.states[cob] = state
+    def _kind(self, cob: str) -> _Kind:
+        if cob in self.running:
+            return _Kind.RUNNING
+        if cob in self._failed:
+            return _Kind.FAILED
+        is_there = self._states.get(cob) == self.goals[cob]
+        return _Kind.SETTLED if is_there else _Kind.WAITING
+
+    def _count(self, cob: str, kind: _Kind) -> None:
+        before = self._kinds.get(cob, _Kind.WAITING)
+        self._kinds[cob] = kind
+        self._counts[before] -= 1
+        self._counts[kind] += 1
+        change = (before is _Kind.SETTLED) - (kind is _Kind.SETTLED)
+        if change:
+            host = _host(cob)
+            was_done = self._open[host] == 0
+            self._open[host] += change
+            self._hosts_done += (self._open[host] == 0) - was_done
 
     def summary(self) -> str:
-        """Return the counts as one line."""
-        total = len(self.goals)
-        waiting = total - self.settled - len(self.running) - len(self.failed)
-        parts = [f"{self.settled}/{total} objects settled", f"{len(self.running)} running"]
-        parts.append(f"{max(0, waiting)} waiting")
-        if self.failed:
-            parts.append(f"{len(self.failed)} failed")
-        return ", ".join(parts)
+        """Return the counts as one line, at most 80 cells for a million objects."""
+        counts = self._counts
+        parts = [
+            f"hosts {self._hosts_done}/{len(self._open)}",
+            f"objects {counts[_Kind.SETTLED]}/{len(self.goals)}",
+            f"running {counts[_Kind.RUNNING]}",
+            f"waiting {counts[_Kind.WAITING]}",
+        ]
+        if counts[_Kind.FAILED]:
+            parts.append(f"failed {counts[_Kind.FAILED]}")
+        return "  ".join(parts)
 
 
 class PlainLines:
@@ -71,8 +130,11 @@ class PlainLines:
         self._counter.take(event)
         line = line_of(event)
         if line:
-            self._stream.write(plain(line) + "\n")
-            self._stream.flush()
+            self.say(line)
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        _write(self._stream, plain(text) + "\n")
 
     def close(self) -> None:
         """Nothing is left on the screen."""
@@ -86,7 +148,7 @@ class LiveLine:
         counter: Counter,
         stream: TextIO,
         *,
-        width: int,
+        width: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._counter = counter
@@ -96,25 +158,31 @@ class LiveLine:
         self._drawn_s = -_REDRAW_S
 
     def __call__(self, event: Mapping[str, Any]) -> None:
-        """Write the line of an event above the counts and draw them again, not too often."""
+        """Write the line of an event above the counts, and draw them again, not too often."""
         self._counter.take(event)
         line = line_of(event)
         if line:
-            self._stream.write(f"\r\x1b[K{plain(line)}\n")
-        elif self._clock() - self._drawn_s < _REDRAW_S:
-            return
-        self._drawn_s = self._clock()
-        self._stream.write(f"\r\x1b[K{plain(self._text())[: self._width - 1]}")
-        self._stream.flush()
+            self.say(line)
+        elif self._clock() - self._drawn_s >= _REDRAW_S:
+            self._draw("")
 
-    def _text(self) -> str:
-        running = ", ".join(f"{cob} {way}" for cob, way in list(self._counter.running.items())[:3])
-        return f"{self._counter.summary()}{': ' if running else ''}{running}"
+    def say(self, text: str) -> None:
+        """Write a line above the counts."""
+        self._draw(plain(text) + "\n")
 
     def close(self) -> None:
         """Clear the line of counts."""
-        self._stream.write("\r\x1b[K")
-        self._stream.flush()
+        _write(self._stream, _ERASE)
+
+    def _draw(self, above: str) -> None:
+        self._drawn_s = self._clock()
+        counts = cut(plain(self._text()), self._width() - 1)
+        _write(self._stream, f"{_ERASE}{above}{counts}")
+
+    def _text(self) -> str:
+        running = list(self._counter.running.items())
+        names = ", ".join(f"{cob} {way}" for cob, way in running[:_NAMED])
+        return f"{self._counter.summary()}{': ' if names else ''}{names}"
 
 
 def line_of(event: Mapping[str, Any]) -> str:
@@ -125,3 +193,13 @@ def line_of(event: Mapping[str, Any]) -> str:
     tries = f", attempt {event['attempt']}" if event["attempt"] > 1 else ""
     result = "" if event["result"] == "ok" else "  FAILED"
     return f"{event['cob']}  {way}  ({event['seconds']:.1f} s{tries}){result}"
+
+
+def _host(cob: str) -> str:
+    return cob.partition("/")[0]
+
+
+def _write(stream: TextIO, text: str) -> None:
+    with suppress(OSError):
+        stream.write(text)
+        stream.flush()

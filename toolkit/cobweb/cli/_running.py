@@ -3,31 +3,55 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
 
 from cobweb.cli._output import Output, Tone
-from cobweb.cli._progress import Counter, LiveLine, PlainLines
+from cobweb.cli._progress import Counter, LiveLine, PlainLines, Progress
 from cobweb.cli._text import count
 from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:
     from cobweb.model import Graph
-    from cobweb.runtime import RunResult, Sink
+    from cobweb.runtime import RunResult, Sink, Wait
 
-__all__ = ["failure_bound", "result_data", "sinks_for", "tell_result"]
+__all__ = ["Listeners", "failure_bound", "goals_of", "listeners", "result_data", "tell_result"]
 
 _SHOWN = 20
 """How many objects that are not settled are told of in text; JSON has all."""
 
+_SHOWN_PER_CAUSE = 3
+"""How many of those that wait for the same cause are told of with their chain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """Who hears of a run while it goes on: `sinks` its events, `say` its sentences."""
+
+    sinks: Sequence[Sink]
+    say: Callable[[str], None]
+
+
+def goals_of(graph: Graph, hosts: Sequence[str] | None) -> dict[str, str]:
+    """Return the preferred states of the objects that a run may move; `hosts` None: all."""
+    chosen = None if hosts is None else set(hosts)
+    return {
+        str(cob): it.type.preferred
+        for cob, it in graph.cobs.items()
+        if chosen is None or it.host in chosen
+    }
+
 
 @contextmanager
-def sinks_for(
-    output: Output, graph: Graph, events: str | None, *, quiet: bool = False
-) -> Iterator[Sequence[Sink]]:
-    """Yield the sinks of a run: the events file, and progress on standard error.
+def listeners(
+    output: Output, goals: Mapping[str, str], events: str | None, *, quiet: bool = False
+) -> Iterator[Listeners]:
+    """Yield who listens to a run: the events file, and progress on standard error unless `quiet`.
 
     CobwebError where the events file cannot be opened. Events on standard output leave no room for
     other data there.
@@ -39,14 +63,15 @@ def sinks_for(
         )
     with ExitStack() as stack:
         sinks: list[Sink] = []
+        say: Callable[[str], None] = output.summary
         if events is not None:
             sinks.append(_events_sink(stack, events))
         if not quiet:
-            goals = {str(cob): it.type.preferred for cob, it in graph.cobs.items()}
-            progress = _progress(output, Counter(goals))
+            progress = _progress(Counter(goals))
             stack.callback(progress.close)
             sinks.append(progress)
-        yield sinks
+            say = progress.say
+        yield Listeners(sinks=tuple(sinks), say=say)
 
 
 def _events_sink(stack: ExitStack, events: str) -> Sink:
@@ -55,14 +80,22 @@ def _events_sink(stack: ExitStack, events: str) -> Sink:
     if events == "-":
         return json_lines(sys.stdout)
     try:
-        return json_lines(stack.enter_context(open(events, "w", encoding="utf-8")))  # noqa: PTH123
+        stream = open(events, "w", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123, SIM115
     except OSError as error:
         raise CobwebError(f"cannot write events to {events}: {error.strerror}") from error
+    stack.callback(_close, stream)
+    return json_lines(stream)
 
 
-def _progress(output: Output, counter: Counter) -> LiveLine | PlainLines:
+def _close(stream: TextIO) -> None:
+    """Close a file; what could not be written to it was told when it was tried."""
+    with suppress(OSError):
+        stream.close()
+
+
+def _progress(counter: Counter) -> Progress:
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        return LiveLine(counter, sys.stderr, width=output.width)
+        return LiveLine(counter, sys.stderr, width=lambda: shutil.get_terminal_size().columns)
     return PlainLines(counter, sys.stderr)
 
 
@@ -99,15 +132,37 @@ def tell_result(output: Output, result: RunResult) -> None:
 
 
 def _tell_waits(output: Output, result: RunResult) -> None:
+    """Tell the causes first, then of those who wait for each the first few."""
     from cobweb.runtime import chain_lines
 
-    for wait in result.waits[:_SHOWN]:
-        lines = chain_lines(wait, result.messages)
+    waits = sorted(result.waits, key=lambda wait: len(wait.chain) > 1)
+    told, like_them, others = _first_few(waits)
+    for wait in told:
         output.summary(f"{wait.cob} is {wait.state}", Tone.BAD)
-        for line in lines:
+        for line in chain_lines(wait, result.messages):
             output.summary(f"  {line}")
-    if len(result.waits) > _SHOWN:
-        output.summary(f"... and {len(result.waits) - _SHOWN} more (-o json has all)")
+    for cause, number in like_them.items():
+        output.summary(f"... and {number} more wait for {cause}")
+    if others:
+        output.summary(f"... and {others} more (-o json has all)")
+
+
+def _first_few(waits: Sequence[Wait]) -> tuple[list[Wait], Tally[str], int]:
+    """Return the waits to tell of, how many wait like those by their cause, and how many others."""
+    told: list[Wait] = []
+    per_cause: Tally[str] = Tally()
+    like_them: Tally[str] = Tally()
+    others = 0
+    for wait in waits:
+        cause = str(wait.chain[-1].cob) if len(wait.chain) > 1 else ""
+        if cause and per_cause[cause] >= _SHOWN_PER_CAUSE:
+            like_them[cause] += 1
+        elif len(told) >= _SHOWN:
+            others += 1
+        else:
+            told.append(wait)
+            per_cause[cause] += 1
+    return told, like_them, others
 
 
 def _last_line(result: RunResult) -> str:

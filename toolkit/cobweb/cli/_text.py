@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["cells", "count", "escaped_json", "has_control", "plain", "wrap"]
+__all__ = ["cells", "count", "cut", "escaped_json", "has_control", "plain", "wrap"]
 
 _SPECIAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
 """Characters that turn the direction of a line around, end it, or are not there to see."""
 
 _CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff{_SPECIAL}]")
 _CONTROL_BUT_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_SPECIAL}]")
+_DOTS = "..."
 _LAST_BYTE = 0xFF
 _WIDE = frozenset("WF")
 _ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
@@ -42,6 +43,17 @@ def cells(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(_cell(character) for character in text)
+
+
+def cut(text: str, width: int) -> str:
+    """Return plain text cut to at most `width` cells; three dots say that something is missing."""
+    if cells(text) <= width:
+        return text
+    end, taken = 0, len(_DOTS)
+    while end < len(text) and taken + _cell(text[end]) <= width:
+        taken += _cell(text[end])
+        end += 1
+    return (text[:end] + _DOTS)[:width]
 
 
 def wrap(text: str, width: int) -> list[str]:

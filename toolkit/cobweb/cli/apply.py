@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._parameters import Allowance
 from cobweb.cli._request import Request
-from cobweb.cli._running import failure_bound, sinks_for, tell_result
+from cobweb.cli._running import failure_bound, goals_of, listeners, tell_result
 from cobweb.cli._session import Session, open_site
 from cobweb.cli.plan import tell_plan
 from cobweb.errors import PlanError, UsageError
@@ -89,7 +90,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         limit=saved.limit if saved else limit,
         parallel=parallel or DEFAULT_PARALLEL,
         timeout_s=timeout or DEFAULT_TIMEOUT_S,
-        refresh=Refresh(refresh),
+        refresh=saved.refresh if saved and saved.refresh is Refresh.ALL else Refresh(refresh),
         max_failures=failure_bound(max_failures),
         seed=seed,
         verbosity=request.verbosity,
@@ -147,10 +148,11 @@ def _locked(  # noqa: PLR0913  # what was decided before the lock, and two switc
             if not plan.is_empty and not _confirmed(output, plan):
                 return None
         interrupts = Interrupts()
-        graph = session.graph(orders.limit)
-        with sinks_for(output, graph, events) as sinks, handle_signals(interrupts):
+        hosts = site.select(orders.limit) if orders.limit else None
+        goals = goals_of(session.graph(orders.limit), hosts)
+        with listeners(output, goals, events) as heard, handle_signals(interrupts):
             caller = Caller(
-                sinks=sinks, interrupts=interrupts, beat=lock.heartbeat, say=output.summary
+                sinks=heard.sinks, interrupts=interrupts, beat=lock.heartbeat, say=heard.say
             )
             return apply_site(site, plugins, store, orders, caller, info=info)
 
@@ -171,7 +173,7 @@ def _myself(command: str) -> tuple[RunInfo, LockOwner]:
 
 
 def _confirmed(output: Output, plan: Plan) -> bool:
-    tell_plan(output, plan)
+    tell_plan(replace(output, aside=True), plan)
     if click.confirm("Apply this plan?", default=False, err=True):
         return True
     output.summary("nothing was changed")

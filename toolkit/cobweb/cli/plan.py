@@ -100,7 +100,8 @@ def tell_plan(output: Output, plan: Plan) -> None:
         for line in change.lines:
             output.line(f"    {line}", Tone.GOOD if line.startswith("+") else Tone.BAD)
     if plan.checks:
-        output.line(f"? {count(len(plan.checks), 'object')} to be checked first")
+        lost = f", {len(plan.uncertain)} in a state that was lost" if plan.uncertain else ""
+        output.line(f"? {count(len(plan.checks), 'object')} to be checked first{lost}")
     if plan.changes or plan.checks:
         output.line()
     write_table(output, _COLUMNS, _rows(plan))
@@ -132,10 +133,10 @@ def _tell_waits(output: Output, plan: Plan) -> None:
 
 
 def _tell_times(output: Output, plan: Plan) -> None:
-    if plan.is_empty:
+    if not plan.steps:
         words = "nothing to change"
         doubt = " as far as is known without the checks" if plan.checks else ""
-        output.summary(words + doubt, Tone.GOOD)
+        output.summary(words + doubt, Tone.GOOD if plan.is_empty else Tone.CAREFUL)
         return
     _tell_down(output, plan.down_s)
     if len(plan.stages.critical_path) > 1:

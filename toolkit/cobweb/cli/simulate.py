@@ -23,7 +23,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import Allowance
 from cobweb.cli._request import Request
-from cobweb.cli._running import failure_bound, sinks_for, tell_result
+from cobweb.cli._running import failure_bound, goals_of, listeners, tell_result
 from cobweb.cli._session import open_site
 from cobweb.errors import UsageError
 
@@ -104,8 +104,9 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         )
         interrupts = Interrupts()
         quiet = request.verbosity == 0
-        with sinks_for(output, graph, events, quiet=quiet) as sinks, handle_signals(interrupts):
-            caller = Caller(sinks=sinks, interrupts=interrupts, say=output.summary)
+        goals = goals_of(graph, session.site.select(limit) if limit else None)
+        with listeners(output, goals, events, quiet=quiet) as heard, handle_signals(interrupts):
+            caller = Caller(sinks=heard.sinks, interrupts=interrupts, say=heard.say)
             result = simulate_site(session.site, session.plugins, orders, caller)
     tell_result(output, result)
     return result.exit_code

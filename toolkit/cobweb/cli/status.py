@@ -60,7 +60,7 @@ def command(request: Request, reference: str | None, limit: str | None) -> int:
 
 def status_data(session: Session, reference: str | None, limit: str | None) -> dict[str, Any]:
     """Return what `cobweb status -o json` writes; UsageError for an unknown object."""
-    from cobweb.runtime import wall_clock
+    from cobweb.runtime import goes_on, wall_clock
 
     store = session.store()
     records = store.states()
@@ -89,7 +89,7 @@ def status_data(session: Session, reference: str | None, limit: str | None) -> d
         ],
         "locks": locks,
         "lock": None if owner is None else owner.line(wall_clock()),
-        "run": None if last is None else _run(last),
+        "run": None if last is None else _run(last, goes_on=goes_on(store, last)),
     }
 
 
@@ -107,13 +107,14 @@ def _cob(cob: str, cob_type: Any, record: CobRecord | None) -> dict[str, Any]:
     }
 
 
-def _run(record: RunRecord) -> dict[str, Any]:
+def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
     return {
         "id": record.info.id,
         "command": record.info.command,
         "user": record.info.user,
         "started": record.info.started,
         "ended": record.ended,
+        "goes_on": goes_on,
         "result": record.result,
         "exit_code": record.exit_code,
         "counts": dict(record.counts),
@@ -131,7 +132,7 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
     output.summary(f"{settled} of {count(len(cobs), 'object')} as wanted")
     if data["run"]:
         run = data["run"]
-        result = run["result"] or "not ended"
+        result = run["result"] or ("goes on" if run["goes_on"] else "was killed")
         output.summary(f"last run: {run['id']} ({run['command']}) by {run['user']}: {result}")
     if data["lock"]:
         output.summary(f"locked by {data['lock']}", Tone.CAREFUL)

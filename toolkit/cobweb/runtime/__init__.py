@@ -19,7 +19,7 @@ from cobweb.runtime._plan import Change, Plan, PlanFile, plan_text, read_plan
 from cobweb.runtime._prose import chain_lines, link_text
 from cobweb.runtime._result import Ending, RunResult, Wait, chain_data, wait_data
 from cobweb.runtime._signals import Interrupts, handle_signals
-from cobweb.runtime._why import Reason, why
+from cobweb.runtime._why import Reason, goes_on, why
 
 __all__ = [
     "DEFAULT_PARALLEL",
@@ -39,6 +39,7 @@ __all__ = [
     "apply_site",
     "chain_data",
     "chain_lines",
+    "goes_on",
     "handle_signals",
     "json_lines",
     "link_text",

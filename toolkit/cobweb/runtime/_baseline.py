@@ -33,8 +33,9 @@ class Baseline:
 
     `known` are states to go on from; all other objects are checked first, and `found` is what their
     check will most likely find. `changed` have another content than the journal's; `added` are not
-    in the journal; `gone` are in the journal, applied, and not in the site. `missed` are hosts
-    that could not be reached the last time.
+    in the journal; `gone` are in the journal, applied, and not in the site. `uncertain` are those
+    whose state the journal has lost: stopped in a transition, or failed. `missed` are hosts that
+    could not be reached the last time.
     """
 
     known: Mapping[CobId, State]
@@ -45,6 +46,7 @@ class Baseline:
     changed: frozenset[CobId]
     added: frozenset[CobId]
     gone: frozenset[CobId]
+    uncertain: frozenset[CobId]
     missed: frozenset[str]
 
 
@@ -61,10 +63,10 @@ def baseline(
         if record is not None and record.content and record.content != contents[cob]:
             changed.add(cob)
         in_doubt = cob in changed or refresh is Refresh.ALL
-        if record is not None and not in_doubt and _is_certain(record, it.type):
+        if record and record.reachable and not in_doubt and _is_certain(record, it.type):
             known[cob] = record.state
-            continue
-        found[cob] = _guess(record, it.type, is_changed=cob in changed)
+        else:
+            found[cob] = _guess(record, it.type, is_changed=cob in changed)
     return Baseline(
         known=known,
         found=found,
@@ -75,6 +77,11 @@ def baseline(
         added=frozenset(cob for cob in graph.cobs if cob not in records),
         gone=frozenset(
             cob for cob, record in records.items() if cob not in graph.cobs and record.applied
+        ),
+        uncertain=frozenset(
+            cob
+            for cob, it in graph.cobs.items()
+            if cob in records and not _is_certain(records[cob], it.type)
         ),
         missed=frozenset(host_of(cob) for cob, record in records.items() if not record.reachable),
     )
@@ -108,7 +115,7 @@ def old_locks(
 
 
 def _is_certain(record: CobRecord, cob_type: CobType) -> bool:
-    return record.reachable and record.in_transition is None and record.state in cob_type.states
+    return record.in_transition is None and record.state in cob_type.states
 
 
 def _guess(record: CobRecord | None, cob_type: CobType, *, is_changed: bool) -> State:

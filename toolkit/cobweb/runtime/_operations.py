@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,7 +18,14 @@ from typing import Any
 
 from cobweb._resources import data_dir
 from cobweb.engine import Engine
-from cobweb.errors import CobwebError, ExecutorError, PlanError, PluginError, UsageError
+from cobweb.errors import (
+    CobwebError,
+    ExecutorError,
+    LockedError,
+    PlanError,
+    StoreError,
+    UsageError,
+)
 from cobweb.generation import canonical_json, digest, evaluated_site
 from cobweb.inventory import Site
 from cobweb.model import CobId, Graph
@@ -30,7 +37,7 @@ from cobweb.runtime._events import Emitter, Sink
 from cobweb.runtime._journal import NoJournal
 from cobweb.runtime._plan import Plan, PlanFile, base_digest, changes_of
 from cobweb.runtime._predict import predict
-from cobweb.runtime._result import RunResult, wait_data
+from cobweb.runtime._result import Ending, RunResult, wait_data
 from cobweb.runtime._run import Run, RunSetting
 from cobweb.runtime._signals import Interrupts
 from cobweb.store import Generation, GrantGone, RunInfo, RunRecord, Store
@@ -113,11 +120,13 @@ def plan_site(
             if change.cob in movable or (change.kind == "gone" and limit is None)
         ),
         checks=tuple(sorted(cob for cob in before.found if cob in movable)),
+        uncertain=tuple(sorted(before.uncertain & movable)),
         stages=_planner(plugins).stages(graph, prediction.steps),
         waits=prediction.waits,
         down_s=prediction.down_s,
         seconds=prediction.seconds,
         limit=limit,
+        refresh=refresh,
     )
 
 
@@ -148,15 +157,19 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     records = store.states()
     before = baseline(graph, records, refresh=orders.refresh)
     held, dead = old_locks(graph, records, store.locks(), whole=orders.limit is None)
-    generation = store.save_generation(_generation(site, graph, orders, info))
-    store.begin_run(replace(info, site=generation.digest, generation=generation.id))
-    store.write([GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead])
-    engine = Engine(graph, movable=_movable(site, graph, orders.limit), generation=generation.id)
     with _executor(plugins, orders, site, graph) as (executor, setting):
+        generation = store.save_generation(_generation(site, graph, orders, info))
+        store.begin_run(replace(info, site=generation.digest, generation=generation.id))
+        if dead:
+            store.write([GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead])
+        movable = _movable(site, graph, orders.limit)
+        engine = Engine(graph, movable=movable, generation=generation.id)
         emitter = Emitter(caller.sinks, executor.now)
         run = Run(
             replace(
-                _run_setting(info.id, graph, generation.id, before, orders),
+                _run_setting(info.id, graph, before),
+                generation=generation.id,
+                max_failures=_most_failures(orders, movable),
                 store_events=True,
                 beat=caller.beat,
                 beat_s=HEARTBEAT_S,
@@ -167,8 +180,8 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
             store,
             emitter,
         )
-        start = engine.start(before.known, held)
-        result = run.go(start, caller.interrupts)
+        with _told_if_broken(store, info):
+            result = run.go(engine.start(before.known, held), caller.interrupts)
     store.end_run(
         RunRecord(
             info=info,
@@ -182,6 +195,19 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     return result.with_notices(emitter.notices)
 
 
+@contextmanager
+def _told_if_broken(store: Store, info: RunInfo) -> Iterator[None]:
+    """Write down that a run ended by an error, where the journal can still be written."""
+    try:
+        yield
+    except Exception as error:
+        code = error.exit_code if isinstance(error, CobwebError) else Ending.FAILED.exit_code
+        ending = str(Ending.FAILED)
+        with suppress(StoreError, LockedError):
+            store.end_run(RunRecord(info=info, result=ending, exit_code=code, ended=wall_clock()))
+        raise
+
+
 def simulate_site(
     site: Site,
     plugins: Plugins,
@@ -191,11 +217,16 @@ def simulate_site(
     """Run the site with an executor without hosts, from nothing; no journal, no site lock."""
     graph = site.graph(orders.limit)
     before = baseline(graph, {})
-    engine = Engine(graph, movable=_movable(site, graph, orders.limit))
+    movable = _movable(site, graph, orders.limit)
+    engine = Engine(graph, movable=movable)
     with _executor(plugins, orders, site, graph) as (executor, setting):
         emitter = Emitter(caller.sinks, executor.now)
         run = Run(
-            _run_setting(f"simulation-{orders.seed}", graph, 0, before, orders),
+            replace(
+                _run_setting(f"simulation-{orders.seed}", graph, before),
+                max_failures=_most_failures(orders, movable),
+                say=caller.say,
+            ),
             engine,
             _dispatcher(plugins, executor, setting, graph),
             NoJournal(),
@@ -242,22 +273,21 @@ def _planner(plugins: Plugins) -> Planner:
         raise CobwebError(f"there is no planner {_PLANNER}", hint=hint) from None
 
 
-def _run_setting(
-    run: str, graph: Graph, generation: int, before: Baseline, orders: Orders
-) -> RunSetting:
-    bound = orders.max_failures(len(graph.cobs)) if orders.max_failures else None
+def _run_setting(run: str, graph: Graph, before: Baseline) -> RunSetting:
     return RunSetting(
         run=run,
         graph=graph,
-        generation=generation,
         contents=before.contents,
         specs=before.specs,
         applied=before.applied,
         changed=before.changed,
         missed=before.missed,
-        max_failures=bound,
         store_events=False,
     )
+
+
+def _most_failures(orders: Orders, movable: frozenset[CobId]) -> int | None:
+    return orders.max_failures(len(movable)) if orders.max_failures else None
 
 
 def _dispatcher(
@@ -273,7 +303,7 @@ def _executor(
 ) -> Iterator[tuple[Executor, ExecutorSetting]]:
     """Open an executor in a private folder, which is removed at the end."""
     executor = _make_executor(plugins, orders.executor)
-    work_dir = Path(tempfile.mkdtemp(prefix="cobweb-"))
+    work_dir = _make_work_dir()
     defaults = {cob: it.type.remove for cob, it in graph.cobs.items()}
     setting = ExecutorSetting(
         hosts=site.hosts,
@@ -294,15 +324,18 @@ def _executor(
         shutil.rmtree(work_dir, ignore_errors=True)
 
 
+def _make_work_dir() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="cobweb-"))
+    except OSError as error:
+        message = f"cannot make a folder for temporary files: {error.strerror or error}"
+        raise ExecutorError(message, hint="make room, or set TMPDIR") from error
+
+
 def _make_executor(plugins: Plugins, name: str) -> Executor:
     if name not in plugins.executors:
         close = get_close_matches(name, plugins.executors, n=1)
         known = ", ".join(sorted(plugins.executors)) or "none"
         hint = f"did you mean {close[0]}?" if close else f"there are: {known}"
         raise UsageError(f"there is no executor {name!r}", hint=hint)
-    try:
-        return plugins.executors[name]()
-    except PluginError:
-        raise
-    except Exception as error:
-        raise ExecutorError(f"executor {name} cannot be made: {error!r}") from error
+    return plugins.executors[name]()

@@ -16,7 +16,7 @@ from cobweb.errors import PlanError
 from cobweb.generation import digest
 from cobweb.model import CobId
 from cobweb.plugin import PlannedStep, Stages
-from cobweb.runtime._baseline import Baseline
+from cobweb.runtime._baseline import Baseline, Refresh
 from cobweb.runtime._result import Wait, chain_data
 from cobweb.store import CobRecord
 
@@ -37,7 +37,7 @@ PLAN_FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One object that is added, changed, gone or moved; `lines` is the diff of its spec."""
+    """One object that is added, changed or gone; `lines` is the diff of its spec."""
 
     cob: CobId
     kind: str
@@ -49,7 +49,8 @@ class Plan:
     """What `apply` would do now.
 
     `site` is the digest of the evaluated site, `base` that of the journal's beliefs. `checks` are
-    objects whose state is not known and would be found first; the steps after that are predicted.
+    objects whose state would be found first; the steps after that are predicted. `uncertain` are
+    those of them whose state the journal has lost: what they need is only known after the check.
     """
 
     site: str
@@ -62,6 +63,8 @@ class Plan:
     down_s: Mapping[CobId, float] = field(default_factory=dict)
     seconds: float = 0.0
     limit: str | None = None
+    refresh: Refresh = Refresh.CHANGED
+    uncertain: tuple[CobId, ...] = ()
 
     @property
     def steps(self) -> tuple[PlannedStep, ...]:
@@ -70,13 +73,13 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Say whether nothing is pending: no step, no change and nothing that waits.
+        """Say whether nothing is pending: no step, no change, no lost state, nothing that waits.
 
         A check alone is no change: it finds out and changes nothing. Objects that are gone from
         the site are left as they are for now.
         """
         pending = [change for change in self.changes if change.kind != "gone"]
-        return not (self.steps or pending or self.waits)
+        return not (self.steps or pending or self.waits or self.uncertain)
 
     def as_data(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
@@ -86,11 +89,13 @@ class Plan:
             "base": self.base,
             "generation": self.generation,
             "limit": self.limit,
+            "refresh": str(self.refresh),
             "changes": [
                 {"cob": change.cob, "kind": change.kind, "diff": list(change.lines)}
                 for change in self.changes
             ],
             "checks": list(self.checks),
+            "uncertain": list(self.uncertain),
             "stages": [[_step(step) for step in stage] for stage in self.stages.stages],
             "critical_path": [_step(step) for step in self.stages.critical_path],
             "downtime": {cob: down for cob, down in sorted(self.down_s.items()) if down},
@@ -113,6 +118,7 @@ class PlanFile:
     site: str
     base: str
     limit: str | None
+    refresh: Refresh
 
 
 def _step(step: PlannedStep) -> dict[str, Any]:
@@ -147,7 +153,12 @@ def read_plan(text: str, name: str) -> PlanFile:
             raise PlanError(message, hint=hint)
         if seal != digest(data):
             raise PlanError(f"{name}: the plan was edited or damaged", hint=hint)
-        return PlanFile(site=data["site"], base=data["base"], limit=data["limit"])
+        return PlanFile(
+            site=data["site"],
+            base=data["base"],
+            limit=data["limit"],
+            refresh=Refresh(data["refresh"]),
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanError(f"{name}: this is no plan", hint=hint) from error
 

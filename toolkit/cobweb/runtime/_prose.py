@@ -41,7 +41,9 @@ def _with_message(link: Blocked, messages: Mapping[CobId, str]) -> str:
 
 
 def link_text(link: Blocked) -> str:
-    """Return one link as a sentence."""
+    """Return one link as a sentence; what `why` knows better than a run did replaces its own."""
+    if link.kind is WaitKind.HALTED and link.detail:
+        return f"{link.cob} {link.detail}"
     detail = f" ({link.detail})" if link.detail else ""
     return _SENTENCES[link.kind].format(
         cob=link.cob, on=link.on, state=link.state, host=host_of(link.cob), detail=detail

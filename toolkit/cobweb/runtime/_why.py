@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from cobweb.engine import Blocked, Engine, Halt, WaitKind
+from cobweb.engine import (
+    Blocked,
+    CheckDropped,
+    CheckEnded,
+    Engine,
+    Halt,
+    HostVanished,
+    WaitKind,
+)
 from cobweb.errors import UsageError
 from cobweb.inventory import Site
-from cobweb.model import CobId
-from cobweb.runtime._baseline import baseline, old_locks
+from cobweb.model import UNKNOWN, CobId, Graph
+from cobweb.runtime._baseline import Baseline, baseline, old_locks
 from cobweb.runtime._result import Wait, chain_data
-from cobweb.store import CobRecord, Store
+from cobweb.store import CobRecord, RunRecord, Store, why_dead
 
-__all__ = ["Reason", "why"]
+__all__ = ["Reason", "goes_on", "why"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +56,14 @@ class Reason:
         return Wait(cob=self.cob, state=self.state, chain=links)
 
 
+def goes_on(store: Store, run: RunRecord) -> bool:
+    """Say whether a run is still at work, as far as its site lock and its process tell."""
+    owner = store.site_lock(clock=lambda: 0.0).show()
+    if owner is None or owner.run != run.info.id:
+        return False
+    return run.ended is None and not why_dead(owner)
+
+
 def why(site: Site, store: Store, reference: str) -> Reason:
     """Say what `reference` waits for; UsageError where there is no such object."""
     cob = CobId(reference)
@@ -55,41 +71,71 @@ def why(site: Site, store: Store, reference: str) -> Reason:
     if cob not in graph.cobs:
         raise UsageError(f"there is no object {reference!r}", hint="see `cobweb show`")
     records = store.states()
+    before = baseline(graph, records)
     record = records.get(cob)
     last = store.last_run()
-    run = last.info.id if last else ""
-    state = record.state if record else "unknown"
-    preferred = graph.cobs[cob].type.preferred
-    if last is not None and last.ended is not None:
-        told = next((wait for wait in last.waits if wait["cob"] == cob), None)
-        if told is not None and told["state"] == state:
-            return Reason(
-                cob=cob,
-                state=state,
-                preferred=preferred,
-                source="run",
-                run=run,
-                message=told["message"],
-                chain=told["chain"],
-            )
-    if state == preferred and not (record and record.in_transition):
-        return Reason(cob=cob, state=state, preferred=preferred, source="settled", run=run)
-    wait = _worked_out(site, store, records, cob)
-    return Reason(
+    answer = Reason(
         cob=cob,
-        state=state,
-        preferred=preferred,
-        source="journal",
-        run=run,
-        chain=chain_data(wait.chain),
+        state=record.state if record else "unknown",
+        preferred=graph.cobs[cob].type.preferred,
+        source="settled",
+        run=last.info.id if last else "",
     )
+    waits = last.waits if last else ()
+    told = next((wait for wait in waits if wait["cob"] == cob), None)
+    if told is not None and told["state"] == answer.state:
+        return replace(answer, source="run", message=told["message"], chain=told["chain"])
+    if answer.state == answer.preferred and cob not in before.changed | before.uncertain:
+        return answer
+    chain = _Present(graph, store, records, before, last).chain(cob)
+    return replace(answer, source="journal", chain=chain_data(chain))
 
 
-def _worked_out(site: Site, store: Store, records: Mapping[CobId, CobRecord], cob: CobId) -> Wait:
-    """Ask an engine that starts nothing what would hold the object up now."""
-    graph = site.graph(None)
-    engine = Engine(graph)
-    held, _ = old_locks(graph, records, store.locks(), whole=True)
-    engine.start(baseline(graph, records).known, held)
-    engine.step(Halt())
-    return Wait(cob=cob, state=engine.state(cob), chain=engine.chain(cob))
+class _Present:
+    """An engine that starts nothing, brought to where the journal stands."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        store: Store,
+        records: Mapping[CobId, CobRecord],
+        before: Baseline,
+        last: RunRecord | None,
+    ) -> None:
+        self._records = records
+        self._goes_on = last is not None and goes_on(store, last)
+        self._engine = Engine(graph)
+        failed = {
+            cob
+            for cob in graph.cobs
+            if cob in records and last and records[cob].failed and records[cob].run == last.info.id
+        }
+        known = {cob: state for cob, state in before.known.items() if cob not in failed}
+        held, _ = old_locks(graph, records, store.locks(), whole=True)
+        self._engine.start(known, held)
+        self._engine.step(Halt())
+        for cob in sorted(failed):
+            self._engine.step(CheckEnded(cob=cob, state=None))
+        self._leave(before.missed.intersection(graph.hosts()))
+
+    def chain(self, cob: CobId) -> Iterable[Blocked]:
+        """Return why an object waits, each link as the journal sees it."""
+        return [self._seen(link) for link in self._engine.chain(cob)]
+
+    def _leave(self, missed: Iterable[str]) -> None:
+        for host in sorted(missed):
+            self._engine.step(HostVanished(host=host))
+        for cob in () if self._goes_on else sorted(self._engine.busy()):
+            self._engine.step(CheckDropped(cob=cob))
+
+    def _seen(self, link: Blocked) -> Blocked:
+        record = self._records.get(link.cob)
+        if link.kind is WaitKind.RUNNING and record and record.in_transition:
+            return replace(link, detail=" -> ".join(record.in_transition))
+        if link.kind is not WaitKind.HALTED:
+            return link
+        if self._goes_on:
+            return replace(link, detail="is about to begin")
+        is_lost = self._engine.state(link.cob) == UNKNOWN
+        doubt = ", which checks it" if is_lost else ""
+        return replace(link, detail=f"waits for the next apply{doubt}")

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cobweb.store._process import this_process
+from cobweb.store._process import this_process, why_dead
 from cobweb.store._values import (
     CobRecord,
     Entry,
@@ -58,6 +58,7 @@ __all__ = [
     "TransitionResult",
     "open_store",
     "this_process",
+    "why_dead",
 ]
 
 

@@ -1,0 +1,120 @@
+"""Live progress counts hosts and objects, fits the terminal, and never breaks a run."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+
+from cobweb.cli._progress import Counter, LiveLine, PlainLines
+from cobweb.cli._text import cells
+
+GOALS = {"h1/a": "up", "h1/b": "up", "h2/c": "up"}
+
+
+def state(cob: str, name: str) -> dict[str, Any]:
+    return {"type": "cob.state", "cob": cob, "state": name, "reason": "check"}
+
+
+def start(cob: str) -> dict[str, Any]:
+    return {"type": "transition.start", "cob": cob, "from": "down", "to": "up", "locks": []}
+
+
+def end(cob: str, result: str = "ok", attempt: int = 1) -> dict[str, Any]:
+    return {
+        "type": "transition.end",
+        "cob": cob,
+        "from": "down",
+        "to": "up",
+        "state": "up" if result == "ok" else "unknown",
+        "result": result,
+        "attempt": attempt,
+        "seconds": 1.25,
+    }
+
+
+STORY: list[tuple[list[dict[str, Any]], str]] = [
+    ([], "hosts 0/2  objects 0/3  running 0  waiting 3"),
+    ([state("h1/a", "up")], "hosts 0/2  objects 1/3  running 0  waiting 2"),
+    ([state("h2/c", "down"), start("h2/c")], "hosts 0/2  objects 1/3  running 1  waiting 1"),
+    ([end("h2/c"), state("h2/c", "up")], "hosts 1/2  objects 2/3  running 0  waiting 1"),
+    ([start("h2/c")], "hosts 0/2  objects 1/3  running 1  waiting 1"),
+    ([state("h2/c", "unknown")], "hosts 0/2  objects 1/3  running 0  waiting 2"),
+    (
+        [start("h1/b"), end("h1/b", "failed")],
+        "hosts 0/2  objects 1/3  running 0  waiting 1  failed 1",
+    ),
+    ([state("h9/not-ours", "up"), {"type": "run.end"}], "hosts 0/2  objects 1/3  running 0  wait"),
+]
+
+
+def test_the_counts_follow_the_events() -> None:
+    counter = Counter(GOALS)
+    for events, summary in STORY:
+        for event in events:
+            counter.take(event)
+        assert counter.summary().startswith(summary)
+
+
+def test_a_line_is_redrawn_below_what_has_ended() -> None:
+    now = [0.0]
+    stream = io.StringIO()
+    live = LiveLine(Counter(GOALS), stream, width=lambda: 55, clock=lambda: now[0])
+    live(start("h1/a"))
+    live(start("h1/b"))  # too early to draw again
+    live(end("h1/a", attempt=2))
+    now[0] = 1.0
+    live(state("h1/a", "up"))
+    live.say("a \x1b word")
+    live.close()
+    first = "hosts 0/2  objects 0/3  running 1  waiting 2"
+    assert stream.getvalue().split("\r\x1b[K") == [
+        "",
+        f"{first}: h1/a ...",
+        f"h1/a  down -> up  (1.2 s, attempt 2)\n{first}: h1/b ...",
+        "hosts 0/2  objects 1/3  running 1  waiting 1: h1/b ...",
+        "a \\x1b word\nhosts 0/2  objects 1/3  running 1  waiting 1: h1/b ...",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_the_line_fits_with_wide_names(width: int) -> None:
+    stream = io.StringIO()
+    names = [f"主机{number}/数据库" for number in range(40)]
+    live = LiveLine(Counter(dict.fromkeys(names, "up")), stream, width=lambda: width)
+    for name in names:
+        live(start(name))
+        live(end(name, "failed"))
+    drawn = [line for line in re.split(r"[\r\n]|\x1b\[K", stream.getvalue()) if "hosts" in line]
+    assert drawn
+    assert max(cells(line) for line in drawn) < width
+
+
+def test_without_a_terminal_only_ends_are_lines() -> None:
+    stream = io.StringIO()
+    plain = PlainLines(Counter(GOALS), stream)
+    for event in (start("h1/a"), end("h1/a", "failed"), state("h1/a", "down")):
+        plain(event)
+    plain.say("that was it")
+    plain.close()
+    assert stream.getvalue() == "h1/a  down -> up  (1.2 s)  FAILED\nthat was it\n"
+
+
+class Gone(io.StringIO):
+    """A stream whose reader is gone."""
+
+    def write(self, _text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+def test_a_terminal_that_is_gone_is_no_error() -> None:
+    for progress in (
+        PlainLines(Counter(GOALS), Gone()),
+        LiveLine(Counter(GOALS), Gone(), width=lambda: 80),
+    ):
+        progress(end("h1/a"))
+        progress.say("nobody hears it")
+        progress.close()
