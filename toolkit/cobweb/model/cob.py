@@ -1,8 +1,8 @@
 """Change objects and their types (COB paper, sections 4, 5.1 and 5.2).
 
 A COB type is a small state machine: states in order of priority, a sparse transition matrix, and a
-check that finds the true state. A COB is one instance of a type on one host. `unknown` is a state of
-every COB, in no matrix, and is left by the check alone.
+check that finds the true state. A COB is one instance of a type on one host. `unknown` is a state
+of every COB, in no matrix, and is left by the check alone.
 """
 
 from __future__ import annotations

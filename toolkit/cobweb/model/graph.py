@@ -1,7 +1,7 @@
 """The graph of change objects and their needs (COB paper, section 5.3).
 
-`TransitionNeed` is (A, x, y) <- (B, z): A may go from x to y only while it holds B's state lock for z.
-`LockNeed` is (C, u) <- (D, v): C may grant locks on u only while it holds D's state lock for v.
+`TransitionNeed` is (A, x, y) <- (B, z): A may go from x to y only while it holds B's state lock for
+z. `LockNeed` is (C, u) <- (D, v): C may grant locks on u only while it holds D's state lock for v.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class LimitScope(StrEnum):
 class Limit:
     """An upper bound on objects that are busy or out of their preferred state at once.
 
-    `groups` partitions the objects that the limit speaks of: one (name, members, bound) per value of
-    the `per` variable, or a single one; bounds are evaluated from percentages and at least 1.
+    `groups` partitions the objects that the limit speaks of: one (name, members, bound) per value
+    of the `per` variable, or a single one; bounds are evaluated from percentages and at least 1.
     `source` and `dest` select transitions (`ANY` for all) when `scope` is IN_FLIGHT.
     """
 
@@ -117,7 +117,11 @@ class Graph:
                 for state in self.cobs[need.cob].type.states:
                     if need.covers(state):
                         yield LockNeed(
-                            cob=need.cob, within=state, on=need.on, state=need.state, place=need.place
+                            cob=need.cob,
+                            within=state,
+                            on=need.on,
+                            state=need.state,
+                            place=need.place,
                         )
 
     def _expand_transition(self, need: TransitionNeed) -> Iterator[TransitionNeed]:

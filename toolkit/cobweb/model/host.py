@@ -11,10 +11,10 @@ __all__ = ["Host"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """One host; `groups` are all groups that it is in, directly or by descent, sorted, without `all`.
+    """One host; `groups` are all that it is in, directly or by descent, sorted, without `all`.
 
-    `variables` are merged by Ansible's precedence (group_vars, host_vars) and not templated; vaulted
-    values stay mappings of the form `{"__ansible_vault": "..."}`.
+    `variables` are merged by Ansible's precedence (group_vars, host_vars) and not templated;
+    vaulted values stay mappings of the form `{"__ansible_vault": "..."}`.
     """
 
     name: str
