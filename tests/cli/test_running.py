@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,12 @@ import pytest
 
 from cobweb.cli._session import Session
 from cobweb.model import CobId
-from cobweb.store import StateWritten, TransitionBegan, this_process
+from cobweb.store import HostLost, RunInfo, StateWritten, TransitionBegan, this_process
 
 Run = Callable[..., Any]
 CheckSchema = Callable[[str, Any], None]
 APPLY = ("apply", "--yes", "--executor", "simulate")
-A, B = CobId("alpha/a"), CobId("beta/b")
+A, B, CFG = CobId("alpha/a"), CobId("beta/b"), CobId("alpha/cfg")
 
 
 def written(site: Path, *entries: Any) -> None:
@@ -300,7 +302,7 @@ def test_a_site_that_is_locked_is_left_alone(run: Run, site: Path) -> None:
     assert "run r2" in ran.err
 
 
-def test_why_of_a_failed_and_of_a_killed_run(
+def test_why_after_a_killed_run_says_what_the_next_one_does(
     run: Run, site: Path, check_schema: CheckSchema
 ) -> None:
     written(
@@ -315,4 +317,116 @@ def test_why_of_a_failed_and_of_a_killed_run(
         "  beta/b waits for alpha/a to be up",
         "  alpha/a waits for the next apply, which checks it",
     ]
+    assert "alpha/cfg waits for the next apply" in run("-C", site, "why", "alpha/cfg").out
     check_schema("why", json.loads(run("-C", site, "why", "beta/b", "-o", "json").out))
+
+
+@pytest.fixture
+def at_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Let the program think that a person sits at a terminal and types."""
+
+    def type_in(text: str) -> None:
+        typed = io.StringIO(text)
+        monkeypatch.setattr(typed, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr("sys.stdin", typed)
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+        monkeypatch.setenv("TERM", "xterm")
+
+    return type_in
+
+
+ASK = ("apply", "--executor", "simulate")
+
+
+@pytest.mark.parametrize(("typed", "words"), [("n\n", "nothing was changed"), ("y\n", "done (3")])
+def test_a_plan_is_shown_beside_the_data_before_the_question(
+    run: Run, site: Path, at_terminal: Callable[[str], None], typed: str, words: str
+) -> None:
+    at_terminal(typed)
+    ran = run("-C", site, *ASK, "-o", "json")
+    assert ran.code == 0
+    assert "? 3 objects to be checked first" in ran.err
+    assert "Apply this plan? [y/N]" in ran.err
+    assert words in ran.err
+    assert ran.out == "" or json.loads(ran.out)["result"] == "ok"
+    assert "not locked" in run("-C", site, "lock", "show").out
+
+
+def test_no_answer_is_an_interrupt(
+    run: Run, site: Path, at_terminal: Callable[[str], None]
+) -> None:
+    at_terminal("")
+    assert run("-C", site, *ASK).code == 130
+    assert "not locked" in run("-C", site, "lock", "show").out
+
+
+def test_nothing_is_asked_where_nothing_is_to_do(
+    run: Run, site: Path, at_terminal: Callable[[str], None]
+) -> None:
+    assert run("-C", site, *APPLY).code == 0
+    at_terminal("")
+    ran = run("-C", site, *ASK)
+    assert ran.code == 0
+    assert "[y/N]" not in ran.err
+
+
+def test_the_lock_of_a_dead_owner_is_taken_over_and_told(run: Run, site: Path) -> None:
+    dead = replace(this_process(run="r0", reason="apply", since=1e9), process_start="1")
+    with Session(site) as session:
+        session.store(create=True).site_lock(clock=lambda: 1e9).acquire(dead)
+    ran = run("-C", site, *APPLY)
+    assert ran.code == 0
+    assert "note: took over the lock of" in ran.err
+
+
+WORK: list[tuple[list[Any], list[str]]] = [
+    (
+        [TransitionBegan(cob=A, source="down", dest="up", time=1.0)],
+        ["beta/b waits for alpha/a to be up", "alpha/a is at work (down -> up)"],
+    ),
+    (
+        [StateWritten(cob=A, state="down", reason="check", time=1.0, failed=True)],
+        ["beta/b waits for alpha/a to be up", "alpha/a failed in this run"],
+    ),
+    (
+        [HostLost(host="alpha", time=1.0)],
+        ["beta/b waits for alpha/a to be up", "alpha/a: host alpha cannot be reached"],
+    ),
+    (
+        [],
+        ["beta/b waits for alpha/a to be up", "alpha/a is about to begin"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("entries", "lines"), WORK)
+def test_why_during_a_run_tells_what_goes_on(
+    run: Run, site: Path, entries: list[Any], lines: list[str]
+) -> None:
+    info = RunInfo(id="r2", command="apply", started=1e9, user="ann", host="h", pid=1)
+    with Session(site) as session:
+        store = session.store(create=True)
+        with store.site_lock(clock=lambda: 1e9).acquire(
+            this_process(run="r2", reason="apply", since=1e9)
+        ):
+            store.begin_run(info)
+            store.write(
+                [
+                    StateWritten(cob=A, state="down", reason="check", time=1.0),
+                    StateWritten(cob=B, state="down", reason="check", time=1.0),
+                    StateWritten(cob=CFG, state="up", reason="check", time=1.0),
+                    *entries,
+                ]
+            )
+            told = run("-C", site, "why", "beta/b").out.splitlines()
+            status = run("-C", site, "status").err
+    assert [line.strip() for line in told[1:]] == lines
+    assert "last run: r2 (apply) by ann: goes on" in status
+
+
+def test_simulated_states_are_not_taken_for_real_ones(run: Run, site: Path) -> None:
+    assert run("-C", site, *APPLY).code == 0
+    real = run("-C", site, "apply", "--yes")
+    assert real.code == 64
+    assert "holds the states of a simulation" in real.err
+    assert run("-C", site, *APPLY).code == 0

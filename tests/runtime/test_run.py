@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ import pytest
 
 from cobweb.cli._graph_data import graph_data
 from cobweb.engine import WaitKind
-from cobweb.errors import LockedError
+from cobweb.errors import LockedError, PluginError
 from cobweb.model import (
     Action,
     CobId,
@@ -23,6 +24,7 @@ from cobweb.model import (
     Outcome,
     PythonAction,
     Report,
+    Tasks,
 )
 from cobweb.plugin import CobContext
 from cobweb.runtime._result import Ending
@@ -336,8 +338,6 @@ class Marker:
 
 def only(graph: Graph, cob: CobId, check: Action, work: Action) -> Graph:
     """Return the graph of one object whose transitions are `work`."""
-    from dataclasses import replace
-
     it = graph.cobs[cob]
     steps = tuple(replace(step, action=work) for step in it.type.transitions)
     kind = replace(it.type, check=check, transitions=steps)
@@ -631,3 +631,64 @@ def test_errors_name_what_was_stopped(rig: MakeRig, figure: MakeGraph) -> None:
     assert caught.value.__notes__ == ["stopped in the middle: beta/b: up -> down"]
     assert run.executor.killed
     assert run.entries(TransitionFinished) == []
+
+
+def test_an_action_that_nobody_carries_out_fails(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(only(figure(), B, Nothing(), Tasks(path="/tasks/work.yml")), known={B: "down"})
+    run.executor.actions = frozenset()
+    result = run.go()
+    assert result.exit_code == 1
+    first, second = result.messages[B].split("; then the check: ")
+    assert first.startswith("executor fake does not carry out Tasks(")
+    assert second == "the check says '', which is no state of it (outdated, down, up)"
+
+
+def test_a_python_type_has_a_time_limit(rig: MakeRig, figure: MakeGraph) -> None:
+    marker = Stubborn()
+    run = python_run(rig, figure, marker)
+    it = run.graph.cobs[B]
+    steps = tuple(replace(step, timeout_s=0.01) for step in it.type.transitions)
+    kind = replace(it.type, transitions=steps)
+    run.graph = Graph(cobs={B: replace(it, type=kind)})
+    result = run.go()
+    marker.over.set()
+    assert result.exit_code == 1
+    assert result.messages[B] == "the Python type did not return"
+
+
+def test_an_executor_that_cannot_be_asked_once_it_is_closed_is_no_trouble(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    run = rig(figure(), states=dict(UP), known=dict(UP))
+    run.executor.hold(B)
+    submit, wait = run.executor.submit, run.executor.wait
+
+    def submit_and_interrupt(job: Job) -> None:
+        submit(job)
+        run.interrupts()
+        run.interrupts()
+
+    def wait_while_open(timeout_s: float | None) -> Any:
+        if run.executor.closed:
+            raise PluginError("fake", "it is closed")
+        return wait(timeout_s)
+
+    run.executor.submit, run.executor.wait = submit_and_interrupt, wait_while_open
+    assert run.go().in_flight == ("beta/b: up -> down",)
+
+
+def test_checks_in_flight_are_stopped_without_a_failure(rig: MakeRig, figure: MakeGraph) -> None:
+    run = rig(figure())
+    for cob in (A, B, CFG):
+        run.executor.hold(cob)
+    submit = run.executor.submit
+
+    def submit_and_interrupt(job: Job) -> None:
+        submit(job)
+        run.interrupts.count = 2
+
+    run.executor.submit = submit_and_interrupt
+    result = run.go()
+    assert result.counts["failed"] == 0
+    assert {wait.chain[-1].kind for wait in result.waits} == {WaitKind.HALTED}
+    assert checked(run) == []

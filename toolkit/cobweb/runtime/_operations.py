@@ -57,6 +57,7 @@ DEFAULT_PARALLEL = 10
 DEFAULT_TIMEOUT_S = 600.0
 HEARTBEAT_S = 10.0
 _PLANNER = "stages"
+_SIMULATOR = "simulate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +154,18 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     Raises StoreError, LockedError, ExecutorError; then what was in flight is left in transition and
     is checked by the next run.
     """
+    _keep_apart(store, orders)
     graph = site.graph(orders.limit)
     records = store.states()
     before = baseline(graph, records, refresh=orders.refresh)
     held, dead = old_locks(graph, records, store.locks(), whole=orders.limit is None)
     with _executor(plugins, orders, site, graph) as (executor, setting):
         generation = store.save_generation(_generation(site, graph, orders, info))
-        store.begin_run(replace(info, site=generation.digest, generation=generation.id))
+        command = f"{info.command} --executor {orders.executor}"
+        site_digest = generation.digest
+        store.begin_run(
+            replace(info, command=command, site=site_digest, generation=generation.id)
+        )
         if dead:
             store.write([GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead])
         movable = _movable(site, graph, orders.limit)
@@ -193,6 +199,24 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
         )
     )
     return result.with_notices(emitter.notices)
+
+
+def _keep_apart(store: Store, orders: Orders) -> None:
+    """Raise UsageError where simulated states would be taken for real ones, or real for simulated.
+
+    A journal belongs to real hosts or to a simulation, from its first run on.
+    """
+    last = store.last_run()
+    if last is None:
+        return
+    was_simulated = last.info.command.endswith(f" --executor {_SIMULATOR}")
+    if was_simulated == (orders.executor == _SIMULATOR):
+        return
+    whose = "a simulation" if was_simulated else "real hosts"
+    raise UsageError(
+        f"{store.label} holds the states of {whose}",
+        hint="use a copy of the site, or another `state:`; `cobweb simulate` keeps no state",
+    )
 
 
 @contextmanager

@@ -181,11 +181,17 @@ class Run:
         if report.outcome is Outcome.OK:
             self._meet(job.host)
         elif report.message:
-            self._messages[job.cob] = report.message
+            self._blame(job, report.message)
         if job.kind is JobKind.CHECK:
             self._take_check(job, report)
         else:
             self._take_transition(job, report)
+
+    def _blame(self, job: Job, message: str) -> None:
+        """Keep what went wrong; a check that fails after its transition does not hide the cause."""
+        first = self._messages.get(job.cob) if job.cob in self._failed else None
+        is_second = first is not None and job.kind is JobKind.CHECK
+        self._messages[job.cob] = f"{first}; then the check: {message}" if is_second else message
 
     def _take_check(self, job: Job, report: Report) -> None:
         match report.outcome:
@@ -202,8 +208,7 @@ class Run:
     def _fail_check(self, job: Job, report: Report) -> None:
         if report.outcome is Outcome.OK:
             known = ", ".join(self._states(job.cob))
-            message = f"the check says {report.state!r}, which is no state of it ({known})"
-            self._messages[job.cob] = message
+            self._blame(job, f"the check says {report.state!r}, which is no state of it ({known})")
         self._failed.add(job.cob)
         now_s = self._dispatcher.now()
         self._record.write(

@@ -13,6 +13,8 @@ from cobweb.engine import (
     Engine,
     Halt,
     HostVanished,
+    StartTransition,
+    TransitionDropped,
     WaitKind,
 )
 from cobweb.errors import UsageError
@@ -112,8 +114,11 @@ class _Present:
         }
         known = {cob: state for cob, state in before.known.items() if cob not in failed}
         held, _ = old_locks(graph, records, store.locks(), whole=True)
-        self._engine.start(known, held)
+        effects = self._engine.start(known, held)
         self._engine.step(Halt())
+        for effect in effects:
+            if isinstance(effect, StartTransition):
+                self._engine.step(TransitionDropped(cob=effect.cob))
         for cob in sorted(failed):
             self._engine.step(CheckEnded(cob=cob, state=None))
         self._leave(before.missed.intersection(graph.hosts()))
