@@ -290,3 +290,23 @@ def test_a_full_disk_is_one_clear_message(workshop: Workshop, tmp_path: Path) ->
     assert "state.db" in ran.err
     assert "Traceback" not in ran.err
     assert not list(tmp_path.glob("*.up"))
+
+
+def test_a_reader_that_is_gone_stops_neither_the_run_nor_its_end(
+    workshop: Workshop, gates: Gates
+) -> None:
+    """With `| tee`, Ctrl-C ends tee as well; what runs shall come to its end all the same."""
+    process = workshop.start("apply", "--yes")
+    gates.await_begun("first")
+    assert process.stderr is not None
+    assert process.stdout is not None
+    process.stderr.close()
+    process.stdout.close()
+    process.send_signal(signal.SIGINT)
+    gates.open("first")
+    assert process.wait(timeout=PATIENCE_S) == 130
+    states = workshop.states()
+    assert states["one/first"]["state"] == "up"
+    assert states["two/second"]["state"] == "down"
+    assert "not locked" in workshop.run("lock", "show").out
+    assert workshop.mine() == []
