@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,7 @@ def test_an_apply_does_what_the_plan_has_said(case: Case, data: st.DataObject) -
         graph = site.graph(None)
         with open_store("sqlite:///state.db", Path(folder)) as store:
             written = data.draw(st.lists(believed(graph), max_size=len(graph.cobs)))
-            store.begin_run(info("before"))
+            store.begin_run(replace(info("before"), command="apply --executor simulate"))
             store.write(written)
             limit = data.draw(st.sampled_from([None, None, *sorted(graph.hosts())]))
             refresh = data.draw(st.sampled_from(Refresh))
