@@ -430,3 +430,17 @@ def test_simulated_states_are_not_taken_for_real_ones(run: Run, site: Path) -> N
     assert real.code == 64
     assert "holds the states of a simulation" in real.err
     assert run("-C", site, *APPLY).code == 0
+
+
+def test_a_lost_host_is_found_only_by_a_run_of_all_its_objects(run: Run, site: Path) -> None:
+    assert run("-C", site, *APPLY).code == 0
+    written(site, HostLost(host="alpha", time=1.0))
+
+    def lost() -> bool:
+        cobs = json.loads(run("-C", site, "status", "-o", "json").out)["cobs"]
+        return not all(cob["reachable"] for cob in cobs)
+
+    assert run("-C", site, *APPLY, "--limit", "beta").code == 0
+    assert lost()
+    assert run("-C", site, *APPLY).code == 0
+    assert not lost()

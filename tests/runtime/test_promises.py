@@ -173,7 +173,8 @@ def done(events: list[Event]) -> Steps:
 
 
 def info(run: str) -> RunInfo:
-    return RunInfo(id=run, command="apply", started=0.0, user="ann", host="here", pid=1)
+    command = "apply --executor simulate"
+    return RunInfo(id=run, command=command, started=0.0, user="ann", host="here", pid=1)
 
 
 @st.composite

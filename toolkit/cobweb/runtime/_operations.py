@@ -28,7 +28,7 @@ from cobweb.errors import (
 )
 from cobweb.generation import canonical_json, digest, evaluated_site
 from cobweb.inventory import Site
-from cobweb.model import CobId, Graph
+from cobweb.model import CobId, Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
 from cobweb.runtime._baseline import Baseline, Refresh, baseline, old_locks
 from cobweb.runtime._clock import wall_clock
@@ -161,11 +161,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     held, dead = old_locks(graph, records, store.locks(), whole=orders.limit is None)
     with _executor(plugins, orders, site, graph) as (executor, setting):
         generation = store.save_generation(_generation(site, graph, orders, info))
-        command = f"{info.command} --executor {orders.executor}"
-        site_digest = generation.digest
-        store.begin_run(
-            replace(info, command=command, site=site_digest, generation=generation.id)
-        )
+        store.begin_run(_begun(info, orders, generation))
         if dead:
             store.write([GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead])
         movable = _movable(site, graph, orders.limit)
@@ -175,6 +171,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
             replace(
                 _run_setting(info.id, graph, before),
                 generation=generation.id,
+                missed=before.missed & {host_of(cob) for cob in movable},
                 max_failures=_most_failures(orders, movable),
                 store_events=True,
                 beat=caller.beat,
@@ -199,6 +196,17 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
         )
     )
     return result.with_notices(emitter.notices)
+
+
+def _begun(info: RunInfo, orders: Orders, generation: Generation) -> RunInfo:
+    """Return the run as it is stored; its command says where no real host was touched."""
+    simulated = f" --executor {_SIMULATOR}" if orders.executor == _SIMULATOR else ""
+    return replace(
+        info,
+        command=f"{info.command}{simulated}",
+        site=generation.digest,
+        generation=generation.id,
+    )
 
 
 def _keep_apart(store: Store, orders: Orders) -> None:

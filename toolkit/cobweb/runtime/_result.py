@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from cobweb.engine import Blocked, Engine, WaitKind
-from cobweb.model import CobId, State, host_of
+from cobweb.model import CobId, State
 
 __all__ = ["Ending", "RunResult", "Wait", "chain_data", "ending_of", "wait_data"]
 
@@ -63,17 +63,6 @@ class RunResult:
     def with_notices(self, notices: Iterable[str]) -> RunResult:
         """Return the result with what else a person should know."""
         return replace(self, notices=(*self.notices, *notices))
-
-    @property
-    def failed(self) -> tuple[Wait, ...]:
-        """The objects that failed themselves."""
-        return tuple(wait for wait in self.waits if _kind(wait) is WaitKind.FAILED)
-
-    @property
-    def unreachable_hosts(self) -> tuple[str, ...]:
-        """The hosts that could not be reached, sorted."""
-        lost = {host_of(w.cob) for w in self.waits if _kind(w) is WaitKind.UNREACHABLE}
-        return tuple(sorted(lost))
 
 
 def _kind(wait: Wait) -> WaitKind | None:

@@ -56,9 +56,9 @@ class RunSetting:
     `contents` are the digests of the objects' contents, `specs` their specs fit for the journal
     (secrets replaced), `applied` the specs last applied as the journal has them. `changed` are
     objects whose content differs from the journal's, `missed` hosts that could not be reached the
-    last time. `max_failures` stops new work when more objects than that have failed (None: never).
-    `beat` is called from the run's thread at least every `beat_s` seconds; `say` gets sentences for
-    people.
+    last time and of which all objects take part. `max_failures` stops new work when more objects
+    than that have failed (None: never). `beat` is called from the run's thread at least every
+    `beat_s` seconds; `say` gets sentences for people.
     """
 
     run: str
