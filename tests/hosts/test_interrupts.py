@@ -9,7 +9,7 @@ import pytest
 
 from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric, FabricHost
-from tests.support.gates import await_gate, gated_site, is_marked, open_gate, set_gate
+from tests.support.gates import await_gate, gated_site, is_marked, lift_gate, open_gate, set_gate
 from tests.support.operator import Operator
 
 pytestmark = [
@@ -65,7 +65,7 @@ def test_the_second_interrupt_stops_what_runs_and_the_next_apply_converges(
     assert run.code == 130, run.err
     assert f"{gate.name}/gate" in run.err
     assert fabric.visitors() == []
-    open_gate(fabric, gate)
+    lift_gate(fabric, gate)
     again = operator.apply()
     assert again.code == 0, again.err
     assert all(is_marked(fabric, host) for host in fabric.plain[3:])

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator
 
-__all__ = ["await_gate", "gated_site", "is_marked", "open_gate", "set_gate"]
+__all__ = ["await_gate", "gated_site", "is_marked", "lift_gate", "open_gate", "set_gate"]
 
 MARK = "/var/lib/marked"
 
@@ -39,6 +39,11 @@ def await_gate(fabric: Fabric, host: FabricHost) -> None:
 def open_gate(fabric: Fabric, host: FabricHost) -> None:
     """Let the gate's transition go on, and later ones pass."""
     fabric.run(host, "sh", "-c", "rm /run/begun; echo > /run/gate")
+
+
+def lift_gate(fabric: Fabric, host: FabricHost) -> None:
+    """Let later transitions pass; none waits."""
+    fabric.run(host, "rm", "/run/begun")
 
 
 def is_marked(fabric: Fabric, host: FabricHost) -> bool:

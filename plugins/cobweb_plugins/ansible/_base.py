@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,11 +27,11 @@ GRACE_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Doomed:
-    """The processes of a job that is being stopped, and what is reported when they are gone."""
+    """The processes of a job that is being stopped; `then` is called when they are gone."""
 
     tree: Tree
     kill_at: float
-    report: Report
+    then: Callable[[], None]
 
 
 class BaseExecutor(ABC):
@@ -167,17 +167,20 @@ class BaseExecutor(ABC):
     def _timeout(self, job: Job) -> float:
         return self._setting.timeout_s if job.timeout_s is None else job.timeout_s
 
-    def _doom(self, pid: int, report: Report) -> None:
-        """End a process with all that it started; `report` comes when that is done."""
+    def _report(self, report: Report) -> None:
+        self._reports.append(report)
+
+    def _doom(self, pid: int, then: Callable[[], None]) -> None:
+        """End a process with all that it started; `then` is called when that is done."""
         tree = Tree(pid)
         tree.terminate()
         for fd in tree.fds:
             self._hub.watch(fd)
         kill_at = time.monotonic() + GRACE_S
-        self._doomed.append(_Doomed(tree=tree, kill_at=kill_at, report=report))
+        self._doomed.append(_Doomed(tree=tree, kill_at=kill_at, then=then))
 
     def _bury(self, doomed: _Doomed, now: float) -> None:
-        """Report a job that was stopped once all its processes have ended, killed if need be."""
+        """Go on with a stopped job once all its processes have ended, killed if need be."""
         if not doomed.tree.gone():
             if now < doomed.kill_at:
                 return
@@ -186,4 +189,4 @@ class BaseExecutor(ABC):
             self._hub.unwatch(fd)
         doomed.tree.close()
         self._doomed.remove(doomed)
-        self._reports.append(doomed.report)
+        doomed.then()

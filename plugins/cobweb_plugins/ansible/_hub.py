@@ -176,6 +176,11 @@ class Hub:
                 self.remove(stranger)
         return hellos
 
+    def read(self, connection: Connection) -> None:
+        """Read what a connection holds, without waiting."""
+        if not connection.lost:
+            self._act(connection, selectors.EVENT_READ)
+
     def remove(self, connection: Connection) -> None:
         """Close a connection."""
         if not connection.lost:

@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from cobweb.model import Job, JobKind, Role, Tasks
 from cobweb_plugins.ansible._hub import Connection
+from cobweb_plugins.ansible._sweep import Place, Sweep
 
 __all__ = ["Lane", "job_message"]
 
 
 class Lane:
-    """A lane; `job` is what it was given, `began` whether it said that it began."""
+    """A lane; `job` is what it was given, `began` whether it said that it began.
+
+    `place` is where its task is at work, if that is a remote host; `mark` marks what it starts.
+    """
 
     def __init__(self, connection: Connection, pid: int) -> None:
         self.connection = connection
         self.pid = pid
-        self.job: Job | None = None
+        self.job: Job | Sweep | None = None
         self.began = False
+        self.mark = ""
+        self.place: Place | None = None
         self.deadline = 0.0
         self.last_host = ""
 
-    def give(self, job: Job, *, deadline: float, basedir: str) -> None:
+    def give(self, job: Job, *, deadline: float, basedir: str, mark: str) -> None:
         """Send a job to this idle lane."""
-        assert self.job is None
-        self.job, self.began, self.deadline = job, False, deadline
-        self.last_host = job.host
-        self.connection.send({**job_message(job), "basedir": basedir})
+        self._take_on(job, deadline)
+        self.mark = mark
+        self.connection.send({**job_message(job), "basedir": basedir, "mark": mark})
 
-    def take(self) -> Job | None:
+    def give_sweep(self, sweep: Sweep, *, basedir: str) -> None:
+        """Let this idle lane end what another has left on a host."""
+        self._take_on(sweep, sweep.deadline)
+        self.connection.send({**sweep.message(), "basedir": basedir})
+
+    def _take_on(self, job: Job | Sweep, deadline: float) -> None:
+        assert self.job is None
+        self.job, self.began, self.deadline, self.place = job, False, deadline, None
+        self.last_host = job.host
+
+    def note(self, message: Mapping[str, Any]) -> bool:
+        """Take a message on how the job goes; say whether it is of that kind and not its end."""
+        match message["op"]:
+            case "begin":
+                self.began = True
+            case "at":
+                self.place = message["place"]
+            case _:
+                return False
+        return True
+
+    def take(self) -> Job | Sweep | None:
         """Return the job and forget it."""
         job, self.job = self.job, None
         return job

@@ -4,7 +4,8 @@ Theory of operation. ansible-runner starts one ansible-playbook with the strateg
 It connects back and forks lanes on demand, at most `parallel`; each lane connects as well, takes
 one job at a time, and runs it without a further fork. A job goes to an idle lane, best the one that
 served its host last. A job that takes too long ends with its lane and all that the lane started;
-nothing else is touched.
+nothing else is touched. What it started on a remote host is then ended by a sweep, which goes to a
+lane before all jobs; only after it, or its time limit, is the job reported.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import ClassVar
 
 from cobweb.errors import ExecutorError
+from cobweb.model import Job, Report
 from cobweb_plugins.ansible._base import BaseExecutor
 from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._lane import Lane
 from cobweb_plugins.ansible._runner import installed_version
+from cobweb_plugins.ansible._sweep import LIMIT_EACH_S, LIMIT_S, Sweep, doubted
 from cobweb_plugins.ansible._workspace import Workspace
 from cobweb_plugins.ansible._zygote import Zygote
 
@@ -30,6 +36,7 @@ TESTED = ((2, 19), (2, 20))
 """From this version of ansible-core, up to but not including that one."""
 END_LIMIT_S = 5.0
 """Time for idle lanes, and for the warm process, to end by themselves."""
+NO_ANSWER = "it did not answer in time"
 REQUEUES = 3
 """How often a job goes back into the queue because its lane died before it began."""
 
@@ -48,6 +55,8 @@ class AnsibleExecutor(BaseExecutor):
         self._lanes: dict[int, Lane] = {}
         self._leaving: list[Lane] = []
         self._requeued: dict[int, int] = {}
+        self._sweeps: deque[Sweep] = deque()
+        self._token = uuid.uuid4().hex
 
     def _check_installed(self) -> None:
         found = installed_version()
@@ -63,10 +72,11 @@ class AnsibleExecutor(BaseExecutor):
         self._zygote = Zygote(workspace, self._hub)
 
     def _running(self) -> bool:
-        return any(lane.job is not None for lane in self._lanes.values())
+        return bool(self._sweeps) or any(lane.job is not None for lane in self._lanes.values())
 
     def _deadlines(self) -> Iterable[float]:
         yield from (lane.deadline for lane in self._lanes.values() if lane.job is not None)
+        yield from (sweep.deadline for sweep in self._sweeps)
         if self._zygote.start_deadline is not None:
             yield self._zygote.start_deadline
 
@@ -76,15 +86,25 @@ class AnsibleExecutor(BaseExecutor):
             problem = f"Ansible did not start: {self._zygote.broken}"
             self._reports += [failed(job, problem, began=False) for job in self._queue]
             self._queue.clear()
+            self._reports += [sweep.doubtful(problem) for sweep in self._sweeps]
+            self._sweeps.clear()
         idle = [lane for lane in self._lanes.values() if lane.job is None]
-        while self._queue and idle:
-            job = self._queue.popleft()
+        while (self._sweeps or self._queue) and idle:
+            job = self._sweeps.popleft() if self._sweeps else self._queue.popleft()
             lane = max(idle, key=lambda lane: (lane.last_host == job.host, not lane.last_host))
             idle.remove(lane)
-            deadline = time.monotonic() + self._timeout(job)
-            lane.give(job, deadline=deadline, basedir=str(self._setting.site_dir))
+            self._give(lane, job)
         room = self._setting.parallel - len(self._lanes)
-        self._zygote.want(min(len(self._queue), room))
+        self._zygote.want(min(len(self._queue) + len(self._sweeps), room))
+
+    def _give(self, lane: Lane, job: Job | Sweep) -> None:
+        basedir = str(self._setting.site_dir)
+        if isinstance(job, Sweep):
+            lane.give_sweep(job, basedir=basedir)
+            return
+        deadline = time.monotonic() + self._timeout(job)
+        mark = f"{self._token}/{job.number}"
+        lane.give(job, deadline=deadline, basedir=basedir, mark=mark)
 
     def _hear(self) -> None:
         for connection, hello in self._hub.take_hellos():
@@ -107,11 +127,12 @@ class AnsibleExecutor(BaseExecutor):
         for message in lane.connection.take():
             if lane.job is None or message["number"] != lane.job.number:
                 continue
-            if message["op"] == "begin":
-                lane.began = True
+            if lane.note(message):
                 continue
-            self._reports.append(ended(lane.job, message))
-            lane.take()
+            job = lane.take()
+            assert job is not None
+            report = job.ended(message) if isinstance(job, Sweep) else ended(job, message)
+            self._reports.append(report)
             if message["retire"]:
                 self._leaving.append(self._lanes.pop(number))
         if lane.connection.lost and number in self._lanes:
@@ -125,10 +146,13 @@ class AnsibleExecutor(BaseExecutor):
         job = lane.take()
         if job is None:
             return
+        message = "the process that ran it died"
+        if isinstance(job, Sweep):
+            self._reports.append(job.doubtful(message))
+            return
         again = self._requeued.get(job.number, 0)
         if lane.began or again >= REQUEUES:
-            message = "the process that ran it died"
-            self._reports.append(failed(job, message, began=lane.began))
+            self._sweep(lane, failed(job, message, began=lane.began))
         else:
             self._requeued[job.number] = again + 1
             self._queue.appendleft(job)
@@ -137,16 +161,49 @@ class AnsibleExecutor(BaseExecutor):
         self._hub.remove(self._lanes.pop(number).connection)
 
     def _expire(self, now: float) -> None:
+        for sweep in [sweep for sweep in self._sweeps if now >= sweep.deadline]:
+            self._sweeps.remove(sweep)
+            self._reports.append(sweep.doubtful(NO_ANSWER))
         for number, lane in tuple(self._lanes.items()):
-            if lane.job is not None and now >= lane.deadline:
-                self._doom(lane.pid, timed_out(lane.job, self._timeout(lane.job)))
+            if lane.job is None or now < lane.deadline:
+                continue
+            if isinstance(lane.job, Sweep):
+                self._doom(lane.pid, partial(self._report, lane.job.doubtful(NO_ANSWER)))
                 self._drop(number)
+            else:
+                late = partial(timed_out, lane.job, self._timeout(lane.job))
+                self._stop(number, lane, late)
 
     def _stop_all(self) -> None:
         for number, lane in tuple(self._lanes.items()):
-            if lane.job is not None:
-                self._doom(lane.pid, cancelled(lane.job, began=lane.began))
-                self._drop(number)
+            if isinstance(lane.job, Job):
+                self._stop(number, lane, partial(_cancelled, lane, lane.job))
+
+    def _stop(self, number: int, lane: Lane, report: Callable[[], Report]) -> None:
+        """End a lane in the middle of its job, and then what that has left on a remote host."""
+        self._doom(lane.pid, lambda: self._sweep(lane, report()))
+        self._hub.read(lane.connection)
+        for message in lane.connection.take():
+            lane.note(message)
+        self._drop(number)
+
+    def _sweep(self, lane: Lane, report: Report) -> None:
+        """Report a stopped job, after a sweep where its task was at work on a remote host."""
+        if lane.place is None:
+            self._reports.append(report)
+        elif not lane.place["marked"]:
+            self._reports.append(doubted(report, lane.place, "a raw command cannot be found again"))
+        else:
+            under_way = len(self._sweeps) + len(self._lanes)
+            self._sweeps.append(
+                Sweep(
+                    report=report,
+                    host=lane.last_host,
+                    mark=lane.mark,
+                    place=lane.place,
+                    deadline=time.monotonic() + LIMIT_S + LIMIT_EACH_S * under_way,
+                )
+            )
 
     def _end(self) -> None:
         """Let the lanes end: one whose connection is closed takes that for our death, and kills."""
@@ -159,3 +216,8 @@ class AnsibleExecutor(BaseExecutor):
             self._hub.serve(END_LIMIT_S)
             self._hear()
         self._zygote.close(END_LIMIT_S)
+
+
+def _cancelled(lane: Lane, job: Job) -> Report:
+    """Return the report of a stopped job, by what its lane said before it was frozen."""
+    return cancelled(job, began=lane.began)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from cobweb.model import Job, JobKind, Report, Role, Tasks
@@ -73,7 +74,7 @@ class AnsiblePlainExecutor(BaseExecutor):
             if run is not None:
                 run.guard = hello["pid"]
                 if run.stop_report is not None:
-                    self._doom(run.guard, run.stop_report)
+                    self._doom(run.guard, partial(self._report, run.stop_report))
                     run.stop_report = None
         for number, guard in tuple(self._guards.items()):
             if guard.lost:
@@ -98,7 +99,7 @@ class AnsiblePlainExecutor(BaseExecutor):
         """End a run, now or as soon as its guard has said who it is."""
         run.stopped = True
         if run.guard:
-            self._doom(run.guard, report)
+            self._doom(run.guard, partial(self._report, report))
         else:
             run.stop_report = report
 

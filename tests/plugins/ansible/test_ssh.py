@@ -100,6 +100,43 @@ def test_host_that_hangs_is_unreachable(bench: Any) -> None:
     assert report.outcome is Outcome.UNREACHABLE, report
 
 
+@pytest.mark.parametrize("job_host", ["remote", "here"])
+def test_what_a_job_started_on_a_host_ends_with_it(  # noqa: PLR0913, PLR0917  # fixtures
+    make_bench: Make,
+    ssh_host: Host,
+    local: dict[str, str],
+    fifo: tuple[Path, int],
+    all_end: AllEnd,
+    job_host: str,
+) -> None:
+    """Also where the task was delegated to it by a job of another host."""
+    here = Host(name="here", variables=local)
+    bench = make_bench(AnsibleExecutor, inventory={"remote": ssh_host, "here": here})
+    text = f"- shell: 'echo $$ > {fifo[0]}; sleep 3605 & sleep 3606'\n  delegate_to: remote\n"
+    bench.executor.submit(bench.job(bench.tasks("hang.yml", text), host=job_host))
+    shell = int(bench.until_written(fifo[1]))
+    pids = [shell, *descendants(shell)]
+    bench.executor.close(kill=True)
+    assert all_end(pids)
+    (report,) = bench.executor.wait(0)
+    assert (report.outcome, report.message) == (Outcome.CANCELLED, "stopped")
+
+
+def test_a_raw_command_is_said_to_run_on(
+    bench: Any, fifo: tuple[Path, int], all_end: AllEnd
+) -> None:
+    """Ansible gives raw commands no environment, so no mark: the report does not hide it."""
+    raw = bench.tasks("raw.yml", f"- raw: 'echo $$ > {fifo[0]}; exec sleep 3607'\n")
+    bench.executor.submit(bench.job(raw, host="remote"))
+    pid = int(bench.until_written(fifo[1]))
+    bench.executor.close(kill=True)
+    (report,) = bench.executor.wait(0)
+    assert "what it started on remote may still run there" in report.message
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    assert all_end([pid])
+
+
 def _masters(bench: Any) -> list[int]:
     """Return the ssh processes that hold the connections of this run."""
     found = []

@@ -5,7 +5,8 @@ It imports ansible-core, which is under the GNU General Public License v3 or lat
 under the same licence. Everything but the way a task is started is Ansible's own linear strategy:
 blocks, includes, roles, handlers, meta tasks. Private parts that it leans on (tested with
 ansible-core 2.19): `StrategyBase._queue_task`, `_convert_wire_task_result_to_raw`, `_results`,
-`_queued_task_cache`, `_pending_results`, `TaskExecutor`, `_task.TaskContext`.
+`_queued_task_cache`, `_pending_results`, `TaskExecutor`, `_task.TaskContext`,
+`TaskExecutor._get_action_handler_with_module_context`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ from ansible.executor.task_result import _RawTaskResult
 from ansible.plugins import loader as plugin_loader
 from ansible.plugins.strategy.linear import StrategyModule as LinearStrategy
 
+from cobweb_plugins.ansible._sweep import MARK_VARIABLE
+
 DOCUMENTATION = """
     name: cobweb_item
     short_description: the linear strategy for one host, tasks run in the strategy's own process
     description: [Used by Cobweb's lanes only.]
     author: Cobweb
 """
+
+KEYWORDS = ("connection", "port", "remote_user")
+RAW = "raw"
 
 
 class StrategyModule(LinearStrategy):  # type: ignore[misc]  # ansible-core has no types
@@ -48,7 +54,8 @@ class StrategyModule(LinearStrategy):  # type: ignore[misc]  # ansible-core has 
         copied = task.copy(exclude_parent=True, exclude_tasks=True)
         copied._parent = task._parent
         with _task.TaskContext(copied):
-            result = TaskExecutor(
+            result = _MarkingExecutor(
+                self._tqm,
                 host,
                 copied,
                 task_vars,
@@ -61,3 +68,46 @@ class StrategyModule(LinearStrategy):  # type: ignore[misc]  # ansible-core has 
         self._loader.cleanup_all_tmp_files()
         fields = {**copied.dump_attrs(), "debugger": "never"}  # there is nobody to ask
         return _RawTaskResult(host=host, task=copied, return_data=result, task_fields=fields)
+
+
+class _MarkingExecutor(TaskExecutor):  # type: ignore[misc]  # ansible-core has no types
+    """Ansible's own, that says where a task goes and marks what it starts on a remote host."""
+
+    def __init__(self, tqm: Any, *args: Any) -> None:
+        super().__init__(*args)
+        self._tqm = tqm
+
+    def _get_action_handler_with_module_context(self, templar: Any) -> Any:
+        """Do so at the one moment when task and connection have their final values."""
+        handler, context = super()._get_action_handler_with_module_context(templar)
+        place = None
+        if self._tqm.mark and _is_remote(handler, self._connection):
+            place = _place(self._task, self._connection, self._host)
+            if place["marked"]:
+                mark = {MARK_VARIABLE: self._tqm.mark}
+                self._task.environment = [*(self._task.environment or ()), mark]
+        self._tqm.at(place)
+        return handler, context
+
+
+def _is_remote(handler: Any, connection: Any) -> bool:
+    """Say whether a task may start processes where only a sweep can end them."""
+    local = connection.transport == "local" or getattr(connection, "_remote_is_local", False)
+    shell = getattr(getattr(connection, "_shell", None), "SHELL_FAMILY", "")
+    return shell == "sh" and not local and getattr(handler, "_requires_connection", True)
+
+
+def _place(task: Any, connection: Any, host: Any) -> dict[str, Any]:
+    """Return where and as whom a task runs; Ansible gives raw commands no environment."""
+    become = connection.become
+    variables: dict[str, Any] = {"ansible_become": become is not None}
+    if become is not None:
+        variables["ansible_become_method"] = become.name
+        variables["ansible_become_user"] = become.get_option("become_user")
+    keywords = {key: getattr(task, key) for key in KEYWORDS}
+    return {
+        "host": task.delegate_to or host.name,
+        "marked": task.action.rpartition(".")[2] != RAW,
+        "keywords": {key: value for key, value in keywords.items() if value is not None},
+        "vars": {key: value for key, value in variables.items() if value is not None},
+    }

@@ -22,6 +22,8 @@ import signal
 import socket
 import threading
 import traceback
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from ansible import constants
@@ -157,7 +159,7 @@ def _watch(connection: socket.socket) -> None:
 class _Lane:
     def __init__(self, tqm: Any, connection: socket.socket) -> None:
         self._connection = connection
-        self._jobs = _Jobs(tqm)
+        self._jobs = _Jobs(tqm, self._send)
 
     def serve(self) -> None:
         with self._connection.makefile("rb") as lines:
@@ -179,13 +181,14 @@ class _Lane:
 class _Jobs:
     """Runs jobs one after another, each as a play of one host that leaves nothing to the next."""
 
-    def __init__(self, tqm: Any) -> None:
+    def __init__(self, tqm: Any, send: Callable[[dict[str, Any]], None]) -> None:
         self._inventory = tqm.get_inventory()
         self._variables = tqm.get_variable_manager()
         self._loader = tqm.get_loader()
         self._tqm = _LaneQueueManager(
             self._inventory, self._variables, self._loader, tqm.passwords, forks=1
         )
+        self._send = send
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, signal.SIG_DFL)
         self._base_variables = dict(self._variables.extra_vars)
@@ -197,7 +200,7 @@ class _Jobs:
 
     def run(self, message: dict[str, Any]) -> dict[str, Any]:
         """Run one job and return the fields of its report."""
-        self._tqm.begin()
+        self._tqm.begin(message.get("mark", ""), partial(self._tell_place, message["number"]))
         try:
             return self._run(message)
         except AnsibleError as error:
@@ -206,16 +209,19 @@ class _Jobs:
             text = f"Ansible broke: {traceback.format_exception_only(error)[-1]}"
         return self._tqm.collector.report("failed", message=bounded(text))
 
+    def _tell_place(self, number: int, place: dict[str, Any] | None) -> None:
+        self._send({"op": "at", "number": number, "place": place})
+
     def _run(self, message: dict[str, Any]) -> dict[str, Any]:
         host = message["host"]
         self._forget()
         pattern = self._pattern(host)
         self._loader.set_basedir(message["basedir"])
-        cob = {key: _revive(value) for key, value in message["cob"].items()}
+        cob = {key: _revive(value) for key, value in message.get("cob", {}).items()}
         self._variables._extra_vars = {**self._base_variables, "cob": cob}
         code = self._play(message, pattern)
         ok = code == self._tqm.RUN_OK and host not in self._tqm._unreachable_hosts
-        check = message["check"]
+        check = message.get("check", False)
         return self._tqm.collector.end(ok=ok, check=check, state=self._fact(host))
 
     def _pattern(self, host: str) -> str:
@@ -236,7 +242,9 @@ class _Jobs:
             "gather_facts": False,
             "strategy": "cobweb_item",
         }
-        if "role" in message:
+        if message["op"] == "sweep":
+            data["tasks"] = [_sweep_task(message["script"], message["place"])]
+        elif "role" in message:
             data["roles"] = [{"role": message["role"]}]
         else:
             data["tasks"] = [{"ansible.builtin.import_tasks": {"file": message["tasks"]}}]
@@ -263,6 +271,18 @@ class _Jobs:
         for name in list(cache.keys()):
             facts = {k: v for k, v in cache.get(name).items() if k.startswith(KEPT_FACTS)}
             cache.set(name, facts)
+
+
+def _sweep_task(script: str, place: dict[str, Any]) -> dict[str, Any]:
+    """Return the task that runs a script where, and as whom, another task has run."""
+    return {
+        "name": "sweep",
+        "ansible.builtin.raw": script,
+        "args": {"executable": "/bin/sh"},
+        "delegate_to": place["host"],
+        "vars": place["vars"],
+        **place["keywords"],
+    }
 
 
 def _revive(value: Any) -> Any:
@@ -299,13 +319,22 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
         self._final_q.close()
         self._final_q: Any = _SilentQueue()
         self.dirty = False
-        self.begin()
+        self.begin("", lambda _: None)
 
-    def begin(self) -> None:
-        """Forget the last job."""
+    def begin(self, mark: str, tell: Callable[[dict[str, Any] | None], None]) -> None:
+        """Forget the last job; `mark` marks what the next one starts, `tell` is told where."""
         self._failed_hosts.clear()
         self._unreachable_hosts.clear()
         self.collector = Collector()
+        self.mark = mark
+        self._tell = tell
+        self._place: dict[str, Any] | None = None
+
+    def at(self, place: dict[str, Any] | None) -> None:
+        """Tell where the next task runs: on a remote host, or (None) with us."""
+        if place != self._place:
+            self._place = place
+            self._tell(place)
 
     def load_callbacks(self) -> None:
         """Load none: results go to the coordinator."""
