@@ -444,3 +444,24 @@ def test_a_lost_host_is_found_only_by_a_run_of_all_its_objects(run: Run, site: P
     assert lost()
     assert run("-C", site, *APPLY).code == 0
     assert not lost()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": -1}', "a takes -1"),
+        ('{"a": "x"}', "a takes 'x'"),
+        ('{"a": [3, 2]}', "a takes [3, 2]"),
+        ('{"a": true}', "a takes True"),
+        ('{"aa": 1}', "there is no object, name or type 'aa' (did you mean a?)"),
+        ("[]", "this is no JSON object"),
+    ],
+)
+def test_durations_that_say_nothing_are_refused(
+    run: Run, site: Path, text: str, message: str
+) -> None:
+    file = site / "durations.json"
+    file.write_text(text, encoding="utf-8")
+    ran = run("-C", site, "simulate", "--durations", file)
+    assert ran.code == 64
+    assert message in ran.err

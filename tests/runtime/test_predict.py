@@ -118,6 +118,13 @@ def test_added_and_gone_objects_are_told(figure: MakeGraph) -> None:
     assert [(change.cob, change.kind) for change in changes] == [(CFG, "added"), (gone, "gone")]
 
 
+def test_a_gone_object_without_a_spec_is_told_too(figure: MakeGraph) -> None:
+    gone = CobId("alpha/old")
+    graph = figure()
+    before = baseline(graph, {gone: record(graph, gone, applied_json="{}")})
+    assert before.gone == {gone}
+
+
 def test_a_changed_spec_is_told_by_its_lines() -> None:
     old = {"port": 1, "content": "a\nb\n", "same": True}
     new = {"port": 2, "content": "a\nc\n", "same": True}

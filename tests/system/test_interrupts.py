@@ -310,3 +310,12 @@ def test_a_reader_that_is_gone_stops_neither_the_run_nor_its_end(
     assert states["two/second"]["state"] == "down"
     assert "not locked" in workshop.run("lock", "show").out
     assert workshop.mine() == []
+
+
+def test_a_signal_at_the_question_leaves_no_lock(workshop: Workshop, gates: Gates) -> None:
+    terminal = Terminal(workshop, "apply")
+    terminal.await_text("Apply this plan? [y/N]")
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.finish() == 130
+    assert "not locked" in workshop.run("lock", "show").out
+    assert not gates.is_up("first")

@@ -16,7 +16,7 @@ from math import inf
 from typing import Any, Self
 
 from cobweb.errors import ExecutorError
-from cobweb.model import CobId, Job, JobKind, Nothing, State
+from cobweb.model import CobId, Job, JobKind, State
 
 TRANSITION_S = 1.0
 """How long a transition takes unless `durations` says otherwise; checks take no time."""
@@ -62,8 +62,7 @@ class SimulateOptions:
         for key in (job.cob, job.cob.partition("/")[2], job.type_name):
             if key in self.durations:
                 return self.durations[key]
-        default = 0.0 if isinstance(job.action, Nothing) else TRANSITION_S
-        return (default, default)
+        return (TRANSITION_S, TRANSITION_S)
 
 
 def _mapping(options: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -132,6 +132,7 @@ def _locked(  # noqa: PLR0913  # what was decided before the lock, and two switc
         handle_signals,
         plan_site,
         refuse_stale,
+        signals_as_interrupt,
         wall_clock,
     )
 
@@ -144,9 +145,10 @@ def _locked(  # noqa: PLR0913  # what was decided before the lock, and two switc
         if saved is not None:
             refuse_stale(saved, site, store)
         if ask and sys.stdin.isatty() and sys.stderr.isatty():
-            plan = plan_site(site, plugins, store, limit=orders.limit, refresh=orders.refresh)
-            if not plan.is_empty and not _confirmed(output, plan):
-                return None
+            with signals_as_interrupt():
+                plan = plan_site(site, plugins, store, limit=orders.limit, refresh=orders.refresh)
+                if (plan.checks or not plan.is_empty) and not _confirmed(output, plan):
+                    return None
         interrupts = Interrupts()
         hosts = site.select(orders.limit) if orders.limit else None
         goals = goals_of(session.graph(orders.limit), hosts)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from cobweb.model import Graph
 
 _PARALLEL = 1_000_000
+_ENDS = 2
 
 
 @click.command(
@@ -92,7 +93,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             "initial": _initial(graph, initial),
             "fail": _known(fail, [str(cob) for cob in graph.cobs], "object"),
             "unreachable": _hosts(session.site, unreachable),
-            "durations": _json_file(durations) if durations else {},
+            "durations": _durations(graph, durations),
         }
         orders = Orders(
             executor="simulate",
@@ -132,6 +133,24 @@ def _initial(graph: Graph, text: str | None) -> Mapping[str, str]:
             known = ", ".join(cob.type.states)
             raise UsageError(f"{text}: {id_} has no state {state!r}", hint=f"states: {known}")
     return states
+
+
+def _durations(graph: Graph, path: Path | None) -> Mapping[str, Any]:
+    """Read `--durations`; UsageError for what is no number of seconds, or named by nothing."""
+    if path is None:
+        return {}
+    seconds = _json_file(path)
+    types = {cob.type.name for cob in graph.cobs.values()}
+    names = {cob.name for cob in graph.cobs.values()}
+    _known(seconds, [*map(str, graph.cobs), *names, *types], "object, name or type")
+    for name, value in seconds.items():
+        ends = value if isinstance(value, list) and len(value) == _ENDS else [value, value]
+        numbers = [end for end in ends if isinstance(end, int | float) and end >= 0]
+        if len(numbers) != _ENDS or isinstance(value, bool) or ends[0] > ends[1]:
+            raise UsageError(
+                f"{path}: {name} takes {value!r}", hint="seconds from 0, or [least, most]"
+            )
+    return seconds
 
 
 def _hosts(site: Site, names: tuple[str, ...]) -> list[str]:

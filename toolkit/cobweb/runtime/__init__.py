@@ -18,7 +18,7 @@ from cobweb.runtime._operations import (
 from cobweb.runtime._plan import Change, Plan, PlanFile, plan_text, read_plan
 from cobweb.runtime._prose import chain_lines, link_text
 from cobweb.runtime._result import Ending, RunResult, Wait, chain_data, wait_data
-from cobweb.runtime._signals import Interrupts, handle_signals
+from cobweb.runtime._signals import Interrupts, handle_signals, signals_as_interrupt
 from cobweb.runtime._why import Reason, goes_on, why
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "plan_text",
     "read_plan",
     "refuse_stale",
+    "signals_as_interrupt",
     "simulate_site",
     "wait_data",
     "wall_clock",

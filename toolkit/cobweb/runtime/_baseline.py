@@ -76,7 +76,9 @@ def baseline(
         changed=frozenset(changed),
         added=frozenset(cob for cob in graph.cobs if cob not in records),
         gone=frozenset(
-            cob for cob, record in records.items() if cob not in graph.cobs and record.applied
+            cob
+            for cob, record in records.items()
+            if cob not in graph.cobs and record.applied is not None
         ),
         uncertain=frozenset(
             cob
