@@ -632,3 +632,22 @@ def test_loading_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip() == ""
+
+
+def test_a_section_of_cobwebs_own_is_refused(install: Install) -> None:
+    from cobweb.inventory._load import _KEYS
+    from cobweb.plugin._contracts import RESERVED_SECTIONS
+
+    assert {*_KEYS, "imports"} == RESERVED_SECTIONS
+    install(
+        "greedy",
+        """
+        class S:
+            name = "limits"
+            schema = {"type": "object"}
+        @hookimpl
+        def cobweb_register_sections(): return [S]
+        """,
+    )
+    (failed,) = load_plugins().failed
+    assert "the section limits is Cobweb's own" in failed.reason

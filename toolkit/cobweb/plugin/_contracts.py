@@ -92,7 +92,15 @@ def _actions_problems(cls: type) -> Iterator[str]:
         yield f"{cls.__name__} lacks its actions (a class attribute, a frozenset of {names})"
 
 
+RESERVED_SECTIONS = frozenset(
+    ["cobweb", "name", "description", "imports", "inventory", "state", "types", "cobs", "limits"]
+)
+"""The top-level keys of a site.yml that are Cobweb's own."""
+
+
 def _section_problems(cls: type) -> Iterator[str]:
+    if getattr(cls, "name", None) in RESERVED_SECTIONS:
+        yield f"the section {cls.name} is Cobweb's own"  # type: ignore[attr-defined]  # looked at
     if not isinstance(getattr(cls, "schema", None), Mapping):
         yield f"{cls.__name__} lacks a schema (a class attribute `schema`, a JSON Schema)"
 
