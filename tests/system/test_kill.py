@@ -52,7 +52,6 @@ def begun(events: list[Event]) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.xdist_group("heavy")
 def test_any_kill_is_survived(demo: Demo) -> None:
     choose = random.Random(SEED)
     assert demo.workshop.run("apply", "--yes").code == 0
