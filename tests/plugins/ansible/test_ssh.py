@@ -122,6 +122,21 @@ def test_what_a_job_started_on_a_host_ends_with_it(  # noqa: PLR0913, PLR0917  #
     assert (report.outcome, report.message) == (Outcome.CANCELLED, "stopped")
 
 
+def test_what_a_lane_that_dies_started_on_a_host_ends(
+    bench: Any, fifo: tuple[Path, int], all_end: AllEnd
+) -> None:
+    """Its job has failed, and does not go on where nobody waits for it any more."""
+    tasks = bench.tasks("hang.yml", f"- shell: 'echo $$ > {fifo[0]}; sleep 3608 & sleep 3609'\n")
+    bench.executor.submit(bench.job(tasks, host="remote"))
+    shell = int(bench.until_written(fifo[1]))
+    pids = [shell, *descendants(shell)]
+    (lane,) = [lane for lane in bench.executor._lanes.values() if lane.job is not None]
+    os.kill(lane.pid, signal.SIGKILL)
+    (report,) = bench.collect(1)
+    assert (report.outcome, report.message) == (Outcome.FAILED, "the process that ran it died")
+    assert all_end(pids)
+
+
 def test_a_raw_command_is_said_to_run_on(
     bench: Any, fifo: tuple[Path, int], all_end: AllEnd
 ) -> None:
