@@ -38,7 +38,7 @@ class Workshop:
 
     site: Path
     env: dict[str, str] = field(default_factory=dict)
-    started: list[subprocess.Popen[str]] = field(default_factory=list)
+    started: list[subprocess.Popen[Any]] = field(default_factory=list)
 
     def run(self, *arguments: str, timeout_s: float = 120) -> Ran:
         """Run `cobweb` to its end, with no terminal."""
