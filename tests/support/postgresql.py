@@ -46,8 +46,10 @@ class PostgreSQL:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSQL]:
-    """Start a server for the whole test run; the test is skipped where there is none."""
+    """Start a server for the whole test run; where there is none tests are skipped, in CI fail."""
     bin_dir = _binaries()
+    if bin_dir is None and os.environ.get("CI"):
+        pytest.fail("needs PostgreSQL: apt-get install postgresql")
     if bin_dir is None:
         pytest.skip("needs PostgreSQL: apt-get install postgresql")
     folder = Path(tempfile.mkdtemp(prefix="cobweb-pg-"))

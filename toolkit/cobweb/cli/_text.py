@@ -29,7 +29,7 @@ def has_control(text: str) -> bool:
 
 
 def escaped_json(text: str) -> str:
-    r"""Return JSON text with the control characters that JSON allows as they are as `\uXXXX`."""
+    r"""Return JSON text with the control characters that JSON allows as they are as `\u001b`."""
     return _CONTROL_BUT_LINES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
