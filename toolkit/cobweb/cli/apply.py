@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cobweb._clock import wall_clock
 from cobweb.cli._analysis import check_all
 from cobweb.cli._options import (
     events_option,
@@ -133,7 +134,6 @@ def _locked(  # noqa: PLR0913  # what was decided before the lock, and two switc
         plan_site,
         refuse_stale,
         signals_as_interrupt,
-        wall_clock,
     )
 
     site, plugins = session.site, session.plugins
@@ -161,7 +161,6 @@ def _locked(  # noqa: PLR0913  # what was decided before the lock, and two switc
 
 def _myself(command: str) -> tuple[RunInfo, LockOwner]:
     """Return this process as a new run and as the owner of the site lock."""
-    from cobweb.runtime import wall_clock
     from cobweb.store import RunInfo, this_process
 
     now = wall_clock()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cobweb.cli._clock import now
+from cobweb._clock import wall_clock
 from cobweb.cli._options import examples, output_option, pass_request, site_options, yes_option
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._parameters import DURATION
@@ -57,7 +57,7 @@ def show(request: Request) -> None:
     if owner is None:
         output.line("the site is not locked", Tone.GOOD)
     else:
-        output.line(f"the site is locked by {owner.line(now())}", Tone.CAREFUL)
+        output.line(f"the site is locked by {owner.line(wall_clock())}", Tone.CAREFUL)
 
 
 @command.command("hold", epilog=examples("cobweb lock hold --for 10m --reason 'disk swap'"))
@@ -80,7 +80,7 @@ def hold(request: Request, for_s: float, reason: str) -> None:
     from cobweb.store import this_process
 
     output = Output.of(request)
-    since = now()
+    since = wall_clock()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(since))
     name = f"hold-{stamp}-{secrets.token_hex(2)}"
     with open_site(request) as session:
@@ -116,7 +116,7 @@ def break_(request: Request, *, name: str, yes: bool) -> None:
         lock = _site_lock(session, create=True)
         broken = lock.break_lock(name)
     if not output.data({"format": 1, "lock": owner_data(broken)}):
-        output.summary(f"broken: the lock of {broken.line(now())}", Tone.CAREFUL)
+        output.summary(f"broken: the lock of {broken.line(wall_clock())}", Tone.CAREFUL)
 
 
 def owner_data(owner: LockOwner) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def owner_data(owner: LockOwner) -> dict[str, Any]:
 
 
 def _site_lock(session: Session, *, create: bool) -> SiteLock:
-    return session.store(create=create).site_lock(clock=now)
+    return session.store(create=create).site_lock(clock=wall_clock)
 
 
 def _confirmed(owner: LockOwner) -> bool:
@@ -142,5 +142,5 @@ def _confirmed(owner: LockOwner) -> bool:
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    line = owner.line(now())
+    line = owner.line(wall_clock())
     return click.confirm(f"Break the lock of {line}?", default=False, err=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb._clock import wall_clock
 from cobweb.cli._options import (
     examples,
     limit_option,
@@ -60,7 +61,7 @@ def command(request: Request, reference: str | None, limit: str | None) -> int:
 
 def status_data(session: Session, reference: str | None, limit: str | None) -> dict[str, Any]:
     """Return what `cobweb status -o json` writes; UsageError for an unknown object."""
-    from cobweb.runtime import goes_on, wall_clock
+    from cobweb.runtime import goes_on
 
     store = session.store()
     records = store.states()

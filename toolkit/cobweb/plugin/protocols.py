@@ -32,8 +32,7 @@ class ExecutorSetting:
 
     `hosts` are the hosts that may get jobs and all others of the site, by name; `parallel` bounds
     jobs in flight; `timeout_s` is the default for one job; `work_dir` is private to the run and
-    exists; `roles_path` are folders with roles; `types` are the Python types by name, for executors
-    that run them; `options` are free (the simulator's `--fail`, ...).
+    exists; `roles_path` are folders with roles; `options` are free (the simulator's `--fail`, ...).
     """
 
     hosts: Mapping[str, Host]

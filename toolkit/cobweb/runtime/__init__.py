@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cobweb.runtime._baseline import Refresh
-from cobweb.runtime._clock import wall_clock
 from cobweb.runtime._events import Sink, json_lines
 from cobweb.runtime._operations import (
     DEFAULT_PARALLEL,
@@ -50,6 +49,5 @@ __all__ = [
     "signals_as_interrupt",
     "simulate_site",
     "wait_data",
-    "wall_clock",
     "why",
 ]

@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from cobweb._clock import wall_clock
 from cobweb._resources import data_dir
 from cobweb.engine import Engine
 from cobweb.errors import (
@@ -31,7 +32,6 @@ from cobweb.inventory import Site
 from cobweb.model import CobId, Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
 from cobweb.runtime._baseline import Baseline, Refresh, baseline, old_locks
-from cobweb.runtime._clock import wall_clock
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._events import Emitter, Sink
 from cobweb.runtime._journal import NoJournal
