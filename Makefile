@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: help demo test coverage lint types imports dead constraints clean
+.PHONY: help demo test bench coverage lint types imports dead constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /: /'
@@ -33,6 +33,11 @@ demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
 
 test: $(VENV)/.dev  ## install Cobweb and run all tests
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+BENCH_ARGS ?=
+bench: $(VENV)/.dev  ## measure Cobweb beside peers and limits (BENCH_ARGS='engine --size small')
+	@bash benchmarks/install-peers
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 PURE := toolkit/cobweb/model/*,toolkit/cobweb/engine/*,toolkit/cobweb/generation/*
 coverage: $(VENV)/.dev  ## hold the pure packages to full branch coverage

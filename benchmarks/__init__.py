@@ -1,0 +1,1 @@
+"""Measurements of Cobweb beside peers and limits; `python -m benchmarks` runs them all."""

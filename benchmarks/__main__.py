@@ -1,0 +1,91 @@
+"""Run all benchmarks, print the table of ratios and write it as JSON.
+
+Each subject runs in a process of its own, so that its peak memory is its own and one that dies
+takes no other with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks._machine import machine
+from benchmarks._table import as_markdown, as_text
+
+SUBJECTS = ("start", "engine", "site", "journal", "apply", "report", "tasks")
+HERE = Path(__file__).resolve().parent
+SUBJECT_TIMEOUT_S = 1800
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Return 0 if every subject ran to its end, 1 otherwise; a missed target is no failure."""
+    options = _options(argv)
+    if options.child:
+        return _measure(options.child, options.size, Path(options.out))
+    subjects = options.subjects or [s for s in SUBJECTS if (HERE / f"{s}.py").exists()]
+    report: dict[str, Any] = {"format": 1, "machine": machine(), "size": options.size}
+    report["subjects"] = {subject: _run(subject, options.size) for subject in subjects}
+    out = Path(options.out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    print(as_markdown(report) if options.markdown else as_text(report))
+    return int(any("error" in part for part in report["subjects"].values()))
+
+
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=", ".join(SUBJECTS))
+    parser.add_argument("--size", choices=["full", "small"], default="full")
+    parser.add_argument("--out", default="build/bench.json", help="where the JSON is written")
+    parser.add_argument("--markdown", action="store_true", help="print the table for the docs")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    unknown = sorted(set(options.subjects) - set(SUBJECTS))
+    if unknown:
+        parser.error(f"no such subject: {', '.join(unknown)} (there are: {', '.join(SUBJECTS)})")
+    return options
+
+
+def _run(subject: str, size: str) -> dict[str, Any]:
+    print(f"{subject} ...", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "rows.json")
+        command = [sys.executable, "-m", "benchmarks", "--child", subject, "--size", size]
+        try:
+            ended = subprocess.run(
+                [*command, "--out", str(out)],
+                cwd=HERE.parent,
+                check=False,
+                timeout=SUBJECT_TIMEOUT_S,
+                stdout=sys.stderr,
+            )
+        except subprocess.TimeoutExpired:
+            return {"rows": _rows(out), "error": f"stopped after {SUBJECT_TIMEOUT_S} s"}
+        if ended.returncode:
+            return {"rows": _rows(out), "error": f"ended with exit code {ended.returncode}"}
+        return {"rows": _rows(out)}
+
+
+def _rows(out: Path) -> list[Any]:
+    if not out.exists():
+        return []
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+
+
+def _measure(subject: str, size: str, out: Path) -> int:
+    module = importlib.import_module(f"benchmarks.{subject}")
+    with out.open("w", encoding="utf-8") as file:
+        for row in module.measure(size):
+            file.write(json.dumps(row.as_json()) + "\n")
+            file.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
