@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._machine import machine
-from benchmarks._table import as_markdown, as_text
+from benchmarks._page import write_page
+from benchmarks._table import as_text
 
 SUBJECTS = ("start", "engine", "site", "journal", "apply", "report", "tasks")
 HERE = Path(__file__).resolve().parent
@@ -34,7 +35,9 @@ def main(argv: list[str] | None = None) -> int:
     out = Path(options.out)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(as_markdown(report) if options.markdown else as_text(report))
+    print(as_text(report))
+    if options.docs:
+        write_page(report)
     return int(any("error" in part for part in report["subjects"].values()))
 
 
@@ -43,7 +46,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=", ".join(SUBJECTS))
     parser.add_argument("--size", choices=["full", "small"], default="full")
     parser.add_argument("--out", default="build/bench.json", help="where the JSON is written")
-    parser.add_argument("--markdown", action="store_true", help="print the table for the docs")
+    parser.add_argument("--docs", action="store_true", help="put the table into the docs page")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     unknown = sorted(set(options.subjects) - set(SUBJECTS))

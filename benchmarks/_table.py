@@ -58,11 +58,13 @@ def _figure(value: float | None, unit: str) -> str:
 
 
 def _remarks(part: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the rows add in words; what several of them add is said once."""
+    speakers: dict[str, list[str]] = {}
     for row in part["rows"]:
-        if row["missing"]:
-            yield f"{row['what']}: not measured, {row['missing']}"
-        elif row["note"]:
-            yield f"{row['what']}: {row['note']}"
+        remark = f"not measured, {row['missing']}" if row["missing"] else row["note"]
+        if remark:
+            speakers.setdefault(remark, []).append(row["what"])
+    yield from (f"{'; '.join(whats)}: {remark}" for remark, whats in speakers.items())
     if "error" in part:
         yield f"THE BENCHMARK {part['error']}"
 

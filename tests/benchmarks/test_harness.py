@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks._page import DATA, PAGE, page_of
 from benchmarks._row import Row
 from benchmarks._table import as_markdown, as_text
 
@@ -86,6 +87,16 @@ def test_the_table_tells_misses_gaps_and_what_died(table: object) -> None:
     assert "gone: not measured, pyinfra is not installed" in text
     assert "ended with exit code 3" in text
     assert "2 cores of a processor" in text
+
+
+def test_the_page_shows_the_figures_that_lie_beside_it() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page_of(page, json.loads(DATA.read_text(encoding="utf-8"))) == page
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="lacks the marks"):
+        page_of("no table here", _report())
 
 
 def test_an_unknown_subject_is_refused() -> None:
