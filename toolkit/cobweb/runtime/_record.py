@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cobweb.engine import Effect
-from cobweb.model import UNKNOWN, CobId, Graph, Job, State
+from cobweb.model import UNKNOWN, CobId, Graph, Job, Report, State
 from cobweb.runtime._events import Emitter, of_effect
 from cobweb.runtime._journal import Journal
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
@@ -18,6 +18,15 @@ from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinishe
 __all__ = ["Record"]
 
 Locks = Iterable[tuple[CobId, State]]
+
+MOST_TASKS = 20
+"""How many tasks of a failed job its event names: the last ones."""
+
+LONGEST_MESSAGE = 2000
+"""How many characters of one message an event carries; what is longer loses its end."""
+
+_QUIET = ("ok", "changed", "skipped")
+"""What tasks said that ended so is not kept: it explains no failure, and may be anything."""
 
 
 class Record:
@@ -69,14 +78,25 @@ class Record:
         for cob in sorted(changed):
             self.became_unknown(cob, "content")
 
-    def run_ended(self, result: str, exit_code: int, counts: Mapping[str, int]) -> None:
-        """Tell how the run ends."""
+    def run_ended(
+        self,
+        result: str,
+        exit_code: int,
+        counts: Mapping[str, int],
+        *,
+        unreachable: Mapping[str, str],
+    ) -> None:
+        """Tell how the run ends; `unreachable` has what was said of each host that was lost."""
         end = {"type": "run.end", "result": result, "exit_code": exit_code, "counts": counts}
-        self._events.append(end)
+        lost = {host: said[:LONGEST_MESSAGE] for host, said in sorted(unreachable.items())}
+        self._events.append(end | ({"unreachable": lost} if lost else {}))
 
-    def became_unknown(self, cob: CobId, reason: str) -> None:
-        """Tell that a state is not known (any more)."""
-        self._events.append({"type": "cob.state", "cob": cob, "state": UNKNOWN, "reason": reason})
+    def became_unknown(
+        self, cob: CobId, reason: str, *, message: str = "", report: Report | None = None
+    ) -> None:
+        """Tell that a state is not known (any more), and what the check said that failed."""
+        event = {"type": "cob.state", "cob": cob, "state": UNKNOWN, "reason": reason}
+        self._events.append(event | _failure(message, report))
 
     def began(self, job: Job, locks: Locks, now_s: float) -> None:
         """Add the begin of a transition."""
@@ -94,10 +114,20 @@ class Record:
             }
         )
 
-    def ended(
-        self, job: Job, state: State, now_s: float, *, applied: Mapping[str, Any] | None
+    def ended(  # noqa: PLR0913  # what ended, and what the journal and the event say of it
+        self,
+        job: Job,
+        state: State,
+        now_s: float,
+        *,
+        applied: Mapping[str, Any] | None,
+        message: str = "",
+        report: Report | None = None,
     ) -> None:
-        """Add the end of a transition in `state`; it is ok if that is where it led to."""
+        """Add the end of a transition in `state`; it is ok if that is where it led to.
+
+        The event of a failure carries `message` and the tasks of `report`, within bounds.
+        """
         result = TransitionResult.OK if state == job.dest else TransitionResult.FAILED
         self._entries.append(
             TransitionFinished(
@@ -120,8 +150,23 @@ class Record:
                 "result": str(result),
                 "attempt": job.attempt,
                 "seconds": round(now_s - self._began_s.pop(job.cob, now_s), 6),
+                **({} if result is TransitionResult.OK else _failure(message, report)),
             }
         )
+
+
+def _failure(message: str, report: Report | None) -> dict[str, Any]:
+    """Return what an event says of a failure; nothing where nothing was said."""
+    tasks = [
+        {
+            "name": task.name[:LONGEST_MESSAGE],
+            "status": task.status,
+            "message": "" if task.status in _QUIET else task.message[:LONGEST_MESSAGE],
+        }
+        for task in (report.tasks[-MOST_TASKS:] if report else ())
+    ]
+    said = {"message": message[:LONGEST_MESSAGE], "tasks": tasks}
+    return {key: value for key, value in said.items() if value}
 
 
 def _stored(event: Mapping[str, Any]) -> EventWritten:

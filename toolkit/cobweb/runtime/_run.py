@@ -99,7 +99,7 @@ class Run:
         self._failed: set[CobId] = set()
         self._halted = False
         self._interrupted = False
-        self._lost: set[str] = set()
+        self._lost: dict[str, str] = {}
         self._missed = set(setting.missed)
 
     def go(self, start: Iterable[Effect], interrupts: Interrupts) -> RunResult:
@@ -196,7 +196,7 @@ class Run:
     def _take_check(self, job: Job, report: Report) -> None:
         match report.outcome:
             case Outcome.UNREACHABLE:
-                self._lose(job.host)
+                self._lose(job.host, report.message)
             case Outcome.CANCELLED if self._halted:
                 self._drop(job)
             case Outcome.OK if report.state in self._states(job.cob):
@@ -214,7 +214,8 @@ class Run:
         self._record.write(
             StateWritten(cob=job.cob, state=UNKNOWN, reason="check", time=now_s, failed=True)
         )
-        self._record.became_unknown(job.cob, "check")
+        message = self._messages.get(job.cob, "")
+        self._record.became_unknown(job.cob, "check", message=message, report=report)
         self._step(CheckEnded(cob=job.cob, state=None))
 
     def _take_transition(self, job: Job, report: Report) -> None:
@@ -222,15 +223,15 @@ class Run:
             case Outcome.OK:
                 self._succeed(job)
             case Outcome.UNREACHABLE:
-                self._end(job, UNKNOWN)
-                self._lose(job.host)
+                self._end(job, UNKNOWN, report)
+                self._lose(job.host, report.message)
             case Outcome.CANCELLED if self._halted and not report.began:
                 self._end(job, job.source)
                 self._drop(job)
             case _ if self._may_retry(job, report):
                 self._dispatcher.add_retry(job)
             case _:
-                self._fail(job, report.message)
+                self._fail(job, report.message, report)
 
     def _may_retry(self, job: Job, report: Report) -> bool:
         if self._halted or job.host in self._lost or report.outcome is Outcome.CANCELLED:
@@ -245,22 +246,24 @@ class Run:
         self._end(job, job.dest)
         self._step(TransitionEnded(cob=job.cob, ok=True))
 
-    def _fail(self, job: Job, message: str) -> None:
+    def _fail(self, job: Job, message: str, report: Report | None = None) -> None:
         if message:
             self._messages[job.cob] = message
         self._failed.add(job.cob)
-        self._end(job, UNKNOWN)
+        self._end(job, UNKNOWN, report)
         self._step(TransitionEnded(cob=job.cob, ok=False))
 
-    def _end(self, job: Job, state: State) -> None:
+    def _end(self, job: Job, state: State, report: Report | None = None) -> None:
         applied = self._applied.get(job.cob)
-        self._record.ended(job, state, self._dispatcher.now(), applied=applied)
+        message = self._messages.get(job.cob, "")
+        now_s = self._dispatcher.now()
+        self._record.ended(job, state, now_s, applied=applied, message=message, report=report)
 
-    def _lose(self, host: str) -> None:
+    def _lose(self, host: str, message: str) -> None:
         """Take note, once, that a host cannot be reached; what else it was to do is dropped."""
         if host in self._lost:
             return
-        self._lost.add(host)
+        self._lost[host] = message
         self._missed.discard(host)
         self._record.write(HostLost(host=host, time=self._dispatcher.now()))
         self._step(HostVanished(host=host))
@@ -392,7 +395,7 @@ class Run:
             "failed": len(self._failed),
             "waiting": len(waits),
         }
-        self._record.run_ended(str(ending), ending.exit_code, counts)
+        self._record.run_ended(str(ending), ending.exit_code, counts, unreachable=self._lost)
         self._record.flush()
         return RunResult(
             run=self._setting.run,
