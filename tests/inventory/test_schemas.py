@@ -11,7 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from cobweb._resources import data_dir
-from cobweb.inventory import _cobs, _limits, _load, _sources, _types
+from cobweb.inventory import _cobs, _limits, _load, _references, _sources, _types
 from cobweb.inventory._nodes import plain
 from cobweb.inventory._yaml import read_yaml
 
@@ -40,7 +40,7 @@ def test_the_schemas_know_the_keys_of_the_loader() -> None:
     parts = site["$defs"]
     assert set(site["properties"]) == {*_load._KEYS, "imports"}
     assert set(parts["cob"]["properties"]) == set(_cobs._KEYS)
-    assert set(parts["need"]["properties"]) == set(_cobs._NEED_KEYS)
+    assert set(parts["need"]["properties"]) == set(_references._NEED_KEYS)
     assert set(parts["type"]["properties"]) == set(_types._KEYS)
     assert set(parts["action"]["properties"]) == set(_types._ACTION_KEYS)
     assert set(parts["limit"]["properties"]) == set(_limits._KEYS)

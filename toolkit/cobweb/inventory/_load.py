@@ -17,6 +17,7 @@ from cobweb.inventory._modules import Files, load_modules
 from cobweb.inventory._nodes import Map, plain
 from cobweb.inventory._patterns import Patterns
 from cobweb.inventory._read import known_keys, required, text
+from cobweb.inventory._references import References
 from cobweb.inventory._scope import Evaluator
 from cobweb.inventory._select import Selector
 from cobweb.inventory._site import Parts, Site
@@ -114,6 +115,8 @@ def _site(
     selector = Selector(patterns, evaluator, findings, quiet=unsound)
     cobs = Cobs(types, reader.broken, selector, findings)
     cobs.read(root.items.get("cobs"))
+    references = References(cobs, selector, findings)
+    references.read()
     limits = Limits(cobs, selector, findings)
     limits.read(root.items.get("limits"))
     return Site(
@@ -126,6 +129,7 @@ def _site(
             evaluator=evaluator,
             patterns=patterns,
             cobs=cobs,
+            references=references,
             limits=limits,
             sections=_sections(root, sections, findings),
         )

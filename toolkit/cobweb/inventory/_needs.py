@@ -6,7 +6,7 @@ all of them, or those that can be reached over needs from a few hosts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,9 @@ from cobweb.model import ANY, CobId, CobType, LockNeed, Need, State, TransitionN
 
 OUTDATED = "outdated"
 """The state that `binds` and `stops` speak of, for the types that have it."""
+
+BACK_WORDS = frozenset({"requires", "binds", "stops"})
+"""The words that give the referenced side a need on the referring one, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,17 @@ class Link:
     hosts: Mapping[str, None] | None
     shapes: tuple[Shape, ...]
     place: Place
+
+
+class Varying(Protocol):
+    """A reference that depends on the dependent's host."""
+
+    source: str
+    target: str | None
+    back: bool
+
+    def link(self, host: str) -> Link | None:
+        """Return the link of the dependent on `host`; None where the reference is wrong."""
 
 
 class Placed(Protocol):
@@ -99,7 +113,9 @@ _Instance = tuple[str, str]
 class Expansion:
     """Expands links; what is asked for once is not worked out again."""
 
-    def __init__(self, defs: Mapping[str, Placed], links: Sequence[Link]) -> None:
+    def __init__(
+        self, defs: Mapping[str, Placed], links: Sequence[Link], varying: Sequence[Varying] = ()
+    ) -> None:
         self._defs = defs
         self._out: dict[str, list[Link]] = {name: [] for name in defs}
         self._in: dict[str, list[Link]] = {name: [] for name in defs}
@@ -108,14 +124,17 @@ class Expansion:
                 self._out[link.source].append(link)
             if any(shape.back for shape in link.shapes):
                 self._in[link.target].append(link)
+        self._varying_out: dict[str, list[Varying]] = {name: [] for name in defs}
+        for each in varying:
+            self._varying_out[each.source].append(each)
+        self._turned = [_Turned(each, self._targets) for each in varying if each.back]
 
     def reach(self, seeds: Iterable[_Instance]) -> tuple[tuple[_Instance, ...], tuple[Need, ...]]:
         """Return all (host, name) that needs of `seeds` lead to, and those needs; both sorted."""
         found = dict.fromkeys(seeds)
         queue = list(found)
         needs: dict[_Key, Place] = {}
-        while queue:
-            host, name = queue.pop()
+        for host, name in queue:  # it grows
             for other, link, back in self._neighbours(host, name):
                 if other not in found:
                     found[other] = None
@@ -129,12 +148,17 @@ class Expansion:
 
     def _neighbours(self, host: str, name: str) -> Iterator[tuple[_Instance, Link, bool]]:
         """Yield the instances that one has needs on, with the link and its direction."""
-        for link in self._out[name]:
+        varying = (each.link(host) for each in self._varying_out[name])
+        for link in (*self._out[name], *(link for link in varying if link)):
             for other in self._targets(link, host):
                 if (other, link.target) != (host, name):
                     yield (other, link.target), link, False
         for link in self._in[name]:
             for other in self._sources(link, host):
+                if (other, link.source) != (host, name):
+                    yield (other, link.source), link, True
+        for turned in self._turned:
+            for other, link in turned.sources(host, name, self._defs):
                 if (other, link.source) != (host, name):
                     yield (other, link.source), link, True
 
@@ -148,6 +172,34 @@ class Expansion:
         if link.hosts is None:
             return (host,) if host in source.host_set else ()
         return source.hosts if host in link.hosts else ()
+
+
+class _Turned:
+    """A varying reference seen from what it refers to; all its hosts are looked at when needed."""
+
+    def __init__(self, varying: Varying, targets: Callable[[Link, str], Iterable[str]]) -> None:
+        self._varying = varying
+        self._targets = targets
+        self._index: dict[_Instance, list[tuple[str, Link]]] | None = None
+
+    def sources(
+        self, host: str, name: str, defs: Mapping[str, Placed]
+    ) -> Sequence[tuple[str, Link]]:
+        """Return the hosts of the dependents that refer to this instance, each with its link."""
+        if self._varying.target not in (None, name):
+            return ()
+        if self._index is None:
+            self._index = self._indexed(defs[self._varying.source].hosts)
+        return self._index.get((host, name), ())
+
+    def _indexed(self, hosts: Iterable[str]) -> dict[_Instance, list[tuple[str, Link]]]:
+        index: dict[_Instance, list[tuple[str, Link]]] = {}
+        for source in hosts:
+            link = self._varying.link(source)
+            if link is not None:
+                for host in self._targets(link, source):
+                    index.setdefault((host, link.target), []).append((source, link))
+        return index
 
 
 def _key(host: str, name: str, other: tuple[str, str], shape: Shape) -> _Key:

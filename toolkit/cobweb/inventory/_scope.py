@@ -169,7 +169,7 @@ class Scope:
 
 
 _HOST_HINT = "it is neither a variable of the host nor one of Ansible's own"
-_SITE_HINT = "host patterns and references see the variables of the group `all` only"
+_SITE_HINT = "`on` belongs to no host and sees the variables of the group `all` only"
 
 
 class _Lazy(Mapping[str, Any]):

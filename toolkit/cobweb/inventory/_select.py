@@ -25,30 +25,36 @@ class Selector:
 
     def text(self, written: str, place: Place) -> str | None:
         """Return a text of the site rendered, None with a finding where that fails."""
+        return self.text_on(SITE, written, place, self._findings)
+
+    def text_on(self, host: str, written: str, place: Place, findings: Findings) -> str | None:
+        """Return a text rendered on a host, None with a finding that names it where that fails."""
         try:
-            value = self._evaluator.scope(SITE).render(written, place)
+            value = self._evaluator.scope(host).render(written, place)
         except EvaluationError as error:
-            self._findings.add(error.place, error.message, error.hint)
+            findings.add(error.place, error.message, error.hint, host=host)
             return None
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return ",".join(value)
         if isinstance(value, str):
             return value
-        self._findings.add(place, "the template must give text or a list of names")
+        findings.add(place, "the template must give text or a list of names", host=host)
         return None
 
     def some(self, written: str, place: Place, what: str) -> tuple[str, ...]:
-        """Return the hosts of a pattern; a finding where there are none."""
+        """Return the hosts of a pattern as written; a finding where there are none."""
         pattern = self.text(written, place)
-        if pattern is None:
-            return ()
+        return () if pattern is None else self.hosts(pattern, place, what, self._findings)
+
+    def hosts(self, pattern: str, place: Place, what: str, findings: Findings) -> tuple[str, ...]:
+        """Return the hosts of a rendered pattern; a finding where there are none."""
         try:
             hosts = self._patterns.select(pattern)
         except PatternError as error:
             if not self.quiet:
-                self._findings.add(place, f"{what}: {error}", error.hint)
+                findings.add(place, f"{what}: {error}", error.hint)
             return ()
         if not hosts and not self.quiet:
             hint = "the groups are empty, or exclude each other"
-            self._findings.add(place, f"{what} matches no host: `{pattern}`", hint)
+            findings.add(place, f"{what} matches no host: `{pattern}`", hint)
         return hosts

@@ -15,6 +15,7 @@ from cobweb.inventory._limits import Limits
 from cobweb.inventory._modules import Files
 from cobweb.inventory._needs import Expansion
 from cobweb.inventory._patterns import PatternError, Patterns
+from cobweb.inventory._references import References
 from cobweb.inventory._scope import Evaluator
 from cobweb.inventory._specs import Specs
 from cobweb.inventory._tasks import missing_actions
@@ -35,6 +36,7 @@ class Parts:
     evaluator: Evaluator
     patterns: Patterns
     cobs: Cobs
+    references: References
     limits: Limits
     sections: Mapping[str, Any]
 
@@ -50,7 +52,8 @@ class Site:
         self._parts = parts
         self._findings = parts.files.findings
         self._specs = Specs(parts.evaluator, parts.files)
-        self._expansion = Expansion(parts.cobs.defs, parts.cobs.links)
+        references = parts.references
+        self._expansion = Expansion(parts.cobs.defs, references.links, references.varying)
         self._hosts = Hosts(parts.evaluator.inventory, parts.evaluator.variables)
         self._graph: Graph | None = None
 
