@@ -16,6 +16,7 @@ from cobweb.errors import Place
 from cobweb.model import CobId, CobType, Graph, TransitionNeed
 from cobweb.testing.simulation import Simulation
 from tests.support.graphs import SIMPLE, graph_of, graphs, need_of, starts, type_of
+from tests.support.plain_analysis import plain_analyse
 from tests.support.search import Search
 from tests.support.words import after, binds, requires, stops, words
 
@@ -203,6 +204,37 @@ def test_a_long_chain_of_locks_is_given_up_on_without_a_finding() -> None:
     assert analyse(graph_of(" ".join(["x/a", *cobs]), "x/a *>up x/0000 up", *needs)) == ()
 
 
+def test_a_goal_without_a_way_is_no_support_for_others() -> None:
+    """What needs it is told as waiting for it, in whichever order the ids are."""
+    for low, high in (("x/a", "x/b"), ("x/b", "x/a")):
+        graph = graph_of(
+            {low: NO_WAY_UP, high: SIMPLE, "x/c": SIMPLE},
+            f"{low} *>up x/c up",
+            f"{high} *>up {low} up",
+        )
+        assert analyse(graph) == plain_analyse(graph)
+        assert TroubleKind.NO_WAY in {trouble.kind for trouble in analyse(graph)}
+
+
+def test_an_unsorted_graph_and_types_of_one_name_are_told_apart() -> None:
+    """Patterns go by the type itself and do not lean on the order of the needs."""
+    graph = graph_of(
+        {"x/a": NEVER_OUT, "x/b": ONE_WAY, "x/c": NO_WAY_UP, "x/d": SIMPLE},
+        "x/d *>up x/c up",
+        "x/a *>up x/b up",
+        "x/d up x/a odd",
+        "x/a up>down x/d down",
+    )
+    assert analyse(graph) == plain_analyse(graph)
+
+
+@given(st.one_of(graphs(max_cobs=7, max_needs=16), words()))
+@settings(max_examples=500)
+def test_the_dumb_analysis_finds_the_same(graph: Graph) -> None:
+    """Neither patterns nor proofs leave anything out, in text, order and places."""
+    assert analyse(graph) == plain_analyse(graph)
+
+
 @given(graphs(max_cobs=4, max_needs=8))
 def test_nothing_is_reported_that_could_work(graph: Graph) -> None:
     """Each finding is a proof: the search over all global states agrees."""
@@ -213,7 +245,7 @@ def test_nothing_is_reported_that_could_work(graph: Graph) -> None:
     types: dict[CobId, CobType] = {cob: graph.cobs[cob].type for cob in search.ids}
     up = {cob: type_.preferred for cob, type_ in types.items()}
     removed = {cob: type_.remove for cob, type_ in types.items()}
-    goes = {cob: _removable(graph.cobs[cob]) for cob in search.ids}
+    goes = {cob: _removable(graph.cobs[cob].type) for cob in search.ids}
     impossible = not search.reaches(removed, up) or not search.reaches(up, goes)
     assert impossible or all(trouble.kind is TroubleKind.CONTRADICTION for trouble in found)
 

@@ -1,5 +1,8 @@
 """What can never work, found before anything runs (design, section 5).
 
+Most of a site is shown to work at once: by the patterns of its needs and by a proof that its goals
+are reached. Only what is left over is searched, with all that it needs.
+
 Nothing is reported that could work: each finding is a proof. Broken needs, self-needs and
 contradictions are read off the needs. What can't be reached from one of two starts - everything
 removed, everything preferred and to be removed - is a circle or a missing way. Objects that could
@@ -15,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from cobweb.engine._circles import circles
-from cobweb.engine._needs import NeedIndex, Wanted
+from cobweb.engine._patterns import Pattern, Patterns, Wanted
+from cobweb.engine._prospects import unproven
 from cobweb.engine._reach import Reach
 from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.errors import Place
-from cobweb.model import Cob, CobId, Graph, LockNeed, State, Transition
+from cobweb.model import CobId, CobType, Graph, LockNeed, State, Transition
 
 __all__ = ["analyse"]
 
@@ -29,10 +33,11 @@ MAX_HELD_TOGETHER = 1000
 
 def analyse(graph: Graph) -> tuple[Trouble, ...]:
     """Return all that can never work, each with its cycle; about linear in the needs."""
-    broken = tuple(_broken_needs(graph))
+    patterns = Patterns(graph)
+    broken = tuple(_broken_needs(graph, patterns))
     if broken:
         return broken
-    analysis = _Analysis(graph)
+    analysis = _Analysis(graph, patterns)
     twisted = tuple(analysis.contradictions())
     if twisted:
         return twisted
@@ -44,27 +49,27 @@ def analyse(graph: Graph) -> tuple[Trouble, ...]:
     return (*reversed(distinct.values()), *analysis.pushes())
 
 
-def _removed(cob: Cob) -> State:
-    return cob.type.remove
+def _removed(kind: CobType) -> State:
+    return kind.remove
 
 
-def _preferred(cob: Cob) -> State:
-    return cob.type.preferred
+def _preferred(kind: CobType) -> State:
+    return kind.preferred
 
 
-def _removable(cob: Cob) -> State:
+def _removable(kind: CobType) -> State:
     """Return the `remove` state where the type has a way to it: without, it is never removed."""
-    type_ = cob.type
-    return type_.remove if type_.way(type_.preferred, type_.remove) is not None else type_.preferred
+    return kind.remove if kind.way(kind.preferred, kind.remove) is not None else kind.preferred
 
 
-def _broken_needs(graph: Graph) -> Iterator[Trouble]:
+def _broken_needs(graph: Graph, patterns: Patterns) -> Iterator[Trouble]:
+    sound = all(map(_is_sound, patterns.all()))
     for need in graph.needs:
-        on = graph.cobs[need.on].type
         if need.cob == need.on:
             message = f"{need.cob} needs itself"
             kind = TroubleKind.SELF
-        elif need.state not in on.states:
+        elif not sound and need.state not in graph.cobs[need.on].type.states:
+            on = graph.cobs[need.on].type
             message = f"{need.cob} needs {need.on} {need.state}, a state that {on.name} lacks"
             kind = TroubleKind.STATE
         else:
@@ -72,19 +77,29 @@ def _broken_needs(graph: Graph) -> Iterator[Trouble]:
         yield Trouble(kind=kind, cobs=(need.cob,), message=message, place=need.place)
 
 
+def _is_sound(pattern: Pattern) -> bool:
+    pairs = zip(pattern.needs, pattern.ons, strict=True)
+    return all(need.state in on.states for need, on in pairs)
+
+
+def _pushes(pattern: Pattern) -> bool:
+    """Say whether an object may need another one out of its preferred state."""
+    pairs = zip(pattern.needs, pattern.ons, strict=True)
+    return any(need.state != on.preferred for need, on in pairs)
+
+
 class _Analysis:
     """One graph under analysis."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, patterns: Patterns) -> None:
         self.graph = graph
-        self.index = NeedIndex(graph.needs, graph.cobs)
-        self.needy = sorted({need.cob for need in graph.needs})
+        self.patterns = patterns
 
     def contradictions(self) -> Iterator[Trouble]:
         """Find steps whose locks can never be held together."""
-        for cob in self.needy:
+        for cob in self.patterns.having(self._may_clash):
             for step in self.graph.cobs[cob].type.transitions:
-                wanted = self.index.of_step(cob, step.source, step.dest)
+                wanted = self.patterns.of_step(cob, step.source, step.dest)
                 clash = self._clash(cob, wanted)
                 if clash:
                     yield Trouble(
@@ -97,24 +112,28 @@ class _Analysis:
     def unreachable(
         self,
         aim: str,
-        start: Callable[[Cob], State],
-        goal: Callable[[Cob], State],
+        start: Callable[[CobType], State],
+        goal: Callable[[CobType], State],
     ) -> Iterator[Trouble]:
         """Find the circles and missing ways that keep objects from their goal."""
         cobs = self.graph.cobs
-        starts = {cob: start(cobs[cob]) for cob in sorted(cobs)}
-        reach = Reach(self.graph, self.index, starts)
+        left = unproven(self.graph, self.patterns, start, goal)
+        if not left:
+            return
+        starts = {cob: start(cobs[cob].type) for cob in sorted(self._with_all_needed(left))}
+        reach = Reach(self.graph, self.patterns, starts)
         seen: set[CobId] = set()
-        for cob in starts:
-            if (cob, goal(cobs[cob])) not in reach.reached and cob not in seen:
+        for cob in sorted(left):
+            if (cob, goal(cobs[cob].type)) not in reach.reached and cob not in seen:
                 walk = _Walk(self, reach, starts, seen)
-                trouble = walk.follow(cob, goal(cobs[cob]), aim)
+                trouble = walk.follow(cob, goal(cobs[cob].type), aim)
                 if trouble is not None:
                     yield trouble
 
     def pushes(self) -> Iterator[Trouble]:
         """Find circles of preferences in which no object can be the last to arrive."""
-        edges = {cob: edge for cob in self.needy if (edge := self._arrives_before(cob))}
+        pushing = self.patterns.having(_pushes)
+        edges = {cob: edge for cob in pushing if (edge := self._arrives_before(cob))}
         for circle in circles({cob: sorted(links) for cob, links in edges.items()}):
             pairs = zip(circle, (*circle[1:], circle[0]), strict=True)
             cycle = tuple(
@@ -148,7 +167,7 @@ class _Analysis:
                 continue
             if type_.way(type_.remove, step.source) is None:
                 continue
-            wanted = self.index.of_step(cob, step.source, step.dest)
+            wanted = self.patterns.of_step(cob, step.source, step.dest)
             away = {
                 on: (str(step), state)
                 for on, state in wanted
@@ -156,6 +175,27 @@ class _Analysis:
             }
             common = away if common is None else {on: common[on] for on in common if on in away}
         return common or {}
+
+    def _may_clash(self, pattern: Pattern) -> bool:
+        """Say whether some step asks for different states, or for one that has locks behind it."""
+        wanted = [
+            pattern.pairs(pattern.of_step(step.source, step.dest))
+            for step in pattern.type.transitions
+        ]
+        return any(
+            len({state for _, state in pairs}) > 1 or pairs & self.patterns.leaning
+            for pairs in wanted
+        )
+
+    def _with_all_needed(self, cobs: set[CobId]) -> set[CobId]:
+        """Return objects with all that their needs lead to, directly or not."""
+        found, stack = set(cobs), list(cobs)
+        while stack:
+            for need in self.patterns.needs.get(stack.pop(), ()):
+                if need.on not in found:
+                    found.add(need.on)
+                    stack.append(need.on)
+        return found
 
     def _clash(self, cob: CobId, wanted: Wanted) -> str:
         """Say why a set of locks can't be held while `cob` moves, or ""."""
@@ -169,7 +209,7 @@ class _Analysis:
                 return f"it needs {on} both {held[on]} and {state}"
             if on not in held:
                 held[on] = state
-                stack.extend(reversed(self.index.of_state(on, state)))
+                stack.extend(reversed(self.patterns.of_state(on, state)))
         return ""
 
     def _place(self, cob: CobId, step: str, pair: tuple[CobId, State]) -> Place | None:
@@ -177,9 +217,8 @@ class _Analysis:
         source, arrow, dest = step.partition(" -> ")
         found = (
             need.place
-            for need in self.graph.needs
-            if need.cob == cob
-            and (need.on, need.state) == pair
+            for need in self.patterns.needs[cob]
+            if (need.on, need.state) == pair
             and isinstance(need, LockNeed) != bool(arrow)
             and (need.covers(step) if isinstance(need, LockNeed) else need.covers(source, dest))
         )
@@ -224,16 +263,16 @@ class _Walk:
         )
 
     def _lacking_lock(self, cob: CobId, state: State) -> TroubleLink | None:
-        need = self._reach.lacks(self._analysis.index.of_state(cob, state))
+        need = self._reach.lacks(self._analysis.patterns.of_state(cob, state))
         return self._analysis.link(cob, state, need) if need else None
 
     def _lacking_step(self, cob: CobId, state: State) -> TroubleLink | None:
         """Return what stops the first blocked step of the way."""
-        index = self._analysis.index
+        patterns = self._analysis.patterns
         links = (
             self._analysis.link(cob, str(step), need)
             for step in self._way(cob, state)
-            if (need := self._reach.lacks(index.of_step(cob, step.source, step.dest)))
+            if (need := self._reach.lacks(patterns.of_step(cob, step.source, step.dest)))
         )
         return next(links, None)
 

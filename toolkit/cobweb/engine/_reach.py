@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from cobweb.engine._needs import NeedIndex, Wanted
+from cobweb.engine._patterns import Patterns, Wanted
 from cobweb.model import CobId, Graph, State, Transition
 
 __all__ = ["Reach"]
@@ -25,7 +25,7 @@ class Reach:
 
     __slots__ = ("_graph", "_index", "_queue", "_watchers", "_woken", "lockable", "reached")
 
-    def __init__(self, graph: Graph, index: NeedIndex, starts: Mapping[CobId, State]) -> None:
+    def __init__(self, graph: Graph, index: Patterns, starts: Mapping[CobId, State]) -> None:
         self._graph = graph
         self._index = index
         self.reached: set[_Lock] = set()

@@ -1,0 +1,148 @@
+"""Objects whose needs look alike, so that a large graph is thought about once per pattern.
+
+Two objects have the same pattern if they are of the same type and their needs, in order, have the
+same kind, states and type of what is needed. What a step or a state asks for is then the same
+positions in the need lists of both, and most questions of the analysis are answered by the pattern
+alone: a site has thousands of hosts and a few dozen patterns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from cobweb.model import CobId, CobType, Graph, LockNeed, Need, State, TransitionNeed
+
+__all__ = ["Pattern", "Patterns", "Positions", "Wanted"]
+
+Wanted = tuple[tuple[CobId, State], ...]
+"""(object, state) pairs, sorted, without doubles."""
+
+Positions = tuple[int, ...]
+"""Which of an object's needs are meant, in order."""
+
+
+class Pattern:
+    """One type with the needs of an object as an example; `ons` are the types of what is needed."""
+
+    __slots__ = ("_of_state", "_of_step", "needs", "ons", "type")
+
+    def __init__(self, type_: CobType, needs: Sequence[Need], ons: Sequence[CobType]) -> None:
+        self.type = type_
+        self.needs = tuple(needs)
+        self.ons = tuple(ons)
+        self._of_step: dict[tuple[State, State], Positions] = {}
+        self._of_state: dict[State, Positions] = {}
+
+    def of_step(self, source: State, dest: State) -> Positions:
+        """Return which needs are transition dependencies of one step."""
+        key = (source, dest)
+        if key not in self._of_step:
+            self._of_step[key] = tuple(
+                at
+                for at, need in enumerate(self.needs)
+                if isinstance(need, TransitionNeed) and need.covers(source, dest)
+            )
+        return self._of_step[key]
+
+    def of_state(self, state: State) -> Positions:
+        """Return which needs are lock dependencies of one state."""
+        if state not in self._of_state:
+            self._of_state[state] = tuple(
+                at
+                for at, need in enumerate(self.needs)
+                if isinstance(need, LockNeed) and need.covers(state)
+            )
+        return self._of_state[state]
+
+    def pairs(self, positions: Positions) -> frozenset[tuple[int, State]]:
+        """Return the needs as (identity of the type, state), without the objects."""
+        return frozenset((id(self.ons[at]), self.needs[at].state) for at in positions)
+
+
+class Patterns:
+    """The needs of each object of a graph, by pattern; construction is linear in the needs.
+
+    `needs` has the needs of each object that has some, in the graph's order; `leaning` are the
+    (identity of a type, state) in which some object has lock dependencies.
+    """
+
+    __slots__ = ("_by_number", "_number", "_wanted", "leaning", "needs")
+
+    def __init__(self, graph: Graph) -> None:
+        self.needs: dict[CobId, list[Need]] = {}
+        self._number: dict[CobId, int] = {}
+        self._wanted: dict[tuple[CobId, Positions], Wanted] = {}
+        self._group(graph)
+        examples = {number: cob for cob, number in self._number.items()}
+        self._by_number = {
+            number: _pattern(graph, cob, self.needs[cob]) for number, cob in examples.items()
+        }
+        self.leaning = frozenset(
+            (id(pattern.type), state)
+            for pattern in self._by_number.values()
+            for state in pattern.type.states
+            if pattern.of_state(state)
+        )
+
+    def all(self) -> Collection[Pattern]:
+        """Return every pattern that there is."""
+        return self._by_number.values()
+
+    def of(self, cob: CobId) -> Pattern | None:
+        """Return the pattern of an object; None if it needs nothing."""
+        number = self._number.get(cob)
+        return None if number is None else self._by_number[number]
+
+    def having(self, wanted: Callable[[Pattern], bool]) -> list[CobId]:
+        """Return the objects whose pattern is `wanted`, sorted; asked once per pattern."""
+        numbers = {number for number, pattern in self._by_number.items() if wanted(pattern)}
+        if not numbers:
+            return []
+        return sorted(cob for cob, number in self._number.items() if number in numbers)
+
+    def of_step(self, cob: CobId, source: State, dest: State) -> Wanted:
+        """Return the transition dependencies of one step."""
+        pattern = self.of(cob)
+        return self.pairs(cob, pattern.of_step(source, dest)) if pattern else ()
+
+    def of_state(self, cob: CobId, state: State) -> Wanted:
+        """Return the lock dependencies of one state."""
+        pattern = self.of(cob)
+        return self.pairs(cob, pattern.of_state(state)) if pattern else ()
+
+    def pairs(self, cob: CobId, positions: Positions) -> Wanted:
+        """Return what some of the needs of an object ask for."""
+        if not positions:
+            return ()
+        key = (cob, positions)
+        if key not in self._wanted:
+            needs = self.needs[cob]
+            self._wanted[key] = tuple(sorted({(needs[at].on, needs[at].state) for at in positions}))
+        return self._wanted[key]
+
+    def _group(self, graph: Graph) -> None:
+        """Fill `needs` and give equal lists of shapes equal numbers.
+
+        A number stands for a list: that of the number before it and one shape more. The first list
+        of a type has the type's identity for the number before it, which no other number is.
+        """
+        cobs, needs, numbers = graph.cobs, self.needs, self._number
+        longer: dict[tuple[object, ...], int] = {}
+        for need in graph.needs:
+            cob = need.cob
+            before = numbers.get(cob, id(cobs[cob].type))
+            kind = id(cobs[need.on].type)
+            shape: tuple[object, ...]
+            if isinstance(need, TransitionNeed):
+                shape = (before, need.source, need.dest, need.state, kind)
+            else:
+                shape = (before, need.within, None, need.state, kind)
+            numbers[cob] = longer.setdefault(shape, -len(longer))
+            if cob in needs:
+                needs[cob].append(need)
+            else:
+                needs[cob] = [need]
+
+
+def _pattern(graph: Graph, cob: CobId, needs: Sequence[Need]) -> Pattern:
+    return Pattern(graph.cobs[cob].type, needs, [graph.cobs[need.on].type for need in needs])
