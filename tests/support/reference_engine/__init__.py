@@ -1,0 +1,12 @@
+"""The engine as it was before it was made fast, frozen: the oracle of the engine's tests.
+
+It is the plain form of the rules: one message per word, one record per side of a pair, needs looked
+up by id. It is not made faster and not kept in step by hand; it changes only where what the engine
+does was found to be wrong, in both. Inputs, effects and settings are those of `cobweb.engine`.
+"""
+
+from __future__ import annotations
+
+from tests.support.reference_engine._engine import Engine
+
+__all__ = ["Engine"]

@@ -1,0 +1,123 @@
+"""Why an object does not move on, and the chain of what it waits for (promise P5)."""
+
+from __future__ import annotations
+
+from cobweb.engine import Blocked, WaitKind
+from cobweb.model import UNKNOWN, CobId, State
+from tests.support.reference_engine._machine import Machine
+from tests.support.reference_engine._node import Activity, Node
+
+__all__ = ["blocked", "chain"]
+
+
+def blocked(machine: Machine, node: Node) -> Blocked | None:
+    """Return the first reason why the object is not at its goal or can't give what was asked."""
+    if node.failed:
+        return Blocked(cob=node.id, kind=WaitKind.FAILED, state=node.state)
+    if not node.up and (node.state != node.goal or node.asks):
+        return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
+    if node.activity is not Activity.IDLE:
+        return Blocked(cob=node.id, kind=WaitKind.RUNNING, detail=node.activity)
+    if node.state == UNKNOWN:
+        return Blocked(cob=node.id, kind=WaitKind.HALTED)
+    return _waiting(machine, node)
+
+
+def chain(machine: Machine, cob: CobId) -> tuple[Blocked, ...]:
+    """Follow what the object waits for up to a failure, a border of this engine, or a circle.
+
+    The last link of a circle names, in `on`, an object that came before.
+    """
+    links: list[Blocked] = []
+    seen: set[CobId] = set()
+    node = machine.nodes.get(cob)
+    last: Blocked | None = None
+    while node is not None and node.id not in seen:
+        seen.add(node.id)
+        last = _link(machine, node, last)
+        if last is None:
+            break
+        links.append(last)
+        node = machine.nodes.get(last.on) if last.on is not None else None
+    return tuple(links)
+
+
+def _link(machine: Machine, node: Node, before: Blocked | None) -> Blocked | None:
+    """Say why `node` does not do what the link before waits for."""
+    if before is not None and before.kind is WaitKind.HOLDERS:
+        return _not_yielding(machine, node)
+    wanted = before.state if before is not None and before.kind is WaitKind.LOCK else ""
+    target = node.target()
+    calm = node.activity is Activity.IDLE and node.up and not node.failed
+    if wanted and calm and node.state == target and target != wanted:
+        return _kept(node)
+    return blocked(machine, node) or (_kept(node) if before is not None else None)
+
+
+def _waiting(machine: Machine, node: Node) -> Blocked | None:
+    """Say what an object in a known state waits for."""
+    target = node.target()
+    if node.state != target:
+        return _no_step(node, target) or _missing(machine, node) or _late(machine, node)
+    if node.state != node.goal:
+        return _kept(node)
+    return _missing(machine, node)
+
+
+def _no_step(node: Node, target: State) -> Blocked | None:
+    """Say why an object away from its target has no step to take at all."""
+    if not node.movable:
+        return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=target)
+    if node.churned:
+        return Blocked(cob=node.id, kind=WaitKind.CHURN, on=node.pusher, state=target)
+    if node.next_step() is None:
+        return Blocked(cob=node.id, kind=WaitKind.NO_WAY, state=target)
+    return None
+
+
+def _late(machine: Machine, node: Node) -> Blocked:
+    """Say why a step that has all its locks is not started."""
+    if node.lent:
+        return _lending(node)
+    step = node.next_step()
+    assert step is not None
+    full = machine.book.full(node, step)
+    if full:
+        taken_by = machine.book.in_the_way(node, step)[0]
+        return Blocked(cob=node.id, kind=WaitKind.LIMIT, on=taken_by, state=step.dest, detail=full)
+    return Blocked(cob=node.id, kind=WaitKind.HALTED, state=step.dest)
+
+
+def _kept(node: Node) -> Blocked | None:
+    holders = node.asking(node.state)
+    if not holders:
+        return None
+    return Blocked(cob=node.id, kind=WaitKind.REQUESTED, on=min(holders), state=node.state)
+
+
+def _missing(machine: Machine, node: Node) -> Blocked | None:
+    unheld = [on for on, wish in node.wishes.items() if wish.state and not wish.held]
+    if unheld:
+        on = min(unheld)
+        return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=node.wishes[on].state)
+    step = node.plan.step
+    if not node.twisted or (step and node.lent):
+        return None
+    needs = machine.index.of_step(node.id, step.source, step.dest) if step else ()
+    pairs = needs or machine.index.of_state(node.id, node.state)
+    on, state = next(pair for pair in pairs if node.wishes[pair[0]].state != pair[1])
+    return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state)
+
+
+def _not_yielding(machine: Machine, node: Node) -> Blocked | None:
+    """Say why a holder does not give a recalled lock back."""
+    if node.suspect:
+        return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
+    if node.lent and node.activity is Activity.IDLE:
+        return _lending(node)
+    return blocked(machine, node)
+
+
+def _lending(node: Node) -> Blocked:
+    holder = min(holder for holders in node.lent.values() for holder in holders)
+    return Blocked(cob=node.id, kind=WaitKind.HOLDERS, on=holder, state=node.asks[holder].state)
