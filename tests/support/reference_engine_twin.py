@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import methodcaller
 from random import Random
 from typing import Any
 
@@ -49,7 +50,7 @@ class Twin:
 
     def __getattr__(self, name: str) -> Any:
         """Ask both any other question."""
-        return lambda *args: self._same(lambda engine: getattr(engine, name)(*args))
+        return lambda *args: self._same(methodcaller(name, *args))
 
     def _both(self, do: Callable[[Any], tuple[Effect, ...]]) -> tuple[Effect, ...]:
         try:
@@ -67,10 +68,10 @@ class Twin:
 
     def _look(self) -> None:
         for question in ("states", "locks", "busy", "idle", "unsettled", "resend"):
-            self._same(lambda engine, ask=question: getattr(engine, ask)())
+            self._same(methodcaller(question))
         for cob in self._new.states():
             for question in ("state", "target", "blocked", "chain"):
-                self._same(lambda engine, ask=question, cob=cob: getattr(engine, ask)(cob))
+                self._same(methodcaller(question, cob))
 
 
 class _Refused(str):
@@ -156,15 +157,15 @@ class Story:
     def _forged(self, message: Message) -> Message:
         random, states = self.random, self.graph.cobs[message.receiver].type.states
         field = random.choice(["kind", "state", "incarnation", "seq", "generation", "known"])
-        value: Any = {
+        values: dict[str, Callable[[], Any]] = {
             "kind": lambda: random.choice(list(MessageKind)),
             "state": lambda: random.choice(["", *states]),
             "incarnation": lambda: message.incarnation + random.choice([-1, 1, 1 << 20]),
             "seq": lambda: message.seq + random.choice([-1, 1]),
             "generation": lambda: message.generation + 1,
             "known": lambda: random.choice([0, message.known + 1]),
-        }[field]()
-        return replace(message, **{field: value})
+        }
+        return replace(message, **{field: values[field]()})
 
     def _input(self, twin: Twin) -> Input:
         random = self.random
