@@ -1,0 +1,196 @@
+"""Node tasks: Cobweb beside ansible-playbook, pyinfra and clush on the same hosts and work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks._row import Row
+from benchmarks._tasks_latency import latency
+from benchmarks._tasks_places import Place, fabric_place, local_place, what_hosts_lack
+from benchmarks._tasks_tools import Ran, clush, cobweb, playbook, pyinfra
+from benchmarks._tasks_work import end_services, task_count, undone, write_chain, write_plain
+
+__all__ = ["measure"]
+
+SSH_HOSTS = 20
+SAMPLE = 5
+"""Of the local hosts every fifth is given to the peers but for the first (an hour otherwise)."""
+CHAIN = 6
+SLOW_S = 2.0
+LATENCY_TARGET_S = 0.05
+Run = Callable[[Place, Path], Ran | None]
+
+
+def measure(size: str) -> Iterator[Row]:
+    """Yield the rows of local hosts, then those of SSH hosts (full size only)."""
+    full = size == "full"
+    with local_place(500 if full else 6) as place:
+        try:
+            yield from _plain(place, "local", sample=SAMPLE if full else 2)
+            yield from _latency(place, "local", (2, 10) if full else (2,), 0.5 if full else 0.1)
+        finally:
+            end_services(place.root)
+    if not full:
+        with local_place(4) as place:
+            yield from _stragglers(place, "local", steps=3, slow_s=0.4)
+        return
+    if missing := what_hosts_lack():
+        yield Row(what=f"{SSH_HOSTS} SSH hosts", missing=missing)
+        return
+    with fabric_place(SSH_HOSTS) as place:
+        yield from _plain(place, "SSH", sample=1)
+        yield from _stragglers(place, "SSH", steps=CHAIN, slow_s=SLOW_S)
+        yield from _latency(place, "SSH", (4,), 0.5)
+
+
+def _plain(place: Place, kind: str, *, sample: int) -> Iterator[Row]:
+    """Yield tasks per second and CPU per task of the plain work, for each peer in turn."""
+    count = task_count(place)
+    work = f"{count} tasks on {len(place.hosts)} {kind} hosts"
+    folder = _folder(place, "cobweb")
+    write_plain(place, folder, "cobweb")
+    ours = cobweb(place, folder)
+    _hold(place, "cobweb", ours, count)
+    again = cobweb(place, folder, "--refresh", "all")
+    if again.changed:
+        raise RuntimeError(f"a second apply changed {again.changed} objects")
+    part = ",".join(sorted(place.hosts)[::sample])
+    peers: dict[str, tuple[int, Run]] = {
+        "ansible-playbook linear": (1, playbook),
+        "ansible-playbook free": (sample, lambda p, f: playbook(p, f, "-l", part, strategy="free")),
+        "ansible-playbook without pipelining": (
+            sample,
+            lambda p, f: playbook(p, f, "-l", part, expert=False),
+        ),
+        "pyinfra": (1, pyinfra),
+        "clush": (1, clush),
+    }
+    for number, (peer, (share, run)) in enumerate(peers.items()):
+        folder = _folder(place, f"peer{number}")
+        write_plain(place, folder, f"peer{number}")
+        theirs = run(place, folder)
+        if theirs is None:
+            if peer != "pyinfra" or not place.is_local:
+                yield Row(what=f"{work}, {peer}", missing="run benchmarks/install-peers")
+            continue
+        done = count if share == 1 else len(part.split(","))
+        bad = undone(place, f"peer{number}")
+        if len(bad) != count - done if place.is_local else bad:
+            raise RuntimeError(f"{peer} left {len(bad)} of {count} undone")
+        yield from _compare(work, peer, (ours, count), (theirs, done))
+    yield _again(place, work, again)
+
+
+def _hold(place: Place, tag: str, ran: Ran, count: int, *, steps: int = 0) -> None:
+    bad = undone(place, tag, steps=steps)
+    if ran.changed != count or bad:
+        raise RuntimeError(f"{tag}: {ran.changed} of {count} changed; not as asked: {bad[:5]}")
+
+
+def _compare(work: str, peer: str, ours: tuple[Ran, int], theirs: tuple[Ran, int]) -> Iterator[Row]:
+    """Yield two rows; plain ansible-playbook is the target, the others are floors."""
+    (own, count), (other, done) = ours, theirs
+    rate, peer_rate = count / own.spent.wall_s, done / other.spent.wall_s
+    cpu, peer_cpu = own.spent.all_s / count * 1e3, other.spent.all_s / done * 1e3
+    is_target = peer.startswith("ansible")
+    shown = f"{peer}, {done} tasks" if done != count else peer
+    yield Row(
+        what=f"{work}, wall",
+        value=rate,
+        unit="tasks/s",
+        peer=shown,
+        peer_value=peer_rate,
+        target=peer_rate if is_target else None,
+        more_is_better=True,
+        note=f"{count} changes and {own.checks} checks before them; start and end included",
+    )
+    yield Row(
+        what=f"{work}, CPU per task",
+        value=cpu,
+        unit="ms",
+        peer=shown,
+        peer_value=peer_cpu,
+        target=peer_cpu if is_target else None,
+        note=f"{_split(own, count)}; {peer} {_split(other, done)}",
+    )
+
+
+def _split(ran: Ran, count: int) -> str:
+    spent = ran.spent
+    if not spent.hosts_s:
+        return f"{spent.cpu_s / count * 1e3:.0f} ms, controller and hosts are one"
+    controller, hosts = spent.cpu_s / count * 1e3, spent.hosts_s / count * 1e3
+    return f"{controller:.0f} ms on the controller and {hosts:.0f} ms on the hosts"
+
+
+def _again(place: Place, work: str, ours: Ran) -> Row:
+    """Return the row of a run that finds all done, beside ansible-playbook's second run."""
+    theirs = playbook(place, _folder(place, "peer1"), "-l", _second(place))
+    if theirs.changed:
+        raise RuntimeError(f"a second ansible-playbook changed {theirs.changed}")
+    checked = len(_second(place).split(",")) * (1 if place.is_local else 3)
+    return Row(
+        what=f"{work}, nothing to do, CPU per task",
+        value=ours.spent.all_s / ours.checks * 1e3,
+        unit="ms",
+        peer="ansible-playbook linear",
+        peer_value=theirs.spent.all_s / checked * 1e3,
+        target=theirs.spent.all_s / checked * 1e3,
+        note="all is checked again and found as asked (`--refresh all`)",
+    )
+
+
+def _second(place: Place) -> str:
+    step = SAMPLE if place.is_local and len(place.hosts) > SAMPLE * SAMPLE else 1
+    step = step if len(place.hosts) > 10 or not place.is_local else 2
+    return ",".join(sorted(place.hosts)[::step])
+
+
+def _stragglers(place: Place, kind: str, *, steps: int, slow_s: float) -> Iterator[Row]:
+    """Yield the wall time of commands in a row where one host is slow each time."""
+    count = steps * len(place.hosts)
+    work = f"{steps} commands in a row on {len(place.hosts)} {kind} hosts, one slow host each"
+    folder = _folder(place, "rowcobweb")
+    write_chain(place, folder, "rowcobweb", steps=steps, slow_s=slow_s)
+    ours = cobweb(place, folder)
+    _hold(place, "rowcobweb", ours, count, steps=steps)
+    for strategy in ("linear", "free"):
+        tag = f"row{strategy}"
+        write_chain(place, _folder(place, tag), tag, steps=steps, slow_s=slow_s)
+        theirs = playbook(place, _folder(place, tag), strategy=strategy)
+        _hold(place, tag, theirs, count, steps=steps)
+        wall_s = theirs.spent.wall_s
+        yield Row(
+            what=f"{work}, wall",
+            value=ours.spent.wall_s,
+            peer=f"ansible-playbook {strategy}",
+            peer_value=wall_s,
+            target=wall_s / 2 if strategy == "linear" else wall_s,
+            note=f"sleeps of {slow_s / 10:g} to {slow_s / 2:g} s, {slow_s:g} s on the slow host",
+        )
+
+
+def _latency(place: Place, kind: str, lanes: tuple[int, ...], task_s: float) -> Iterator[Row]:
+    """Yield the median time from "locks held" to the first thing that the task does."""
+    for parallel in lanes:
+        folder = _folder(place, f"stamps{parallel}")
+        found = latency(place, folder, parallel=parallel, task_s=task_s)
+        yield Row(
+            what=f"locks held to task at work, {kind}, {parallel} at once, median",
+            value=found.start_s * 1e3,
+            unit="ms",
+            target=LATENCY_TARGET_S * 1e3,
+            note=(
+                f"{found.waiting} transitions, all ready at once, each sleeps {task_s:g} s;"
+                f" from transition.start to the time that the task writes; 95th percentile"
+                f" {found.start_95_s * 1e3:.0f} ms; from the transition.end that made room"
+                f" {found.turn_s * 1e3:.0f} ms"
+            ),
+        )
+
+
+def _folder(place: Place, name: str) -> Path:
+    folder = place.folder / name
+    folder.mkdir(exist_ok=True)
+    return folder
