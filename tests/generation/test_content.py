@@ -122,6 +122,13 @@ def test_keys_that_become_one_are_refused() -> None:
         canonical_json({80: "a", "80": "b"})
 
 
+def test_subclasses_and_foreign_mappings_are_written_as_what_they_are() -> None:
+    """Templates give strings of their own kind; a named tuple is a list."""
+    text, pair = type("Text", (str,), {}), type("Pair", (tuple,), {})
+    value = MappingProxyType({text("a"): text("é"), "b": pair((1, text("x")))})
+    assert canonical_json(value) == '{"a":"\\u00e9","b":[1,"x"]}'
+
+
 def test_vault_marks_stay_in_canonical_json() -> None:
     assert json.loads(canonical_json(VAULTED)) == VAULTED
 

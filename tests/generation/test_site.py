@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cobweb.errors import Place
-from cobweb.generation import canonical_json, digest, evaluated_site
+from cobweb.generation import EvaluatedSite, canonical_json, content_of, digest
 from cobweb.model import (
     Cob,
     CobId,
@@ -24,6 +28,8 @@ from cobweb.model import (
     Transition,
     TransitionNeed,
 )
+from tests.support.graphs import graphs
+from tests.support.plain_site import evaluated_site
 
 A, B = CobId("h1/a"), CobId("h2/b")
 SECRET = {"__ansible_vault": "61626364"}
@@ -75,7 +81,8 @@ def a_site(folder: str, line: int = 1) -> tuple[Graph, dict[str, Host], dict[str
 
 def test_everything_that_matters_is_written_and_no_secret() -> None:
     graph, hosts, roots = a_site("/home/ann/site")
-    data = evaluated_site(graph, hosts, roots=roots)
+    text = EvaluatedSite(graph, hosts, roots=roots).text()
+    data = json.loads(text)
     secret = data["cobs"]["h1/a"]["spec"]["key"]
     assert list(secret) == ["__cobweb_secret"]
     assert data == {
@@ -120,8 +127,8 @@ def test_everything_that_matters_is_written_and_no_secret() -> None:
             }
         ],
     }
-    assert json.loads(canonical_json(data)) == data
-    assert SECRET["__ansible_vault"] not in canonical_json(data)
+    assert canonical_json(data) == text
+    assert SECRET["__ansible_vault"] not in text
 
 
 def step(
@@ -145,20 +152,43 @@ def test_same_files_elsewhere_give_the_same_digest() -> None:
     digests = set()
     for folder, line in [("/home/ann/site", 1), ("/builds/site", 7)]:
         graph, hosts, roots = a_site(folder, line)
-        digests.add(digest(evaluated_site(graph, hosts, roots=roots)))
+        digests.add(EvaluatedSite(graph, hosts, roots=roots).digest)
     assert len(digests) == 1
 
 
 def test_changed_spec_gives_another_digest() -> None:
-    graph, hosts, roots = a_site("/site")
+    graph, hosts, _ = a_site("/site")
     changed = replace(graph.cobs[A], spec={"port": 2})
     other = replace(graph, cobs={**graph.cobs, A: changed})
-    assert digest(evaluated_site(graph, hosts, roots=roots)) != digest(
-        evaluated_site(other, hosts, roots=roots)
+    before, after = EvaluatedSite(graph, hosts), EvaluatedSite(other, hosts)
+    assert before.digest != after.digest
+    assert (before.contents[A] != after.contents[A], before.contents[B]) == (
+        True,
+        after.contents[B],
     )
 
 
 def test_without_roots_paths_stay_as_they_are() -> None:
     graph, hosts, _ = a_site("/site")
-    check = evaluated_site(graph, hosts)["types"]["simple"]["check"]
+    check = json.loads(EvaluatedSite(graph, hosts).text())["types"]["simple"]["check"]
     assert check == {"tasks": "/site/tasks/check.yml"}
+
+
+def test_the_digest_of_a_known_site_never_changes() -> None:
+    """Journals and saved plans hold it: a new value would make every one of them stale."""
+    graph, hosts, roots = a_site("/site")
+    known = "fd92e0c8326a73443a8bcf46b986ebb90d2f504eb8e1306fdb1ec6cdb01ed535"
+    assert EvaluatedSite(graph, hosts, roots=roots).digest == known
+
+
+@given(graphs(), st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.floats())))
+def test_the_pieces_are_the_canonical_json_of_the_whole(graph: Graph, spec: dict[str, Any]) -> None:
+    """The text, its digest and those of the objects are what the plain data gives."""
+    cobs = {cob: replace(it, spec={"at": cob, **spec}) for cob, it in graph.cobs.items()}
+    graph = replace(graph, cobs=dict(reversed(cobs.items())))
+    hosts = {host: Host(name=host, groups=("all", "\u00e9")) for host in graph.hosts()}
+    site, data = EvaluatedSite(graph, hosts), evaluated_site(graph, hosts)
+    assert site.text() == canonical_json(data)
+    assert site.digest == digest(data)
+    assert site.contents == {cob: content_of(graph.cobs[cob]) for cob in graph.cobs}
+    assert list(site.contents) == sorted(graph.cobs)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from cobweb.generation._changes import Changes, changes
 from cobweb.generation._content import canonical_json, content_of, contents, digest, redact
-from cobweb.generation._site import evaluated_site
+from cobweb.generation._site import EvaluatedSite
 
 __all__ = [
     "Changes",
+    "EvaluatedSite",
     "canonical_json",
     "changes",
     "content_of",
     "contents",
     "digest",
-    "evaluated_site",
     "redact",
 ]

@@ -6,11 +6,21 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
 from cobweb.model import Cob, CobId, Graph
 
-__all__ = ["canonical_json", "content_of", "contents", "digest", "redact"]
+__all__ = [
+    "canonical_json",
+    "content_of",
+    "contents",
+    "digest",
+    "digest_of_text",
+    "object_text",
+    "quoted",
+    "redact",
+]
 
 VAULT_MARK = "__ansible_vault"
 """The one key of a mapping that stands for a vaulted value; its value is the cipher text."""
@@ -19,9 +29,8 @@ SECRET_MARK = "__cobweb_secret"  # noqa: S105 - the name of a mark, no secret
 """The one key of what stands for a secret in everything that is stored or shown."""
 
 
-# Tuples, the usual type first: these checks are made for every value of a large site.
-_SCALARS = (str, bool, int)
-_MAPPINGS = (dict, Mapping)
+_Vault = Callable[[Mapping[str, Any]], Any]
+"""What becomes of a vault mark."""
 
 
 def redact(value: Any) -> Any:
@@ -40,12 +49,17 @@ def canonical_json(value: Any) -> str:
     Numbers that JSON has not (`nan`, infinities) become `{"__cobweb_float": "nan"}`. Errors as
     those of `redact`, but vault marks stay.
     """
-    return _text(_plain(value, dict))
+    return _text(value, None)
 
 
 def digest(value: Any) -> str:
     """Return the SHA-256 of the canonical JSON as 64 hexadecimal digits."""
-    return _sha256(canonical_json(value))
+    return digest_of_text(canonical_json(value))
+
+
+def digest_of_text(text: str) -> str:
+    """Return the SHA-256 of a text as 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def content_of(cob: Cob) -> str:
@@ -53,7 +67,12 @@ def content_of(cob: Cob) -> str:
 
     A changed spec or type is a changed content; a changed task file, timeout or place is not.
     """
-    return _sha256(_text({"type": cob.type.name, "spec": redact(cob.spec)}))
+    return digest_of_text(object_text(cob))
+
+
+def object_text(cob: Cob) -> str:
+    """Return what `content_of` is the digest of: canonical JSON of the redacted spec and type."""
+    return f'{{"spec":{_text(cob.spec, _secret)},"type":{quoted(cob.type.name)}}}'
 
 
 def contents(graph: Graph) -> dict[CobId, str]:
@@ -61,27 +80,76 @@ def contents(graph: Graph) -> dict[CobId, str]:
     return {cob.id: content_of(cob) for cob in graph.cobs.values()}
 
 
-def _plain(value: Any, vault: Callable[[Mapping[str, Any]], Any]) -> Any:
-    if value is None or isinstance(value, _SCALARS):
+# What these two functions do for every value of a large site is ordered by how usual it is.
+
+
+def _plain(value: Any, vault: _Vault) -> Any:
+    if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else {"__cobweb_float": str(value)}
-    if isinstance(value, _MAPPINGS):
-        if len(value) == 1 and VAULT_MARK in value:
+        return value if math.isfinite(value) else _no_number(value)
+    if isinstance(value, Mapping):
+        if _is_vaulted(value):
             return vault(value)
-        return _plain_mapping(value, vault)
+        return {key: _plain(item, vault) for key, item in _by_text(value).items()}
     if isinstance(value, list | tuple):
         return [_plain(item, vault) for item in value]
     raise TypeError(f"{type(value).__name__} is no plain data")
 
 
-def _plain_mapping(
-    value: Mapping[Any, Any], vault: Callable[[Mapping[str, Any]], Any]
-) -> dict[str, Any]:
-    plain = {_key(key): _plain(item, vault) for key, item in value.items()}
-    if len(plain) != len(value):
+def _text(value: Any, vault: _Vault | None) -> str:
+    """Write canonical JSON in one go; vault marks stay where there is no `vault`."""
+    kind = type(value)
+    if kind is str:
+        return quoted(value)
+    if kind is int:
+        return repr(value)
+    if kind is dict:
+        return _mapping_text(value, vault)
+    if kind is list or kind is tuple:
+        return "[" + ",".join([_text(item, vault) for item in value]) + "]"
+    return _rare_text(value, vault)
+
+
+def _mapping_text(value: Mapping[Any, Any], vault: _Vault | None) -> str:
+    if vault is not None and _is_vaulted(value):
+        return _text(vault(value), None)
+    by_text = _by_text(value)
+    members = [f"{quoted(key)}:{_text(by_text[key], vault)}" for key in sorted(by_text)]
+    return "{" + ",".join(members) + "}"
+
+
+def _rare_text(value: Any, vault: _Vault | None) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return _text(_no_number(value), None)
+    if value is None or isinstance(value, str | int | float):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        return _mapping_text(value, vault)
+    if isinstance(value, list | tuple):
+        return _text(list(value), vault)
+    raise TypeError(f"{type(value).__name__} is no plain data")
+
+
+def _no_number(value: float) -> dict[str, str]:
+    return {"__cobweb_float": str(value)}
+
+
+def _is_vaulted(value: Mapping[Any, Any]) -> bool:
+    return len(value) == 1 and VAULT_MARK in value
+
+
+def _by_text(value: Mapping[Any, Any]) -> Mapping[str, Any]:
+    """Return a mapping whose keys are text; itself where they are."""
+    for key in value:
+        if type(key) is not str:
+            break
+    else:
+        return value
+    by_text = {_key(key): item for key, item in value.items()}
+    if len(by_text) != len(value):
         raise ValueError("two keys of one mapping are the same text")
-    return plain
+    return by_text
 
 
 def _key(key: Any) -> str:
@@ -92,15 +160,7 @@ def _key(key: Any) -> str:
     raise TypeError(f"{type(key).__name__} is no key of plain data")
 
 
-def _text(plain: Any) -> str:
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _secret(mark: Mapping[str, Any]) -> dict[str, str]:
     # White space comes from the layout of the YAML file and is no part of the cipher text.
     text = "\n".join(str(mark[VAULT_MARK]).split())
-    return {SECRET_MARK: f"sha256:{_sha256(text)}"}
+    return {SECRET_MARK: f"sha256:{digest_of_text(text)}"}

@@ -1,19 +1,31 @@
-"""The evaluated site as plain data, the content of a generation.
+"""The evaluated site as canonical JSON, the content of a generation.
 
 Everything that is needed to move an object later under this generation stands in it: types with
 their matrices, redacted specs, needs, limits, and how hosts are reached. No place in a file and no
 absolute path does, so that the same files give the same digest on any machine.
+
+The text is as long as the site is large, so it is made piece by piece: its digest needs no more of
+it at once than a thousand objects. A piece of an object is what its own digest is of, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import islice
 from typing import Any, assert_never
 
-from cobweb.generation._content import redact
+from cobweb.generation._content import (
+    canonical_json,
+    digest_of_text,
+    object_text,
+    quoted,
+    redact,
+)
 from cobweb.model import (
     Action,
-    Cob,
+    CobId,
     CobType,
     Graph,
     Host,
@@ -26,31 +38,75 @@ from cobweb.model import (
     Tasks,
 )
 
-__all__ = ["evaluated_site"]
+__all__ = ["EvaluatedSite"]
 
 FORMAT = 1
-"""The version of the data that `evaluated_site` returns."""
+"""The version of the data."""
+
+_AT_ONCE = 1000
+"""How many pieces of the text are hashed at a time."""
 
 
-def evaluated_site(
-    graph: Graph, hosts: Mapping[str, Host], *, roots: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Return the evaluated site as plain JSON data without secrets.
+class EvaluatedSite:
+    """The evaluated site without secrets; each thing is worked out when it is first asked for.
 
-    `roots` maps a word to an absolute folder: a task file or role below it is written as
-    `word:relative/path` (the site's folder, the shipped playbooks). Of a host its groups and its
-    `ansible_*` variables are kept.
+    The JSON has the keys `format`, `hosts`, `types`, `cobs`, `needs`, `limits`. `roots` maps a word
+    to an absolute folder: a task file or role below it is written as `word:relative/path` (the
+    site's folder, the shipped playbooks). Of a host its groups and its `ansible_*` variables are
+    kept. `hosts` are those that have objects.
     """
-    folders = tuple(sorted((roots or {}).items(), key=lambda root: (-len(root[1]), root)))
-    types = {cob.type.name: cob.type for cob in graph.cobs.values()}
-    return {
-        "format": FORMAT,
-        "hosts": {name: _host(hosts[name]) for name in sorted(hosts)},
-        "types": {name: _type(types[name], folders) for name in sorted(types)},
-        "cobs": {cob: _cob(graph.cobs[cob]) for cob in sorted(graph.cobs)},
-        "needs": [_need(need) for need in graph.needs],
-        "limits": [_limit(limit) for limit in graph.limits],
-    }
+
+    def __init__(
+        self, graph: Graph, hosts: Mapping[str, Host], *, roots: Mapping[str, str] | None = None
+    ) -> None:
+        self._graph = graph
+        self._hosts = hosts
+        by_length = sorted((roots or {}).items(), key=lambda root: (-len(root[1]), root))
+        self._folders = tuple(by_length)
+
+    @cached_property
+    def contents(self) -> Mapping[CobId, str]:
+        """The digest of each object, as `content_of` gives it, by sorted id."""
+        return {cob: digest_of_text(text) for cob, text in self._objects.items()}
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the text, as 64 hexadecimal digits."""
+        found = hashlib.sha256()
+        pieces = self._pieces()
+        while part := "".join(islice(pieces, _AT_ONCE)):
+            found.update(part.encode())
+        return found.hexdigest()
+
+    def text(self) -> str:
+        """Return the canonical JSON."""
+        return "".join(self._pieces())
+
+    @cached_property
+    def _objects(self) -> Mapping[CobId, str]:
+        return {cob: object_text(self._graph.cobs[cob]) for cob in sorted(self._graph.cobs)}
+
+    def _pieces(self) -> Iterator[str]:
+        """Yield the text, keys in sorted order."""
+        graph, folders = self._graph, self._folders
+        types = {cob.type.name: cob.type for cob in graph.cobs.values()}
+        yield '{"cobs":{'
+        yield from _listed(f"{quoted(cob)}:{text}" for cob, text in self._objects.items())
+        yield f'}},"format":{FORMAT},"hosts":'
+        yield canonical_json({name: _host(host) for name, host in self._hosts.items()})
+        yield f',"limits":{canonical_json([_limit(limit) for limit in graph.limits])},"needs":['
+        yield from _listed(map(_need, graph.needs))
+        yield '],"types":'
+        yield canonical_json({name: _type(types[name], folders) for name in types})
+        yield "}"
+
+
+def _listed(members: Iterable[str]) -> Iterator[str]:
+    """Yield members with a comma before each but the first."""
+    comma = ""
+    for member in members:
+        yield comma + member
+        comma = ","
 
 
 def _host(host: Host) -> dict[str, Any]:
@@ -58,10 +114,6 @@ def _host(host: Host) -> dict[str, Any]:
         name: value for name, value in host.variables.items() if name.startswith("ansible_")
     }
     return {"groups": list(host.groups), "variables": redact(variables)}
-
-
-def _cob(cob: Cob) -> dict[str, Any]:
-    return {"type": cob.type.name, "spec": redact(cob.spec)}
 
 
 def _type(kind: CobType, folders: tuple[tuple[str, str], ...]) -> dict[str, Any]:
@@ -106,16 +158,12 @@ def _relative(path: str, folders: tuple[tuple[str, str], ...]) -> str:
     return path
 
 
-def _need(need: Need) -> dict[str, str]:
+def _need(need: Need) -> str:
+    cob, on, state = quoted(need.cob), quoted(need.on), quoted(need.state)
     if isinstance(need, LockNeed):
-        return {"cob": need.cob, "in": need.within, "on": need.on, "state": need.state}
-    return {
-        "cob": need.cob,
-        "from": need.source,
-        "to": need.dest,
-        "on": need.on,
-        "state": need.state,
-    }
+        return f'{{"cob":{cob},"in":{quoted(need.within)},"on":{on},"state":{state}}}'
+    steps = f'"from":{quoted(need.source)},"on":{on},"state":{state},"to":{quoted(need.dest)}'
+    return f'{{"cob":{cob},{steps}}}'
 
 
 def _limit(limit: Limit) -> dict[str, Any]:

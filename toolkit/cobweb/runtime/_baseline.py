@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from cobweb.generation import content_of, redact
+from cobweb.generation import contents as contents_of
+from cobweb.generation import redact
 from cobweb.model import UNKNOWN, CobId, CobType, Graph, State, host_of
 from cobweb.store import CobRecord
 
@@ -51,13 +52,20 @@ class Baseline:
 
 
 def baseline(
-    graph: Graph, records: Mapping[CobId, CobRecord], *, refresh: Refresh = Refresh.CHANGED
+    graph: Graph,
+    records: Mapping[CobId, CobRecord],
+    *,
+    refresh: Refresh = Refresh.CHANGED,
+    contents: Mapping[CobId, str] | None = None,
 ) -> Baseline:
-    """Compare the journal with the site; linear in objects."""
+    """Compare the journal with the site; linear in objects.
+
+    `contents` are the digests of all objects, where they were worked out before.
+    """
+    contents = contents_of(graph) if contents is None else contents
     known: dict[CobId, State] = {}
     found: dict[CobId, State] = {}
     changed: set[CobId] = set()
-    contents = {cob: content_of(graph.cobs[cob]) for cob in graph.cobs}
     for cob, it in graph.cobs.items():
         record = records.get(cob)
         if record is not None and record.content and record.content != contents[cob]:

@@ -27,7 +27,7 @@ from cobweb.errors import (
     StoreError,
     UsageError,
 )
-from cobweb.generation import canonical_json, digest, evaluated_site
+from cobweb.generation import EvaluatedSite
 from cobweb.inventory import Site
 from cobweb.model import CobId, Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
@@ -105,14 +105,15 @@ def plan_site(
     """Predict what `apply_site` would do on the states that the journal believes; asks no host."""
     graph = site.graph(limit)
     records = store.states()
-    before = baseline(graph, records, refresh=refresh)
+    evaluated = _evaluated(site, graph)
+    before = baseline(graph, records, refresh=refresh, contents=evaluated.contents)
     movable = _movable(site, graph, limit)
     prediction = predict(
         graph, Engine(graph, movable=movable), known=before.known, found=before.found
     )
     current = store.current_generation()
     return Plan(
-        site=_site_digest(site, graph),
+        site=evaluated.digest,
         base=base_digest(records),
         generation=current.id if current else 0,
         changes=tuple(
@@ -134,7 +135,7 @@ def plan_site(
 def refuse_stale(plan: PlanFile, site: Site, store: Store) -> None:
     """Raise PlanError where a saved plan does not fit the site or the journal any more."""
     hint = "make a new one with `cobweb plan --out`"
-    if plan.site != _site_digest(site, site.graph(plan.limit)):
+    if plan.site != _evaluated(site, site.graph(plan.limit)).digest:
         raise PlanError("the site has changed since the plan was made", hint=hint)
     if plan.base != base_digest(store.states()):
         raise PlanError("the states have changed since the plan was made", hint=hint)
@@ -157,10 +158,12 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     _keep_apart(store, orders)
     graph = site.graph(orders.limit)
     records = store.states()
-    before = baseline(graph, records, refresh=orders.refresh)
+    evaluated = _evaluated(site, graph)
+    before = baseline(graph, records, refresh=orders.refresh, contents=evaluated.contents)
+    whole = evaluated if orders.limit is None else _evaluated(site, site.graph(None))
     held, dead = old_locks(graph, records, store.locks(), whole=orders.limit is None)
     with _executor(plugins, orders, site, graph) as (executor, setting):
-        generation = store.save_generation(_generation(site, graph, orders, info))
+        generation = store.save_generation(_generation(whole, orders, info))
         store.begin_run(_begun(info, orders, generation))
         if dead:
             store.write([GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead])
@@ -275,25 +278,19 @@ def _movable(site: Site, graph: Graph, limit: str | None) -> frozenset[CobId]:
     return frozenset(cob for cob, it in graph.cobs.items() if it.host in hosts)
 
 
-def _site_digest(site: Site, graph: Graph) -> str:
-    return digest(_evaluated(site, graph))
-
-
-def _evaluated(site: Site, graph: Graph) -> dict[str, Any]:
+def _evaluated(site: Site, graph: Graph) -> EvaluatedSite:
     hosts = {name: site.hosts[name] for name in graph.hosts()}
     roots = {"site": str(site.dir.resolve()), "cobweb": str(data_dir("playbooks"))}
-    return evaluated_site(graph, hosts, roots=roots)
+    return EvaluatedSite(graph, hosts, roots=roots)
 
 
-def _generation(site: Site, graph: Graph, orders: Orders, info: RunInfo) -> Generation:
-    whole = graph if orders.limit is None else site.graph(None)
-    data = _evaluated(site, whole)
+def _generation(whole: EvaluatedSite, orders: Orders, info: RunInfo) -> Generation:
     return Generation(
-        digest=digest(data),
+        digest=whole.digest,
         author=info.user,
         time=info.started,
         message=orders.message,
-        content=canonical_json(data),
+        content=whole.text(),
     )
 
 

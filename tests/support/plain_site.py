@@ -1,0 +1,118 @@
+"""The evaluated site as plain data, built in one piece: what its canonical JSON must say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from cobweb.generation import redact
+from cobweb.model import (
+    Action,
+    Cob,
+    CobType,
+    Graph,
+    Host,
+    Limit,
+    LockNeed,
+    Need,
+    Nothing,
+    PythonAction,
+    Role,
+    Tasks,
+)
+
+__all__ = ["evaluated_site"]
+
+
+def evaluated_site(
+    graph: Graph, hosts: Mapping[str, Host], *, roots: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the evaluated site as plain JSON data without secrets."""
+    folders = tuple(sorted((roots or {}).items(), key=lambda root: (-len(root[1]), root)))
+    types = {cob.type.name: cob.type for cob in graph.cobs.values()}
+    return {
+        "format": 1,
+        "hosts": {name: _host(hosts[name]) for name in sorted(hosts)},
+        "types": {name: _type(types[name], folders) for name in sorted(types)},
+        "cobs": {cob: _cob(graph.cobs[cob]) for cob in sorted(graph.cobs)},
+        "needs": [_need(need) for need in graph.needs],
+        "limits": [_limit(limit) for limit in graph.limits],
+    }
+
+
+def _host(host: Host) -> dict[str, Any]:
+    variables = {
+        name: value for name, value in host.variables.items() if name.startswith("ansible_")
+    }
+    return {"groups": list(host.groups), "variables": redact(variables)}
+
+
+def _cob(cob: Cob) -> dict[str, Any]:
+    return {"type": cob.type.name, "spec": redact(cob.spec)}
+
+
+def _type(kind: CobType, folders: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    return {
+        "states": list(kind.states),
+        "preferred": kind.preferred,
+        "remove": kind.remove,
+        "check": _action(kind.check, folders),
+        "check_timeout_s": kind.check_timeout_s,
+        "transitions": [
+            {
+                "from": step.source,
+                "to": step.dest,
+                "action": _action(step.action, folders),
+                "timeout_s": step.timeout_s,
+                "attempts": step.attempts,
+            }
+            for step in kind.transitions
+        ],
+    }
+
+
+def _action(action: Action, folders: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    match action:
+        case Tasks(path=path):
+            return {"tasks": _relative(path, folders)}
+        case Role(name=name):
+            return {"role": _relative(name, folders)}
+        case PythonAction(type_name=name, method=method):
+            return {"python": f"{name}.{method}"}
+        case Nothing():
+            return {}
+        case _:
+            assert_never(action)
+
+
+def _relative(path: str, folders: tuple[tuple[str, str], ...]) -> str:
+    for word, folder in folders:
+        start = folder.rstrip("/") + "/"
+        if path.startswith(start):
+            return f"{word}:{path.removeprefix(start)}"
+    return path
+
+
+def _need(need: Need) -> dict[str, str]:
+    if isinstance(need, LockNeed):
+        return {"cob": need.cob, "in": need.within, "on": need.on, "state": need.state}
+    return {
+        "cob": need.cob,
+        "from": need.source,
+        "to": need.dest,
+        "on": need.on,
+        "state": need.state,
+    }
+
+
+def _limit(limit: Limit) -> dict[str, Any]:
+    return {
+        "name": limit.name,
+        "scope": limit.scope.value,
+        "from": limit.source,
+        "to": limit.dest,
+        "groups": [
+            {"name": group.name, "members": sorted(group.members), "bound": group.bound}
+            for group in limit.groups
+        ],
+    }
