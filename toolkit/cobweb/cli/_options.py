@@ -85,13 +85,15 @@ def output_option(*formats: Format, default: Format = Format.TEXT) -> Callable[[
 
 
 def site_options(function: _F) -> _F:
-    """Add `-C SITE`, `--strict-plugins` and the options of `log_options`."""
-    return _site_option(_strict_option(log_options(function)), None)
+    """Add `-C SITE`, `--strict-plugins`, `--no-cache` and the options of `log_options`."""
+    return _site_option(_strict_option(_cache_option(log_options(function))), None)
 
 
 def group_options(function: _F) -> _F:
     """Add all shared options to the group, where they stand before the command's name."""
-    return _site_option(_strict_option(_group_format(log_options(function))), "COBWEB_SITE")
+    return _site_option(
+        _strict_option(_cache_option(_group_format(log_options(function)))), "COBWEB_SITE"
+    )
 
 
 def log_options(function: _F) -> _F:
@@ -240,6 +242,16 @@ def _strict_option(function: _F) -> _F:
         callback=_keep("strict_plugins"),
         expose_value=False,
         help="Stop if a plugin cannot be loaded, instead of leaving it out.",
+    )(function)
+
+
+def _cache_option(function: _F) -> _F:
+    return click.option(
+        "--no-cache",
+        is_flag=True,
+        callback=_keep("no_cache"),
+        expose_value=False,
+        help="Evaluate everything anew and keep nothing (so does COBWEB_NO_CACHE).",
     )(function)
 
 

@@ -43,6 +43,7 @@ class Request:
     verbosity: int = 0
     log_format: Format = Format.TEXT
     strict_plugins: bool = False
+    no_cache: bool = False
 
 
 def remember(name: str, value: Any) -> None:

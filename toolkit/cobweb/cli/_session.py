@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -11,6 +12,7 @@ from cobweb.cli._request import Request
 from cobweb.errors import CobwebError, Finding, Place, SiteError
 
 if TYPE_CHECKING:
+    from cobweb._cache import Cache
     from cobweb.inventory import Site
     from cobweb.model import Graph
     from cobweb.plugin import Plugins
@@ -31,9 +33,16 @@ class Session:
     A session is a context manager that closes the store.
     """
 
-    def __init__(self, site_path: Path | None = None, *, strict_plugins: bool = False) -> None:
+    def __init__(
+        self,
+        site_path: Path | None = None,
+        *,
+        strict_plugins: bool = False,
+        no_cache: bool = False,
+    ) -> None:
         self._wanted = site_path
         self._strict = strict_plugins
+        self._no_cache = no_cache
         self._stores: dict[bool, Store] = {}
 
     @cached_property
@@ -49,6 +58,13 @@ class Session:
                 [Finding(place=Place(file=str(self._wanted)), message=message, hint=hint)]
             )
         return self._wanted
+
+    @cached_property
+    def cache(self) -> Cache:
+        """What was worked out before; keeps nothing where the user wants none."""
+        from cobweb._cache import Cache, open_cache
+
+        return Cache(None) if self._no_cache else open_cache(os.environ)
 
     @cached_property
     def plugins(self) -> Plugins:
@@ -107,7 +123,7 @@ class Session:
 
 def open_site(request: Request) -> Session:
     """Return the session that the shared options ask for; nothing is read yet."""
-    return Session(request.site, strict_plugins=request.strict_plugins)
+    return Session(request.site, strict_plugins=request.strict_plugins, no_cache=request.no_cache)
 
 
 def _here() -> Path:

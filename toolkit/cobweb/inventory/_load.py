@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from cobweb.errors import Finding, Place, SiteError
 from cobweb.inventory._cobs import Cobs
+from cobweb.inventory._files import Files
 from cobweb.inventory._findings import Findings
 from cobweb.inventory._hosts import Inventory
+from cobweb.inventory._key import base_key
 from cobweb.inventory._limits import Limits
-from cobweb.inventory._modules import Files, load_modules
+from cobweb.inventory._modules import load_modules
 from cobweb.inventory._nodes import Map, plain
 from cobweb.inventory._patterns import Patterns
 from cobweb.inventory._read import known_keys, required, text
@@ -58,7 +61,7 @@ def load_site(
     """
     site_file = _site_file(path)
     findings = Findings()
-    files = Files(site_file.parent.resolve(), findings)
+    files = Files(site_file, findings)
     root = load_modules(site_file, files)
     if root is None:
         findings.raise_if_any()
@@ -93,7 +96,7 @@ def _hosts(
         sources.add(root.items["inventory"])
     inventory.close(files.findings)
     no_hosts(inventory, place, files.findings)
-    folders = [folder for folder in sources.folders if folder.resolve() != files.site_dir]
+    folders = [folder for folder in sources.folders if files.resolve(folder) != files.site_dir]
     variables = Variables(inventory, [*folders, site_file.parent], files)
     variables.read_groups()
     evaluator = Evaluator(inventory, variables)
@@ -121,6 +124,7 @@ def _site(
     limits.read(root.items.get("limits"))
     return Site(
         Parts(
+            base_key=partial(base_key, files.site_file, foreign, sections),
             name=text(root, "name", "the site", findings) or files.site_dir.name,
             state_url=_state(root, findings),
             types=types,

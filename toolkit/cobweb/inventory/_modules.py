@@ -11,63 +11,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from cobweb.errors import Place
-from cobweb.inventory._findings import Findings, did_you_mean
+from cobweb.inventory._files import Files
+from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._merge import merge
-from cobweb.inventory._nodes import Leaf, Map, Node, Seq
+from cobweb.inventory._nodes import Leaf, Map, Seq
 from cobweb.inventory._read import as_map, texts
-from cobweb.inventory._yaml import read_yaml
 
 MAX_MODULES = 1000
 """More imported files are a finding."""
-
-VAULT_HEADER = b"$ANSIBLE_VAULT;"
-"""What a vaulted file or value begins with."""
 
 _FORMAT = 1
 _EMPTY_HINT = "write at least `cobweb: 1`, or run `cobweb init`"
 
 
-class Files:
-    """Reads the files of a site; places name them relative to the site's folder."""
-
-    def __init__(self, site_dir: Path, findings: Findings) -> None:
-        self.site_dir = site_dir
-        self.findings = findings
-
-    def name(self, path: Path) -> str:
-        """Return the name of a file in places."""
-        return os.path.relpath(path, self.site_dir)
-
-    def folder(self, place: Place) -> Path:
-        """Return the folder of the file that a place is in."""
-        return (self.site_dir / place.file).parent
-
-    def read(self, path: Path, *, empty_hint: str = "") -> Node | None:
-        """Return the document of a YAML or JSON file, None if it is empty or unreadable.
-
-        With `empty_hint` an empty file is a finding.
-        """
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            message = f"cannot read the file: {error.strerror or error}"
-            self.findings.add(Place(file=self.name(path)), message)
-            return None
-        if data.startswith(VAULT_HEADER):
-            hint = "vault single values, as `ansible-vault encrypt_string` does"
-            self.findings.add(Place(file=self.name(path)), "the whole file is vaulted", hint)
-            return None
-        node, found = read_yaml(data, self.name(path))
-        self.findings.extend(found)
-        if node is None and empty_hint and not found:
-            self.findings.add(Place(file=self.name(path)), "the file is empty", empty_hint)
-        return node
-
-
 def load_modules(path: Path, files: Files) -> Map | None:
     """Return the merged modules of the site at `path`; findings say what is wrong with them."""
     modules: list[Map] = []
-    _load(path.resolve(), files, modules, [], {})
+    _load(files.resolve(path), files, modules, [], {})
     if not modules:
         return None
     merged = merge(modules, files.findings)
@@ -117,13 +77,13 @@ def _imports(module: Map, path: Path, files: Files) -> list[tuple[Path, Place]]:
     for name, place in texts(module, "imports", "the site", files.findings):
         folder = files.folder(place)
         if any(sign in name for sign in "*?["):
-            paths = [] if Path(name).is_absolute() else sorted(folder.glob(name))
-            paths = [found for found in paths if found.is_file() and found.resolve() != path]
+            paths = [] if Path(name).is_absolute() else files.glob(folder, name)
+            paths = [each for each in paths if files.is_file(each) and files.resolve(each) != path]
         else:
-            paths = [folder / name] if (folder / name).is_file() else []
+            paths = [folder / name] if files.is_file(folder / name) else []
         if not paths:
             files.findings.add(place, f"imported file `{name}` does not exist", _near(folder, name))
-        found += [(path.resolve(), place) for path in paths]
+        found += [(files.resolve(each), place) for each in paths]
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,10 @@ from typing import Any
 from cobweb.errors import Finding, UsageError
 from cobweb.inventory._cobs import Cobs
 from cobweb.inventory._explain import Explainer, Explanation
+from cobweb.inventory._files import Files
 from cobweb.inventory._findings import Findings
+from cobweb.inventory._key import site_key
 from cobweb.inventory._limits import Limits
-from cobweb.inventory._modules import Files
 from cobweb.inventory._needs import Expansion
 from cobweb.inventory._patterns import PatternError, Patterns
 from cobweb.inventory._references import References
@@ -28,6 +29,7 @@ from cobweb.model import Cob, CobId, CobType, Graph, Host, cob_id
 class Parts:
     """What a site is made of, once its files are read."""
 
+    base_key: Callable[[], str]
     name: str
     state_url: str
     types: Mapping[str, CobType]
@@ -86,6 +88,15 @@ class Site:
     def sections(self) -> Mapping[str, Any]:
         """The top-level sections of plugins, as plain data."""
         return self._parts.sections
+
+    def content_key(self) -> str | None:
+        """Return the digest of everything that the site was made from so far, to keep results by.
+
+        Equal keys mean equal evaluated sites. None where hosts come from a plugin or a program:
+        what these say is never kept. Ask after `graph`: files are noted as they are read.
+        """
+        files = self._parts.files
+        return None if files.foreign else site_key(self._parts.base_key(), files.notes)
 
     def select(self, pattern: str) -> tuple[str, ...]:
         """Return the hosts that an Ansible host pattern selects, in order; perhaps none.

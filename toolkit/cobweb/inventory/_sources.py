@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from cobweb.errors import CobwebError, Place
+from cobweb.inventory._files import Files, Member
 from cobweb.inventory._findings import Findings, did_you_mean
 from cobweb.inventory._hosts import ALL, HostEntry, Inventory
 from cobweb.inventory._known import check_variables
-from cobweb.inventory._modules import Files
 from cobweb.inventory._nodes import Leaf, Map, Node, Seq, key_place, kind
 from cobweb.inventory._ranges import MAX_HOSTS, expand
 from cobweb.inventory._read import as_map, known_keys
@@ -61,9 +61,9 @@ class Sources:
                 self._findings.add(item.place, message, "write `inventory: hosts.yml`")
 
     def _path(self, path: Path, place: Place) -> None:
-        if path.is_dir():
+        if self._files.is_dir(path):
             self._folder(path, place)
-        elif path.is_file():
+        elif self._files.is_file(path):
             self._note_folder(path.parent)
             self._file(path, place)
         else:
@@ -73,21 +73,22 @@ class Sources:
             self._findings.add(place, f"inventory `{self._files.name(path)}` does not exist", hint)
 
     def _folder(self, folder: Path, place: Place) -> None:
-        if folder.resolve() in self._entered:
+        resolved = self._files.resolve(folder)
+        if resolved in self._entered:
             self._findings.add(place, f"`{self._files.name(folder)}` leads back into its folder")
             return
-        self._entered.add(folder.resolve())
+        self._entered.add(resolved)
         self._note_folder(folder)
-        members = _members(folder)
+        members = _members(self._files, folder)
         if not members:
             self._findings.add(place, f"inventory folder `{self._files.name(folder)}` is empty")
-        foreign = [path for path in members if not path.is_dir() and path.suffix not in _YAML]
+        foreign = [each for each in members if not each.is_dir and each.path.suffix not in _YAML]
         adapter = self._adapter(folder) if foreign else None
         if adapter:
             self._adapted(adapter, folder, place)
             return
-        for path in members:
-            if path.is_dir():
+        for path, is_dir, _ in members:
+            if is_dir:
                 self._folder(path, place)
             else:
                 self._file(path, place)
@@ -115,6 +116,7 @@ class Sources:
             self.folders.append(folder)
 
     def _adapter(self, source: Path) -> HostSource | None:
+        self._files.foreign = True
         return next((adapter for adapter in self._adapters if adapter.reads(source)), None)
 
     def _adapted(self, adapter: HostSource, source: Path, place: Place) -> None:
@@ -216,15 +218,15 @@ class Sources:
         return False
 
 
-def _members(folder: Path) -> list[Path]:
+def _members(files: Files, folder: Path) -> list[Member]:
     """Return the sources in an inventory folder as Ansible takes them: sorted, without the rest."""
     return [
-        path
-        for path in sorted(folder.iterdir())
-        if path.name not in _VARS_FOLDERS
-        and not path.name.startswith(".")
-        and not path.name.endswith("~")
-        and path.suffix not in _IGNORED
+        member
+        for member in files.members(folder)
+        if member.path.name not in _VARS_FOLDERS
+        and not member.path.name.startswith(".")
+        and not member.path.name.endswith("~")
+        and member.path.suffix not in _IGNORED
     ]
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from cobweb.errors import Place
 from cobweb.inventory._cobs import CobDef
+from cobweb.inventory._files import VAULT_HEADER, Files
 from cobweb.inventory._findings import did_you_mean
-from cobweb.inventory._modules import VAULT_HEADER, Files
 from cobweb.inventory._nodes import VAULT_KEY, Leaf, Node, is_vault
 from cobweb.inventory._scope import EvaluationError, Evaluator
 from cobweb.model import CobType
@@ -121,7 +121,7 @@ class Specs:
             self._findings.add(place, f"`{key}` must be the path of a file")
             return None
         candidates = (self._files.folder(place) / name, self._files.site_dir / name)
-        path = next((each for each in candidates if each.is_file()), None)
+        path = next((each for each in candidates if self._files.is_file(each)), None)
         if path is None:
             near = candidates[-1].parent
             known = [each.name for each in near.iterdir()] if near.is_dir() else []
@@ -138,7 +138,7 @@ class Specs:
         place = Place(file=self._files.name(path))
         text: Any = ""
         try:
-            data = path.read_bytes()
+            data = self._files.data(path)
             text = data.decode("utf-8")
             if data.startswith(VAULT_HEADER):
                 text = {VAULT_KEY: text}

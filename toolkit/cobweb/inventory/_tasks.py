@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 
 from cobweb.errors import Finding, Place
+from cobweb.inventory._files import Files
 from cobweb.inventory._findings import did_you_mean
-from cobweb.inventory._modules import Files
 from cobweb.inventory._types import ActionUse
 from cobweb.model import Role, Tasks
 
@@ -23,11 +23,11 @@ def missing_actions(use: ActionUse, files: Files) -> Iterator[Finding]:
     what = f"`{use.what}` of type `{use.type_name}`"
     if isinstance(use.action, Tasks):
         path = Path(use.action.path)
-        if not path.is_file():
+        if not files.is_file(path):
             yield _missing_file(use.place, what, path, files)
         else:
             yield from _bad_tasks(path, files)
-    elif isinstance(use.action, Role) and not _role_exists(use.action.name, files.site_dir):
+    elif isinstance(use.action, Role) and not _role_exists(use.action.name, files):
         hint = f"put it into {files.site_dir.name}/roles/, or install it with ansible-galaxy"
         message = f"{what}: role `{use.action.name}` does not exist"
         yield Finding(place=use.place, message=message, hint=hint)
@@ -48,7 +48,7 @@ def _bad_tasks(path: Path, files: Files) -> Iterator[Finding]:
     """Yield why a file cannot be tasks; what the tasks mean is for Ansible to say."""
     place = Place(file=files.name(path))
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        root = yaml.compose(files.data(path).decode("utf-8"), Loader=yaml.SafeLoader)
     except OSError as error:
         yield Finding(place=place, message=f"cannot read the file: {error.strerror or error}")
         return
@@ -66,16 +66,16 @@ def _bad_tasks(path: Path, files: Files) -> Iterator[Finding]:
         yield Finding(place=place, message="this is no list of tasks", hint="write `- name: ...`")
 
 
-def _role_exists(name: str, site_dir: Path) -> bool:
+def _role_exists(name: str, files: Files) -> bool:
     path = Path(name)
     if path.is_absolute():
-        return path.is_dir()
-    folders = [site_dir / "roles", *(Path(each).expanduser() for each in _ROLE_FOLDERS)]
-    if any((folder / name).is_dir() for folder in folders):
+        return files.is_dir(path)
+    folders = [files.site_dir / "roles", *(Path(each).expanduser() for each in _ROLE_FOLDERS)]
+    if any(files.is_dir(folder / name) for folder in folders):
         return True
     parts = name.split(".")
     if len(parts) != _COLLECTION_PARTS:
         return False
     inside = Path("ansible_collections", parts[0], parts[1], "roles", parts[2])
-    roots = [site_dir / "collections", *(Path(each).expanduser() for each in _COLLECTIONS)]
-    return any((root / inside).is_dir() for root in roots)
+    roots = [files.site_dir / "collections", *(Path(each).expanduser() for each in _COLLECTIONS)]
+    return any(files.is_dir(root / inside) for root in roots)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobweb.errors import Place
+from cobweb.inventory._files import Files
 from cobweb.inventory._findings import did_you_mean, one_of
-from cobweb.inventory._modules import Files
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place, kind, plain
 from cobweb.inventory._read import as_map, known_keys, number, required, text, texts
 from cobweb.model import ANY, UNKNOWN, Action, CobType, Nothing, Role, State, Tasks, Transition
@@ -208,12 +208,12 @@ class Types:
     def _task_file(self, name: str, place: Place) -> Path:
         site = self._files.site_dir
         folders = (self._files.folder(place), site / "playbooks", site / "tasks")
-        candidates = [(folder / name).resolve() for folder in folders]
-        return next((path for path in candidates if path.is_file()), candidates[0])
+        candidates = [self._files.resolve(folder / name) for folder in folders]
+        return next((path for path in candidates if self._files.is_file(path)), candidates[0])
 
     def _role(self, name: str) -> str:
         own = self._files.site_dir / "roles" / name
-        return str(own.resolve()) if own.is_dir() else name
+        return str(self._files.resolve(own)) if self._files.is_dir(own) else name
 
     def _schema(self, body: Map, what: str) -> Mapping[str, object] | None:
         node = body.items.get("spec")

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cobweb.inventory._files import Files
 from cobweb.inventory._hosts import ALL, Inventory
-from cobweb.inventory._modules import Files
 from cobweb.inventory._nodes import Node, plain
 from cobweb.inventory._varfiles import VarFiles
 from cobweb.model import Host

@@ -1,0 +1,158 @@
+"""The files of a site: everything that a site is made from is read here, and noted.
+
+The notes are what was asked of the disk and what it said (contents by SHA-256, what there is under
+a name, the members of a folder). As long as the disk says the same, the same site comes out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from cobweb.errors import Place
+from cobweb.inventory._findings import Findings
+from cobweb.inventory._nodes import Node
+from cobweb.inventory._yaml import read_yaml
+
+VAULT_HEADER = b"$ANSIBLE_VAULT;"
+"""What a vaulted file or value begins with."""
+
+Notes = Mapping[tuple[str, str], str]
+"""What was asked (the question's name and a path, with a glob after a NUL) -> what was said."""
+
+_FILE, _DIR, _NEITHER = "file", "dir", ""
+
+
+class Member(NamedTuple):
+    """An entry of a folder; links are followed."""
+
+    path: Path
+    is_dir: bool
+    is_file: bool
+
+
+class Files:
+    """Reads the files of a site; places name them relative to the site's folder."""
+
+    def __init__(self, site_file: Path, findings: Findings) -> None:
+        self.site_file = site_file.resolve()
+        self.site_dir = site_file.parent.resolve()
+        self.findings = findings
+        self.notes: dict[tuple[str, str], str] = {}
+        self.foreign = False
+        """Whether a plugin was asked for hosts; the notes do not say all then."""
+
+    def name(self, path: Path) -> str:
+        """Return the name of a file in places."""
+        return os.path.relpath(path, self.site_dir)
+
+    def folder(self, place: Place) -> Path:
+        """Return the folder of the file that a place is in."""
+        return (self.site_dir / place.file).parent
+
+    def data(self, path: Path) -> bytes:
+        """Return the bytes of a file; OSError where it cannot be read."""
+        data = path.read_bytes()
+        self.notes["data", str(path)] = hashlib.sha256(data).hexdigest()
+        return data
+
+    def is_file(self, path: Path) -> bool:
+        """Say whether there is a file of this name."""
+        return self._asked("kind", str(path)) == _FILE
+
+    def is_dir(self, path: Path) -> bool:
+        """Say whether there is a folder of this name."""
+        return self._asked("kind", str(path)) == _DIR
+
+    def resolve(self, path: Path) -> Path:
+        """Return the absolute path, links followed."""
+        return Path(self._asked("resolve", str(path)))
+
+    def members(self, folder: Path) -> tuple[Member, ...]:
+        """Return what is in a folder, sorted by name; nothing for what is none."""
+        members = _members(str(folder))
+        self.notes["members", str(folder)] = _digest(members)
+        return members
+
+    def glob(self, folder: Path, pattern: str) -> list[Path]:
+        """Return the paths below a folder that a glob matches, sorted."""
+        found = _glob(f"{folder}\0{pattern}")
+        self.notes["glob", f"{folder}\0{pattern}"] = _digest(found)
+        return found
+
+    def read(self, path: Path, *, empty_hint: str = "") -> Node | None:
+        """Return the document of a YAML or JSON file, None if it is empty or unreadable.
+
+        With `empty_hint` an empty file is a finding.
+        """
+        try:
+            data = self.data(path)
+        except OSError as error:
+            message = f"cannot read the file: {error.strerror or error}"
+            self.findings.add(Place(file=self.name(path)), message)
+            return None
+        if data.startswith(VAULT_HEADER):
+            hint = "vault single values, as `ansible-vault encrypt_string` does"
+            self.findings.add(Place(file=self.name(path)), "the whole file is vaulted", hint)
+            return None
+        node, found = read_yaml(data, self.name(path))
+        self.findings.extend(found)
+        if node is None and empty_hint and not found:
+            self.findings.add(Place(file=self.name(path)), "the file is empty", empty_hint)
+        return node
+
+    def _asked(self, question: str, path: str) -> str:
+        """Ask once: a site is evaluated as if its files were read at one moment."""
+        key = (question, path)
+        if key not in self.notes:
+            self.notes[key] = _QUESTIONS[question](path)
+        return self.notes[key]
+
+
+def unchanged(notes: Notes) -> bool:
+    """Say whether the disk still says what was noted; reads every file that was read."""
+    try:
+        return all(_QUESTIONS[question](path) == said for (question, path), said in notes.items())
+    except OSError:
+        return False
+
+
+def _data(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _kind(name: str) -> str:
+    path = Path(name)
+    if path.is_file():
+        return _FILE
+    return _DIR if path.is_dir() else _NEITHER
+
+
+def _members(folder: str) -> tuple[Member, ...]:
+    if _kind(folder) != _DIR:
+        return ()
+    with os.scandir(folder) as entries:
+        found = [Member(Path(each.path), each.is_dir(), each.is_file()) for each in entries]
+    return tuple(sorted(found))
+
+
+def _glob(question: str) -> list[Path]:
+    folder, _, pattern = question.partition("\0")
+    return sorted(Path(folder).glob(pattern))
+
+
+def _digest(values: object) -> str:
+    return hashlib.sha256(repr(values).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+_QUESTIONS: Mapping[str, Callable[[str], str]] = {
+    "data": _data,
+    "kind": _kind,
+    "members": lambda folder: _digest(_members(folder)),
+    "glob": lambda question: _digest(_glob(question)),
+    "resolve": os.path.realpath,
+}
+"""How each question is asked."""
