@@ -27,6 +27,10 @@ class Format(StrEnum):
     DOT = "dot"
     MERMAID = "mermaid"
     SVG = "svg"
+    HTML = "html"
+    JUNIT = "junit"
+    GITHUB = "github"
+    GITLAB = "gitlab"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

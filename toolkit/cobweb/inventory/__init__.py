@@ -9,5 +9,6 @@ from __future__ import annotations
 from cobweb.inventory._explain import VAULTED, Explanation, UsedVariable
 from cobweb.inventory._load import find_site, load_site
 from cobweb.inventory._site import Site
+from cobweb.inventory._state import find_state
 
-__all__ = ["VAULTED", "Explanation", "Site", "UsedVariable", "find_site", "load_site"]
+__all__ = ["VAULTED", "Explanation", "Site", "UsedVariable", "find_site", "find_state", "load_site"]

@@ -59,7 +59,7 @@ def load_site(
     `types` are those of plugins, `adapters` read foreign inventories, `sections` are further
     top-level keys with their JSON Schemas. Specs are evaluated later, when `Site.graph` needs them.
     """
-    site_file = _site_file(path)
+    site_file = site_file_of(path)
     findings = Findings()
     files = Files(site_file, findings)
     root = load_modules(site_file, files)
@@ -76,7 +76,8 @@ def load_site(
     return site
 
 
-def _site_file(path: Path) -> Path:
+def site_file_of(path: Path) -> Path:
+    """Return the file of the site at `path`, a folder or that file; SiteError without one."""
     site_file = path / SITE_FILE if path.is_dir() else path
     if not site_file.is_file():
         hint = "`cobweb init` makes a site"
@@ -126,7 +127,7 @@ def _site(
         Parts(
             base_key=partial(base_key, files.site_file, foreign, sections),
             name=text(root, "name", "the site", findings) or files.site_dir.name,
-            state_url=_state(root, findings),
+            state_url=state_url_of(root, findings),
             types=types,
             uses=tuple(reader.uses),
             files=files,
@@ -140,7 +141,8 @@ def _site(
     )
 
 
-def _state(root: Map, findings: Findings) -> str:
+def state_url_of(root: Map, findings: Findings) -> str:
+    """Return the URL of the state database; what is wrong with it goes to `findings`."""
     url = text(root, "state", "the site", findings)
     if url is not None and not _STATE_URL.fullmatch(url):
         hint = "as in `sqlite:///.cobweb/state.db` or `postgresql+psycopg://host/name`"

@@ -1,0 +1,119 @@
+"""`cobweb runs` and `cobweb report` tell what was, also of a site that is broken by now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+CheckSchema = Callable[[str, Any], None]
+
+
+@pytest.fixture
+def ran(run: Run, site: Path) -> Path:
+    """Make a site with two runs, of which the second failed."""
+    assert run("-C", site, "apply", "--yes", "--executor", "simulate", "--limit", "alpha").code == 0
+    (site / "options.json").write_text("{}", encoding="utf-8")
+    assert run("-C", site, "apply", "--yes", "--executor", "simulate").code == 0
+    return site
+
+
+def test_runs_are_listed_the_newest_first(run: Run, ran: Path, check_schema: CheckSchema) -> None:
+    told = run("-C", ran, "runs", "-o", "json")
+    data = json.loads(told.out)
+    check_schema("runs", data)
+    assert [entry["result"] for entry in data["runs"]] == ["ok", "ok"]
+    assert data["runs"][0]["started"] >= data["runs"][1]["started"]
+    text = run("-C", ran, "runs")
+    assert text.out.splitlines()[1].startswith(data["runs"][0]["id"])
+    assert max(len(line) for line in text.out.splitlines()) <= 80
+    assert text.err == "2 runs\n"
+    assert len(json.loads(run("-C", ran, "runs", "--last", "1", "-o", "json").out)["runs"]) == 1
+
+
+def test_a_site_without_runs_says_so(run: Run, site: Path) -> None:
+    told = run("-C", site, "runs")
+    assert (told.code, told.out) == (0, "")
+    assert told.err.startswith("no run yet")
+    assert run("-C", site, "report").code == 64
+
+
+def test_the_last_run_is_reported(run: Run, ran: Path, check_schema: CheckSchema) -> None:
+    newest = json.loads(run("-C", ran, "runs", "-o", "json").out)["runs"][0]["id"]
+    told = run("-C", ran, "report")
+    assert told.code == 0
+    assert told.out.startswith(f"run {newest}: ok (exit code 0)\n")
+    assert "Critical path" in told.out
+    data = json.loads(run("-C", ran, "report", newest, "-o", "json").out)
+    check_schema("report", data)
+    assert data["run"]["command"] == "apply --executor simulate"
+
+
+def test_an_unknown_run_is_wrong_usage(run: Run, ran: Path) -> None:
+    newest = json.loads(run("-C", ran, "runs", "-o", "json").out)["runs"][0]["id"]
+    told = run("-C", ran, "report", newest[:-1])
+    assert told.code == 64
+    assert f"did you mean {newest}?" in told.err
+
+
+def test_a_broken_site_can_be_asked_for_its_history(run: Run, ran: Path) -> None:
+    text = (ran / "site.yml").read_text(encoding="utf-8")
+    (ran / "site.yml").write_text(text.replace("type: simple", "type: gone"), encoding="utf-8")
+    assert run("-C", ran, "validate").code == 3
+    assert run("-C", ran, "runs").code == 0
+    assert run("-C", ran, "report").code == 0
+
+
+def test_a_state_that_is_no_url_is_a_finding(run: Run, ran: Path) -> None:
+    text = (ran / "site.yml").read_text(encoding="utf-8")
+    (ran / "site.yml").write_text(text + "state: nowhere\n", encoding="utf-8")
+    told = run("-C", ran, "runs")
+    assert told.code == 3
+    assert "no URL of a database" in told.err
+
+
+def test_a_file_of_events_needs_no_site(
+    run: Run, site: Path, tmp_path: Path, check_schema: CheckSchema
+) -> None:
+    events = tmp_path / "events.jsonl"
+    assert run("-C", site, "simulate", "--fail", "alpha/a", "--events", events).code == 1
+    told = run("-C", tmp_path / "nowhere", "report", "--events", events)
+    assert told.code == 0
+    assert "alpha/a  down -> up (at " in told.out
+    assert "beta/b is down <- alpha/a" in told.out
+    data = json.loads(run("report", "--events", events, "-o", "json").out)
+    check_schema("report", data)
+    assert [failure["cob"] for failure in data["failures"]] == ["alpha/a"]
+
+
+def test_a_report_goes_into_a_file(run: Run, ran: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    told = run("-C", ran, "report", "-o", "json", "--out", out)
+    assert (told.code, told.out, told.err) == (0, "", f"wrote {out}\n")
+    assert json.loads(out.read_text(encoding="utf-8"))["format"] == 1
+    assert run("-C", ran, "report", "--out", tmp_path / "no" / "folder").code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["r1", "--events", "x"], 64),
+        (["--events", "missing.jsonl"], 1),
+        (["--events", "/dev/null"], 1),
+    ],
+)
+def test_bad_input_is_one_message(run: Run, arguments: list[str], code: int) -> None:
+    told = run("report", *arguments)
+    assert told.code == code
+    assert "Traceback" not in told.err
+
+
+def test_bytes_that_are_no_text_are_one_message(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\xff\xfe\x00")
+    told = run("report", "--events", tmp_path / "x")
+    assert told.code == 1
+    assert "x:1: this is no event" in told.err

@@ -1,0 +1,235 @@
+"""What the events of a run say is found again: states, times, causes, failures."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cobweb.errors import CobwebError
+from cobweb.report import RunFacts, record_lines
+from cobweb.report._columns import LATEST_MS, NONE, End, Heard
+from cobweb.report._recorder import MOST_OUTPUTS
+
+Tale = Any
+
+
+def test_states_and_times_are_those_of_the_events(good: Tale) -> None:
+    story = good.story()
+    states = {cob: story.state_of(number) for number, cob in enumerate(story.cobs)}
+    assert states == {"db/db": "up", "web/app": "up", "web/cfg": "up"}
+    assert (story.run, story.generation, story.result, story.exit_code) == ("r1", 3, "ok", 0)
+    assert story.last_ms == 6000
+    steps = story.steps
+    rows = {story.cobs[steps.cob[row]]: row for row in range(len(steps))}
+    app = rows["web/app"]
+    assert (steps.asked[app], steps.ready[app], steps.start[app]) == (0, 3000, 4000)
+    assert story.cobs[steps.lock[app]] == "db/db"
+    assert steps.after[app] == rows["db/db"]
+    assert [steps.after[rows[cob]] for cob in ("db/db", "web/cfg")] == [NONE, NONE]
+
+
+def test_the_critical_path_follows_the_locks(good: Tale) -> None:
+    path = good.report().path
+    told = [(it.step.cob, it.reason, it.gap_ms, it.step.took_ms) for it in path]
+    assert told == [("db/db", "check", 0, 3000), ("web/app", "lock", 1000, 2000)]
+
+
+def test_a_grant_brings_the_cause_of_those_that_it_stands_on(tale: Tale) -> None:
+    """C gets its lock from B, which did nothing itself but waited for A."""
+    for cob in ("h/a", "h/b", "h/c"):
+        tale.state(cob, "up" if cob == "h/b" else "down")
+    tale.start("h/a")
+    tale.at(5)
+    tale.end("h/a")
+    tale.lock("grant", "h/a", "h/b")
+    tale.lock("grant", "h/b", "h/c")
+    tale.start("h/c")
+    tale.at(6)
+    tale.end("h/c")
+    tale.over()
+    assert [it.step.cob for it in tale.report().path] == ["h/a", "h/c"]
+
+
+def test_a_recalled_lock_brings_the_cause_back(tale: Tale) -> None:
+    """B may go down only after its holder A did."""
+    for cob in ("h/a", "h/b"):
+        tale.state(cob, "up")
+    tale.lock("grant", "h/b", "h/a")
+    tale.lock("recall", "h/b", "h/a")
+    tale.start("h/a", "up", "down")
+    tale.at(2)
+    tale.end("h/a", source="up", dest="down")
+    tale.lock("release", "h/b", "h/a")
+    tale.start("h/b", "up", "down")
+    tale.at(3)
+    tale.end("h/b", source="up", dest="down")
+    tale.over()
+    report = tale.report()
+    assert [it.step.cob for it in report.path] == ["h/a", "h/b"]
+    assert report.story.recalls == 1
+
+
+def test_a_later_check_is_the_cause(tale: Tale) -> None:
+    tale.start("h/a")
+    tale.at(1)
+    tale.end("h/a")
+    tale.lock("grant", "h/a", "h/b")
+    tale.at(4)
+    tale.state("h/b", "down")
+    tale.start("h/b")
+    tale.at(5)
+    tale.end("h/b")
+    tale.over()
+    (step,) = tale.report().path
+    assert (step.step.cob, step.reason) == ("h/b", "check")
+
+
+def test_two_steps_of_one_object_follow_each_other(tale: Tale) -> None:
+    tale.state("h/a", "outdated")
+    for source, dest in (("outdated", "down"), ("down", "up")):
+        tale.start("h/a", source, dest)
+        tale.at(tale.now + 1)
+        tale.end("h/a", source=source, dest=dest)
+    tale.over()
+    assert [it.reason for it in tale.report().path] == ["check", "own"]
+
+
+def test_failures_and_who_waits_for_them_are_found(bad: Tale) -> None:
+    report = bad.report()
+    (failure,) = report.story.failures
+    assert (failure.cob, failure.kind, failure.source, failure.dest) == (
+        "db/db",
+        "transition",
+        "down",
+        "up",
+    )
+    assert [task.status for task in failure.tasks] == ["ok", "failed"]
+    ends = {it.cob: (len(it.chain), it.chain[-1]["kind"]) for it in report.waiting}
+    assert ends == {
+        "db/db": (1, "failed"),
+        "old/disk": (1, "unreachable"),
+        "web/app": (2, "failed"),
+        "web/cfg": (2, "unreachable"),
+    }
+
+
+def test_what_the_journal_says_of_waits_is_taken(bad: Tale) -> None:
+    chain = [{"cob": "web/app", "kind": "halted", "on": None, "state": "", "detail": ""}]
+    waits = [{"cob": "web/app", "state": "down", "message": "", "chain": chain}]
+    report = bad.report(RunFacts(waits=waits))
+    assert [(it.cob, it.chain) for it in report.waiting] == [("web/app", chain)]
+
+
+def test_a_failed_check_is_a_failure(tale: Tale) -> None:
+    tale.state("h/a", "unknown", message="no rights")
+    tale.state("h/b", "unknown", "content")
+    tale.over("failed", 1)
+    (failure,) = tale.story().failures
+    assert (failure.cob, failure.kind, failure.message) == ("h/a", "check", "no rights")
+
+
+def test_a_check_after_a_failed_transition_does_not_hide_it(tale: Tale) -> None:
+    tale.start("h/a")
+    tale.end("h/a", message="first")
+    tale.state("h/a", "unknown", message="second")
+    (failure,) = tale.story().failures
+    assert failure.message == "first"
+
+
+def test_a_record_without_an_end_says_so(tale: Tale) -> None:
+    tale.state("h/a", "down")
+    tale.lock("request", "h/b", "h/a")
+    tale.start("h/b")
+    report = tale.report()
+    assert report.result == "was killed"
+    assert report.story.steps.result[0] == End.OPEN
+    assert report.story.waits.heard[0] == Heard.PENDING
+    assert any("stop before the end" in note for note in report.notes)
+    assert report.waiting[0].chain[-1]["kind"] == "untold"
+
+
+def test_what_is_not_told_is_counted(tale: Tale) -> None:
+    tale.over("stuck", 4, counts={"cobs": 7, "waiting": 5})
+    notes = " ".join(tale.report().notes)
+    assert "7 objects of the run have no event" in notes
+    assert "5 more objects were not settled" in notes
+
+
+def test_output_is_kept_of_so_many_failures_only(tale: Tale) -> None:
+    task = [{"name": "t", "status": "failed", "message": "m"}]
+    for number in range(MOST_OUTPUTS + 2):
+        tale.start(f"h/{number}")
+        tale.end(f"h/{number}", message="x" * 1000, tasks=task)
+    report = tale.report()
+    assert sum(bool(failure.tasks) for failure in report.story.failures) == MOST_OUTPUTS
+    assert min(len(failure.message) for failure in report.story.failures) < 1000
+    assert any("of 2 failures only the beginning" in note for note in report.notes)
+
+
+def test_a_clock_that_goes_back_or_far_is_held_in_bounds(tale: Tale) -> None:
+    tale.at(-5)
+    tale.state("h/a", "down")
+    tale.at(1e9)
+    tale.start("h/a")
+    assert tale.story().steps.start[0] == LATEST_MS
+
+
+def test_events_of_unknown_types_and_keys_are_passed_over(good: Tale) -> None:
+    good.events.insert(4, {"seq": 99, "time": 1000.0, "type": "later.version", "what": 1})
+    good.events[2]["more"] = True
+    assert good.story().events == len(good.events)
+
+
+# --- files
+
+
+def _lines(events: list[dict[str, Any]]) -> list[str]:
+    return [json.dumps(event) + "\n" for event in events]
+
+
+def test_a_file_is_read_like_the_journal(good: Tale) -> None:
+    story, notes = record_lines(_lines(good.events), "f")
+    assert notes == ()
+    assert story.last_ms == good.story().last_ms
+
+
+def test_of_two_runs_in_a_file_the_last_counts(good: Tale, bad: Tale) -> None:
+    story, notes = record_lines(_lines(good.events) + _lines(bad.events), "f")
+    assert story.result == "failed"
+    assert notes == ("f holds 2 runs; this is the last of them",)
+
+
+def test_a_cut_off_last_line_is_left_out_and_told(good: Tale) -> None:
+    lines = _lines(good.events)
+    story, notes = record_lines([*lines[:-1], lines[-1][:20]], "f")
+    assert story.result is None
+    assert "is cut off" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([], "no events of a run"),
+        (["nonsense\n"], "f:1: this is no event"),
+        (["[1]\n"], "f:1: this is no event"),
+        (["{}\n"], "it has no 'type'"),
+        (['{"type":"version","events":9}\n'], "format 9"),
+        (['{"type":"version","events":1}\n', "x\n"], "f:2: this is no event"),
+        (['{"type":"version","events":1}\n', '{"type":"cob.state","time":0}\n'], "f:2"),
+        (['{"type":"version","events":1}\n', '{"type":"x","time":"y"}\n'], "f:2"),
+        (['{"type":"version","events":1}\n', '{"type":"x","time":1e999}\n'], "f:2"),
+        (['{"type":"version","events":1}\n', '{"type":[],"time":1}\n'], "f:2"),
+        (
+            [
+                '{"type":"version","events":1}\n',
+                '{"type":"transition.end","time":1,"cob":"a/b","from":"x","to":"y"}\n',
+            ],
+            "did not begin",
+        ),
+    ],
+)
+def test_what_is_no_event_is_one_message_with_its_line(lines: list[str], said: str) -> None:
+    with pytest.raises(CobwebError, match=said):
+        record_lines(lines, "f")

@@ -1,0 +1,102 @@
+"""`cobweb runs`: the runs that the state database knows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._render import Cell, Column, write_table
+from cobweb.cli._request import Request
+from cobweb.cli._session import open_site
+from cobweb.cli._text import count
+
+if TYPE_CHECKING:
+    from cobweb.store import RunRecord
+
+_COLUMNS = (
+    Column(title="RUN"),
+    Column(title="BEGAN"),
+    Column(title="TOOK", right=True),
+    Column(title="WHO", flexible=True),
+    Column(title="COMMAND", flexible=True),
+    Column(title="GEN", right=True),
+    Column(title="RESULT", flexible=True),
+)
+_SHOWN = 20
+
+
+@click.command(
+    "runs", epilog=examples("cobweb runs", "cobweb runs --last 100", "cobweb runs -o json")
+)
+@click.option(
+    "-n",
+    "--last",
+    metavar="N",
+    type=click.IntRange(1, 100_000),
+    default=_SHOWN,
+    show_default=True,
+    help="Only the last N runs.",
+)
+@output_option()
+@site_options
+@pass_request
+def command(request: Request, last: int) -> int:
+    """List the runs of the site, the newest first.
+
+    `cobweb report RUN` tells more of one. Simulations are not kept.
+    """
+    from cobweb.runtime import goes_on
+
+    output = Output.of(request)
+    with open_site(request) as session:
+        store = session.history()
+        label = store.label
+        runs = [_run(record, goes_on=goes_on(store, record)) for record in store.runs(last)]
+    if not output.data({"format": 1, "runs": runs}):
+        write_table(output, _COLUMNS, [_row(run) for run in runs])
+        output.summary(count(len(runs), "run") if runs else f"no run yet in {label}")
+    return 0
+
+
+def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
+    info = record.info
+    return {
+        "id": info.id,
+        "command": info.command,
+        "user": info.user,
+        "host": info.host,
+        "pid": info.pid,
+        "started": info.started,
+        "ended": record.ended,
+        "goes_on": goes_on,
+        "generation": info.generation,
+        "result": record.result,
+        "exit_code": record.exit_code,
+        "counts": dict(record.counts),
+    }
+
+
+def _row(run: Mapping[str, Any]) -> tuple[Cell | str, ...]:
+    result = run["result"] or ("goes on" if run["goes_on"] else "was killed")
+    tone = {"ok": Tone.GOOD, "goes on": Tone.HEAD}.get(result, Tone.BAD)
+    code = f" ({run['exit_code']})" if run["exit_code"] else ""
+    return (
+        run["id"],
+        time.strftime("%m-%d %H:%M", time.localtime(run["started"])),
+        "" if run["ended"] is None else f"{max(0.0, run['ended'] - run['started']):.1f} s",
+        f"{run['user']}@{run['host']}",
+        run["command"],
+        str(run["generation"] or "-"),
+        Cell(text=", ".join([f"{result}{code}", *_done(run["counts"])]), tone=tone),
+    )
+
+
+def _done(counts: Mapping[str, int]) -> list[str]:
+    """Return what was done and what is left, as far as it is not nothing."""
+    done = [count(counts["transitions"], "transition")] if counts.get("transitions") else []
+    return done + [f"{counts[name]} {name}" for name in ("failed", "waiting") if counts.get(name)]

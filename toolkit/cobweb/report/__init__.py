@@ -1,0 +1,29 @@
+"""What happened in a run: from its events to a value, and from that to the forms of a report.
+
+A report needs the events alone, from the journal or from a file that `--events` wrote: no site, no
+host, no plugin. Reading keeps per object and transition, not per event.
+"""
+
+from __future__ import annotations
+
+from cobweb.report._data import report_data
+from cobweb.report._prose import cause_of, chain_text, failure_title, path_reason, span
+from cobweb.report._read import record, record_lines
+from cobweb.report._report import Report, make_report
+from cobweb.report._values import RunFacts, Story, Waiting
+
+__all__ = [
+    "Report",
+    "RunFacts",
+    "Story",
+    "Waiting",
+    "cause_of",
+    "chain_text",
+    "failure_title",
+    "make_report",
+    "path_reason",
+    "record",
+    "record_lines",
+    "report_data",
+    "span",
+]

@@ -1,0 +1,78 @@
+"""Words that the forms of a report share: how long, why, and what a failure is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cobweb.engine import Blocked, WaitKind
+from cobweb.model import CobId
+from cobweb.report._analysis import UNTOLD, PathStep
+from cobweb.report._values import Failure, Waiting
+from cobweb.runtime import link_text
+
+__all__ = ["cause_of", "chain_text", "failure_title", "path_reason", "span"]
+
+_MINUTE_MS = 60_000
+_HOUR_MS = 3_600_000
+
+
+def span(ms: int) -> str:
+    """Return milliseconds for people: `0.25 s`, `12.3 s`, `3 min 4 s`, `2 h 5 min`."""
+    if ms < _MINUTE_MS:
+        return f"{ms / 1000:.{2 if ms < 10_000 else 1}f} s"  # noqa: PLR2004  # ten seconds
+    if ms < _HOUR_MS:
+        return f"{ms // _MINUTE_MS} min {ms % _MINUTE_MS // 1000} s"
+    return f"{ms // _HOUR_MS} h {ms % _HOUR_MS // _MINUTE_MS} min"
+
+
+def chain_text(it: Waiting, messages: Mapping[str, str]) -> list[str]:
+    """Return one line per link of a chain, from the object that waits to the cause."""
+    lines = [_link(link) for link in it.chain] or [cause_of(it)]
+    said = cause_message(it, messages)
+    if said:
+        lines[-1] += f": {said}"
+    return lines
+
+
+def cause_of(it: Waiting) -> str:
+    """Return the end of a chain as one sentence, without what was said there."""
+    return _link(it.chain[-1]) if it.chain else f"{it.cob} was not settled"
+
+
+def cause_message(it: Waiting, messages: Mapping[str, str]) -> str:
+    """Return what the failed job or the lost host at the end of a chain said."""
+    if not it.chain or it.chain[-1]["kind"] not in ("failed", "unreachable"):
+        return ""
+    last = it.chain[-1]
+    return str(last.get("message") or messages.get(last["cob"], ""))
+
+
+def failure_title(failure: Failure) -> str:
+    """Return what failed: the check, or which transition."""
+    if failure.kind == "check":
+        return "check"
+    return f"{failure.source} -> {failure.dest}"
+
+
+def path_reason(it: PathStep, before: PathStep | None) -> str:
+    """Say what a transition of the critical path came after."""
+    if before is None or it.reason == "check":
+        return "after the start and its check"
+    if it.reason == "own":
+        return f"after its own {before.step.source} -> {before.step.dest}"
+    return f"after {before.step.cob}"
+
+
+def _link(link: Mapping[str, Any]) -> str:
+    if link["kind"] == UNTOLD:
+        return f"{link['cob']}: the events do not say what kept it"
+    return link_text(
+        Blocked(
+            cob=CobId(link["cob"]),
+            kind=WaitKind(link["kind"]),
+            on=link["on"],
+            state=link["state"],
+            detail=link["detail"],
+        )
+    )

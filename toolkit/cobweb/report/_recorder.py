@@ -1,0 +1,250 @@
+"""From the events of a run, one after the other, to the columns of its report.
+
+Theory of operation. Nothing is kept per event: an event changes the row of its object, and begins
+or ends a row of the columns. So a million events cost the memory of their objects and transitions.
+
+What let a transition begin is followed along the way of the locks. Each object has a *cause*: of
+the transitions whose end it depended on, the one that ended last. Its own end makes it its own
+cause; with a granted lock the cause of the locked object comes to the holder, and with a lock that
+was recalled the cause of the holder comes back with it. A transition begins after its object's
+cause, unless its object was checked later than that. (Room in a limit or for a job leaves no trace
+in the events: such a wait is the time between `ready` and `start`.)
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cobweb.model import UNKNOWN
+from cobweb.report._columns import LATEST_MS, NONE, End, Heard, Steps, Waits
+from cobweb.report._values import Failure, Story, TaskSaid
+
+__all__ = ["MOST_OUTPUTS", "Recorder"]
+
+MOST_OUTPUTS = 1000
+"""Of how many failures the task output is kept; of further ones the message alone."""
+
+_SHORT = 200
+"""Characters of the message of a failure whose task output is not kept."""
+
+_PAIR = 32
+"""Bits of one object's number in the key of a pair."""
+
+Event = Mapping[str, Any]
+
+
+class Recorder:
+    """Takes the events of one run in their order; use `story` once at the end."""
+
+    def __init__(self) -> None:
+        self._cobs: dict[str, int] = {}
+        self._states: dict[str, int] = {}
+        self._state, self._known = array("i"), array("i")
+        self._asked, self._granted, self._granter = array("i"), array("i"), array("i")
+        self._cause, self._running = array("i"), array("i")
+        self._steps, self._waits = Steps(), Waits()
+        self._pending: dict[int, int] = {}
+        self._recalled: set[int] = set()
+        self._failures: dict[int, Failure] = {}
+        self._first: float | None = None
+        self._last_ms = 0
+        self._number = 0
+        self._recalls = 0
+        self._said: dict[str, Event] = {}
+        self._handlers: dict[str, Callable[[Event, int], None]] = {
+            "version": self._remember,
+            "run.start": self._remember,
+            "cob.state": self._on_state,
+            "lock.request": self._on_request,
+            "lock.grant": self._on_grant,
+            "lock.release": self._on_release,
+            "lock.recall": self._on_recall,
+            "transition.start": self._on_start,
+            "transition.end": self._on_end,
+            "run.end": self._remember,
+        }
+
+    def take(self, event: Event) -> None:
+        """Take the next event; of an unknown type it is counted only.
+
+        KeyError, TypeError, ValueError for what is no event.
+        """
+        self._number += 1
+        time = event.get("time")
+        if time is not None:
+            if self._first is None:
+                self._first = time
+            self._last_ms = min(LATEST_MS, max(0, round((time - self._first) * 1000)))
+        handler = self._handlers.get(event["type"])
+        if handler is not None:
+            handler(event, self._last_ms)
+
+    def story(self) -> Story:
+        """Return what was recorded."""
+        start, end = self._said.get("run.start", {}), self._said.get("run.end", {})
+        return Story(
+            cobs=tuple(self._cobs),
+            states=tuple(self._states),
+            state=self._state,
+            steps=self._steps,
+            waits=self._waits,
+            failures=tuple(self._failures[cob] for cob in sorted(self._failures)),
+            unreachable=dict(end.get("unreachable", {})),
+            run=str(start.get("run", "")),
+            generation=int(start.get("generation", 0)),
+            cobweb=str(self._said.get("version", {}).get("cobweb", "")),
+            first=self._first or 0.0,
+            last_ms=self._last_ms,
+            result=end.get("result"),
+            exit_code=end.get("exit_code"),
+            counts=dict(end.get("counts", {})),
+            events=self._number,
+            recalls=self._recalls,
+        )
+
+    # --- what an event changes
+
+    def _remember(self, event: Event, _now: int) -> None:
+        self._said[event["type"]] = event
+
+    def _on_state(self, event: Event, now: int) -> None:
+        cob = self._cob(event["cob"])
+        self._state[cob] = self._number_of(event["state"])
+        if event["reason"] != "transition":
+            self._known[cob] = now
+        if event["reason"] == "check" and event["state"] == UNKNOWN:
+            self._fail(cob, event, now, kind="check")
+
+    def _on_request(self, event: Event, now: int) -> None:
+        on, holder = self._cob(event["cob"]), self._cob(event["holder"])
+        if self._asked[holder] == NONE:
+            self._asked[holder] = now
+        waits = self._waits
+        self._pending[holder << _PAIR | on] = len(waits)
+        waits.holder.append(holder)
+        waits.on.append(on)
+        waits.state.append(self._number_of(event["state"]))
+        waits.asked.append(now)
+        waits.end.append(NONE)
+        waits.heard.append(Heard.PENDING)
+
+    def _on_grant(self, event: Event, now: int) -> None:
+        on, holder = self._cob(event["cob"]), self._cob(event["holder"])
+        self._answered(holder << _PAIR | on, now, Heard.GRANTED)
+        self._granted[holder] = now
+        self._granter[holder] = on
+        self._pass_on(on, holder)
+
+    def _on_release(self, event: Event, now: int) -> None:
+        on, holder = self._cob(event["cob"]), self._cob(event["holder"])
+        pair = holder << _PAIR | on
+        self._answered(pair, now, Heard.TAKEN_BACK)
+        if pair in self._recalled:
+            self._recalled.remove(pair)
+            self._pass_on(holder, on)
+
+    def _on_recall(self, event: Event, _now: int) -> None:
+        on, holder = self._cob(event["cob"]), self._cob(event["holder"])
+        self._recalled.add(holder << _PAIR | on)
+        self._recalls += 1
+
+    def _on_start(self, event: Event, now: int) -> None:
+        cob = self._cob(event["cob"])
+        steps = self._steps
+        cause = self._cause[cob]
+        if cause != NONE and steps.end[cause] < self._known[cob]:
+            cause = NONE
+        self._running[cob] = len(steps)
+        steps.cob.append(cob)
+        steps.source.append(self._number_of(event["from"]))
+        steps.dest.append(self._number_of(event["to"]))
+        steps.asked.append(self._asked[cob])
+        before = steps.end[cause] if cause != NONE and steps.cob[cause] == cob else NONE
+        steps.ready.append(max(self._granted[cob], self._known[cob], before))
+        steps.start.append(now)
+        steps.end.append(NONE)
+        steps.lock.append(self._granter[cob])
+        steps.after.append(cause)
+        steps.attempt.append(1)
+        steps.result.append(End.OPEN)
+        self._asked[cob] = self._granted[cob] = self._granter[cob] = NONE
+
+    def _on_end(self, event: Event, now: int) -> None:
+        cob = self._cob(event["cob"])
+        row = self._running[cob]
+        if row == NONE:
+            raise ValueError(f"{event['cob']} ends a transition that did not begin")
+        good = event["result"] == "ok"
+        steps = self._steps
+        steps.end[row] = now
+        steps.attempt[row] = event["attempt"]
+        steps.result[row] = End.OK if good else End.FAILED
+        self._running[cob] = NONE
+        self._cause[cob] = row
+        self._state[cob] = self._number_of(event["state"])
+        if not good:
+            self._fail(cob, event, now, kind="transition")
+
+    # --- parts
+
+    def _cob(self, name: str) -> int:
+        """Return the number of an object; a new one gets the next."""
+        number = self._cobs.get(name)
+        if number is None:
+            number = self._cobs[name] = len(self._cobs)
+            for column in (
+                self._state,
+                self._known,
+                self._asked,
+                self._granted,
+                self._granter,
+                self._cause,
+                self._running,
+            ):
+                column.append(NONE)
+        return number
+
+    def _number_of(self, state: str) -> int:
+        return self._states.setdefault(state, len(self._states))
+
+    def _answered(self, pair: int, now: int, heard: Heard) -> None:
+        row = self._pending.pop(pair, None)
+        if row is not None:
+            self._waits.end[row] = now
+            self._waits.heard[row] = heard
+
+    def _pass_on(self, giver: int, taker: int) -> None:
+        """Let the giver's cause be the taker's, if it is later than its own."""
+        given, own = self._cause[giver], self._cause[taker]
+        if given != NONE and (own == NONE or self._steps.end[given] > self._steps.end[own]):
+            self._cause[taker] = given
+
+    def _fail(self, cob: int, event: Event, now: int, *, kind: str) -> None:
+        """Keep what is said of a failure; a check that fails after its transition adds nothing."""
+        if cob in self._failures and kind == "check":
+            return
+        whole = len(self._failures) < MOST_OUTPUTS
+        message = str(event.get("message", ""))
+        self._failures[cob] = Failure(
+            cob=str(event["cob"]),
+            kind=kind,
+            source=str(event.get("from", "")),
+            dest=str(event.get("to", "")),
+            at_ms=now,
+            attempt=int(event.get("attempt", 1)),
+            seconds=float(event.get("seconds", 0.0)),
+            message=message if whole else message[:_SHORT],
+            tasks=_tasks(event) if whole else (),
+            whole=whole,
+        )
+
+
+def _tasks(event: Event) -> tuple[TaskSaid, ...]:
+    return tuple(
+        TaskSaid(
+            name=str(task["name"]), status=str(task["status"]), message=str(task.get("message", ""))
+        )
+        for task in event.get("tasks", ())
+    )
