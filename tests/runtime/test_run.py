@@ -394,7 +394,7 @@ def test_a_sink_that_breaks_is_left_out_and_the_run_goes_on() -> None:
 
     emitter = Emitter([broken, lambda event: seen.append(event["seq"])], lambda: 0.0)
     for _ in range(3):
-        emitter.tell(emitter.number({"type": "x"}))
+        emitter.tell(emitter.number([("x", {})]))
     assert seen == [1, 2, 3]
     assert emitter.notices == ["events are no longer written: Broken pipe"]
 

@@ -27,7 +27,7 @@ with open_store(url, folder) as store:
         entries = [StateWritten(cob=cob, state=state, reason="check", time=1.0) for cob in ids]
         entries += [GrantWritten(cob=cob, holder="h/x", state=state) for cob in ids[: cobs // 2]]
         entries += [
-            EventWritten(seq=batch * cobs + number, time=1.0, type="x", data={"cob": cob})
+            EventWritten(seq=batch * cobs + number, time=1.0, type="x", data=f'{{"cob":"{cob}"}}')
             for number, cob in enumerate(ids)
         ]
         store.write(entries)

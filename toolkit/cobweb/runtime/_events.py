@@ -1,13 +1,13 @@
 """The events of a run (design, section 7): numbered, timed, handed to every sink.
 
 An event is written only after the journal holds what it tells of, so that nobody acts on a lock or
-a start that a crash could take back.
+a start that a crash could take back. Its JSON is made once, for the journal and for all files.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 import cobweb
@@ -20,12 +20,12 @@ from cobweb.engine import (
     StateFound,
 )
 
-__all__ = ["EVENTS_FORMAT", "Emitter", "Event", "Sink", "json_lines", "of_effect"]
+__all__ = ["EVENTS_FORMAT", "Emitter", "Event", "Sink", "Told", "json_lines", "of_effect"]
 
 EVENTS_FORMAT = 1
 
-Event = Mapping[str, Any]
-Sink = Callable[[Event], None]
+Told = tuple[str, dict[str, Any]]
+"""What is told, before it has a number and a time: its type and the rest."""
 
 _LOCK_EVENTS = {
     LockRequested: "lock.request",
@@ -34,19 +34,50 @@ _LOCK_EVENTS = {
     LockRecalled: "lock.recall",
 }
 
+_LOCKS = (LockRequested, LockGranted, LockReleased, LockRecalled)
 
-def of_effect(effect: Effect) -> dict[str, Any] | None:
-    """Return the event of an effect without number and time, or None if it tells nothing."""
-    if isinstance(effect, StateFound):
-        return {
-            "type": "cob.state",
-            "cob": effect.cob,
-            "state": effect.state,
-            "reason": str(effect.reason),
-        }
-    if isinstance(effect, LockRequested | LockGranted | LockReleased | LockRecalled):
+_ascii = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_unicode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
+
+
+class Event(dict[str, Any]):
+    """A numbered event: `seq`, `time`, `type` and what belongs to its type."""
+
+    __slots__ = ("_data", "_json")
+
+    def __init__(self, seq: int, time: float, told: Told) -> None:
+        kind, self._data = told
+        super().__init__(seq=seq, time=time, type=kind, **self._data)
+        self._json = ""
+
+    @property
+    def data_json(self) -> str:
+        """What belongs to the type, as a JSON object in ASCII; made once."""
+        if not self._json:
+            self._json = _ascii(self._data)
+        return self._json
+
+    @property
+    def line(self) -> str:
+        """The whole event as a line of JSON, with its end; in Unicode."""
+        rest = self.data_json
+        if "\\u" in rest:
+            rest = _unicode(self._data)
+        head = f'{{"seq":{self["seq"]},"time":{self["time"]!r},"type":"{self["type"]}"'
+        return f"{head},{rest[1:]}\n" if self._data else f"{head}}}\n"
+
+
+Sink = Callable[[Event], None]
+
+
+def of_effect(effect: Effect) -> Told | None:
+    """Return what an effect has to tell, or None if it tells nothing."""
+    if isinstance(effect, _LOCKS):
         kind = _LOCK_EVENTS[type(effect)]
-        return {"type": kind, "cob": effect.cob, "holder": effect.holder, "state": effect.state}
+        return kind, {"cob": effect.cob, "holder": effect.holder, "state": effect.state}
+    if isinstance(effect, StateFound):
+        data = {"cob": effect.cob, "state": effect.state, "reason": str(effect.reason)}
+        return "cob.state", data
     return None
 
 
@@ -64,30 +95,44 @@ class Emitter:
         self.notices: list[str] = []
 
     @staticmethod
-    def version() -> dict[str, Any]:
-        """Return the event that comes first."""
-        return {"type": "version", "events": EVENTS_FORMAT, "cobweb": cobweb.__version__}
+    def version() -> Told:
+        """Return what is told first."""
+        return "version", {"events": EVENTS_FORMAT, "cobweb": cobweb.__version__}
 
-    def number(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the event with its number and time."""
-        self._seq += 1
-        return {"seq": self._seq, "time": round(self._now(), 6), **event}
+    def number(self, batch: Sequence[Told]) -> list[Event]:
+        """Return events with their numbers and the time at which they are told."""
+        first, now_s = self._seq + 1, round(self._now(), 6)
+        self._seq += len(batch)
+        return [Event(seq, now_s, told) for seq, told in enumerate(batch, first)]
 
-    def tell(self, event: Event) -> None:
-        """Hand a numbered event to every sink."""
+    def tell(self, batch: Sequence[Event]) -> None:
+        """Hand numbered events to every sink."""
         for sink in tuple(self._sinks):
             try:
-                sink(event)
+                if isinstance(sink, _Lines):
+                    sink.write(batch)
+                else:
+                    for event in batch:
+                        sink(event)
             except OSError as error:
                 self._sinks.remove(sink)
                 self.notices.append(f"events are no longer written: {error.strerror or error}")
 
 
+class _Lines:
+    """A sink of lines that takes a batch at once: one write, one flush."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __call__(self, event: Event) -> None:
+        self.write([event])
+
+    def write(self, batch: Sequence[Event]) -> None:
+        self._stream.write("".join([event.line for event in batch]))
+        self._stream.flush()
+
+
 def json_lines(stream: TextIO) -> Sink:
-    """Return a sink that writes one JSON object per line and flushes it."""
-
-    def write(event: Event) -> None:
-        stream.write(json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n")
-        stream.flush()
-
-    return write
+    """Return a sink that writes one JSON object per line, and flushes what is told at once."""
+    return _Lines(stream)

@@ -11,7 +11,7 @@ from typing import Any
 
 from cobweb.engine import Effect
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Report, State
-from cobweb.runtime._events import Emitter, of_effect
+from cobweb.runtime._events import Emitter, Told, of_effect
 from cobweb.runtime._journal import Journal
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
 
@@ -37,7 +37,7 @@ class Record:
         self._emitter = emitter
         self._store_events = store_events
         self._entries: list[Entry] = []
-        self._events: list[dict[str, Any]] = []
+        self._told: list[Told] = []
         self._began_s: dict[CobId, float] = {}
 
     def write(self, entry: Entry) -> None:
@@ -46,35 +46,35 @@ class Record:
 
     def flush(self) -> None:
         """Store the batch, then tell its events; raises what the journal raises."""
-        events = [self._emitter.number(event) for event in self._events]
+        events = self._emitter.number(self._told)
         if self._store_events:
-            self._entries.extend(_stored(event) for event in events)
+            self._entries.extend(
+                EventWritten(event["seq"], event["time"], event["type"], event.data_json)
+                for event in events
+            )
         if self._entries:
             self._journal.write(self._entries)
-        self._entries, self._events = [], []
-        for event in events:
-            self._emitter.tell(event)
+        self._entries, self._told = [], []
+        self._emitter.tell(events)
 
     def effect(self, effect: Effect) -> None:
         """Add the event of an effect, if it has one."""
-        event = of_effect(effect)
-        if event is not None:
-            self._events.append(event)
+        told = of_effect(effect)
+        if told is not None:
+            self._told.append(told)
 
     def run_started(
         self, run: str, graph: Graph, *, generation: int, changed: Iterable[CobId]
     ) -> None:
         """Tell that the run starts, and which objects are unknown for their content has changed."""
-        self._events.append(self._emitter.version())
-        self._events.append(
-            {
-                "type": "run.start",
-                "run": run,
-                "generation": generation,
-                "hosts": len(graph.hosts()),
-                "cobs": len(graph.cobs),
-            }
-        )
+        self._told.append(self._emitter.version())
+        start = {
+            "run": run,
+            "generation": generation,
+            "hosts": len(graph.hosts()),
+            "cobs": len(graph.cobs),
+        }
+        self._told.append(("run.start", start))
         for cob in sorted(changed):
             self.became_unknown(cob, "content")
 
@@ -87,16 +87,16 @@ class Record:
         unreachable: Mapping[str, str],
     ) -> None:
         """Tell how the run ends; `unreachable` has what was said of each host that was lost."""
-        end = {"type": "run.end", "result": result, "exit_code": exit_code, "counts": counts}
+        end = {"result": result, "exit_code": exit_code, "counts": counts}
         lost = {host: said[:LONGEST_MESSAGE] for host, said in sorted(unreachable.items())}
-        self._events.append(end | ({"unreachable": lost} if lost else {}))
+        self._told.append(("run.end", end | ({"unreachable": lost} if lost else {})))
 
     def became_unknown(
         self, cob: CobId, reason: str, *, message: str = "", report: Report | None = None
     ) -> None:
         """Tell that a state is not known (any more), and what the check said that failed."""
-        event = {"type": "cob.state", "cob": cob, "state": UNKNOWN, "reason": reason}
-        self._events.append(event | _failure(message, report))
+        event = {"cob": cob, "state": UNKNOWN, "reason": reason}
+        self._told.append(("cob.state", event | _failure(message, report)))
 
     def began(self, job: Job, locks: Locks, now_s: float) -> None:
         """Add the begin of a transition."""
@@ -104,15 +104,13 @@ class Record:
         self._entries.append(
             TransitionBegan(cob=job.cob, source=job.source, dest=job.dest, time=now_s)
         )
-        self._events.append(
-            {
-                "type": "transition.start",
-                "cob": job.cob,
-                "from": job.source,
-                "to": job.dest,
-                "locks": [{"cob": cob, "state": state} for cob, state in locks],
-            }
-        )
+        start = {
+            "cob": job.cob,
+            "from": job.source,
+            "to": job.dest,
+            "locks": [{"cob": cob, "state": state} for cob, state in locks],
+        }
+        self._told.append(("transition.start", start))
 
     def ended(  # noqa: PLR0913  # what ended, and what the journal and the event say of it
         self,
@@ -140,19 +138,17 @@ class Record:
                 time=now_s,
             )
         )
-        self._events.append(
-            {
-                "type": "transition.end",
-                "cob": job.cob,
-                "from": job.source,
-                "to": job.dest,
-                "state": state,
-                "result": str(result),
-                "attempt": job.attempt,
-                "seconds": round(now_s - self._began_s.pop(job.cob, now_s), 6),
-                **({} if result is TransitionResult.OK else _failure(message, report)),
-            }
-        )
+        end = {
+            "cob": job.cob,
+            "from": job.source,
+            "to": job.dest,
+            "state": state,
+            "result": str(result),
+            "attempt": job.attempt,
+            "seconds": round(now_s - self._began_s.pop(job.cob, now_s), 6),
+            **({} if result is TransitionResult.OK else _failure(message, report)),
+        }
+        self._told.append(("transition.end", end))
 
 
 def _failure(message: str, report: Report | None) -> dict[str, Any]:
@@ -167,8 +163,3 @@ def _failure(message: str, report: Report | None) -> dict[str, Any]:
     ]
     said = {"message": message[:LONGEST_MESSAGE], "tasks": tasks}
     return {key: value for key, value in said.items() if value}
-
-
-def _stored(event: Mapping[str, Any]) -> EventWritten:
-    data = {key: value for key, value in event.items() if key not in ("seq", "time", "type")}
-    return EventWritten(seq=event["seq"], time=event["time"], type=event["type"], data=data)

@@ -50,6 +50,9 @@ def fold(entries: Sequence[Entry], *, generation: int) -> Batch:
     batch = Batch(generation=generation)
     for entry in entries:
         _take(batch, entry)
+    for columns in batch.cobs.values():
+        if columns.get("applied") is not None:
+            columns["applied"] = canonical_json(redact(columns["applied"]))
     return batch
 
 
@@ -100,10 +103,8 @@ def _state(batch: Batch, entry: StateWritten | TransitionFinished) -> dict[str, 
     }
     if entry.content is not None:
         columns["content"] = entry.content
-    if entry.applied is None:
-        columns["applied"] = None
-    elif entry.applied is not ...:
-        columns["applied"] = canonical_json(redact(entry.applied))
+    if entry.applied is not ...:
+        columns["applied"] = entry.applied
     return columns
 
 

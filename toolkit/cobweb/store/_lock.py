@@ -17,6 +17,7 @@ from sqlalchemy import Connection, delete, select, update
 from cobweb.errors import LockedError, UsageError
 from cobweb.store._database import Database, one_at_a_time
 from cobweb.store._process import why_dead
+from cobweb.store._statements import Statements
 from cobweb.store._tables import SITE_LOCK
 from cobweb.store._values import LockOwner
 
@@ -31,16 +32,17 @@ _COLUMNS = tuple(field.name for field in fields(LockOwner))
 class Fence:
     """What a store checks in each write transaction; closed to nobody until a lock is held."""
 
-    def __init__(self) -> None:
+    def __init__(self, statements: Statements) -> None:
         self.owner: LockOwner | None = None
+        self._run_that_holds = statements.fence
 
     def check(self, connection: Connection) -> None:
         """Make sure, for as long as the transaction lasts, that our site lock is still ours."""
         if self.owner is None:
             return
-        standing = _standing(connection)
-        if standing is None or standing.run != self.owner.run:
-            raise _broken(standing)
+        row = connection.exec_driver_sql(self._run_that_holds).first()
+        if row is None or row[0] != self.owner.run:
+            raise _broken(_standing(connection))
 
 
 class SiteLock:

@@ -19,9 +19,6 @@ from typing import Any, Self
 from sqlalchemy import (
     Connection,
     Row,
-    Table,
-    and_,
-    bindparam,
     delete,
     false,
     or_,
@@ -33,6 +30,7 @@ from cobweb.model import CobId, State, host_of
 from cobweb.store._database import Database, open_database
 from cobweb.store._fold import Batch, fold
 from cobweb.store._lock import Fence, SiteLock
+from cobweb.store._statements import Statements
 from cobweb.store._tables import (
     COBS,
     EVENTS,
@@ -40,9 +38,8 @@ from cobweb.store._tables import (
     GRANTS,
     HOSTS,
     RUNS,
-    insert,
 )
-from cobweb.store._values import CobRecord, Entry, EventWritten, Generation, RunInfo, RunRecord
+from cobweb.store._values import CobRecord, Entry, Generation, RunInfo, RunRecord
 
 __all__ = ["Store"]
 
@@ -61,7 +58,8 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._run: tuple[int, RunInfo] | None = None
-        self._fence = Fence()
+        self._statements = Statements(database.engine.dialect)
+        self._fence = Fence(self._statements)
 
     @classmethod
     def open(cls, url: str, site_dir: Path, *, create: bool) -> Self:
@@ -120,11 +118,10 @@ class Store:
         with self._database.write() as connection:
             self._fence.check(connection)
             _write_forgotten(connection, batch)
-            _write_cobs(connection, batch, self._run[1].id if self._run else "")
-            _write_grants(connection, batch)
-            _write_hosts(connection, batch)
-            if batch.events:
-                _write_events(connection, batch.events, self._run_number())
+            self._write_cobs(connection, batch)
+            self._write_grants(connection, batch)
+            self._write_hosts(connection, batch)
+            self._write_events(connection, batch)
 
     # --- runs
 
@@ -211,9 +208,32 @@ class Store:
 
     # --- parts
 
-    def _run_number(self) -> int:
-        assert self._run is not None, "events belong to a run: begin_run comes first"
-        return self._run[0]
+    def _write_cobs(self, connection: Connection, batch: Batch) -> None:
+        """Upsert the records, those that set the same columns with one statement."""
+        run = self._run[1].id if self._run else ""
+        groups: dict[frozenset[str], list[dict[str, Any]]] = {}
+        for cob, columns in batch.cobs.items():
+            groups.setdefault(frozenset(columns), []).append({"id": cob, "run": run, **columns})
+        for names, rows in groups.items():
+            self._statements.cobs(names).many(connection, rows)
+
+    def _write_grants(self, connection: Connection, batch: Batch) -> None:
+        pairs = batch.grants.items()
+        given = [(cob, holder, state) for (cob, holder), state in pairs if state is not None]
+        gone = [pair for pair, state in pairs if state is None]
+        self._statements.grant.many_tuples(connection, given)
+        self._statements.ungrant.many_tuples(connection, gone)
+
+    def _write_hosts(self, connection: Connection, batch: Batch) -> None:
+        hosts = [(name, *seen) for name, seen in batch.hosts.items()]
+        self._statements.host.many_tuples(connection, hosts)
+
+    def _write_events(self, connection: Connection, batch: Batch) -> None:
+        if batch.events:
+            assert self._run is not None, "events belong to a run: begin_run comes first"
+            run = self._run[0]
+            rows = [(run, *event) for event in batch.events]
+            self._statements.event.many_tuples(connection, rows)
 
     def _events_after(self, run: str, seq: int) -> list[tuple[Any, dict[str, Any]]]:
         chosen = (
@@ -234,68 +254,6 @@ def _write_forgotten(connection: Connection, batch: Batch) -> None:
     for cob in batch.forgotten:
         connection.execute(delete(COBS).where(COBS.c.id == cob))
         connection.execute(delete(GRANTS).where(or_(GRANTS.c.cob == cob, GRANTS.c.holder == cob)))
-
-
-def _write_cobs(connection: Connection, batch: Batch, run: str) -> None:
-    """Upsert the records, those that set the same columns with one statement."""
-    groups: dict[frozenset[str], list[dict[str, Any]]] = {}
-    for cob, columns in batch.cobs.items():
-        groups.setdefault(frozenset(columns), []).append({"id": cob, "run": run, **columns})
-    for names, rows in groups.items():
-        statement = insert(connection, COBS)
-        changed = {name: statement.excluded[name] for name in sorted(names | {"run"})}
-        if "failed" not in names:
-            # That something failed is true of the run in which it did.
-            changed["failed"] = and_(COBS.c.failed, COBS.c.run == statement.excluded.run)
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=["id"], set_=changed), rows
-        )
-
-
-def _write_grants(connection: Connection, batch: Batch) -> None:
-    rows = [
-        {"cob": cob, "holder": holder, "state": state}
-        for (cob, holder), state in batch.grants.items()
-        if state is not None
-    ]
-    gone = [
-        {"c": cob, "h": holder} for (cob, holder), state in batch.grants.items() if state is None
-    ]
-    if rows:
-        _upsert(connection, GRANTS, rows)
-    if gone:
-        pair = and_(GRANTS.c.cob == bindparam("c"), GRANTS.c.holder == bindparam("h"))
-        connection.execute(delete(GRANTS).where(pair), gone)
-
-
-def _write_hosts(connection: Connection, batch: Batch) -> None:
-    rows = [
-        {"name": host, "reachable": reachable, "since": since}
-        for host, (reachable, since) in batch.hosts.items()
-    ]
-    if rows:
-        _upsert(connection, HOSTS, rows)
-
-
-def _write_events(connection: Connection, events: Sequence[EventWritten], run: int) -> None:
-    rows = [
-        {
-            "run": run,
-            "seq": event.seq,
-            "time": event.time,
-            "type": event.type,
-            "data": _json(event.data),
-        }
-        for event in events
-    ]
-    connection.execute(EVENTS.insert(), rows)
-
-
-def _upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    statement = insert(connection, table)
-    keys = [column.name for column in table.primary_key]
-    changed = {name: statement.excluded[name] for name in rows[0] if name not in keys}
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
 
 
 def _json(data: Any) -> str:

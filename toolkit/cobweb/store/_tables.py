@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Connection,
     Double,
     Index,
     Integer,
@@ -19,7 +16,6 @@ from sqlalchemy import (
     false,
     true,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 __all__ = [
     "COBS",
@@ -32,7 +28,6 @@ __all__ = [
     "METADATA",
     "RUNS",
     "SITE_LOCK",
-    "insert",
 ]
 
 FORMAT = 1
@@ -154,10 +149,3 @@ SITE_LOCK = Table(
     _time("heartbeat"),
     Column("until", Double),
 )
-
-
-def insert(connection: Connection, table: Table) -> Any:
-    """Return the dialect's INSERT, which knows `on_conflict_do_update`; both spell it alike."""
-    if connection.dialect.name == "postgresql":
-        return postgresql.insert(table)
-    return sqlite.insert(table)

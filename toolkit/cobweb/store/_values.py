@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import EllipsisType
-from typing import Any
+from typing import Any, NamedTuple
 
 from cobweb.errors import StoreError
 from cobweb.model import CobId, State
@@ -249,14 +249,17 @@ class Forgotten:
     cob: CobId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventWritten:
-    """An event of the run; `seq` is unique in it, `data` is the rest besides `time` and `type`."""
+class EventWritten(NamedTuple):
+    """An event of the run; `seq` is unique in it, `data` the rest besides `time` and `type`.
+
+    `data` is the text of a JSON object in ASCII, since the same text goes into files as well. There
+    are more of these than of all other entries, so this is a row and no more.
+    """
 
     seq: int
     time: float
     type: str
-    data: Mapping[str, Any]
+    data: str
 
 
 Entry = (

@@ -1,0 +1,87 @@
+"""The statements that write a batch, compiled once and given plain tuples.
+
+SQLAlchemy Core makes them, so the tables are described in one place; carried out are their texts.
+A batch is small more often than not, and compiling, or looking a compiled statement up, costs
+several times what the database does with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import Connection, Dialect, Table, and_, bindparam, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from cobweb.store._tables import COBS, EVENTS, GRANTS, HOSTS, SITE_LOCK
+
+__all__ = ["Statement", "Statements"]
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """An SQL text and the names of its parameters, in their order."""
+
+    text: str
+    names: tuple[str, ...]
+
+    def many(self, connection: Connection, rows: Iterable[Values]) -> None:
+        """Carry it out for each row, which has a value for each name."""
+        pick = itemgetter(*self.names)
+        self.many_tuples(connection, [pick(row) for row in rows])
+
+    def many_tuples(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Carry it out for each row, a tuple in the order of `names`."""
+        if rows:
+            connection.exec_driver_sql(self.text, list(rows))
+
+
+class Statements:
+    """The statements of one dialect; each is compiled when it is first asked for."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._is_postgresql = dialect.name == "postgresql"
+        self._dialect: Dialect = (
+            postgresql.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
+            if self._is_postgresql
+            else sqlite.dialect(paramstyle="qmark")
+        )
+        self._cobs: dict[frozenset[str], Statement] = {}
+        self.fence = self._compiled(select(SITE_LOCK.c.run).with_for_update()).text
+        self.grant = self._upsert(GRANTS, ("cob", "holder", "state"))
+        self.ungrant = self._compiled(
+            delete(GRANTS).where(
+                and_(GRANTS.c.cob == bindparam("cob_"), GRANTS.c.holder == bindparam("holder_"))
+            )
+        )
+        self.host = self._upsert(HOSTS, ("name", "reachable", "since"))
+        self.event = self._compiled(
+            EVENTS.insert().values(
+                {column.name: bindparam(column.name) for column in EVENTS.columns}
+            )
+        )
+
+    def cobs(self, names: frozenset[str]) -> Statement:
+        """Return the upsert that sets the columns `names` of an object, and its run."""
+        found = self._cobs.get(names)
+        if found is None:
+            found = self._cobs[names] = self._upsert(COBS, ("id", "run", *sorted(names)))
+        return found
+
+    def _upsert(self, table: Table, names: Sequence[str]) -> Statement:
+        make = postgresql.insert if self._is_postgresql else sqlite.insert
+        statement: Any = make(table).values({name: bindparam(name) for name in names})
+        keys = [column.name for column in table.primary_key]
+        changed = {name: statement.excluded[name] for name in names if name not in keys}
+        if table is COBS and "failed" not in names:
+            # That something failed is true of the run in which it did.
+            changed["failed"] = and_(COBS.c.failed, COBS.c.run == statement.excluded.run)
+        return self._compiled(statement.on_conflict_do_update(index_elements=keys, set_=changed))
+
+    def _compiled(self, statement: Any) -> Statement:
+        compiled: Any = statement.compile(dialect=self._dialect)
+        return Statement(text=str(compiled), names=tuple(compiled.positiontup or ()))
