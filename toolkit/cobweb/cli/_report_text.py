@@ -61,7 +61,7 @@ def _summary(output: Output, report: Report) -> None:
 
 
 def _failures(output: Output, report: Report) -> None:
-    from cobweb.report import failure_title, span
+    from cobweb.report import failure_lines, failure_title, span
 
     story = report.story
     if story.failures or story.unreachable:
@@ -70,11 +70,8 @@ def _failures(output: Output, report: Report) -> None:
         attempt = f", attempt {failure.attempt}" if failure.attempt > 1 else ""
         title = f"{failure.cob}  {failure_title(failure)}"
         output.line(f"{title} (at {span(failure.at_ms)}{attempt})", Tone.BAD)
-        if failure.message:
-            output.line(f"  {failure.message}")
-        for task in failure.tasks:
-            said = f": {task.message}" if task.message else ""
-            output.line(f"  [{task.status}] {task.name}{said}")
+        for line in failure_lines(failure):
+            output.line(f"  | {line}")
     _more(output, len(story.failures) - _SHOWN_FAILURES)
     lost = sorted(story.unreachable.items())
     for host, said in lost[:_SHOWN_FAILURES]:

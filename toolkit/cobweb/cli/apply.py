@@ -29,6 +29,7 @@ from cobweb.cli._options import (
 )
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._parameters import Allowance
+from cobweb.cli._pipeline import annotations_option, in_pipeline, tell_pipeline
 from cobweb.cli._request import Request
 from cobweb.cli._running import failure_bound, goals_of, listeners, tell_result
 from cobweb.cli._session import Session, open_site
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 @parallel_option
 @timeout_option
 @yes_option
+@annotations_option
 @output_option()
 @site_options
 @pass_request
@@ -74,6 +76,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     parallel: int | None,
     timeout: float | None,
     yes: bool,
+    annotations: bool,
 ) -> int:
     """Bring the site to its desired state.
 
@@ -101,10 +104,22 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     with open_site(request) as session:
         check_all(session, orders.limit)
         result = _locked(session, output, orders, saved, events=events, ask=not (yes or plan))
-    if result is None:
-        return 0
-    tell_result(output, result)
+        if result is None:
+            return 0
+        tell_result(output, result)
+        if annotations and result.exit_code and in_pipeline():
+            _annotate(session, result)
     return result.exit_code
+
+
+def _annotate(session: Session, result: RunResult) -> None:
+    """Tell the pipeline what went wrong, from the journal of this run."""
+    from cobweb.cli._report_source import report_of
+
+    store = session.store(create=True)
+    record = store.run(result.run)
+    if record is not None:
+        tell_pipeline(report_of(store, record))
 
 
 def _read(path: Path) -> PlanFile:

@@ -6,8 +6,17 @@ host, no plugin. Reading keeps per object and transition, not per event.
 
 from __future__ import annotations
 
+from cobweb.report._annotations import Trouble, github_commands, gitlab_quality, troubles_of
 from cobweb.report._data import report_data
-from cobweb.report._prose import cause_of, chain_text, failure_title, path_reason, span
+from cobweb.report._junit import junit_xml
+from cobweb.report._prose import (
+    cause_of,
+    chain_text,
+    failure_lines,
+    failure_title,
+    path_reason,
+    span,
+)
 from cobweb.report._read import record, record_lines
 from cobweb.report._report import Report, make_report
 from cobweb.report._values import RunFacts, Story, Waiting
@@ -16,14 +25,20 @@ __all__ = [
     "Report",
     "RunFacts",
     "Story",
+    "Trouble",
     "Waiting",
     "cause_of",
     "chain_text",
+    "failure_lines",
     "failure_title",
+    "github_commands",
+    "gitlab_quality",
+    "junit_xml",
     "make_report",
     "path_reason",
     "record",
     "record_lines",
     "report_data",
     "span",
+    "troubles_of",
 ]

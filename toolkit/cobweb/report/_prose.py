@@ -11,7 +11,7 @@ from cobweb.report._analysis import UNTOLD, PathStep
 from cobweb.report._values import Failure, Waiting
 from cobweb.runtime import link_text
 
-__all__ = ["cause_of", "chain_text", "failure_title", "path_reason", "span"]
+__all__ = ["cause_of", "chain_text", "failure_lines", "failure_title", "path_reason", "span"]
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
@@ -53,6 +53,15 @@ def failure_title(failure: Failure) -> str:
     if failure.kind == "check":
         return "check"
     return f"{failure.source} -> {failure.dest}"
+
+
+def failure_lines(failure: Failure) -> list[str]:
+    """Return what was said of a failure: its message, then its last tasks, a line each."""
+    lines = [failure.message] if failure.message else []
+    return lines + [
+        f"[{task.status}] {task.name}{f': {task.message}' if task.message else ''}"
+        for task in failure.tasks
+    ]
 
 
 def path_reason(it: PathStep, before: PathStep | None) -> str:

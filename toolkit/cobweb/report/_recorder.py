@@ -90,7 +90,7 @@ class Recorder:
             state=self._state,
             steps=self._steps,
             waits=self._waits,
-            failures=tuple(self._failures[cob] for cob in sorted(self._failures)),
+            failures=tuple(sorted(self._failures.values(), key=lambda it: (it.at_ms, it.cob))),
             unreachable=dict(end.get("unreachable", {})),
             run=str(start.get("run", "")),
             generation=int(start.get("generation", 0)),
