@@ -10,10 +10,13 @@ All is linear in steps and needs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import ClassVar
 
 from cobweb.model import ANY, CobId, Graph, TransitionNeed
 from cobweb.plugin import PlannedStep, Stages
+
+_BY_START = attrgetter("start_s", "cob")
 
 ROUNDING_S = 1e-9
 """Ends and starts that differ by less are the same moment."""
@@ -27,17 +30,20 @@ class StagesPlanner:
     def stages(self, graph: Graph, steps: Sequence[PlannedStep]) -> Stages:
         """Group steps into stages, sorted by id within one, and find the critical path."""
         del graph
-        ordered = sorted(steps, key=lambda step: step.start_s)
-        before = _waits(ordered)
+        ordered = sorted(steps, key=attrgetter("start_s"))
+        stages: list[list[PlannedStep]] = []
         numbers: list[int] = []
-        for waits in before:
-            numbers.append(1 + max((numbers[wait] for wait in waits), default=-1))
-        stages: list[list[PlannedStep]] = [[] for _ in range(max(numbers, default=-1) + 1)]
-        for step, number in zip(ordered, numbers, strict=True):
+        latest: list[int | None] = []
+        for step, before in zip(ordered, _waits(ordered), strict=True):
+            number = 1 + max([numbers[wait] for wait in before], default=-1)
+            numbers.append(number)
+            latest.append(_latest(ordered, before))
+            if number == len(stages):
+                stages.append([])
             stages[number].append(step)
         return Stages(
-            stages=tuple(tuple(sorted(stage, key=_by_start)) for stage in stages),
-            critical_path=_critical_path(ordered, before),
+            stages=tuple(tuple(sorted(stage, key=_BY_START)) for stage in stages),
+            critical_path=_critical_path(ordered, latest),
         )
 
     def priorities(self, graph: Graph) -> Mapping[CobId, float]:
@@ -57,42 +63,38 @@ class StagesPlanner:
         return weights
 
 
-def _by_start(step: PlannedStep) -> tuple[float, CobId]:
-    return (step.start_s, step.cob)
-
-
-def _waits(ordered: Sequence[PlannedStep]) -> list[tuple[int, ...]]:
-    """Return for each step the indices of the steps it waited for, all before it."""
+def _waits(ordered: Sequence[PlannedStep]) -> Iterator[list[int]]:
+    """Yield for each step the indices of the steps it waited for, all before it."""
+    ends = [step.end_s for step in ordered]
     past: dict[CobId, list[int]] = {}
-    waits: list[tuple[int, ...]] = []
     for index, step in enumerate(ordered):
-        found = (_last_ended(ordered, past, cob, step) for cob in (*step.waits_for, step.cob))
-        waits.append(tuple(wait for wait in found if wait is not None))
+        start_s = step.start_s + ROUNDING_S
+        waits = []
+        for cob in (*step.waits_for, step.cob):
+            for before in reversed(past.get(cob, ())):
+                if ends[before] <= start_s:
+                    waits.append(before)
+                    break
+        yield waits
         past.setdefault(step.cob, []).append(index)
-    return waits
 
 
-def _last_ended(
-    ordered: Sequence[PlannedStep],
-    past: Mapping[CobId, Sequence[int]],
-    cob: CobId,
-    step: PlannedStep,
-) -> int | None:
-    ended = (
-        i for i in reversed(past.get(cob, ())) if ordered[i].end_s <= step.start_s + ROUNDING_S
-    )
-    return next(ended, None)
+def _latest(ordered: Sequence[PlannedStep], before: Sequence[int]) -> int | None:
+    if len(before) > 1:
+        return max(before, key=lambda i: ordered[i].end_s)
+    return before[0] if before else None
 
 
 def _critical_path(
-    ordered: Sequence[PlannedStep], before: Sequence[tuple[int, ...]]
+    ordered: Sequence[PlannedStep], latest: Sequence[int | None]
 ) -> tuple[PlannedStep, ...]:
-    if not ordered:
-        return ()
-    indices = [max(range(len(ordered)), key=lambda i: ordered[i].end_s)]
-    while waits := before[indices[-1]]:
-        indices.append(max(waits, key=lambda i: ordered[i].end_s))
-    return tuple(ordered[index] for index in reversed(indices))
+    """Return the way back from the step that ends last; `latest` is what each waited for."""
+    at = max(range(len(ordered)), key=lambda i: ordered[i].end_s, default=None)
+    path: list[PlannedStep] = []
+    while at is not None:
+        path.append(ordered[at])
+        at = latest[at]
+    return tuple(reversed(path))
 
 
 def _orders_start(graph: Graph, need: TransitionNeed) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from cobweb.generation import contents as contents_of
@@ -36,7 +37,8 @@ class Baseline:
     check will most likely find. `changed` have another content than the journal's; `added` are not
     in the journal; `gone` are in the journal, applied, and not in the site. `uncertain` are those
     whose state the journal has lost: stopped in a transition, or failed. `missed` are hosts that
-    could not be reached the last time.
+    could not be reached the last time. `specs` and `applied` are redacted; a damaged record of what
+    was applied raises StoreError when it is asked for.
     """
 
     known: Mapping[CobId, State]
@@ -49,6 +51,23 @@ class Baseline:
     gone: frozenset[CobId]
     uncertain: frozenset[CobId]
     missed: frozenset[str]
+
+
+class _Made(Mapping[CobId, Any]):
+    """Values that are made on each access: of most objects they are never asked for."""
+
+    def __init__(self, sources: Mapping[CobId, Any], make: Callable[[Any], Any]) -> None:
+        self._sources = sources
+        self._make = make
+
+    def __getitem__(self, cob: CobId) -> Any:
+        return self._make(self._sources[cob])
+
+    def __iter__(self) -> Iterator[CobId]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
 
 
 def baseline(
@@ -78,9 +97,9 @@ def baseline(
     return Baseline(
         known=known,
         found=found,
-        applied={cob: record.applied for cob, record in records.items()},
+        applied=_Made(records, attrgetter("applied")),
         contents=contents,
-        specs={cob: redact(dict(it.spec)) for cob, it in graph.cobs.items()},
+        specs=_Made(graph.cobs, lambda cob: redact(dict(cob.spec))),
         changed=frozenset(changed),
         added=frozenset(cob for cob in graph.cobs if cob not in records),
         gone=frozenset(

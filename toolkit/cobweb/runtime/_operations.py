@@ -160,6 +160,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     records = store.states()
     evaluated = _evaluated(site, graph)
     before = baseline(graph, records, refresh=orders.refresh, contents=evaluated.contents)
+    before = replace(before, applied=dict(before.applied))  # a damaged record is told now
     whole = evaluated if orders.limit is None else _evaluated(site, site.graph(None))
     held, dead = old_locks(graph, records, store.locks(), whole=orders.limit is None)
     with _executor(plugins, orders, site, graph) as (executor, setting):

@@ -14,14 +14,16 @@ from cobweb.engine import (
     CheckEnded,
     Effect,
     Engine,
+    Input,
     LockGranted,
     LockReleased,
+    LockRequested,
     StartCheck,
     StartTransition,
     StateFound,
     TransitionEnded,
 )
-from cobweb.model import UNKNOWN, CobId, Graph, State
+from cobweb.model import CobId, Graph, State
 from cobweb.plugin import PlannedStep
 from cobweb.runtime._result import Wait, ending_of
 
@@ -45,24 +47,32 @@ class Prediction:
 
 @dataclass(slots=True)
 class _Clock:
-    """The running of a prediction: what ends when, and who was let through by whom."""
+    """The running of a prediction: what ends when, and who was let through by whom.
+
+    `ends` are the ends by time, in the order in which they were begun, `times` a heap of the times.
+    """
 
     engine: Engine
     found: Mapping[CobId, State]
     duration: Duration
     now: float = 0.0
     cause: CobId | None = None
-    number: int = 0
-    ends: list[tuple[float, int, CobId, str]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    ends: dict[float, list[Input]] = field(default_factory=dict)
     steps: list[PlannedStep] = field(default_factory=list)
     enabled: dict[CobId, dict[CobId, float]] = field(default_factory=dict)
     left: dict[CobId, float] = field(default_factory=dict)
     down: dict[CobId, float] = field(default_factory=dict)
     last_end: dict[CobId, float] = field(default_factory=dict)
 
-    def push(self, cob: CobId, kind: str, after_s: float) -> None:
-        self.number += 1
-        heapq.heappush(self.ends, (self.now + after_s, self.number, cob, kind))
+    def push(self, end: Input, after_s: float) -> None:
+        """Have something end after a time; what ends at the same time keeps its order."""
+        time = self.now + after_s
+        if time in self.ends:
+            self.ends[time].append(end)
+        else:
+            self.ends[time] = [end]
+            heapq.heappush(self.times, time)
 
 
 def predict(
@@ -79,14 +89,14 @@ def predict(
     clock = _Clock(engine=engine, found=found, duration=duration)
     _note_down(graph, clock, {**found, **known})
     _carry(graph, clock, engine.start(known))
-    while clock.ends:
-        clock.now, _, cob, kind = heapq.heappop(clock.ends)
-        if kind == "check":
-            _carry(graph, clock, engine.step(CheckEnded(cob=cob, state=found[cob])))
-        else:
-            clock.last_end[cob] = clock.now
-            clock.cause = cob
-            _carry(graph, clock, engine.step(TransitionEnded(cob=cob, ok=True)))
+    while clock.times:
+        clock.now = clock.times[0]
+        for end in clock.ends[clock.now]:  # grows while it is gone through
+            if isinstance(end, TransitionEnded):
+                clock.last_end[end.cob] = clock.now
+                clock.cause = end.cob
+            _carry(graph, clock, engine.step(end))
+        del clock.ends[heapq.heappop(clock.times)]
     for cob, since in clock.left.items():
         clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - since
     _, waits = ending_of(engine, interrupted=False)
@@ -103,21 +113,33 @@ def _note_down(graph: Graph, clock: _Clock, states: Mapping[CobId, State]) -> No
 
 
 def _carry(graph: Graph, clock: _Clock, effects: Iterable[Effect]) -> None:
+    """Take effects in; the kinds of which there are most come first."""
     for effect in effects:
-        match effect:
-            case StartCheck(cob=cob):
-                clock.push(cob, "check", 0.0)
-            case StartTransition(cob=cob):
-                _start(graph, clock, effect)
-            case StateFound(cob=cob, state=state) if state != UNKNOWN:
-                _watch(graph, clock, cob, state)
-            case LockGranted(cob=cob, holder=holder):
-                clock.enabled.setdefault(holder, {})[cob] = clock.last_end.get(cob, -1.0)
-            case LockReleased(cob=cob, holder=holder):
-                # What gave its lock back made way: the locked object waited for it.
-                clock.enabled.setdefault(cob, {})[holder] = clock.last_end.get(holder, -1.0)
-            case _:
-                pass
+        if isinstance(effect, LockRequested):
+            continue
+        if isinstance(effect, LockGranted):
+            _enable(clock, effect.holder, effect.cob)
+        elif isinstance(effect, LockReleased):
+            # What gave its lock back made way: the locked object waited for it.
+            _enable(clock, effect.cob, effect.holder)
+        elif isinstance(effect, StateFound):
+            if effect.cob in clock.left:
+                _watch(graph, clock, effect)
+        elif isinstance(effect, StartTransition):
+            _start(graph, clock, effect)
+        elif isinstance(effect, StartCheck):
+            clock.push(CheckEnded(cob=effect.cob, state=clock.found[effect.cob]), 0.0)
+
+
+def _enable(clock: _Clock, cob: CobId, by: CobId) -> None:
+    """Note who let an object through, if that had ended something itself."""
+    end = clock.last_end.get(by)
+    if end is None:
+        return
+    if cob in clock.enabled:
+        clock.enabled[cob][by] = end
+    else:
+        clock.enabled[cob] = {by: end}
 
 
 def _start(graph: Graph, clock: _Clock, effect: StartTransition) -> None:
@@ -125,14 +147,6 @@ def _start(graph: Graph, clock: _Clock, effect: StartTransition) -> None:
     length = clock.duration(cob, step.source, step.dest)
     if step.source == graph.cobs[cob].type.preferred and cob in clock.down:
         clock.left.setdefault(cob, clock.now)
-    enabled = clock.enabled.pop(cob, {})
-    if clock.cause is not None and clock.cause != cob:
-        # Whose end set this off: it gave a lock, gave one back, or made room in a limit.
-        enabled[clock.cause] = clock.now
-    locked = {on for on, _ in effect.locks}
-    waited = sorted(
-        (-end, on) for on, end in enabled.items() if end >= 0.0 and (on in locked or end > 0.0)
-    )
     clock.steps.append(
         PlannedStep(
             cob=cob,
@@ -140,12 +154,27 @@ def _start(graph: Graph, clock: _Clock, effect: StartTransition) -> None:
             dest=step.dest,
             start_s=clock.now,
             end_s=clock.now + length,
-            waits_for=tuple(on for _, on in waited),
+            waits_for=_waited_for(clock, effect),
         )
     )
-    clock.push(cob, "transition", length)
+    clock.push(TransitionEnded(cob=cob, ok=True), length)
 
 
-def _watch(graph: Graph, clock: _Clock, cob: CobId, state: State) -> None:
-    if state == graph.cobs[cob].type.preferred and cob in clock.left:
+def _waited_for(clock: _Clock, effect: StartTransition) -> tuple[CobId, ...]:
+    """Return whose ends let a transition begin, the last one first."""
+    enabled = clock.enabled.pop(effect.cob, {})
+    if clock.cause is not None and clock.cause != effect.cob:
+        # Whose end set this off: it gave a lock, gave one back, or made room in a limit.
+        enabled[clock.cause] = clock.now
+    if not enabled:
+        return ()
+    locked = {on for on, _ in effect.locks}
+    waited = sorted([(-end, on) for on, end in enabled.items() if on in locked or end > 0.0])
+    return tuple([on for _, on in waited])
+
+
+def _watch(graph: Graph, clock: _Clock, effect: StateFound) -> None:
+    """See whether an object that left its preferred state is back in it."""
+    cob = effect.cob
+    if effect.state == graph.cobs[cob].type.preferred:
         clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - clock.left.pop(cob)
