@@ -1,0 +1,168 @@
+"""The graph as the checker of the promises keeps it: numbers and arrays, nothing per need.
+
+Objects are numbered in the order of the graph; their types, and what needs say besides whom they
+are between, come in few kinds. So half a million objects with a million needs take tens of
+megabytes, and what was counted of each need is one byte beside it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Kind", "Needs", "PromiseGraph", "Step"]
+
+Step = tuple[str, str]
+W = TypeVar("W", Step, str)
+
+MOST = 255
+"""What a counter of one byte counts to."""
+
+MANY = 32
+"""How many needs of one object are looked through one by one; more are found by a table."""
+
+
+class Kind:
+    """What objects have in common: the states, the preferred one, and the steps of the matrix."""
+
+    def __init__(self, states: Iterable[str], preferred: str, steps: Iterable[Step]) -> None:
+        self.states = frozenset(states)
+        self.preferred = preferred
+        self.steps = tuple(dict.fromkeys(steps))
+
+
+class Needs(Generic[W]):
+    """Needs of one sort, by object: for which way (a step or a state), on whom, in which state."""
+
+    def __init__(self) -> None:
+        self._cobs = array("l")
+        self._ons = array("l")
+        self._codes = array("l")
+        self._code_of: dict[tuple[W, str], int] = {}
+        self._says: list[tuple[W, str]] = []
+        self._first = array("l")
+        self._asked = bytearray()
+        self._slots: dict[int, dict[tuple[int, str], int]] = {}
+
+    def add(self, cob: int, way: W, on: int, state: str) -> None:
+        """Take in one need; `close` has to follow."""
+        says = (way, state)
+        code = self._code_of.setdefault(says, len(self._says))
+        if code == len(self._says):
+            self._says.append(says)
+        self._cobs.append(cob)
+        self._ons.append(on)
+        self._codes.append(code)
+
+    def close(self, cobs: int) -> None:
+        """Sort the needs by object, each one's in the order in which they came; linear."""
+        counts = [0] * (cobs + 1)
+        for cob in self._cobs:
+            counts[cob + 1] += 1
+        self._first = array("l", accumulate(counts))
+        place = self._first[:]
+        ons, codes = self._ons[:], self._codes[:]
+        for cob, on, code in zip(self._cobs, self._ons, self._codes, strict=True):
+            at = place[cob]
+            ons[at], codes[at] = on, code
+            place[cob] = at + 1
+        self._ons, self._codes, self._cobs = ons, codes, array("l")
+        self._asked = bytearray(len(ons))
+
+    def of(self, cob: int) -> Iterator[tuple[W, int, str]]:
+        """Yield the way, the object and the state of each need of `cob`."""
+        for at in range(self._first[cob], self._first[cob + 1]):
+            way, state = self._says[self._codes[at]]
+            yield way, self._ons[at], state
+
+    def on(self, cob: int, way: W) -> list[tuple[int, str]]:
+        """Return what `cob` needs for one way: objects and their states."""
+        return [(on, state) for for_way, on, state in self.of(cob) if for_way == way]
+
+    def asks(self, cob: int, on: int, state: str) -> int:
+        """Count that `cob` asks for a lock; return how often, 0 if no need of it says so."""
+        at = self._slot(cob, on, state)
+        if at < 0:
+            return 0
+        often = self._asked[at] = min(MOST, self._asked[at] + 1)
+        return often
+
+    def _slot(self, cob: int, on: int, state: str) -> int:
+        """Return the place of the first need of `cob` for a lock, or -1."""
+        first, last = self._first[cob], self._first[cob + 1]
+        if last - first > MANY:
+            return self._slots_of(cob).get((on, state), -1)
+        for at in range(first, last):
+            if self._ons[at] == on and self._says[self._codes[at]][1] == state:
+                return at
+        return -1
+
+    def _slots_of(self, cob: int) -> dict[tuple[int, str], int]:
+        """Return the places of the needs of an object that has many of them."""
+        slots = self._slots.get(cob)
+        if slots is None:
+            slots = self._slots[cob] = {}
+            for at in range(self._first[cob], self._first[cob + 1]):
+                slots.setdefault((self._ons[at], self._says[self._codes[at]][1]), at)
+        return slots
+
+
+class PromiseGraph:
+    """The objects and needs of a graph as `graph -o json` has them; each list is read once.
+
+    What a need speaks of and the graph has not gets a number behind all others, and no state.
+    """
+
+    def __init__(self, graph: Mapping[str, Any]) -> None:
+        self.number: dict[str, int] = {}
+        self.kinds: list[Kind] = []
+        self.steps: Needs[Step] = Needs()
+        self.locks: Needs[str] = Needs()
+        self._read_cobs(graph["cobs"])
+        self.names = list(self.number)
+        self._read_needs(graph["needs"])
+        for needs in (self.steps, self.locks):
+            needs.close(len(self.kinds))
+        self._first_step = array("l", accumulate((len(k.steps) for k in self.kinds), initial=0))
+        self._taken = bytearray(self._first_step[-1])
+
+    def takes(self, cob: int, step: Step) -> int:
+        """Count that `cob` takes a step of its matrix; return how often, 0 if it has no such."""
+        steps = self.kinds[cob].steps
+        if step not in steps:
+            return 0
+        at = self._first_step[cob] + steps.index(step)
+        often = self._taken[at] = min(MOST, self._taken[at] + 1)
+        return often
+
+    def _read_cobs(self, cobs: Iterable[Mapping[str, Any]]) -> None:
+        known: dict[Any, Kind] = {}
+        for cob in cobs:
+            steps = tuple((source, dest) for source, dest in cob["transitions"])
+            key = (tuple(cob["states"]), cob["preferred"], steps)
+            kind = known.get(key)
+            if kind is None:
+                kind = known[key] = Kind(*key)
+            number = self.number.setdefault(cob["id"], len(self.kinds))
+            if number == len(self.kinds):
+                self.kinds.append(kind)
+            else:
+                self.kinds[number] = kind
+
+    def _read_needs(self, needs: Iterable[Mapping[str, Any]]) -> None:
+        others: dict[str, int] = {}
+        for need in needs:
+            cob = self.number.get(need["cob"])
+            if cob is None:
+                continue  # nothing that is told of it gets as far as its needs
+            on = self.number.get(need["on"])
+            if on is None:
+                on = others.setdefault(need["on"], len(self.names))
+                if on == len(self.names):
+                    self.names.append(need["on"])
+            if "from" in need:
+                self.steps.add(cob, (need["from"], need["to"]), on, need["state"])
+            else:
+                self.locks.add(cob, need["in"], on, need["state"])
