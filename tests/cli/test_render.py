@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +37,17 @@ def test_the_flexible_column_is_wrapped() -> None:
 def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, ...]], width: int) -> None:
     for line in table_lines(Output(width=width), COLUMNS, rows):
         assert cells(line) <= width
+
+
+@given(st.lists(st.tuples(*[st.text(max_size=30)] * 3), max_size=4), st.integers(40, 120))
+def test_the_short_way_of_a_row_without_colour_gives_the_same(
+    rows: list[tuple[str, ...]], width: int
+) -> None:
+    """A row in colour always goes the long way."""
+    plain, colored = (
+        table_lines(Output(width=width, color=color), COLUMNS, rows) for color in (False, True)
+    )
+    assert plain == [click.unstyle(line) for line in colored]
 
 
 def test_colours_are_there_only_where_asked_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -21,6 +22,7 @@ from cobweb.errors import CobwebError, Finding, SiteError
 __all__ = ["ExitCode", "main"]
 
 _COMPLETION = "_COBWEB_COMPLETE"
+_GARBAGE_THRESHOLDS = (50_000, 20, 100)
 
 
 class ExitCode(IntEnum):
@@ -42,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     A user's mistake and a failed operation are one message on standard error. Anything else that
     is raised is a defect of Cobweb or a plugin: its traceback is shown, and the code is 1.
     """
+    if argv is None:  # the process is Cobweb's own
+        _collect_rarely()
     prepare_streams()
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
@@ -58,6 +62,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         code = _say("this is a defect of cobweb or of a plugin; please report it", ExitCode.FAILED)
     return code
+
+
+def _collect_rarely() -> None:
+    """Look for circles of garbage less often: half a million objects are made, and they stay."""
+    gc.set_threshold(*_GARBAGE_THRESHOLDS)
 
 
 def _run(argv: Sequence[str]) -> int:

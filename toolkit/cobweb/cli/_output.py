@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 import click
@@ -25,6 +27,7 @@ __all__ = ["Output", "Tone", "as_json", "as_yaml"]
 
 _WIDTH = 80
 _NARROWEST = 40
+_PIECES_AT_ONCE = 1000
 
 
 class Tone(StrEnum):
@@ -63,7 +66,8 @@ class Output:
     def data(self, data: Any) -> bool:
         """Write plain data if JSON or YAML is asked for, and say whether it was."""
         if self.format is Format.JSON:
-            self.write(as_json(data))
+            for text in _json_texts(data):
+                self.write(text)
         elif self.format is Format.YAML:
             self.write(as_yaml(data))
         else:
@@ -93,9 +97,17 @@ class Output:
 
 def as_json(data: Any) -> str:
     """Return JSON, two spaces deep, with every control character escaped; ends with a newline."""
-    import json
+    return "".join(_json_texts(data))
 
-    return escaped_json(json.dumps(data, indent=2, ensure_ascii=False)) + "\n"
+
+def _json_texts(data: Any) -> Iterator[str]:
+    """Yield JSON in parts that are neither many nor long."""
+    from cobweb._json import indented
+
+    pieces = indented(data, indent=2, ascii_only=False)
+    while text := "".join(islice(pieces, _PIECES_AT_ONCE)):
+        yield escaped_json(text)
+    yield "\n"
 
 
 def as_yaml(data: Any) -> str:

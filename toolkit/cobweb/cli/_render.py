@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._text import cells, plain, wrap
@@ -12,6 +13,7 @@ __all__ = ["Cell", "Column", "table_lines", "write_table"]
 
 _GAP = "  "
 _NARROWEST = 6
+_LINES_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,26 +39,44 @@ Row = Sequence[Cell | str]
 def write_table(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> None:
     """Write a table with a head line to standard output; nothing where there are no rows."""
     if rows:
-        output.write("".join(line + "\n" for line in table_lines(output, columns, rows)))
+        lines = _lines(output, columns, rows)
+        while text := "".join(line + "\n" for line in islice(lines, _LINES_AT_ONCE)):
+            output.write(text)
 
 
 def table_lines(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
     """Return the lines of a table, none wider than `output.width` if that can be done."""
-    head = [Cell(text=column.title, tone=Tone.HEAD) for column in columns]
-    grid = [head, *([_cell(cell) for cell in row] for row in rows)]
-    widths = _widths(columns, grid, output.width)
-    return [line for row in grid for line in _row_lines(output, columns, row, widths)]
+    return list(_lines(output, columns, rows))
 
 
-def _cell(cell: Cell | str) -> Cell:
-    if isinstance(cell, str):
-        return Cell(text=plain(cell))
-    return Cell(text=plain(cell.text), tone=cell.tone)
+def _lines(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the lines; each row is looked at twice, so that a long table takes no memory."""
+    head: Row = [Cell(text=column.title, tone=Tone.HEAD) for column in columns]
+    widths = _widths(columns, [head, *rows], output.width)
+    for row in chain([head], rows):
+        texts = [_text(cell) for cell in row]
+        if output.color or any(
+            cells(text) > width for text, width in zip(texts, widths, strict=True)
+        ):
+            yield from _row_lines(output, columns, row, widths)
+        else:
+            padded = map(_padded, columns, texts, widths)
+            yield _GAP.join(padded).rstrip()
 
 
-def _widths(columns: Sequence[Column], grid: Sequence[Sequence[Cell]], width: int) -> list[int]:
+def _text(cell: Cell | str) -> str:
+    return plain(cell if isinstance(cell, str) else cell.text)
+
+
+def _tone(cell: Cell | str) -> Tone:
+    return Tone.NONE if isinstance(cell, str) else cell.tone
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
     """Return the natural widths, less what has to go: from the widest flexible column first."""
-    widths = [max(cells(row[i].text) for row in grid) for i in range(len(columns))]
+    widths = [0] * len(columns)
+    for row in rows:
+        widths = list(map(max, widths, map(cells, map(_text, row))))
     room = width - len(_GAP) * (len(columns) - 1)
     for flexible in (True, False):
         shrinking = [i for i, column in enumerate(columns) if column.flexible is flexible]
@@ -69,9 +89,9 @@ def _widths(columns: Sequence[Column], grid: Sequence[Sequence[Cell]], width: in
 
 
 def _row_lines(
-    output: Output, columns: Sequence[Column], row: Sequence[Cell], widths: Sequence[int]
+    output: Output, columns: Sequence[Column], row: Row, widths: Sequence[int]
 ) -> list[str]:
-    parts = [wrap(cell.text, width) for cell, width in zip(row, widths, strict=True)]
+    parts = [wrap(_text(cell), width) for cell, width in zip(row, widths, strict=True)]
     height = max(len(part) for part in parts)
     padded = [
         [_padded(column, line, width) for line in [*part, *[""] * (height - len(part))]]
@@ -80,10 +100,10 @@ def _row_lines(
     return [_line(output, row, [part[number] for part in padded]) for number in range(height)]
 
 
-def _line(output: Output, row: Sequence[Cell], texts: Sequence[str]) -> str:
+def _line(output: Output, row: Row, texts: Sequence[str]) -> str:
     last = max((i for i, text in enumerate(texts) if text.strip()), default=0)
-    painted = [output.paint(text, cell.tone) for text, cell in zip(texts, row, strict=True)]
-    painted[last] = output.paint(texts[last].rstrip(), row[last].tone)
+    painted = [output.paint(text, _tone(cell)) for text, cell in zip(texts, row, strict=True)]
+    painted[last] = output.paint(texts[last].rstrip(), _tone(row[last]))
     return _GAP.join(painted[: last + 1])
 
 

@@ -12,6 +12,7 @@ _SPECIAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
 
 _CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff{_SPECIAL}]")
 _CONTROL_BUT_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_SPECIAL}]")
+_DELETE = "\x7f"
 _DOTS = "..."
 _LAST_BYTE = 0xFF
 _WIDE = frozenset("WF")
@@ -20,6 +21,8 @@ _ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
 
 def plain(text: str) -> str:
     r"""Return text with every control character written out, such as `\x1b`."""
+    if text.isascii() and text.isprintable():
+        return text
     return _CONTROL.sub(lambda match: _escape(match[0]), text)
 
 
@@ -30,6 +33,8 @@ def has_control(text: str) -> bool:
 
 def escaped_json(text: str) -> str:
     r"""Return JSON text with the control characters that JSON allows as they are as `\u001b`."""
+    if text.isascii() and _DELETE not in text:
+        return text  # JSON has no other control character in ASCII but line breaks
     return _CONTROL_BUT_LINES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -19,7 +19,7 @@ from cobweb.cli._options import (
 )
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._render import Column, write_table
-from cobweb.cli._request import Request
+from cobweb.cli._request import Format, Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count, plain, wrap
 from cobweb.errors import CobwebError
@@ -83,8 +83,10 @@ def command(
         )
     if out is not None:
         _save(out, plan_text(plan))
-    if not output.data(plan.as_data()):
+    if output.format is Format.TEXT:
         tell_plan(output, plan)
+    else:
+        output.data(plan.as_data())
     if out is not None:
         output.summary(f"saved; carry it out with: cobweb apply {out}")
     return _PENDING if detailed_exitcode and not plan.is_empty else 0

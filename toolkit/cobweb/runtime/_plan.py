@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cobweb._json import indented
 from cobweb.errors import PlanError
 from cobweb.generation import digest
 from cobweb.model import CobId
@@ -166,7 +167,8 @@ def read_plan(text: str, name: str) -> PlanFile:
 def plan_text(plan: Plan) -> str:
     """Return the text of a plan file; a seal over its content lets `apply` notice an edit."""
     data = plan.as_data()
-    return json.dumps({**data, "seal": digest(data)}, indent=1) + "\n"
+    sealed = {**data, "seal": digest(data)}
+    return "".join(indented(sealed, indent=1, ascii_only=True)) + "\n"
 
 
 def changes_of(before: Baseline, records: Mapping[CobId, CobRecord]) -> tuple[Change, ...]:
