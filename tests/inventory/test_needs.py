@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.inventory._needs import Expansion, Link, Shape
-from cobweb.model import Graph
+from cobweb.model import Graph, LockNeed, Need
 
 Maker = Any
 
@@ -184,6 +184,13 @@ def every_need(defs: dict[str, Def], links: list[Link]) -> set[str]:
     return found
 
 
+def in_order(need: Need) -> tuple[str, ...]:
+    """Return what needs are sorted by."""
+    if isinstance(need, LockNeed):
+        return (need.cob, "lock", need.within, "", need.on, need.state)
+    return (need.cob, "transition", need.source, need.dest, need.on, need.state)
+
+
 @given(worlds(), some_hosts)
 def test_a_part_of_the_site_is_what_its_needs_reach(
     world: tuple[dict[str, Def], list[Link]], limit: list[str]
@@ -192,13 +199,17 @@ def test_a_part_of_the_site_is_what_its_needs_reach(
     defs, links = world
     expansion = Expansion(defs, links)
     everything = [(host, d.name) for d in defs.values() for host in d.hosts]
-    instances, all_needs = expansion.reach(everything)
-    assert set(instances) == set(everything)
+    instances, all_needs = expansion.reach({d.name: d.hosts for d in defs.values()})
+    assert instances == {f"{host}/{name}": (host, name) for host, name in everything}
+    assert list(instances) == sorted(instances)
+    assert list(all_needs) == sorted(all_needs, key=in_order)
     assert {str(need) for need in all_needs} == every_need(defs, links)
 
     reached = {f"{host}/{name}" for host, name in everything if host in limit}
     while more := {str(n.on) for n in all_needs if n.cob in reached} - reached:
         reached |= more
-    part, part_needs = expansion.reach([pair for pair in everything if pair[0] in limit])
-    assert {f"{host}/{name}" for host, name in part} == reached
+    part, part_needs = expansion.reach(
+        {d.name: [host for host in d.hosts if host in limit] for d in defs.values()}
+    )
+    assert list(part) == sorted(reached)
     assert list(part_needs) == [need for need in all_needs if need.cob in reached]

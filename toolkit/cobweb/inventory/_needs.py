@@ -6,11 +6,13 @@ all of them, or those that can be reached over needs from a few hosts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import compress, repeat
+from typing import NamedTuple, Protocol
 
 from cobweb.errors import Place
+from cobweb.inventory._bulk import make_all
 from cobweb.model import ANY, CobId, CobType, LockNeed, Need, State, TransitionNeed, cob_id
 
 OUTDATED = "outdated"
@@ -103,115 +105,208 @@ def word_shapes(word: str, one: CobType, other: CobType) -> tuple[Shape, ...]:
     return (*((own,) if OUTDATED in one.states else ()), started)
 
 
-_Key = tuple[str, str, str, str, str, str]
-"""Needing id, kind, source or state, destination or nothing, needed id, state; sorted as needs."""
+_Head = tuple[str, State, State]
+"""Kind, source or state, destination or nothing: by this needs of one object are sorted first."""
 
-_Instance = tuple[str, str]
-"""Host and name."""
+_LOCK, _TRANSITION = "lock", "transition"
+
+_Row = tuple[_Head, CobId, State, Place]
+"""A need without its owner."""
+
+
+class Reached(NamedTuple):
+    """What needs lead to: (host, name) by id, and the needs; both in the order of their ids."""
+
+    instances: dict[CobId, tuple[str, str]]
+    needs: tuple[Need, ...]
 
 
 class Expansion:
-    """Expands links; what is asked for once is not worked out again."""
+    """Expands links for the instances that are asked for and all that their needs lead to."""
 
     def __init__(
         self, defs: Mapping[str, Placed], links: Sequence[Link], varying: Sequence[Varying] = ()
     ) -> None:
-        self._defs = defs
-        self._out: dict[str, list[Link]] = {name: [] for name in defs}
-        self._in: dict[str, list[Link]] = {name: [] for name in defs}
+        self.defs = defs
+        self.out: dict[str, list[Link]] = {name: [] for name in defs}
+        self.back: dict[str, list[Link]] = {name: [] for name in defs}
         for link in links:
             if any(not shape.back for shape in link.shapes):
-                self._out[link.source].append(link)
+                self.out[link.source].append(link)
             if any(shape.back for shape in link.shapes):
-                self._in[link.target].append(link)
-        self._varying_out: dict[str, list[Varying]] = {name: [] for name in defs}
+                self.back[link.target].append(link)
+        self.varying: dict[str, list[Varying]] = {name: [] for name in defs}
         for each in varying:
-            self._varying_out[each.source].append(each)
-        self._turned = [_Turned(each, self._targets) for each in varying if each.back]
+            self.varying[each.source].append(each)
+        self.turned = [_Turned(each, defs) for each in varying if each.back]
 
-    def reach(self, seeds: Iterable[_Instance]) -> tuple[tuple[_Instance, ...], tuple[Need, ...]]:
-        """Return all (host, name) that needs of `seeds` lead to, and those needs; both sorted."""
-        found = dict.fromkeys(seeds)
-        queue = list(found)
-        needs: dict[_Key, Place] = {}
-        for host, name in queue:  # it grows
-            for other, link, back in self._neighbours(host, name):
-                if other not in found:
-                    found[other] = None
-                    queue.append(other)
-                for shape in link.shapes:
-                    if shape.back == back:
-                        needs.setdefault(_key(host, name, other, shape), link.place)
-        ordered = sorted(needs)
-        instances = tuple(sorted(found, key=lambda pair: cob_id(*pair)))
-        return instances, tuple(_need(key, needs[key]) for key in ordered)
+    def reach(self, seeds: Mapping[str, Iterable[str]]) -> Reached:
+        """Return what the instances of `seeds` (name -> hosts) need, directly or over others."""
+        return _Search(self).run(seeds)
 
-    def _neighbours(self, host: str, name: str) -> Iterator[tuple[_Instance, Link, bool]]:
-        """Yield the instances that one has needs on, with the link and its direction."""
-        varying = (each.link(host) for each in self._varying_out[name])
-        for link in (*self._out[name], *(link for link in varying if link)):
-            for other in self._targets(link, host):
-                if (other, link.target) != (host, name):
-                    yield (other, link.target), link, False
-        for link in self._in[name]:
-            for other in self._sources(link, host):
-                if (other, link.source) != (host, name):
-                    yield (other, link.source), link, True
-        for turned in self._turned:
-            for other, link in turned.sources(host, name, self._defs):
-                if (other, link.source) != (host, name):
-                    yield (other, link.source), link, True
 
-    def _targets(self, link: Link, host: str) -> Iterable[str]:
-        if link.hosts is not None:
-            return link.hosts
-        return (host,) if host in self._defs[link.target].host_set else ()
+class _Search:
+    """One search, breadth first, for many hosts of one name at a time."""
 
-    def _sources(self, link: Link, host: str) -> Iterable[str]:
-        source = self._defs[link.source]
+    def __init__(self, expansion: Expansion) -> None:
+        self._expansion = expansion
+        self._found: dict[str, dict[str, CobId]] = {name: {} for name in expansion.defs}
+        self._queue: list[tuple[str, list[str]]] = []
+        self._rows: dict[CobId, list[_Row]] = {}
+        self._targets: dict[int, list[CobId]] = {}
+
+    def run(self, seeds: Mapping[str, Iterable[str]]) -> Reached:
+        for name, hosts in seeds.items():
+            self._ids(name, hosts)
+        for name, hosts in self._queue:  # it grows
+            self._forward(name, hosts)
+            self._backward(name, hosts)
+        instances = self._instances()
+        return Reached(instances, _needs(instances, self._rows))
+
+    def _ids(self, name: str, hosts: Iterable[str]) -> list[CobId]:
+        """Return the ids of instances; those that are new are looked at later."""
+        known = self._found[name]
+        new = [host for host in hosts if host not in known]
+        if new:
+            known.update((host, cob_id(host, name)) for host in new)
+            self._queue.append((name, new))
+        return [known[host] for host in hosts]
+
+    def _forward(self, name: str, hosts: list[str]) -> None:
+        for link in self._expansion.out[name]:
+            self._follow(link, hosts)
+        for varying in self._expansion.varying[name]:
+            for host in hosts:
+                link_here = varying.link(host)
+                if link_here is not None:
+                    self._follow(link_here, [host])
+
+    def _follow(self, link: Link, hosts: list[str]) -> None:
+        """Add what instances of the referring side need."""
+        heads = _heads(link, back=False)
+        own = self._found[link.source]
         if link.hosts is None:
-            return (host,) if host in source.host_set else ()
-        return source.hosts if host in link.hosts else ()
+            there = self._expansion.defs[link.target].host_set
+            hosts = [host for host in hosts if host in there]
+            for host, on in zip(hosts, self._ids(link.target, hosts), strict=True):
+                self._add(own[host], (on,), heads, link.place)
+            return
+        if id(link) not in self._targets:
+            self._targets[id(link)] = self._ids(link.target, link.hosts)
+        for host in hosts:
+            self._add(own[host], self._targets[id(link)], heads, link.place)
+
+    def _backward(self, name: str, hosts: list[str]) -> None:
+        """Add what instances of the referenced side need."""
+        own = self._found[name]
+        for link in self._expansion.back[name]:
+            source = self._expansion.defs[link.source]
+            heads = _heads(link, back=True)
+            for host in hosts:
+                if link.hosts is None:
+                    sources: Sequence[str] = (host,) if host in source.host_set else ()
+                else:
+                    sources = source.hosts if host in link.hosts else ()
+                self._add(own[host], self._ids(link.source, sources), heads, link.place)
+        for turned in self._expansion.turned:
+            for host in hosts:
+                for other, link in turned.sources(host, name):
+                    (on,) = self._ids(link.source, (other,))
+                    self._add(own[host], (on,), _heads(link, back=True), link.place)
+
+    def _add(
+        self, cob: CobId, others: Iterable[CobId], heads: Sequence[tuple[_Head, State]], at: Place
+    ) -> None:
+        rows = [(head, on, state, at) for on in others if on != cob for head, state in heads]
+        if rows:
+            self._rows.setdefault(cob, []).extend(rows)
+
+    def _instances(self) -> dict[CobId, tuple[str, str]]:
+        """Return all that was found in the order of the ids, without sorting half a million."""
+        names: dict[str, list[str]] = {}
+        for name in sorted(self._found):
+            for host in self._found[name]:
+                names.setdefault(host, []).append(name)
+        return {
+            self._found[name][host]: (host, name)
+            for host in sorted(names, key=_in_ids)
+            for name in names[host]
+        }
 
 
 class _Turned:
     """A varying reference seen from what it refers to; all its hosts are looked at when needed."""
 
-    def __init__(self, varying: Varying, targets: Callable[[Link, str], Iterable[str]]) -> None:
+    def __init__(self, varying: Varying, defs: Mapping[str, Placed]) -> None:
         self._varying = varying
-        self._targets = targets
-        self._index: dict[_Instance, list[tuple[str, Link]]] | None = None
+        self._defs = defs
+        self._index: dict[tuple[str, str], list[tuple[str, Link]]] | None = None
 
-    def sources(
-        self, host: str, name: str, defs: Mapping[str, Placed]
-    ) -> Sequence[tuple[str, Link]]:
+    def sources(self, host: str, name: str) -> Sequence[tuple[str, Link]]:
         """Return the hosts of the dependents that refer to this instance, each with its link."""
         if self._varying.target not in (None, name):
             return ()
         if self._index is None:
-            self._index = self._indexed(defs[self._varying.source].hosts)
+            self._index = self._indexed()
         return self._index.get((host, name), ())
 
-    def _indexed(self, hosts: Iterable[str]) -> dict[_Instance, list[tuple[str, Link]]]:
-        index: dict[_Instance, list[tuple[str, Link]]] = {}
-        for source in hosts:
+    def _indexed(self) -> dict[tuple[str, str], list[tuple[str, Link]]]:
+        index: dict[tuple[str, str], list[tuple[str, Link]]] = {}
+        for source in self._defs[self._varying.source].hosts:
             link = self._varying.link(source)
             if link is not None:
-                for host in self._targets(link, source):
+                for host in (source,) if link.hosts is None else link.hosts:
                     index.setdefault((host, link.target), []).append((source, link))
         return index
 
 
-def _key(host: str, name: str, other: tuple[str, str], shape: Shape) -> _Key:
-    kind = "lock" if shape.dest is None else "transition"
-    on = f"{other[0]}/{other[1]}"
-    return (f"{host}/{name}", kind, shape.source, shape.dest or "", on, shape.state)
+def _heads(link: Link, *, back: bool) -> list[tuple[_Head, State]]:
+    return [
+        (
+            (_LOCK if shape.dest is None else _TRANSITION, shape.source, shape.dest or ""),
+            shape.state,
+        )
+        for shape in link.shapes
+        if shape.back == back
+    ]
 
 
-def _need(key: _Key, place: Place) -> Need:
-    cob, kind, source, dest, on, state = key
-    if kind == "lock":
-        return LockNeed(cob=CobId(cob), within=source, on=CobId(on), state=state, place=place)
-    return TransitionNeed(
-        cob=CobId(cob), source=source, dest=dest, on=CobId(on), state=state, place=place
-    )
+def _in_ids(host: str) -> str:
+    """Sort hosts as their ids: `app-1/x` stands before `app/x`."""
+    return f"{host}/"
+
+
+def _needs(cobs: Iterable[CobId], rows: Mapping[CobId, list[_Row]]) -> tuple[Need, ...]:
+    """Return the needs in order; of those written twice the place that was found first."""
+    owners: list[CobId] = []
+    ordered: list[_Row] = []
+    for cob in cobs:
+        own = rows.get(cob, ())
+        if len(own) > 1:
+            first = {row[:3]: row for row in reversed(own)}
+            own = [first[key] for key in sorted(first)]
+        owners.extend(repeat(cob, len(own)))
+        ordered.extend(own)
+    locks = [row[0][0] == _LOCK for row in ordered]
+    made = (_made(TransitionNeed, owners, ordered, locks), _made(LockNeed, owners, ordered, locks))
+    return tuple(next(made[is_lock]) for is_lock in locks)
+
+
+def _made(
+    kind: type[Need], owners: list[CobId], rows: list[_Row], locks: list[bool]
+) -> Iterator[Need]:
+    """Return an iterator over the needs of one kind."""
+    mine = locks if kind is LockNeed else [not is_lock for is_lock in locks]
+    rows, owners = list(compress(rows, mine)), list(compress(owners, mine))
+    columns: dict[str, Iterable[object]] = {"cob": owners}
+    if kind is LockNeed:
+        columns |= {"within": [row[0][1] for row in rows]}
+    else:
+        columns |= {"source": [row[0][1] for row in rows], "dest": [row[0][2] for row in rows]}
+    columns |= {
+        "on": [row[1] for row in rows],
+        "state": [row[2] for row in rows],
+        "place": [row[3] for row in rows],
+    }
+    return iter(make_all(kind, len(rows), **columns))

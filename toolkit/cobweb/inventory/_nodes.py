@@ -97,6 +97,22 @@ def key_place(node: Map, key: str) -> Place:
     return node.keys.get(key, node.place)
 
 
+def told_apart(value: object) -> tuple[object, ...] | None:
+    """Return something hashable that is equal for equal plain values only; None for large ones.
+
+    `1`, `1.0` and `true` are equal to Python and are not the same in a site.
+    """
+    kind_of = type(value)
+    if kind_of in _SCALARS or value is None:
+        return (kind_of, value)
+    written = repr(value)
+    return (kind_of, written) if len(written) <= _SMALL else None
+
+
+_SCALARS = (str, int, float, bool)
+_SMALL = 1000
+
+
 def is_vault(value: object) -> bool:
     """Say whether a plain value is the mark of a vaulted one."""
     return isinstance(value, dict) and len(value) == 1 and VAULT_KEY in value

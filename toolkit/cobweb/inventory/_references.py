@@ -72,7 +72,7 @@ class References:
         link = self._resolver.link(written, written.text, self._findings)
         if link is None:
             return
-        if link.hosts is None:
+        if link.hosts is None and not written.cob.host_set <= self._cobs.defs[link.target].host_set:
             for host in written.cob.hosts:
                 self._resolver.check_same_host(link, host, self._findings)
         self.links.append(link)

@@ -87,7 +87,7 @@ class Environment(ImmutableSandboxedEnvironment):
             trim_blocks=True,
             keep_trailing_newline=True,
             extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"],
-            finalize=_checked,
+            finalize=checked,
             cache_size=0,
         )
         self.context_class = _Context
@@ -95,7 +95,7 @@ class Environment(ImmutableSandboxedEnvironment):
         for name in ("cycler", "joiner", "lipsum"):
             self.globals.pop(name, None)
         self.globals["range"] = _range
-        self.globals[_TEXT] = _checked
+        self.globals[_TEXT] = checked
         for name in ("random", "pprint", "xmlattr", "urlize"):
             self.filters.pop(name, None)
         self.filters.update(FILTERS)
@@ -142,6 +142,18 @@ class Environment(ImmutableSandboxedEnvironment):
         if wrapped is not None and _WIDTH.search(value.__self__):
             raise _too_long()
         return wrapped
+
+
+def checked(value: Any) -> Any:
+    """Return a value that may stand in a text; RenderError for a vaulted or a huge one."""
+    if is_vault(value):
+        raise RenderError(
+            "a vaulted value stands inside a longer text",
+            hint='use it alone, as in `key: "{{ secret }}"`, or vault the whole text',
+        )
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        raise _too_long()
+    return value
 
 
 class _Context(Context):
@@ -204,17 +216,6 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return call
-
-
-def _checked(value: Any) -> Any:
-    if is_vault(value):
-        raise RenderError(
-            "a vaulted value stands inside a longer text",
-            hint='use it alone, as in `key: "{{ secret }}"`, or vault the whole text',
-        )
-    if isinstance(value, str) and len(value) > MAX_TEXT:
-        raise _too_long()
-    return value
 
 
 def _product_size(left: Any, right: Any) -> int:

@@ -22,7 +22,7 @@ from referencing.exceptions import Unresolvable
 
 from cobweb.errors import Place
 from cobweb.inventory._findings import did_you_mean, one_of
-from cobweb.inventory._nodes import Map, Node, at, is_vault, key_place
+from cobweb.inventory._nodes import Map, Node, at, is_vault, key_place, told_apart
 
 _TYPES = {
     "string": "text",
@@ -60,12 +60,38 @@ def schema_errors(schema: Mapping[str, Any], node: Map) -> Iterator[tuple[Place,
         yield at(node, iter(error.absolute_path)).place, str(error.message)
 
 
+MAX_KNOWN = 10_000
+"""So many kinds of specs of one type are known to fit, and are not checked again."""
+
+_FREE_TEXT = {"type", "title", "description", "default", "examples", "deprecated", "$comment"}
+"""Keywords of a property that say nothing about what a text says."""
+
+_NAMES_ONLY = {
+    *_FREE_TEXT,
+    "$schema",
+    "properties",
+    "required",
+    "dependentRequired",
+    "minProperties",
+    "maxProperties",
+}
+"""Keywords of a spec's schema that look at the names of properties, not at values."""
+
+_CHOICES = ("allOf", "anyOf", "oneOf")
+
+
 class SpecChecker:
-    """Checks specs of one type and fills in defaults."""
+    """Checks specs of one type and fills in defaults.
+
+    A spec that differs from one that fits in nothing but free texts (properties that may be any
+    text) fits as well.
+    """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._validator = _Validator(schema, registry=SPECIFICATIONS)  # never from the network
         properties = schema.get("properties", {})
+        self._free = _free_texts(schema)
+        self._fitting: set[tuple[Any, ...]] = set()
         self._defaults = {
             name: part["default"]
             for name, part in properties.items()
@@ -80,8 +106,13 @@ class SpecChecker:
 
     def problems(self, spec: Mapping[str, Any], node: Node) -> Iterator[Problem]:
         """Yield what does not fit, placed where the values were written in `node`."""
+        outline = self._outline(spec)
+        if outline in self._fitting:
+            return
         try:
             if self._validator.is_valid(spec):
+                if outline is not None and len(self._fitting) < MAX_KNOWN:
+                    self._fitting.add(outline)
                 return
             for error in self._validator.iter_errors(spec):
                 yield from _problems(_deepest(error), node)
@@ -89,6 +120,39 @@ class SpecChecker:
             reason = "it refers to itself" if isinstance(error, RecursionError) else str(error)
             message = f"the type's schema cannot be used: {reason}"
             yield node.place, message, "mend the `$ref` in `spec` of the type"
+
+    def _outline(self, spec: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """Return what decides whether a spec fits; None if that is much."""
+        found: list[Any] = []
+        for name, value in spec.items():
+            is_free = type(value) is str and name in self._free
+            decisive = (str,) if is_free else told_apart(value)
+            if decisive is None:
+                return None
+            found.append((name, decisive))
+        return tuple(found)
+
+
+def _free_texts(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Return the properties that may be any text, whatever the others are."""
+    if any(key not in _NAMES_ONLY and not _looks_at_names(key, schema[key]) for key in schema):
+        return frozenset()
+    properties = schema.get("properties", {})
+    return frozenset(name for name, part in properties.items() if _is_free_text(part))
+
+
+def _looks_at_names(key: str, part: Any) -> bool:
+    if key == "additionalProperties" or key.startswith("x-"):
+        return True
+    return key in _CHOICES and all(
+        isinstance(branch, dict) and set(branch) <= {"required"} for branch in part
+    )
+
+
+def _is_free_text(part: Any) -> bool:
+    if not isinstance(part, dict) or part.get("type") not in ("string", ["string"]):
+        return False
+    return all(key in _FREE_TEXT or key.startswith("x-") for key in part)
 
 
 def _deepest(error: ValidationError) -> ValidationError:

@@ -117,7 +117,13 @@ class Scope:
         if not is_template(text):
             return text
         try:
-            return self._evaluator.templates.get(text, file=file).render(self.lookup)
+            template = self._evaluator.templates.get(text, file=file)
+            values = self._values_of(template.names)
+            if values is None:
+                return template.render(self.lookup)
+            if values in template.results:
+                return template.results[values]
+            return template.keep(values, template.render(self.lookup))
         except RenderError as failure:
             hint = failure.hint
             if failure.name:
@@ -125,6 +131,38 @@ class Scope:
                 where = _HOST_HINT if self._host else _SITE_HINT
                 hint = did_you_mean(failure.name, known, otherwise=where)
             raise EvaluationError(place, failure.message, hint) from failure
+
+    def _values_of(self, names: tuple[str, ...]) -> tuple[Any, ...] | None:
+        """Return what tells the values of variables apart; None where that takes evaluating them.
+
+        Templates see nothing else, so for the same values the same comes out.
+        """
+        found = []
+        for name in names:
+            value = self._told_apart(name)
+            if value is None:
+                return None
+            found.append(value)
+        return tuple(found)
+
+    def _told_apart(self, name: str) -> tuple[Any, ...] | None:
+        node = self.node(name)
+        if node is None:
+            return self._magic_told_apart(name)
+        constant = self._evaluator.constant(node)
+        if constant is None:
+            value = self._values.get(name)
+            return (type(value), value) if type(value) in _SCALARS else None
+        if type(constant.value) in _SCALARS:
+            return (type(constant.value), constant.value)
+        return (Node, id(constant.value))  # it lives as long as its node
+
+    def _magic_told_apart(self, name: str) -> tuple[Any, ...] | None:
+        if name in _MAGIC_OF_SITE:
+            return (name,)
+        if name == "group_names" and self._host != SITE:
+            return (name, self._evaluator.inventory.groups_of(self._host))
+        return None if name in _MAGIC else (KeyError,)
 
     def lookup(self, name: str) -> Any:
         """Return the value of a variable; KeyError if there is none."""
@@ -168,6 +206,7 @@ class Scope:
         raise KeyError(name)
 
 
+_SCALARS = (str, int, float, bool)
 _HOST_HINT = "it is neither a variable of the host nor one of Ansible's own"
 _SITE_HINT = "`on` belongs to no host and sees the variables of the group `all` only"
 

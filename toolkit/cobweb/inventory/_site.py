@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cobweb.errors import Finding, UsageError
+from cobweb.inventory._bulk import make_all, no_collections
 from cobweb.inventory._cobs import Cobs
 from cobweb.inventory._explain import Explainer, Explanation
 from cobweb.inventory._files import Files
@@ -22,7 +23,7 @@ from cobweb.inventory._specs import Specs
 from cobweb.inventory._tasks import missing_actions
 from cobweb.inventory._types import ActionUse
 from cobweb.inventory._variables import Hosts
-from cobweb.model import Cob, CobId, CobType, Graph, Host, cob_id
+from cobweb.model import Cob, CobId, CobType, Graph, Host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,24 +152,29 @@ class Site:
         found.extend(self._findings.sorted())
         return found.sorted()
 
-    def _seeds(self, hosts: frozenset[str] | None) -> Iterable[tuple[str, str]]:
-        for cob in self._parts.cobs.defs.values():
-            for host in cob.hosts:
-                if hosts is None or host in hosts:
-                    yield host, cob.name
+    def _seeds(self, hosts: frozenset[str] | None) -> dict[str, Sequence[str]]:
+        return {
+            cob.name: [host for host in cob.hosts if host in hosts] if hosts else cob.hosts
+            for cob in self._parts.cobs.defs.values()
+        }
 
-    def _made(self, seeds: Iterable[tuple[str, str]]) -> Graph:
-        instances, needs = self._expansion.reach(seeds)
-        cobs: dict[CobId, Cob] = {}
-        for host, name in instances:
-            definition = self._parts.cobs.defs[name]
-            made = Cob(
-                id=cob_id(host, name),
-                type=definition.type,
-                spec=self._specs.evaluate(definition, host),
-                place=definition.place,
-            )
-            cobs[made.id] = made
-        limits = self._parts.limits.of(cobs, self._parts.evaluator)
-        self._findings.raise_if_any()
-        return Graph(cobs=cobs, needs=needs, limits=limits)
+    def _made(self, seeds: Mapping[str, Sequence[str]]) -> Graph:
+        with no_collections():
+            instances, needs = self._expansion.reach(seeds)
+            cobs = self._cobs(instances)
+            limits = self._parts.limits.of(cobs, self._parts.evaluator)
+            self._findings.raise_if_any()
+            return Graph(cobs=cobs, needs=needs, limits=limits)
+
+    def _cobs(self, instances: Mapping[CobId, tuple[str, str]]) -> dict[CobId, Cob]:
+        defs = [self._parts.cobs.defs[name] for _, name in instances.values()]
+        hosts = [host for host, _ in instances.values()]
+        made = make_all(
+            Cob,
+            len(instances),
+            id=instances,
+            type=[each.type for each in defs],
+            spec=list(map(self._specs.evaluate, defs, hosts)),
+            place=[each.place for each in defs],
+        )
+        return dict(zip(instances, made, strict=True))

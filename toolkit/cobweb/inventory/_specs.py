@@ -7,7 +7,7 @@ file, rendered for the host (or as it is), becomes the property `content` and ta
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from cobweb.errors import Place
 from cobweb.inventory._cobs import CobDef
 from cobweb.inventory._files import VAULT_HEADER, Files
 from cobweb.inventory._findings import did_you_mean
-from cobweb.inventory._nodes import VAULT_KEY, Leaf, Node, is_vault
+from cobweb.inventory._nodes import VAULT_KEY, Leaf, Node, is_vault, told_apart
 from cobweb.inventory._scope import EvaluationError, Evaluator
 from cobweb.model import CobType
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 MARK = "x-cobweb"
 CONTENT = "content"
+
+MAX_SHARED = 1000
+"""So many different specs of one COB are kept to be shared by hosts where they are the same."""
+
 _TEMPLATE, _SOURCE = "template", "source"
 
 
@@ -35,8 +39,34 @@ class _FileText:
     text: Any
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recipe:
+    """How the spec of a COB is made: what is the same on every host, and what has to be evaluated.
+
+    `fixed` has all keys in their order. `shared` are the specs made so far, by what differs.
+    """
+
+    fixed: Mapping[str, Any]
+    varying: tuple[tuple[str, Node], ...]
+    marked: tuple[tuple[str, str], ...]
+    shared: dict[tuple[Any, ...], Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the spec is the same on every host."""
+        return not self.varying and not self.marked
+
+    def differences(self, spec: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """Return what tells a spec apart from those of other hosts; None if it is much."""
+        names = [name for name, _ in self.varying]
+        if self.marked:
+            names.append(CONTENT)
+        found = tuple(told_apart(spec.get(name)) for name in names)
+        return None if None in found else found
+
+
 class Specs:
-    """Evaluates specs; what is the same on all hosts is evaluated and checked once."""
+    """Evaluates specs; what is the same on several hosts is checked once, and is one value."""
 
     def __init__(self, evaluator: Evaluator, files: Files) -> None:
         self._evaluator = evaluator
@@ -44,45 +74,65 @@ class Specs:
         self._findings = files.findings
         self._checkers: dict[str, SpecChecker | None] = {}
         self._constants: dict[str, Mapping[str, Any]] = {}
+        self._recipes: dict[str, _Recipe] = {}
         self._texts: dict[Path, _FileText] = {}
 
     def evaluate(self, cob: CobDef, host: str) -> Mapping[str, Any]:
         """Return the spec of a COB on a host; findings say what is wrong with it."""
         if cob.name in self._constants:
             return self._constants[cob.name]
-        constant = cob.spec is None or (
-            self._evaluator.constant(cob.spec) is not None
-            and not any(name in cob.spec.items for name in _marked(cob.type))
-        )
-        spec = self._made(cob, host, "" if constant else host)
-        if constant:
+        if cob.name not in self._recipes:
+            self._recipes[cob.name] = self._recipe(cob)
+        recipe = self._recipes[cob.name]
+        spec = self._made(cob, host, recipe)
+        if recipe.is_constant:
             self._constants[cob.name] = spec
         return spec
 
-    def _made(self, cob: CobDef, host: str, shown_host: str) -> Mapping[str, Any]:
-        spec = self._values(cob, host)
+    def _recipe(self, cob: CobDef) -> _Recipe:
+        items = cob.spec.items if cob.spec else {}
+        constants = {key: self._evaluator.constant(node) for key, node in items.items()}
+        marked = _marked(cob.type)
+        return _Recipe(
+            fixed={key: found and found.value for key, found in constants.items()},
+            varying=tuple((key, node) for key, node in items.items() if constants[key] is None),
+            marked=tuple((key, mode) for key, mode in marked.items() if key in items),
+        )
+
+    def _made(self, cob: CobDef, host: str, recipe: _Recipe) -> Mapping[str, Any]:
+        spec = self._values(recipe, host)
         if spec is None:
             return {}
-        for name, mode in _marked(cob.type).items():
-            if name in spec and not self._fill(cob, host, spec, (name, mode)):
+        for marked in recipe.marked:
+            if not self._fill(cob, host, spec, marked):
                 return spec
+        differences = recipe.differences(spec)
+        if differences in recipe.shared:
+            return recipe.shared[differences]
+        checked, fits = self._checked(cob, spec, "" if recipe.is_constant else host)
+        if fits and differences is not None and len(recipe.shared) < MAX_SHARED:
+            recipe.shared[differences] = checked
+        return checked
+
+    def _checked(
+        self, cob: CobDef, spec: dict[str, Any], shown_host: str
+    ) -> tuple[Mapping[str, Any], bool]:
+        """Return a spec with its defaults, and whether it fits its type; findings if not."""
         checker = self._checker(cob.type)
         if checker is None:
-            return spec
+            return spec, True
         spec = checker.complete(spec)
         node: Node = cob.spec or Leaf(value=None, place=cob.place)
-        for place, message, hint in checker.problems(spec, node):
-            text = f"COB `{cob.name}`: {message}"
-            self._findings.add(place, text, hint, host=shown_host)
-        return spec
+        problems = list(checker.problems(spec, node))
+        for place, message, hint in problems:
+            self._findings.add(place, f"COB `{cob.name}`: {message}", hint, host=shown_host)
+        return spec, not problems
 
-    def _values(self, cob: CobDef, host: str) -> dict[str, Any] | None:
+    def _values(self, recipe: _Recipe, host: str) -> dict[str, Any] | None:
         """Return the evaluated entries; each template that fails is a finding of its own."""
-        if cob.spec is None:
-            return {}
-        spec: dict[str, Any] = {}
+        spec = dict(recipe.fixed)
         failed = False
-        for key, node in cob.spec.items.items():
+        for key, node in recipe.varying:
             try:
                 spec[key] = self._evaluator.evaluate(node, host)
             except EvaluationError as error:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import TemplateError, TemplateSyntaxError, Undefined, UndefinedError, meta
 from jinja2 import nodes as syntax
 from jinja2.lexer import Lexer
+from jinja2.utils import missing
 
 from cobweb.inventory._filters import FilterError
 from cobweb.inventory._sandbox import (
@@ -24,7 +26,11 @@ from cobweb.inventory._sandbox import (
     Environment,
     RenderError,
     YamlLexer,
+    checked,
 )
+
+MAX_RESULTS = 1000
+"""So many results are kept per template, for hosts where its variables have the same values."""
 
 _VALUE = "__cobweb_value"
 _SIGN = re.compile(r"\{[{%#]")
@@ -47,14 +53,25 @@ class Template:
     def __init__(self, environment: Environment, text: str) -> None:
         tree = environment.parse(text)
         self.names = tuple(sorted(meta.find_undeclared_variables(tree) - INTERNAL))
+        self.results: dict[tuple[Any, ...], Any] = {}
+        """What came out before, by the values of `names`; see `keep`."""
+        pieces = _pieces(tree, environment)
         self._native = _make_native(tree, text)
+        self._pieces = pieces
         tree.set_environment(environment)
         self._template = environment.from_string(tree)
+        self._globals = dict(self._template.globals)
+
+    def keep(self, values: tuple[Any, ...], result: Any) -> Any:
+        """Note and return what came out for these values of `names`."""
+        if len(self.results) < MAX_RESULTS:
+            self.results[values] = result
+        return result
 
     def render(self, lookup: Lookup) -> Any:
         """Return the value; RenderError if there is none."""
         try:
-            return self._rendered({SCOPE: lookup, STEPS: [0]})
+            return self._filled(lookup) if self._pieces else self._rendered(lookup)
         except RenderError:
             raise
         except UndefinedError as error:
@@ -64,8 +81,22 @@ class Template:
         except _FAILURES as error:
             raise RenderError(f"the template fails: {error}") from error
 
-    def _rendered(self, values: dict[str, Any]) -> Any:
-        context = self._template.new_context(values)
+    def _filled(self, lookup: Lookup) -> Any:
+        """Do what Jinja2 does for texts with nothing but names in them, without its machinery."""
+        values: dict[str, Any] = {}
+        for piece in self._pieces:
+            if isinstance(piece, _Name) and piece.name not in values:
+                values[piece.name] = _found(lookup, piece.name)
+        if self._native:
+            return _plain(_defined(values, self.names[0]))
+        return _join(
+            str(checked(_defined(values, piece.name))) if isinstance(piece, _Name) else piece
+            for piece in self._pieces
+        )
+
+    def _rendered(self, lookup: Lookup) -> Any:
+        values = {**self._globals, SCOPE: lookup, STEPS: [0]}
+        context = self._template.new_context(values, shared=True)
         pieces = self._template.root_render_func(context)
         text = _join(pieces)
         return _plain(context.vars[_VALUE]) if self._native else text
@@ -80,6 +111,43 @@ _FAILURES = (
     ValueError,
     AttributeError,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A place in a text where the value of a variable is written."""
+
+    name: str
+
+
+def _pieces(tree: syntax.Template, environment: Environment) -> tuple[str | _Name, ...]:
+    """Return texts and names if the template is nothing but these; else nothing."""
+    found: list[str | _Name] = []
+    for output in tree.body:
+        for node in output.nodes if isinstance(output, syntax.Output) else [output]:
+            if isinstance(node, syntax.TemplateData):
+                found.append(node.data)
+            elif isinstance(node, syntax.Name) and node.name not in (*environment.globals, *_OWN):
+                found.append(_Name(node.name))
+            else:
+                return ()
+    return tuple(found)
+
+
+_OWN = (SCOPE, STEPS)
+
+
+def _found(lookup: Lookup, name: str) -> Any:
+    try:
+        return lookup(name)
+    except KeyError:
+        return missing
+
+
+def _defined(values: Mapping[str, Any], name: str) -> Any:
+    if values[name] is missing:
+        raise RenderError(f"`{name}` is undefined", name=name)
+    return values[name]
 
 
 class Templates:
