@@ -36,6 +36,7 @@ from ansible.utils.vars import transform_to_native_types
 
 from cobweb_plugins.ansible._processes import Tree
 from cobweb_plugins.ansible._results import EVENTS, Collector, TaskEnd, bounded
+from cobweb_plugins.ansible._warm import Servers
 from cobweb_plugins.ansible._wire import SOCKET_VARIABLE, LineBuffer, encode
 
 DOCUMENTATION = """
@@ -129,7 +130,9 @@ class _Zygote:
         connection = _connect(self._path)
         connection.sendall(encode({"op": "lane", "lane": number, "pid": os.getpid()}))
         threading.Thread(target=_watch, args=(connection,), daemon=True).start()
-        _Lane(self._tqm, connection).serve()
+        lane = _Lane(self._tqm, connection)
+        lane.serve()
+        lane.close()
         os._exit(0)
 
     def _reap(self, flags: int) -> None:
@@ -174,6 +177,10 @@ class _Lane:
                 if retire:
                     return
 
+    def close(self) -> None:
+        """End what has been kept for further jobs."""
+        self._jobs.close()
+
     def _send(self, message: dict[str, Any]) -> None:
         self._connection.sendall(encode(message))
 
@@ -197,6 +204,10 @@ class _Jobs:
     def dirty(self) -> bool:
         """Whether a job changed what later jobs would see (add_host, group_by)."""
         return bool(self._tqm.dirty)
+
+    def close(self) -> None:
+        """End the module servers."""
+        self._tqm.servers.close()
 
     def run(self, message: dict[str, Any]) -> dict[str, Any]:
         """Run one job and return the fields of its report."""
@@ -319,6 +330,7 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
         self._final_q.close()
         self._final_q: Any = _SilentQueue()
         self.dirty = False
+        self.servers = Servers()
         self.begin("", lambda _: None)
 
     def begin(self, mark: str, tell: Callable[[dict[str, Any] | None], None]) -> None:

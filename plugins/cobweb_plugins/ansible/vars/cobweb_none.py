@@ -23,6 +23,7 @@ class VarsModule(BaseVarsPlugin):  # type: ignore[misc]  # ansible-core has no t
     """Adds nothing."""
 
     REQUIRES_ENABLED = True
+    is_stateless = True  # else Ansible makes one for each path and task
 
     def get_vars(self, loader: Any, path: str, entities: Any) -> dict[str, Any]:
         """Return no variables."""

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs Ansible modules on a host, each in a fork of one process that has their imports already.
+
+This file is sent to the host as text and stands alone there (Python 3.8 and newer). It imports
+parts of ansible-core, which come with the modules, and so stands under that licence. `_warm` is its
+other end.
+
+Theory of operation. A module is a zip file of its code and of the library that it imports, and its
+arguments. The zip files are kept as long as the server lives; the library that all of them share is
+imported once, by the server, and a child for each call does what Ansible's own wrapper does: it
+runs the module as `__main__`. A child dies with its call, so that no module can leave anything to
+the next. Where a zip brings another version of what the server has imported, its children import
+all anew. What a new process would see and an old one would not (another Python, new libraries, new
+groups, another environment) makes the server stale: it says so before it begins, and ends.
+
+A message is a line of JSON, and the bytes that it announces. The server takes one call at a time.
+When the other end is gone, the call that runs may end, as with any command over SSH.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+import zipfile
+import zipimport
+from typing import Any, NoReturn
+
+MAGIC = b"cobweb module server 1\n"
+MARK_VARIABLE = "COBWEB_JOB"
+IDLE_S = 60
+CHUNK = 1 << 16
+LOADER = "ansible.module_utils._internal._ansiballz._loader"
+OFTEN = ("base64", "glob", "grp", "hashlib", "pathlib", "pwd", "tempfile")
+"""What many modules import from Python's own library."""
+WATCHED = (
+    "/etc/environment",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/resolv.conf",
+    "/etc/security",
+    "~/.ssh",
+)
+"""What a new process reads at its start, or soon after; any change makes the server stale."""
+
+
+class Gone(Exception):  # noqa: N818  # it is no error that the other end has ended
+    """The other end is gone, or was silent for too long."""
+
+
+class Server:
+    """Serves calls from descriptor 0 to descriptor 1."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._folder = os.path.realpath(tempfile.mkdtemp(prefix="cobweb-modules-"))
+        self._library = Library(self._folder)
+        self._fingerprint = fingerprint()
+        self._mark = MarkPlace.find()
+
+    def serve(self) -> None:
+        """Serve until the other end is gone; the files go with the server, not with its forks."""
+        owner = os.getpid()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        write(1, MAGIC)
+        try:
+            while self._serve_one():
+                pass
+        except (Gone, BrokenPipeError):
+            pass
+        finally:
+            if os.getpid() == owner:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _serve_one(self) -> bool:
+        call = self._message()
+        archive = self._read(call["size"]) if call["size"] else None
+        if fingerprint() != self._fingerprint or (call["mark"] and self._mark is None):
+            say({"op": "stale"})
+            return False
+        if archive is not None:
+            self._library.add(call["digest"], archive)
+        say({"op": "begun"})
+        out, err, code = self._run(call)
+        say({"op": "ended", "code": code, "out": len(out), "err": len(err)}, out, err)
+        return True
+
+    def _message(self) -> dict[str, Any]:
+        while b"\n" not in self._buffer:
+            self._receive()
+        line, _, rest = bytes(self._buffer).partition(b"\n")
+        self._buffer = bytearray(rest)
+        return dict(json.loads(line))
+
+    def _read(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            self._receive()
+        data, self._buffer = bytes(self._buffer[:size]), self._buffer[size:]
+        return data
+
+    def _receive(self) -> None:
+        if not select.select([0], [], [], IDLE_S)[0]:
+            raise Gone
+        data = os.read(0, CHUNK)
+        if not data:
+            raise Gone
+        self._buffer += data
+
+    def _run(self, call: dict[str, Any]) -> tuple[bytes, bytes, int]:
+        """Fork a child for a call; return what it wrote and its exit code as a shell tells it."""
+        out, err = os.pipe(), os.pipe()
+        gc.freeze()  # else the first collection of each child would copy all there is
+        child = os.fork()
+        if child == 0:
+            for end in (out[0], err[0]):
+                os.close(end)
+            self._become_module(call, out[1], err[1])
+        for end in (out[1], err[1]):
+            os.close(end)
+        written = collect(out[0], err[0])
+        status = os.waitpid(child, 0)[1]
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+        return written[out[0]], written[err[0]], code
+
+    def _become_module(self, call: dict[str, Any], out: int, err: int) -> NoReturn:
+        """Run the module and end as a Python program ends; never returns."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDWR)
+        for source, target in ((null, 0), (out, 1), (err, 2)):
+            os.dup2(source, target)
+            os.close(source)
+        os.environ.pop(MARK_VARIABLE, None)
+        if call["mark"] and self._mark is not None:
+            os.environ[MARK_VARIABLE] = call["mark"]
+            self._mark.write(call["mark"])
+        if call["cwd"]:
+            os.chdir(call["cwd"])
+        sys.argv = ["-"]
+        loader = self._library.enter(call["digest"])
+        try:
+            loader.run_module(
+                json_params=call["params"].encode(),
+                profile=call["profile"],
+                module_fqn=call["module"],
+                modlib_path=self._library.path(call["digest"]),
+                extensions={},
+            )
+        except SystemExit as end:
+            leave(end.code)
+        except BaseException:  # noqa: BLE001  # as the interpreter does
+            traceback.print_exc()
+            leave(1)
+        leave(0)
+
+
+class Library:
+    """The zip files, and what the server has imported from the first of them."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._base = ""
+        self._imported: dict[str, tuple[int, int]] = {}
+        self._differs: list[str] = []
+        self._codes: dict[tuple[str, str], Any] = {}
+        self._read_code = zipimport.zipimporter.get_code
+        library = self
+
+        def get_code(importer: Any, fullname: str) -> Any:
+            return library._code(importer, fullname)
+
+        zipimport.zipimporter.get_code = get_code  # type: ignore[assignment]  # on purpose
+        sys.path[:] = [entry for entry in sys.path if entry not in ("", ".")]
+
+    def path(self, digest: str) -> str:
+        """Return where a zip file is."""
+        return os.path.join(self._folder, digest + ".zip")
+
+    def add(self, digest: str, archive: bytes) -> None:
+        """Keep a zip file; the first is imported from, of others the rest is compiled."""
+        path = self.path(digest)
+        with open(path, "wb") as stream:
+            stream.write(archive)
+        with zipfile.ZipFile(path, mode="a") as stored:
+            site = f"import sys\nsys.path.insert(0, {path!r})\n"  # as Ansible's wrapper does
+            stored.writestr(zipfile.ZipInfo("sitecustomize.py"), site)
+        with zipfile.ZipFile(path) as stored:
+            if not self._base:
+                self._import_base(path, stored)
+            sums = checksums(stored)
+            if any(sums.get(name) != known for name, known in self._imported.items()):
+                self._differs.append(digest)
+            for name in sums:
+                if name not in self._imported or digest in self._differs:
+                    self._compile(path, stored, name)
+        zipimport.zipimporter(path)  # reads the list of files, for all forks to come
+
+    def enter(self, digest: str) -> Any:
+        """Let this process, a fork, import from a zip file; return Ansible's loader."""
+        path = self.path(digest)
+        if digest in self._differs:
+            for name in [name for name in sys.modules if name.split(".")[0].startswith("ansible")]:
+                del sys.modules[name]
+        for module in list(sys.modules.values()):
+            places = getattr(module, "__path__", None)
+            if isinstance(places, list):
+                places[:] = [place.replace(self._base, path) for place in places]
+        sys.path[:] = [path, *(entry for entry in sys.path if entry != self._base)]
+        return __import__(LOADER, fromlist=["run_module"])
+
+    def _import_base(self, path: str, stored: zipfile.ZipFile) -> None:
+        sys.path.insert(0, path)
+        for name in (LOADER, *OFTEN):
+            __import__(name)
+        self._base = path
+        sums = checksums(stored)
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None) or ""
+            if file.startswith(path + os.sep):
+                name = file[len(path) + 1 :]
+                self._imported[name] = sums[name]
+        assert self._imported, "Ansible's library was found elsewhere"
+
+    def _compile(self, path: str, stored: zipfile.ZipFile, name: str) -> None:
+        try:
+            code = compile(stored.read(name), os.path.join(path, name), "exec", dont_inherit=True)
+        except (SyntaxError, ValueError):
+            return  # whoever imports it is told
+        stem = (
+            name[: -len("/__init__.py")] if name.endswith("/__init__.py") else name[: -len(".py")]
+        )
+        self._codes[path, stem] = code
+
+    def _code(self, importer: Any, name: str) -> Any:
+        stem = importer.prefix + name.rpartition(".")[2]
+        found = self._codes.get((importer.archive, stem.replace(os.sep, "/")))
+        return self._read_code(importer, name) if found is None else found
+
+
+class MarkPlace:
+    """Where this process's environment, as others see it, holds the mark of a job.
+
+    A sweep looks for the mark in /proc/PID/environ, which shows the memory that the environment
+    stood in when the process was started. It is started with room for a mark.
+    """
+
+    def __init__(self, address: int, size: int) -> None:
+        self._address = address
+        self._size = size
+
+    @classmethod
+    def find(cls) -> MarkPlace | None:
+        """Return the place; None where there is no room, or no such memory to be written."""
+        room = os.environ.get(MARK_VARIABLE, "")
+        try:
+            with open("/proc/self/environ", "rb") as stream:
+                start = stream.read().index(f"{MARK_VARIABLE}={room}\0".encode())
+            with open("/proc/self/stat", "rb") as stream:
+                environment = int(stream.read().rpartition(b")")[2].split()[47])
+            place = cls(environment + start + len(MARK_VARIABLE) + 1, len(room))
+            place.write(room)
+        except (OSError, ValueError, IndexError):
+            return None
+        return place
+
+    def write(self, mark: str) -> None:
+        """Put a mark there, ended by zeros."""
+        data = mark.encode()
+        if len(data) > self._size:
+            raise ValueError("the mark is too long")
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:
+            memory.seek(self._address)
+            memory.write(data.ljust(self._size, b"\0"))
+
+
+def leave(code: Any) -> NoReturn:
+    """End this process as the interpreter does, but do not take all apart before."""
+    if code is not None and not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    # The two steps of the interpreter's own end that modules can count on; they have no other name.
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  # see above
+    atexit._run_exitfuncs()  # noqa: SLF001  # see above
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit((code or 0) & 0xFF)
+
+
+def checksums(stored: zipfile.ZipFile) -> dict[str, tuple[int, int]]:
+    """Return the checksum and size of each Python file of a zip file."""
+    return {
+        info.filename: (info.CRC, info.file_size)
+        for info in stored.infolist()
+        if info.filename.endswith(".py")
+    }
+
+
+def fingerprint() -> list[tuple[str, tuple[int, ...]]]:
+    """Return what changes when a new process would be another than this one."""
+    places = (sys.executable, *sys.path, os.path.dirname(os.__file__))
+    watched = tuple(os.path.expanduser(place) for place in WATCHED)
+    found = {place: stamp(place) for place in places + watched if not place.endswith(".zip")}
+    return sorted(found.items())
+
+
+def stamp(path: str) -> tuple[int, ...]:
+    """Return what tells whether a file or a folder is still the same."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_mtime_ns)
+
+
+def collect(*sources: int) -> dict[int, bytes]:
+    """Return what comes from the sources until all have ended."""
+    parts: dict[int, list[bytes]] = {source: [] for source in sources}
+    waiting = list(sources)
+    while waiting:
+        for source in select.select(waiting, [], [])[0]:
+            data = os.read(source, CHUNK)
+            if data:
+                parts[source].append(data)
+            else:
+                waiting.remove(source)
+                os.close(source)
+    return {source: b"".join(parts[source]) for source in sources}
+
+
+def say(message: dict[str, Any], *data: bytes) -> None:
+    """Send a message with the bytes that it announces."""
+    write(1, json.dumps(message).encode() + b"\n" + b"".join(data))
+
+
+def write(descriptor: int, data: bytes) -> None:
+    """Write all."""
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+if __name__ == "__main__":
+    Server().serve()

@@ -1,0 +1,274 @@
+"""Module servers as a lane sees them: started where a module would be, asked, ended.
+
+A module that Ansible would pipe into a new Python goes to a server (`_module_server`) that the
+lane keeps for this way to this host. Whatever is not exactly such a call is none of ours: the
+callers then do what Ansible does.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import re
+import select
+import shlex
+import subprocess
+import tempfile
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import IO, Any
+
+from cobweb_plugins.ansible._sweep import MARK_VARIABLE
+
+__all__ = ["Call", "Lost", "Place", "Servers", "call_of", "place_of"]
+
+MAGIC = b"cobweb module server 1\n"
+MARK_ROOM = "-" * 64
+MOST_SERVERS = 8
+"""Servers that a lane keeps; the one that was not used for longest goes first."""
+END_S = 2.0
+SSH_FAILED = 255
+RECEIVE_BYTES = 1 << 16
+NOISE_BYTES = 1 << 16
+"""What a login may print before the server speaks."""
+BOOT = "import os;b=b''\nwhile len(b)<{size}:b+=os.read(0,{size}-len(b)) or exit(1)\nexec(b)"
+WRAPPER_CALL = b'\nif __name__ == "__main__":\n    _ansiballz_main(\n'
+ARGUMENTS = re.compile(
+    rb"ansible_module='[\w.]+',\nmodule_fqn='(?P<module>[\w.]+)',\nprofile='(?P<profile>\w+)',\n"
+    rb"date_time=[^\n]*,\nrlimit_nofile=0,\nparams=(?P<params>[^\n]*),\nextensions=\{\},\n"
+    rb"zip_data='(?P<zip>[A-Za-z0-9+/=]*)',\n\)\n"
+)
+COMMAND = re.compile(
+    rf"(?:{MARK_VARIABLE}=(?P<mark>[\w./-]{{1,{len(MARK_ROOM)}}}) )?"
+    r"(?P<python>/[\w./+-]*/python[\d.]*) && sleep 0"
+)
+
+
+class Lost(Exception):  # noqa: N818  # what it means is for the caller to say
+    """The server ended in the middle of a call; `code` is its own, or that of ssh."""
+
+    def __init__(self, code: int, said: bytes) -> None:
+        super().__init__(code, said)
+        self.code = code
+        self.said = said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of a module: its code as base64 of a zip file, its arguments as JSON."""
+
+    module: str
+    profile: str
+    params: str
+    code: bytes
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What would run a module: the interpreter, and the mark of the job."""
+
+    python: str
+    mark: str
+
+
+def call_of(script: bytes) -> Call | None:
+    """Return the call that a script of Ansible's wrapper makes; None for any other script."""
+    start = script.find(WRAPPER_CALL)
+    found = ARGUMENTS.fullmatch(script, start + len(WRAPPER_CALL)) if start >= 0 else None
+    if found is None:
+        return None
+    return Call(
+        module=found["module"].decode(),
+        profile=found["profile"].decode(),
+        params=str(ast.literal_eval(found["params"].decode())),
+        code=found["zip"],
+        digest=hashlib.sha256(found["zip"]).hexdigest()[:32],
+    )
+
+
+def place_of(command: str) -> Place | None:
+    """Return interpreter and mark of `/bin/sh -c '[MARK] PYTHON && sleep 0'`, else None."""
+    try:
+        shell = shlex.split(command)
+    except ValueError:
+        return None
+    if len(shell) != 3 or shell[:2] != ["/bin/sh", "-c"]:  # noqa: PLR2004
+        return None
+    found = COMMAND.fullmatch(shell[2])
+    return None if found is None else Place(python=found["python"], mark=found["mark"] or "")
+
+
+class Servers:
+    """The servers of one lane, by the command line that starts them."""
+
+    def __init__(self) -> None:
+        self._source = (files("cobweb_plugins.ansible") / "_module_server.py").read_bytes()
+        self._running: OrderedDict[tuple[str, ...], _Server] = OrderedDict()
+        self._unfit: set[tuple[str, ...]] = set()
+
+    def run(
+        self, call: Call, place: Place, *, way: Sequence[str] = (), cwd: str = ""
+    ) -> tuple[int, bytes, bytes] | None:
+        """Run a module; return exit code and output, None if it has to be run in another way.
+
+        `way` is what stands before the command on the host (ssh ...). Lost where the server ended
+        after it had begun, or could not be reached at all.
+        """
+        key = (*way, place.python)
+        if key in self._unfit:
+            return None
+        for _ in range(2):  # one that has ended meanwhile, or is stale, and then a new one
+            server = self._running.pop(key, None) or self._start(way, place.python)
+            try:
+                answer = server.ask(call, mark=place.mark, cwd=cwd)
+            except BaseException:  # also that the time of a task is over
+                server.end()
+                raise
+            if answer is not None:
+                self._running[key] = server
+                self._limit()
+                return answer
+            is_new = server.is_new
+            lost = server.end()
+            if is_new and lost.code == SSH_FAILED and way:
+                raise lost
+            if is_new:
+                break
+        self._unfit.add(key)
+        return None
+
+    def close(self) -> None:
+        """End all servers."""
+        for server in self._running.values():
+            server.close_input()
+        while self._running:
+            self._running.popitem()[1].end()
+
+    def _limit(self) -> None:
+        while len(self._running) > MOST_SERVERS:
+            self._running.popitem(last=False)[1].end()
+
+    def _start(self, way: Sequence[str], python: str) -> _Server:
+        boot = BOOT.format(size=len(self._source))
+        command = f"exec env {MARK_VARIABLE}={MARK_ROOM} {python} -c {shlex.quote(boot)}"
+        shell = ["/bin/sh", "-c", command]
+        argv = [*way, shlex.join(shell)] if way else shell
+        return _Server(argv, self._source)
+
+
+class _Server:
+    """One server; `is_new` until it has answered."""
+
+    def __init__(self, argv: Sequence[str], source: bytes) -> None:
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the server
+        self._process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+        )
+        self._end = os.pidfd_open(self._process.pid)
+        self._known: set[str] = set()
+        self._buffer = bytearray()
+        self._unsent = source
+        self._lost: Lost | None = None
+        self.is_new = True
+
+    def ask(self, call: Call, *, mark: str, cwd: str) -> tuple[int, bytes, bytes] | None:
+        """Run a module; None where the server did not begin with it, Lost where it did not end."""
+        archive = b"" if call.digest in self._known else base64.b64decode(call.code)
+        message = {
+            "module": call.module,
+            "profile": call.profile,
+            "params": call.params,
+            "digest": call.digest,
+            "size": len(archive),
+            "mark": mark,
+            "cwd": cwd,
+        }
+        begun = self._send(json.dumps(message).encode() + b"\n" + archive) and self._begins()
+        if not begun:
+            return None
+        self.is_new = False
+        self._known.add(call.digest)
+        ended = self._message()
+        if ended is None:
+            raise self.end()
+        out, err = self._read(ended["out"]), self._read(ended["err"])
+        if out is None or err is None:
+            raise self.end()
+        return int(ended["code"]), out, err
+
+    def close_input(self) -> None:
+        """Let the server end once it has nothing to do."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
+    def end(self) -> Lost:
+        """End the server (what it runs may end first); return how, and what it said."""
+        if self._lost is None:
+            self._lost = self._ended()
+        return self._lost
+
+    def _ended(self) -> Lost:
+        self.close_input()
+        try:
+            code = self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        os.close(self._end)
+        self._errors.seek(0)
+        with self._errors:
+            return Lost(code, self._errors.read())
+
+    def _send(self, data: bytes) -> bool:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(self._unsent + data)
+            self._process.stdin.flush()
+        except OSError:
+            return False
+        self._unsent = b""
+        return True
+
+    def _begins(self) -> bool:
+        if self.is_new:
+            while MAGIC not in self._buffer:
+                if len(self._buffer) > NOISE_BYTES or not self._receive():
+                    return False
+            self._buffer = self._buffer.partition(MAGIC)[2]
+        message = self._message()
+        return message is not None and message["op"] == "begun"
+
+    def _message(self) -> dict[str, Any] | None:
+        while b"\n" not in self._buffer:
+            if not self._receive():
+                return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return dict(json.loads(line))
+
+    def _read(self, size: int) -> bytes | None:
+        while len(self._buffer) < size:
+            if not self._receive():
+                return None
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return data
+
+    def _receive(self) -> bool:
+        """Read what there is, or wait; say no at the end of the process or of its output."""
+        assert self._process.stdout is not None
+        stdout = self._process.stdout.fileno()
+        if stdout not in select.select([stdout, self._end], [], [])[0]:
+            return False
+        data = os.read(stdout, RECEIVE_BYTES)
+        self._buffer += data
+        return bool(data)

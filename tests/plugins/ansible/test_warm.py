@@ -1,0 +1,346 @@
+"""Module servers: a module runs as it would in a process of its own, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import signal
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cobweb.model import Outcome
+from cobweb_plugins.ansible._lanes import AnsibleExecutor
+from cobweb_plugins.ansible._warm import MOST_SERVERS, Call, Lost, Place, Servers, call_of, place_of
+
+AllEnd = Callable[[list[int]], bool]
+PACKAGES = ("ansible", "ansible/module_utils", "ansible/modules")
+INSIDE = "ansible/module_utils/_internal/_ansiballz"
+LOADER = """
+import json
+import runpy
+from ansible.module_utils import shared
+
+def run_module(json_params, profile, module_fqn, modlib_path, extensions):
+    shared.params = json.loads(json_params)
+    runpy.run_module(module_fqn, {"_modlib_path": modlib_path}, "__main__", True)
+"""
+HERE = Place(python=sys.executable, mark="")
+
+
+def make_call(module: str, *, shared: str = "", params: object = None, **more: str) -> Call:
+    """Make a call of a module, with a library that stands for Ansible's."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for package in (*PACKAGES, str(Path(INSIDE).parent), INSIDE):
+            archive.writestr(f"{package}/__init__.py", "")
+        archive.writestr(f"{INSIDE}/_loader.py", LOADER)
+        archive.writestr("ansible/module_utils/shared.py", shared)
+        archive.writestr("ansible/modules/it.py", module)
+        for name, text in more.items():
+            archive.writestr(f"ansible/module_utils/{name}.py", text)
+    (call,) = [call_of(script_of(base64.b64encode(data.getvalue()).decode(), params))]
+    assert call is not None
+    return call
+
+
+def script_of(code: str, params: object = None, *, module: str = "ansible.modules.it") -> bytes:
+    """Write a script as Ansible's wrapper does."""
+    return f"""#!/usr/bin/python3
+def _ansiballz_main(): ...
+
+
+if __name__ == "__main__":
+    _ansiballz_main(
+ansible_module='it',
+module_fqn={module!r},
+profile='legacy',
+date_time=datetime.datetime(2026, 1, 1),
+rlimit_nofile=0,
+params={json.dumps(params)!r},
+extensions={{}},
+zip_data={code!r},
+)
+""".encode()
+
+
+@pytest.fixture
+def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
+    """Return servers whose files are seen below the test's folder, and gone after it."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    servers = Servers()
+    yield servers
+    servers.close()
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "out", "err"),
+    [
+        ("print('well')", 0, "well\n", ""),
+        ("import sys; print('a', end=''); sys.exit(3)", 3, "a", ""),
+        ("import sys; sys.exit('what')", 1, "", "what\n"),
+        ("import os; os.kill(os.getpid(), 9)", 137, "", ""),
+        ("import os; os.write(1, b'x'); os._exit(4)", 4, "x", ""),
+        ("import sys; print(sys.stdin.read() == '', __name__)", 0, "True __main__\n", ""),
+        ("import atexit; atexit.register(print, 'last'); print('first')", 0, "first\nlast\n", ""),
+        (
+            "import threading\nthreading.Timer(0.01, print, ['late']).start()",
+            0,
+            "late\n",
+            "",
+        ),
+        ("print('x' * 300000)", 0, "x" * 300000 + "\n", ""),
+        ("from ansible.module_utils import shared; print(shared.params)", 0, "{'a': 'é'}\n", ""),
+        ("import signal; print(signal.getsignal(15) == signal.SIG_DFL)", 0, "True\n", ""),
+        ("import os; print('COBWEB_JOB' in os.environ)", 0, "False\n", ""),
+    ],
+)
+def test_a_module_ends_as_in_a_process_of_its_own(
+    servers: Servers, module: str, code: int, out: str, err: str
+) -> None:
+    call = make_call(module, params={"a": "é"})
+    assert servers.run(call, HERE) == (code, out.encode(), err.encode())
+
+
+def test_an_error_of_a_module_is_told_with_its_traceback(servers: Servers) -> None:
+    answer = servers.run(make_call("1 / 0"), HERE)
+    assert answer is not None
+    assert (answer[0], answer[1]) == (1, b"")
+    assert b"ZeroDivisionError" in answer[2]
+
+
+def test_a_module_leaves_nothing_to_the_next(servers: Servers) -> None:
+    module = (
+        "import os, signal, sys\nfrom ansible.module_utils import shared\n"
+        "print(shared.seen, os.getcwd(), os.environ.get('LEFT'), os.umask(0o77))\n"
+        "shared.seen += 1\nos.environ['LEFT'] = 'x'\nsys.path.insert(0, '/nowhere')\n"
+    )
+    call = make_call(module, shared="seen = 0")
+    answers = [servers.run(call, HERE, cwd=folder) for folder in ("/", "/tmp", "/")]  # noqa: S108
+    assert [answer[1].split()[:3] for answer in answers if answer] == [
+        [b"0", b"/", b"None"],
+        [b"0", b"/tmp", b"None"],
+        [b"0", b"/", b"None"],
+    ]
+    assert len({answer[1].split()[3] for answer in answers if answer}) == 1
+
+
+WHO = "import os; print(os.getppid())"
+
+
+def test_all_modules_of_a_way_share_one_server(servers: Servers) -> None:
+    found = {run(servers, make_call(f"{WHO} # {n}")) for n in range(3)}
+    assert len(found) == 1
+    assert run(servers, make_call(WHO), way=["sh", "-c"]) not in found
+
+
+def run(servers: Servers, call: Call, **more: Any) -> int:
+    """Run a module that prints a number."""
+    answer = servers.run(call, HERE, **more)
+    assert answer is not None
+    assert answer[0] == 0, answer
+    return int(answer[1])
+
+
+def test_a_module_finds_the_library_that_came_with_it(servers: Servers) -> None:
+    """Also where it differs from what the server has imported, and where it has more."""
+    module = "from ansible.module_utils import shared; print(shared.VALUE)"
+    for value in (1, 2, 1, 3):
+        assert run(servers, make_call(module, shared=f"VALUE = {value}")) == value
+    module = "from ansible.module_utils import more; print(more.VALUE)"
+    for value in (4, 5):
+        call = make_call(module, shared="VALUE = 1", more=f"VALUE = {value}")
+        assert run(servers, call) == value
+
+
+def test_a_module_shows_the_mark_of_its_job(servers: Servers) -> None:
+    """In its own environment, where a sweep looks, and in that of what it starts."""
+    module = (
+        "import subprocess\nlook = ['sh', '-c', 'tr \"\\\\0\" \"\\\\n\" < /proc/$PPID/environ']\n"
+        "print(subprocess.run(look, capture_output=True, text=True).stdout)\n"
+        "print(subprocess.run(['env'], capture_output=True, text=True).stdout)\n"
+    )
+    for mark in ("token/1", "token/234567", "token/2"):
+        place = Place(python=sys.executable, mark=mark)
+        answer = servers.run(make_call(module), place)
+        assert answer is not None
+        lines = answer[1].decode().splitlines()
+        assert [line for line in lines if line.startswith("COBWEB_JOB")] == [
+            f"COBWEB_JOB={mark}"
+        ] * 2
+
+
+def test_a_server_is_replaced_when_a_new_process_would_see_more(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that was installed meanwhile is found."""
+    library = tmp_path / "library"
+    library.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    first = run(servers, make_call(WHO))
+    (library / "brand_new.py").write_text("", encoding="utf-8")
+    second = run(servers, make_call(f"import brand_new\n{WHO}"))
+    assert first != second
+    assert run(servers, make_call(WHO)) == second
+
+
+def test_a_server_that_has_died_is_replaced(servers: Servers, all_end: AllEnd) -> None:
+    first = run(servers, make_call(WHO))
+    os.kill(first, signal.SIGKILL)
+    assert all_end([first])
+    assert run(servers, make_call(WHO)) != first
+    for file in Path(os.environ["TMPDIR"]).glob("cobweb-modules-*/*"):
+        file.unlink()
+    for folder in Path(os.environ["TMPDIR"]).glob("cobweb-modules-*"):
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def test_a_server_that_dies_in_a_call_is_lost(servers: Servers) -> None:
+    """What the module did is not known, so it is not run a second time."""
+    with pytest.raises(Lost) as lost:
+        servers.run(
+            make_call("import os; os.kill(os.getppid(), 15); import time; time.sleep(9)"), HERE
+        )
+    assert lost.value.code == 143
+
+
+def test_a_call_that_is_broken_off_ends_its_server(servers: Servers, all_end: AllEnd) -> None:
+    """As the time of a task does it; the module may end first."""
+    fifo = Path(os.environ["TMPDIR"]) / "fifo"
+    os.mkfifo(fifo)
+
+    def interrupt() -> None:
+        with fifo.open() as lines:
+            pids.append(int(lines.readline()))
+        signal.raise_signal(signal.SIGUSR1)
+
+    pids: list[int] = []
+    before = signal.signal(signal.SIGUSR1, _break_off)
+    try:
+        threading.Thread(target=interrupt).start()
+        module = f"import os, time; print(os.getppid(), file=open('{fifo}', 'w')); time.sleep(0.3)"
+        with pytest.raises(TimeoutError):
+            servers.run(make_call(module), HERE)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert all_end(pids)
+    fifo.unlink()
+
+
+def _break_off(*_: object) -> None:
+    raise TimeoutError
+
+
+def test_where_there_is_no_such_python_nothing_is_run(servers: Servers) -> None:
+    """Also not tried a second time; Ansible says what is missing."""
+    missing = Place(python="/nonexistent/python3", mark="")
+    assert servers.run(make_call(WHO), missing) is None
+    assert servers.run(make_call(WHO), missing) is None
+
+
+def test_what_a_login_prints_is_passed_over(servers: Servers, tmp_path: Path) -> None:
+    login = tmp_path / "login"
+    login.write_text('#!/bin/sh\necho Welcome!\necho "{}"\nexec sh -c "$1"\n', encoding="utf-8")
+    login.chmod(0o755)
+    assert run(servers, make_call("print(7)"), way=[str(login)]) == 7
+
+
+def test_a_host_that_cannot_be_reached_is_lost(servers: Servers, tmp_path: Path) -> None:
+    """Nothing has begun, but a second try of the same would only take time."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\necho no route >&2\nexit 255\n", encoding="utf-8")
+    ssh.chmod(0o755)
+    with pytest.raises(Lost) as lost:
+        servers.run(make_call(WHO), HERE, way=[str(ssh)])
+    assert (lost.value.code, lost.value.said) == (255, b"no route\n")
+
+
+def test_few_servers_are_kept_and_all_end(servers: Servers, all_end: AllEnd) -> None:
+    """The one that was not used for longest goes first."""
+    ways = [["env", f"WAY={n}", "sh", "-c"] for n in range(MOST_SERVERS + 1)]
+    pids = [run(servers, make_call(WHO), way=way) for way in ways]
+    assert all_end(pids[:1])
+    assert run(servers, make_call(WHO), way=ways[1]) == pids[1]
+    servers.close()
+    assert all_end(pids)
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        ("/bin/sh -c '/usr/bin/python3 && sleep 0'", Place(python="/usr/bin/python3", mark="")),
+        (
+            "/bin/sh -c 'COBWEB_JOB=ab/7 /opt/py/bin/python3.11 && sleep 0'",
+            Place(python="/opt/py/bin/python3.11", mark="ab/7"),
+        ),
+        ("/bin/sh -c 'LANG=C /usr/bin/python3 && sleep 0'", None),
+        ("/bin/sh -c 'COBWEB_JOB=ab/7 LANG=C /usr/bin/python3 && sleep 0'", None),
+        ("/bin/sh -c 'sudo -H -n /usr/bin/python3 && sleep 0'", None),
+        ("/bin/sh -c '/usr/bin/python3 /tmp/x.py && sleep 0'", None),
+        ("/bin/sh -c 'python3 && sleep 0'", None),
+        ("/bin/bash -c '/usr/bin/python3 && sleep 0'", None),
+        ("/bin/sh -c '/usr/bin/perl && sleep 0'", None),
+        ("/bin/sh -c '", None),
+    ],
+)
+def test_only_a_bare_python_is_replaced(command: str, place: Place | None) -> None:
+    assert place_of(command) == place
+
+
+@pytest.mark.parametrize(
+    ("word", "other"),
+    [
+        (b"rlimit_nofile=0", b"rlimit_nofile=9"),
+        (b"extensions={}", b"extensions={'_coverage': {}}"),
+        (b"zip_data='", b"zip_data='!"),
+        (b"_ansiballz_main(\n", b"_main(\n"),
+        (b"\n)\n", b"\n)\nprint(1)\n"),
+    ],
+)
+def test_only_the_usual_call_is_understood(word: bytes, other: bytes) -> None:
+    script = script_of("UEs=", {"quotes": "'\"\n\\"})
+    call = call_of(script)
+    assert call is not None
+    assert json.loads(call.params) == {"quotes": "'\"\n\\"}
+    assert call_of(script.replace(word, other)) is None
+
+
+LIBRARY = """#!/usr/bin/python
+import os
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({"text": {"type": "str"}})
+module.exit_json(msg=f"{os.getppid()} {module.params['text']}")
+"""
+
+
+def test_jobs_of_a_lane_share_a_server_but_for_those_with_an_environment(
+    make_bench: Callable[..., Any], mark: str, marked: Callable[[str], list[int]]
+) -> None:
+    """The form of Ansible's calls is the one that is looked for."""
+    bench = make_bench(AnsibleExecutor, parallel=1)
+    bench.write("site/library/who.py", LIBRARY)
+    plain = bench.tasks("plain.yml", "- who: {text: '{{ cob.spec.text }}'}\n")
+    other = bench.tasks("other.yml", "- who: {text: c}\n  environment: {LANG: C}\n")
+    jobs = [
+        bench.job(plain, spec={"text": text}, host=host)
+        for text, host in (("a", "h1"), ("ü", "h2"))
+    ]
+    reports = bench.run(*jobs, bench.job(other))
+    assert [report.outcome for report in reports] == [Outcome.OK] * 3
+    said = [report.tasks[-1].message.split() for report in reports]
+    assert [text for _, text in said] == ["a", "ü", "c"]
+    assert said[0][0] == said[1][0] != said[2][0]
+    assert int(said[0][0]) in marked(mark)
+    bench.executor.close()
+    assert marked(mark) == []
