@@ -7,16 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from cobweb.engine import Engine
 from cobweb.errors import PlanError
-from cobweb.generation import content_of
+from cobweb.generation import content_of, digest
 from cobweb.model import Cob, CobId, Graph, Limit, LimitGroup, LimitScope
 from cobweb.plugin import Stages
 from cobweb.runtime._baseline import Refresh, baseline, old_locks
 from cobweb.runtime._plan import Plan, base_digest, changes_of, plan_text, read_plan, spec_diff
-from cobweb.runtime._predict import predict
+from cobweb.runtime._predict import at_rest, predict
 from cobweb.store import CobRecord
+from tests.support.graphs import graphs
 
 A, B, CFG = CobId("alpha/a"), CobId("beta/b"), CobId("alpha/cfg")
 
@@ -75,6 +77,22 @@ def test_nothing_is_predicted_where_all_is_up(figure: MakeGraph) -> None:
     prediction = predict(graph, Engine(graph), dict.fromkeys((A, B, CFG), "up"), {})
     assert prediction.steps == ()
     assert prediction.seconds == 0.0
+
+
+@given(graphs())
+def test_a_site_at_rest_is_predicted_as_the_engine_would(graph: Graph) -> None:
+    """Where all is known to be as it should be, no engine has to say that nothing happens."""
+    preferred = {cob: it.type.preferred for cob, it in graph.cobs.items()}
+    told = at_rest(graph, preferred)
+    assert told == predict(graph, Engine(graph), preferred, {})
+    assert told == predict(graph, Engine(graph, movable=frozenset()), preferred, {})
+
+
+@pytest.mark.parametrize("known", [{}, {A: "up", B: "up"}, {A: "up", B: "up", CFG: "down"}])
+def test_what_is_not_known_or_elsewhere_is_not_at_rest(
+    figure: MakeGraph, known: dict[CobId, str]
+) -> None:
+    assert at_rest(figure(), known) is None
 
 
 DOUBTS: list[tuple[dict[str, Any], str]] = [
@@ -137,6 +155,18 @@ def test_the_base_of_a_plan_follows_states_and_contents(figure: MakeGraph) -> No
     assert base == base_digest({A: record(graph, A, since=5.0, run="other")})
     assert base != base_digest({A: record(graph, A, state="down")})
     assert base != base_digest({A: record(graph, A, content="x")})
+
+
+def test_the_base_is_the_digest_of_what_is_believed_by_id(figure: MakeGraph) -> None:
+    graph = figure()
+    records = {
+        B: record(graph, B, in_transition=("down", "up")),
+        A: record(graph, A, state='"', content="x"),
+    }
+    assert base_digest({}) == digest({})
+    assert base_digest(records) == digest(
+        {A: ['"', "x", False], B: ["up", content_of(graph.cobs[B]), True]}
+    )
 
 
 def plan() -> Plan:

@@ -8,7 +8,16 @@ which order its keys stand and how its type carries out a transition is no part 
 from __future__ import annotations
 
 from cobweb.generation._changes import Changes, changes
-from cobweb.generation._content import canonical_json, content_of, contents, digest, redact
+from cobweb.generation._content import (
+    canonical_json,
+    content_of,
+    contents,
+    digest,
+    digest_of_pieces,
+    listed,
+    quoted,
+    redact,
+)
 from cobweb.generation._site import EvaluatedSite
 
 __all__ = [
@@ -19,5 +28,8 @@ __all__ = [
     "content_of",
     "contents",
     "digest",
+    "digest_of_pieces",
+    "listed",
+    "quoted",
     "redact",
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
@@ -16,7 +17,9 @@ __all__ = [
     "content_of",
     "contents",
     "digest",
+    "digest_of_pieces",
     "digest_of_text",
+    "listed",
     "object_text",
     "quoted",
     "redact",
@@ -28,6 +31,8 @@ VAULT_MARK = "__ansible_vault"
 SECRET_MARK = "__cobweb_secret"  # noqa: S105 - the name of a mark, no secret
 """The one key of what stands for a secret in everything that is stored or shown."""
 
+
+_PIECES_AT_ONCE = 1000
 
 _Vault = Callable[[Mapping[str, Any]], Any]
 """What becomes of a vault mark."""
@@ -60,6 +65,23 @@ def digest(value: Any) -> str:
 def digest_of_text(text: str) -> str:
     """Return the SHA-256 of a text as 64 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digest_of_pieces(pieces: Iterable[str]) -> str:
+    """Return the SHA-256 of a long text that is never in memory whole."""
+    found = hashlib.sha256()
+    rest = iter(pieces)
+    while part := "".join(islice(rest, _PIECES_AT_ONCE)):
+        found.update(part.encode())
+    return found.hexdigest()
+
+
+def listed(members: Iterable[str]) -> Iterator[str]:
+    """Yield members with a comma before each but the first."""
+    comma = ""
+    for member in members:
+        yield comma + member
+        comma = ","
 
 
 def content_of(cob: Cob) -> str:

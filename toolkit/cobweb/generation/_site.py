@@ -10,15 +10,15 @@ it at once than a thousand objects. A piece of an object is what its own digest 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import islice
 from typing import Any, assert_never
 
 from cobweb.generation._content import (
     canonical_json,
+    digest_of_pieces,
     digest_of_text,
+    listed,
     object_text,
     quoted,
     redact,
@@ -42,9 +42,6 @@ __all__ = ["EvaluatedSite"]
 
 FORMAT = 1
 """The version of the data."""
-
-_AT_ONCE = 1000
-"""How many pieces of the text are hashed at a time."""
 
 
 class EvaluatedSite:
@@ -72,11 +69,7 @@ class EvaluatedSite:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the text, as 64 hexadecimal digits."""
-        found = hashlib.sha256()
-        pieces = self._pieces()
-        while part := "".join(islice(pieces, _AT_ONCE)):
-            found.update(part.encode())
-        return found.hexdigest()
+        return digest_of_pieces(self._pieces())
 
     def text(self) -> str:
         """Return the canonical JSON."""
@@ -91,22 +84,14 @@ class EvaluatedSite:
         graph, folders = self._graph, self._folders
         types = {cob.type.name: cob.type for cob in graph.cobs.values()}
         yield '{"cobs":{'
-        yield from _listed(f"{quoted(cob)}:{text}" for cob, text in self._objects.items())
+        yield from listed(f"{quoted(cob)}:{text}" for cob, text in self._objects.items())
         yield f'}},"format":{FORMAT},"hosts":'
         yield canonical_json({name: _host(host) for name, host in self._hosts.items()})
         yield f',"limits":{canonical_json([_limit(limit) for limit in graph.limits])},"needs":['
-        yield from _listed(map(_need, graph.needs))
+        yield from listed(map(_need, graph.needs))
         yield '],"types":'
         yield canonical_json({name: _type(types[name], folders) for name in types})
         yield "}"
-
-
-def _listed(members: Iterable[str]) -> Iterator[str]:
-    """Yield members with a comma before each but the first."""
-    comma = ""
-    for member in members:
-        yield comma + member
-        comma = ","
 
 
 def _host(host: Host) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._events import Emitter, Sink
 from cobweb.runtime._journal import NoJournal
 from cobweb.runtime._plan import Plan, PlanFile, base_digest, changes_of
-from cobweb.runtime._predict import predict
+from cobweb.runtime._predict import at_rest, predict
 from cobweb.runtime._result import Ending, RunResult, wait_data
 from cobweb.runtime._run import Run, RunSetting
 from cobweb.runtime._signals import Interrupts
@@ -108,7 +108,7 @@ def plan_site(
     evaluated = _evaluated(site, graph)
     before = baseline(graph, records, refresh=refresh, contents=evaluated.contents)
     movable = _movable(site, graph, limit)
-    prediction = predict(
+    prediction = at_rest(graph, before.known) or predict(
         graph, Engine(graph, movable=movable), known=before.known, found=before.found
     )
     current = store.current_generation()

@@ -10,11 +10,12 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from cobweb._json import indented
 from cobweb.errors import PlanError
-from cobweb.generation import digest
+from cobweb.generation import digest, digest_of_pieces, listed, quoted
 from cobweb.model import CobId
 from cobweb.plugin import PlannedStep, Stages
 from cobweb.runtime._baseline import Baseline, Refresh
@@ -134,13 +135,17 @@ def _step(step: PlannedStep) -> dict[str, Any]:
 
 
 def base_digest(records: Mapping[CobId, CobRecord]) -> str:
-    """Return a digest of what the journal believes: states and contents."""
-    return digest(
-        {
-            cob: [record.state, record.content, record.in_transition is not None]
-            for cob, record in records.items()
-        }
-    )
+    """Return a digest of what the journal believes: states and contents.
+
+    It is that of the JSON object with `[state, content, in transition]` by id.
+    """
+    members = listed(_belief(cob, records[cob]) for cob in sorted(records))
+    return digest_of_pieces(chain("{", members, "}"))
+
+
+def _belief(cob: CobId, record: CobRecord) -> str:
+    moving = "false" if record.in_transition is None else "true"
+    return f"{quoted(cob)}:[{quoted(record.state)},{quoted(record.content)},{moving}]"
 
 
 def read_plan(text: str, name: str) -> PlanFile:
