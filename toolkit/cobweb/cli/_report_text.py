@@ -116,11 +116,10 @@ def _path(output: Output, report: Report) -> None:
     rows = []
     for before, it in pairwise((None, *report.path)):
         assert it is not None
-        gap = f", {span(it.gap_ms)} later" if it.gap_ms else ""
         step = it.step
         change = f"{step.source} -> {step.dest}"
         where = (span(step.start_ms), span(step.took_ms), step.cob, change)
-        rows.append((*where, path_reason(it, before) + gap))
+        rows.append((*where, path_reason(it, before)))
     write_table(output, columns, rows[:_SHOWN_PATH])
     _more(output, len(rows) - _SHOWN_PATH)
 

@@ -28,6 +28,7 @@ _FORMATS = (
     Format.TEXT,
     Format.JSON,
     Format.YAML,
+    Format.HTML,
     Format.JUNIT,
     Format.GITHUB,
     Format.GITLAB,
@@ -98,6 +99,7 @@ def _text(report: Report, output: Output) -> str:
     makers: dict[Format, Callable[[], str]] = {
         Format.JSON: lambda: as_json(forms.report_data(report)),
         Format.YAML: lambda: as_yaml(forms.report_data(report)),
+        Format.HTML: lambda: "".join(forms.html_page(report)),
         Format.JUNIT: lambda: "".join(forms.junit_xml(report)),
         Format.GITHUB: lambda: "".join(f"{plain(it)}\n" for it in forms.github_commands(report)),
         Format.GITLAB: lambda: as_json(forms.gitlab_quality(report)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cobweb.report._annotations import Trouble, github_commands, gitlab_quality, troubles_of
 from cobweb.report._data import report_data
+from cobweb.report._html import html_page
 from cobweb.report._junit import junit_xml
 from cobweb.report._prose import (
     cause_of,
@@ -33,6 +34,7 @@ __all__ = [
     "failure_title",
     "github_commands",
     "gitlab_quality",
+    "html_page",
     "junit_xml",
     "make_report",
     "path_reason",

@@ -67,10 +67,12 @@ def failure_lines(failure: Failure) -> list[str]:
 def path_reason(it: PathStep, before: PathStep | None) -> str:
     """Say what a transition of the critical path came after."""
     if before is None or it.reason == "check":
-        return "after the start and its check"
+        late = f", {span(it.gap_ms)} after the start" if it.gap_ms else ""
+        return f"after its check{late}"
+    late = f", {span(it.gap_ms)} later" if it.gap_ms else ""
     if it.reason == "own":
-        return f"after its own {before.step.source} -> {before.step.dest}"
-    return f"after {before.step.cob}"
+        return f"after its own {before.step.source} -> {before.step.dest}{late}"
+    return f"after {before.step.cob}{late}"
 
 
 def _link(link: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cobweb.report._columns import Steps, Waits
@@ -96,4 +96,3 @@ class RunFacts:
     ended: float | None = None
     goes_on: bool = False
     waits: Sequence[Mapping[str, Any]] | None = None
-    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
