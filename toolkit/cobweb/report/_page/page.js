@@ -604,6 +604,7 @@ async function start() {
   legend();
   connect();
   choose();
+  draw();
 }
 
 start().catch(error => {
