@@ -111,11 +111,10 @@ def plan_site(
     prediction = at_rest(graph, before.known) or predict(
         graph, Engine(graph, movable=movable), known=before.known, found=before.found
     )
-    current = store.current_generation()
     return Plan(
         site=evaluated.digest,
         base=base_digest(records),
-        generation=current.id if current else 0,
+        generation=store.current_generation_id(),
         changes=tuple(
             change
             for change in changes_of(before, records)

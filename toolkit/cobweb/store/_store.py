@@ -21,6 +21,7 @@ from sqlalchemy import (
     Row,
     delete,
     false,
+    func,
     or_,
     select,
     update,
@@ -30,6 +31,7 @@ from cobweb.model import CobId, State, host_of
 from cobweb.store._database import Database, open_database
 from cobweb.store._fold import Batch, fold
 from cobweb.store._lock import Fence, SiteLock
+from cobweb.store._revision import revision
 from cobweb.store._statements import Statements
 from cobweb.store._tables import (
     COBS,
@@ -101,6 +103,15 @@ class Store:
             lost = set(connection.scalars(select(HOSTS.c.name).where(HOSTS.c.reachable == false())))
             rows = connection.execute(select(COBS).order_by(COBS.c.id))
             return {CobId(row.id): _record(row, lost) for row in rows}
+
+    def revision(self) -> str:
+        """Return a digest of the states, contents, applied specs, lost hosts and generation.
+
+        Whatever a plan is made of is in it; when, why and by which run it was written is not.
+        Reads every record.
+        """
+        with self._database.read() as connection:
+            return revision(connection)
 
     def locks(self) -> tuple[tuple[CobId, CobId, State], ...]:
         """Return the state locks that are out as (locked object, holder, state), sorted."""
@@ -197,6 +208,11 @@ class Store:
         with self._database.read() as connection:
             row = _newest(connection)
             return None if row is None else _generation(row)
+
+    def current_generation_id(self) -> int:
+        """Return the id of the generation that was saved last, 0 if there is none."""
+        with self._database.read() as connection:
+            return connection.scalar(select(func.max(GENERATIONS.c.id))) or 0
 
     def generation(self, generation: int) -> Generation | None:
         """Return the generation with this id."""

@@ -1,0 +1,42 @@
+"""The revision of what is believed: a digest of all that a plan takes from the database.
+
+It is worked out from the rows each time, never counted: whoever wrote them, by whatever version of
+Cobweb or by hand, another belief is another revision. A row comes as one text, which is four times
+as quick as making a record of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import reduce
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from cobweb.store._tables import COBS, GENERATIONS, HOSTS
+
+__all__ = ["revision"]
+
+_ROWS_AT_ONCE = 1000
+_SEPARATOR = "\x1f"
+"""Between columns: neither a name nor JSON has it."""
+
+_COLUMNS: tuple[ColumnElement[Any], ...] = (
+    COBS.c.id,
+    COBS.c.state,
+    COBS.c.content,
+    func.coalesce("=" + COBS.c.applied, ""),
+    func.coalesce(COBS.c.source + _SEPARATOR + COBS.c.dest, ""),
+)
+
+
+def revision(connection: Connection) -> str:
+    """Return the digest of states, contents, lost hosts and the current generation's id."""
+    found = hashlib.sha256()
+    row = reduce(lambda one, other: one + _SEPARATOR + other, _COLUMNS)
+    for rows in connection.scalars(select(row).order_by(COBS.c.id)).partitions(_ROWS_AT_ONCE):
+        found.update("".join(f"{text}\n" for text in rows).encode())
+    lost = connection.scalars(select(HOSTS.c.name).where(~HOSTS.c.reachable).order_by(HOSTS.c.name))
+    newest = connection.scalar(select(func.max(GENERATIONS.c.id)))
+    found.update(repr((list(lost), newest)).encode())
+    return found.hexdigest()
