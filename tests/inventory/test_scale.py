@@ -40,7 +40,7 @@ def test_a_part_of_a_large_site_is_evaluated_alone(large: Site) -> None:
     scopes = large._parts.evaluator._scopes.values()
     assert sum("title" in scope._values for scope in scopes) == 1
     assert graph.limits[0].groups[0].bound == 4 * HOSTS // 100
-    assert list(large._hosts._made) == []
+    assert list(large._evaluation.hosts._made) == []
 
 
 @pytest.mark.slow

@@ -9,11 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from cobweb._cache import Cache
 from cobweb.errors import Finding, Place, SiteError
+from cobweb.inventory._bulk import no_collections
 from cobweb.inventory._cobs import Cobs
+from cobweb.inventory._evaluation import Evaluation, Parts
 from cobweb.inventory._files import Files
 from cobweb.inventory._findings import Findings
 from cobweb.inventory._hosts import Inventory
+from cobweb.inventory._kept import find_kept
 from cobweb.inventory._key import base_key
 from cobweb.inventory._limits import Limits
 from cobweb.inventory._modules import load_modules
@@ -23,7 +27,7 @@ from cobweb.inventory._read import known_keys, required, text
 from cobweb.inventory._references import References
 from cobweb.inventory._scope import Evaluator
 from cobweb.inventory._select import Selector
-from cobweb.inventory._site import Parts, Site
+from cobweb.inventory._site import Site
 from cobweb.inventory._sources import HostSource, Sources, no_hosts
 from cobweb.inventory._types import Types
 from cobweb.inventory._variables import Variables
@@ -53,13 +57,32 @@ def load_site(
     types: Mapping[str, CobType] = _NONE,
     adapters: Sequence[HostSource] = (),
     sections: Mapping[str, Mapping[str, Any]] = _NONE,
+    cache: Cache | None = None,
 ) -> Site:
     """Return the site at `path`, a folder or its `site.yml`; SiteError with all findings.
 
     `types` are those of plugins, `adapters` read foreign inventories, `sections` are further
     top-level keys with their JSON Schemas. Specs are evaluated later, when `Site.graph` needs them.
+    A large site is kept in `cache`, and comes from there while nothing that made it differs.
     """
     site_file = site_file_of(path)
+    read = partial(_parts, site_file, types, adapters, sections)
+    kept = (
+        find_kept(cache, base_key(site_file.resolve(), types, sections), types) if cache else None
+    )
+    if kept is not None:
+        return Site(read, kept=kept)
+    with no_collections():
+        parts = read()
+    return Site(lambda: parts, cache=cache)
+
+
+def _parts(
+    site_file: Path,
+    types: Mapping[str, CobType],
+    adapters: Sequence[HostSource],
+    sections: Mapping[str, Mapping[str, Any]],
+) -> Parts:
     findings = Findings()
     files = Files(site_file, findings)
     root = load_modules(site_file, files)
@@ -68,12 +91,12 @@ def load_site(
         raise AssertionError("a site without a mapping has findings")
     hosts = _hosts(root, files, adapters, site_file)
     sound = not findings
-    site = _site(root, files, hosts, types, sections)
+    parts = _resolved(root, files, hosts, types, sections)
     known_keys(root, (*_KEYS, "imports", *sections), "the site", findings)
     if findings and sound:
-        _evaluate(site)
+        _evaluate(parts)
     findings.raise_if_any()
-    return site
+    return parts
 
 
 def site_file_of(path: Path) -> Path:
@@ -104,13 +127,13 @@ def _hosts(
     return evaluator, Patterns(inventory)
 
 
-def _site(
+def _resolved(
     root: Map,
     files: Files,
     hosts: tuple[Evaluator, Patterns],
     foreign: Mapping[str, CobType],
     sections: Mapping[str, Mapping[str, Any]],
-) -> Site:
+) -> Parts:
     evaluator, patterns = hosts
     findings = files.findings
     unsound = bool(findings)
@@ -123,21 +146,20 @@ def _site(
     references.read()
     limits = Limits(cobs, selector, findings)
     limits.read(root.items.get("limits"))
-    return Site(
-        Parts(
-            base_key=partial(base_key, files.site_file, foreign, sections),
-            name=text(root, "name", "the site", findings) or files.site_dir.name,
-            state_url=state_url_of(root, findings),
-            types=types,
-            uses=tuple(reader.uses),
-            files=files,
-            evaluator=evaluator,
-            patterns=patterns,
-            cobs=cobs,
-            references=references,
-            limits=limits,
-            sections=_sections(root, sections, findings),
-        )
+    return Parts(
+        base_key=partial(base_key, files.site_file, foreign, sections),
+        name=text(root, "name", "the site", findings) or files.site_dir.name,
+        state_url=state_url_of(root, findings),
+        types=types,
+        foreign=frozenset(foreign),
+        uses=tuple(reader.uses),
+        files=files,
+        evaluator=evaluator,
+        patterns=patterns,
+        cobs=cobs,
+        references=references,
+        limits=limits,
+        sections=_sections(root, sections, findings),
     )
 
 
@@ -166,9 +188,9 @@ def _sections(
     return found
 
 
-def _evaluate(site: Site) -> None:
+def _evaluate(parts: Parts) -> None:
     """Evaluate what can be, so that its mistakes are told together with the others."""
     try:
-        site.graph()
+        Evaluation(parts).graph()
     except SiteError:
         return

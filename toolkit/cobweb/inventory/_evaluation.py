@@ -1,0 +1,121 @@
+"""The evaluation of a site whose files are read: graphs, explanations, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cobweb.errors import Finding, UsageError
+from cobweb.inventory._bulk import make_all, no_collections
+from cobweb.inventory._cobs import Cobs
+from cobweb.inventory._explain import Explainer, Explanation
+from cobweb.inventory._files import Files
+from cobweb.inventory._findings import Findings
+from cobweb.inventory._kept import Head
+from cobweb.inventory._limits import Limits
+from cobweb.inventory._needs import Expansion
+from cobweb.inventory._patterns import PatternError, Patterns
+from cobweb.inventory._references import References
+from cobweb.inventory._scope import Evaluator
+from cobweb.inventory._specs import Specs
+from cobweb.inventory._tasks import missing_actions
+from cobweb.inventory._types import ActionUse
+from cobweb.inventory._variables import Hosts
+from cobweb.model import Cob, CobId, CobType, Graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a site is made of, once its files are read; `foreign` are the types of plugins."""
+
+    base_key: Callable[[], str]
+    name: str
+    state_url: str
+    types: Mapping[str, CobType]
+    foreign: frozenset[str]
+    uses: tuple[ActionUse, ...]
+    files: Files
+    evaluator: Evaluator
+    patterns: Patterns
+    cobs: Cobs
+    references: References
+    limits: Limits
+    sections: Mapping[str, Any]
+
+
+class Evaluation:
+    """Evaluates what is asked for, per host; mistakes are the findings of a SiteError."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.hosts = Hosts(parts.evaluator.inventory, parts.evaluator.variables)
+        self._findings = parts.files.findings
+        self._specs = Specs(parts.evaluator, parts.files)
+        references = parts.references
+        self._expansion = Expansion(parts.cobs.defs, references.links, references.varying)
+
+    def head(self) -> Head:
+        """Return what the site says without its objects."""
+        return Head(
+            name=self.parts.name,
+            dir=self.parts.files.site_dir,
+            state_url=self.parts.state_url,
+            types=self.parts.types,
+            sections=self.parts.sections,
+            hosts=tuple(self.hosts),
+        )
+
+    def select(self, pattern: str) -> tuple[str, ...]:
+        """Return the hosts of a pattern in order; UsageError for a wrong one."""
+        try:
+            return self.parts.patterns.select(pattern)
+        except PatternError as error:
+            raise UsageError(str(error), hint=error.hint) from error
+
+    def graph(self, hosts: frozenset[str] | None = None) -> Graph:
+        """Return the graph, with `hosts` of their objects and what their needs reach."""
+        seeds = {
+            cob.name: [host for host in cob.hosts if host in hosts] if hosts else cob.hosts
+            for cob in self.parts.cobs.defs.values()
+        }
+        return self._made(seeds)
+
+    def explain(self, ref: str) -> Explanation:
+        """Return where a value came from; see `Site.explain`."""
+        explainer = Explainer(self.parts.evaluator, self.parts.cobs.defs, self._specs)
+        explanation = explainer.explain(ref)
+        self._findings.raise_if_any()
+        return explanation
+
+    def findings_of_files(self) -> tuple[Finding, ...]:
+        """Return what is wrong with files that only a run needs, and in unused variables."""
+        self.parts.evaluator.variables.read_all()
+        found = Findings()
+        used = {cob.type.name for cob in self.parts.cobs.defs.values()}
+        for use in self.parts.uses:
+            if use.type_name in used:
+                found.extend(missing_actions(use, self.parts.files))
+        found.extend(self._findings.sorted())
+        return found.sorted()
+
+    def _made(self, seeds: Mapping[str, Sequence[str]]) -> Graph:
+        with no_collections():
+            instances, needs = self._expansion.reach(seeds)
+            cobs = self._cobs(instances)
+            limits = self.parts.limits.of(cobs, self.parts.evaluator)
+            self._findings.raise_if_any()
+            return Graph(cobs=cobs, needs=needs, limits=limits)
+
+    def _cobs(self, instances: Mapping[CobId, tuple[str, str]]) -> dict[CobId, Cob]:
+        defs = [self.parts.cobs.defs[name] for _, name in instances.values()]
+        hosts = [host for host, _ in instances.values()]
+        made = make_all(
+            Cob,
+            len(instances),
+            id=instances,
+            type=[each.type for each in defs],
+            spec=list(map(self._specs.evaluate, defs, hosts)),
+            place=[each.place for each in defs],
+        )
+        return dict(zip(instances, made, strict=True))

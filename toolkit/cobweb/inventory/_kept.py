@@ -1,0 +1,74 @@
+"""A site that was evaluated before and has not changed since: what it says without evaluating it.
+
+Two entries: under the base key what the disk said at that time with the site's head, under the
+site's key its graph. The first is good only while the disk still says the same.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cobweb._cache import Cache
+from cobweb.inventory._files import Notes, unchanged
+from cobweb.inventory._key import site_key
+from cobweb.inventory._packed import pack, unpack
+from cobweb.model import CobType, Graph
+
+MIN_COBS = 5000
+"""Smaller sites are evaluated in the time that it takes to look."""
+
+_SITE, _GRAPH = "site", "graph"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """What a site says without its objects; `hosts` are names in the inventory's order."""
+
+    name: str
+    dir: Path
+    state_url: str
+    types: Mapping[str, CobType]
+    sections: Mapping[str, Any]
+    hosts: tuple[str, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A site as it was kept; `key` is that of its content, `notes` are what it was made from."""
+
+    cache: Cache
+    key: str
+    head: Head
+    notes: Notes
+
+    def graph(self) -> Graph | None:
+        """Return the whole graph; None if it is not there any more."""
+        data = self.cache.get(_GRAPH, self.key)
+        return None if data is None else unpack(data, self.head.types)
+
+
+def find_kept(cache: Cache, base: str, foreign: Mapping[str, CobType]) -> Kept | None:
+    """Return the site that was kept under a base key, if nothing that it was made from differs.
+
+    `foreign` are the types of plugins, which are not kept. Reads every file of the site.
+    """
+    data = cache.get(_SITE, base)
+    if data is None:
+        return None
+    head, notes = pickle.loads(data)  # noqa: S301  the cache is the user's own
+    if not unchanged(notes):
+        return None
+    whole = replace(head, types={**foreign, **head.types})
+    return Kept(cache=cache, key=site_key(base, notes), head=whole, notes=notes)
+
+
+def keep(cache: Cache, base: str, head: Head, notes: Notes, graph: Graph) -> None:
+    """Keep a site without mistakes; `head.types` are those that the site itself defines."""
+    packed = pack(graph)
+    if packed is not None:
+        cache.put(_GRAPH, site_key(base, notes), packed)
+        cache.put(_SITE, base, pickle.dumps((head, dict(notes))))
