@@ -89,9 +89,10 @@ def _waiting(output: Output, report: Report) -> None:
             by_cause.setdefault(cause_of(it), []).append(it)
     if by_cause:
         _head(output, "Not settled")
+    messages = report.messages
     causes = sorted(by_cause.values(), key=lambda waits: -len(waits))
     for waits in causes[:_SHOWN_CAUSES]:
-        output.line(chain_text(waits[0], report.messages)[-1], Tone.CAREFUL)
+        output.line(chain_text(waits[0], messages)[-1], Tone.CAREFUL)
         for it in waits[:_SHOWN_WAITING]:
             way = "".join(f" <- {link['cob']}" for link in it.chain[1:])
             output.line(f"  {it.cob} is {it.state}{way}")

@@ -54,10 +54,11 @@ def troubles_of(report: Report) -> list[Trouble]:
 
 
 def _waits(report: Report) -> list[Trouble]:
+    messages = report.messages
     by_cause: dict[str, list[str]] = {}
     for it in report.waiting:
         if len(it.chain) != 1 or it.chain[0]["kind"] not in ("failed", "unreachable"):
-            cause = chain_text(it, report.messages)[-1]
+            cause = chain_text(it, messages)[-1]
             by_cause.setdefault(f"{cause_of(it)}\n{cause}", []).append(it.cob)
     return [
         Trouble(

@@ -49,24 +49,27 @@ def _cases(report: Report) -> Mapping[str, _Case]:
         took[story.steps.cob[row]] += story.steps.milliseconds(row)
         if story.steps.result[row] == End.OPEN:
             opened.add(story.steps.cob[row])
+    messages = report.messages
     cases = {}
     for number, cob in enumerate(story.cobs):
-        end = _end(report, failures.get(cob), waits.get(cob))
+        end = _end(failures.get(cob), waits.get(cob), messages)
         if end[0] == "ok" and number in opened:
             end = ("error", _element("error", "the events stop in the middle of its transition"))
         cases[cob] = (cob, took[number] / 1000, *end)
     for cob in waits.keys() - cases.keys():
-        cases[cob] = (cob, 0.0, *_end(report, None, waits[cob]))
+        cases[cob] = (cob, 0.0, *_end(None, waits[cob], messages))
     return cases
 
 
-def _end(report: Report, failure: Failure | None, it: Waiting | None) -> tuple[str, str]:
+def _end(
+    failure: Failure | None, it: Waiting | None, messages: Mapping[str, str]
+) -> tuple[str, str]:
     if failure is not None:
         title = f"{failure_title(failure)} failed: {failure.message}"
         return "failure", _element("failure", title, "\n".join(failure_lines(failure)))
     if it is None:
         return "ok", ""
-    lines = chain_text(it, report.messages)
+    lines = chain_text(it, messages)
     if it.chain and it.chain[0]["kind"] == "unreachable":
         return "error", _element("error", lines[-1])
     return "skipped", _element("skipped", lines[-1], "\n".join(lines))
