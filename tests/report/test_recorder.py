@@ -233,3 +233,17 @@ def test_a_cut_off_last_line_is_left_out_and_told(good: Tale) -> None:
 def test_what_is_no_event_is_one_message_with_its_line(lines: list[str], said: str) -> None:
     with pytest.raises(CobwebError, match=said):
         record_lines(lines, "f")
+
+
+def test_nothing_is_kept_per_event(tale: Tale) -> None:
+    """Objects, transitions and asked locks have rows; being told of again makes none."""
+    tale.lock("request", "h/a", "h/b")
+    for _ in range(500):
+        tale.state("h/a", "down", "journal")
+        tale.lock("grant", "h/a", "h/b")
+        tale.lock("recall", "h/a", "h/b")
+        tale.lock("release", "h/a", "h/b")
+    story = tale.story()
+    assert (len(story.cobs), len(story.state)) == (2, 2)
+    assert (len(story.steps), len(story.waits), len(story.failures)) == (0, 1, 0)
+    assert story.events == 2003

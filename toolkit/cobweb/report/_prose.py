@@ -9,7 +9,6 @@ from cobweb.engine import Blocked, WaitKind
 from cobweb.model import CobId
 from cobweb.report._analysis import UNTOLD, PathStep
 from cobweb.report._values import Failure, Waiting
-from cobweb.runtime import link_text
 
 __all__ = ["cause_of", "chain_text", "failure_lines", "failure_title", "path_reason", "span"]
 
@@ -78,6 +77,8 @@ def path_reason(it: PathStep, before: PathStep | None) -> str:
 def _link(link: Mapping[str, Any]) -> str:
     if link["kind"] == UNTOLD:
         return f"{link['cob']}: the events do not say what kept it"
+    from cobweb.runtime import link_text  # a third of a second, for runs that leave nobody waiting
+
     return link_text(
         Blocked(
             cob=CobId(link["cob"]),
