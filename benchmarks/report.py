@@ -40,7 +40,7 @@ def measure(size: str) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         events = _simulated(folder, hosts)
-        number = sum(1 for _ in events.open("rb"))
+        number = _lines(events)
         broken = _output(
             [sys.executable, "-m", "benchmarks._report_parts", "check", str(events), str(hosts)]
         )
@@ -144,6 +144,11 @@ def _output(command: list[str]) -> str:
     from subprocess import run
 
     return run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as lines:
+        return sum(1 for _ in lines)
 
 
 def _mb(path: Path) -> float:
