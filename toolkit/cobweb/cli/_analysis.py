@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cobweb.cli._kept import find_sound, keep_sound
 from cobweb.errors import Finding, Place, SiteError
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def check_graph(graph: Graph) -> None:
 
 def check_all(session: Session, limit: str | None) -> None:
     """Raise SiteError with everything that is wrong with the site before anything runs."""
+    if limit is None and find_sound(session) is not None:
+        return
     graph = session.graph(limit)
     findings = [
         *session.site.findings_of_files(),
@@ -61,6 +64,8 @@ def check_all(session: Session, limit: str | None) -> None:
     ]
     if findings:
         raise SiteError(findings)
+    if limit is None:
+        keep_sound(session, graph)
 
 
 def _place(trouble: Trouble) -> Place:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cobweb.cli._analysis import check_all
+from cobweb.cli._kept import (
+    PrintedPlan,
+    Printer,
+    find_plan,
+    keep_plan,
+    plan_key,
+    worth_keeping,
+)
 from cobweb.cli._options import (
     examples,
     limit_option,
@@ -20,7 +28,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._render import Column, write_table
 from cobweb.cli._request import Format, Request
-from cobweb.cli._session import open_site
+from cobweb.cli._session import Session, open_site
 from cobweb.cli._text import count, plain, wrap
 from cobweb.errors import CobwebError
 
@@ -73,23 +81,48 @@ def command(
     The prediction is a run of the real engine on the states that the journal
     knows; no host is asked. Objects in doubt are named: they are checked first.
     """
-    from cobweb.runtime import Refresh, plan_site, plan_text
-
     output = Output.of(request)
+    asked = {"limit": limit, "refresh": refresh, "out": out is not None}
     with open_site(request) as session:
-        check_all(session, limit)
-        plan = plan_site(
-            session.site, session.plugins, session.store(), limit=limit, refresh=Refresh(refresh)
-        )
+        key = plan_key(session, output, asked) if session.site.is_kept else None
+        printed = find_plan(session, key)
+        if printed is None:
+            check_all(session, limit)
+            if key is None and worth_keeping(session.graph(limit)):
+                key = plan_key(session, output, asked)
+            printed = _printed(session, output, asked)
+            if key is not None and key == plan_key(session, output, asked):
+                keep_plan(session, key, printed)  # nobody has written meanwhile
     if out is not None:
-        _save(out, plan_text(plan))
-    if output.format is Format.TEXT:
-        tell_plan(output, plan)
-    else:
-        output.data(plan.as_data())
+        _save(out, printed.file)
+    printed.show(output)
     if out is not None:
         output.summary(f"saved; carry it out with: cobweb apply {out}")
-    return _PENDING if detailed_exitcode and not plan.is_empty else 0
+    return _PENDING if detailed_exitcode and not printed.is_empty else 0
+
+
+def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> PrintedPlan:
+    """Make the plan and write it to a printer."""
+    from cobweb.runtime import Refresh, plan_site, plan_text
+
+    plan = plan_site(
+        session.site,
+        session.plugins,
+        session.store(),
+        limit=asked["limit"],
+        refresh=Refresh(asked["refresh"]),
+    )
+    printer = Printer.like(output)
+    if output.format is Format.TEXT:
+        tell_plan(printer, plan)
+    else:
+        printer.data(plan.as_data())
+    return PrintedPlan(
+        text="".join(printer.texts),
+        summaries=printer.summaries,
+        file=plan_text(plan) if asked["out"] else "",
+        is_empty=plan.is_empty,
+    )
 
 
 def tell_plan(output: Output, plan: Plan) -> None:

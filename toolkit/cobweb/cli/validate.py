@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from cobweb.cli._analysis import check_all
+from cobweb.cli._kept import counts_of, find_sound
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._request import Request
@@ -45,12 +46,15 @@ def command(request: Request) -> int:
 
 def check_site(session: Session) -> str:
     """Check a whole site and describe it in one line; SiteError with all findings."""
-    check_all(session, None)
-    site, graph = session.site, session.graph()
+    size = find_sound(session)
+    if size is None:
+        check_all(session, None)
+        size = counts_of(session.graph())
+    site = session.site
     parts = [
         count(len(site.hosts), "host"),
-        count(len(graph.cobs), "COB"),
-        count(len(graph.needs), "need"),
+        count(size.cobs, "COB"),
+        count(size.needs, "need"),
     ]
     return f"{site.name} is valid: {', '.join(parts)}"
 

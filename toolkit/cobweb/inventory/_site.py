@@ -75,6 +75,11 @@ class Site:
         """The top-level sections of plugins, as plain data."""
         return self._head.sections
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the site is known from before and did not have to be read and evaluated."""
+        return self._kept is not None
+
     def content_key(self) -> str | None:
         """Return the digest of everything that the site was made from so far, to keep results by.
 
