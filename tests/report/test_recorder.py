@@ -138,6 +138,17 @@ def test_a_check_after_a_failed_transition_does_not_hide_it(tale: Tale) -> None:
     assert failure.message == "first"
 
 
+def test_a_transition_whose_host_was_lost_is_no_failure_of_its_own(tale: Tale) -> None:
+    tale.state("h/a", "down")
+    tale.start("h/a")
+    tale.end("h/a", message="no route", unreachable=True)
+    tale.over("failed", 1, unreachable={"h": "no route"})
+    report = tale.report()
+    assert report.story.failures == ()
+    assert report.story.steps.result[0] == End.FAILED
+    assert [it.chain[-1]["kind"] for it in report.waiting] == ["unreachable"]
+
+
 def test_a_record_without_an_end_says_so(tale: Tale) -> None:
     tale.state("h/a", "down")
     tale.lock("request", "h/b", "h/a")

@@ -71,6 +71,8 @@ def test_the_end_names_hosts_that_could_not_be_reached(
     it = rig(figure(), answer)
     it.go()
     assert it.events("run.end")[0]["unreachable"] == {"alpha": "no route"}
+    ends = [event for event in it.events("transition.end") if event["result"] == "failed"]
+    assert all(event["unreachable"] is True for event in ends)
 
 
 def test_a_run_without_failures_tells_what_it_always_told(rig: MakeRig, figure: MakeGraph) -> None:

@@ -184,7 +184,7 @@ class Recorder:
         self._running[cob] = NONE
         self._cause[cob] = row
         self._state[cob] = self._number_of(event["state"])
-        if not good:
+        if not good and not event.get("unreachable"):
             self._fail(cob, event, now, kind="transition")
 
     # --- parts

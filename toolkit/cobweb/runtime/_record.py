@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cobweb.engine import Effect
-from cobweb.model import UNKNOWN, CobId, Graph, Job, Report, State
+from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
 from cobweb.runtime._events import Emitter, Told, of_effect
 from cobweb.runtime._journal import Journal
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
@@ -161,5 +161,6 @@ def _failure(message: str, report: Report | None) -> dict[str, Any]:
         }
         for task in (report.tasks[-MOST_TASKS:] if report else ())
     ]
-    said = {"message": message[:LONGEST_MESSAGE], "tasks": tasks}
+    lost = report is not None and report.outcome is Outcome.UNREACHABLE
+    said = {"message": message[:LONGEST_MESSAGE], "tasks": tasks, "unreachable": lost}
     return {key: value for key, value in said.items() if value}
