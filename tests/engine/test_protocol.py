@@ -215,6 +215,14 @@ def test_a_restored_wish_hears_a_recall_of_any_stamp() -> None:
     assert post(drive, recall)[:2] == ["x/a releases y/b up", "x/a asks y/b up"]
 
 
+def test_mail_from_elsewhere_in_the_name_of_an_own_object_is_not_heard() -> None:
+    """What was sent before the object changed hands comes late: it speaks from here alone now."""
+    a = holder()
+    both = Drive(GRAPH, {"x/a": "up", "y/b": "up"})
+    assert post(both, a.sent[0]) == []
+    assert both.engine.locks() == ()
+
+
 def test_mail_for_somebody_else_is_refused() -> None:
     """The transport's mistake is told and nothing changes."""
     a, b = holder(), locked()

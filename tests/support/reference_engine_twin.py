@@ -61,7 +61,7 @@ class Twin:
 
     def _same(self, do: Callable[[Any], Any]) -> Any:
         new, old = _tried(do, self._new), _tried(do, self._old)
-        assert new == old
+        assert new == old, f"engine: {new!r}\noracle: {old!r}"
         if isinstance(new, _Refused):
             raise ProtocolError(str(new))
         return new
@@ -104,7 +104,11 @@ class Story:
         self.life = 0
         self.mail: list[Message] = []
         self.twins: list[Twin] = []
-        self.effects = 0
+        self.log: list[object] = []
+
+    def __repr__(self) -> str:
+        needs = [str(need) for need in self.graph.needs]
+        return f"Story({needs}, {self.options}, {self.owners}, {self.log})"
 
     def begin(self, states: dict[CobId, State], locks: list[tuple[CobId, CobId, State]]) -> None:
         """Start all twins, from made-up states and locks of an earlier life."""
@@ -185,11 +189,12 @@ class Story:
         )[kind]
 
     def _give(self, twin: Twin, event: Input) -> None:
+        self.log.append(event)
         try:
             self._take(twin.step(event))
         except ProtocolError:
             return
 
     def _take(self, effects: tuple[Effect, ...]) -> None:
-        self.effects += len(effects)
+        self.log.append(effects)
         self.mail += [effect.message for effect in effects if isinstance(effect, Send)]

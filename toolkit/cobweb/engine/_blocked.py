@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cobweb.engine._machine import Machine
-from cobweb.engine._node import Activity, Node
+from cobweb.engine._needs import Wanted, of_state, of_step
+from cobweb.engine._node import CHURNED, IDLE, IMMOVABLE, Node
 from cobweb.engine._values import Blocked, WaitKind
 from cobweb.model import UNKNOWN, CobId, State
 
@@ -14,9 +15,9 @@ def blocked(machine: Machine, node: Node) -> Blocked | None:
     """Return the first reason why the object is not at its goal or can't give what was asked."""
     if node.failed:
         return Blocked(cob=node.id, kind=WaitKind.FAILED, state=node.state)
-    if not node.up and (node.state != node.goal or node.asks):
+    if not node.up and (node.state != node.goal or node.asks()):
         return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
-    if node.activity is not Activity.IDLE:
+    if node.activity is not IDLE:
         return Blocked(cob=node.id, kind=WaitKind.RUNNING, detail=node.activity)
     if node.state == UNKNOWN:
         return Blocked(cob=node.id, kind=WaitKind.HALTED)
@@ -47,8 +48,8 @@ def _link(machine: Machine, node: Node, before: Blocked | None) -> Blocked | Non
     if before is not None and before.kind is WaitKind.HOLDERS:
         return _not_yielding(machine, node)
     wanted = before.state if before is not None and before.kind is WaitKind.LOCK else ""
-    target = node.target()
-    calm = node.activity is Activity.IDLE and node.up and not node.failed
+    target = node.target
+    calm = node.activity is IDLE and node.up and not node.failed
     if wanted and calm and node.state == target and target != wanted:
         return _kept(node)
     return blocked(machine, node) or (_kept(node) if before is not None else None)
@@ -56,21 +57,21 @@ def _link(machine: Machine, node: Node, before: Blocked | None) -> Blocked | Non
 
 def _waiting(machine: Machine, node: Node) -> Blocked | None:
     """Say what an object in a known state waits for."""
-    target = node.target()
+    target = node.target
     if node.state != target:
-        return _no_step(node, target) or _missing(machine, node) or _late(machine, node)
+        return _no_step(node, target) or _missing(node) or _late(machine, node)
     if node.state != node.goal:
         return _kept(node)
-    return _missing(machine, node)
+    return _missing(node)
 
 
 def _no_step(node: Node, target: State) -> Blocked | None:
     """Say why an object away from its target has no step to take at all."""
-    if not node.movable:
+    if node.stuck & IMMOVABLE:
         return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=target)
-    if node.churned:
+    if node.stuck & CHURNED:
         return Blocked(cob=node.id, kind=WaitKind.CHURN, on=node.pusher, state=target)
-    if node.next_step() is None:
+    if node.move() is None:
         return Blocked(cob=node.id, kind=WaitKind.NO_WAY, state=target)
     return None
 
@@ -79,8 +80,9 @@ def _late(machine: Machine, node: Node) -> Blocked:
     """Say why a step that has all its locks is not started."""
     if node.lent:
         return _lending(node)
-    step = node.next_step()
-    assert step is not None
+    move = node.move()
+    assert move is not None
+    step = move.step
     full = machine.book.full(node, step)
     if full:
         taken_by = machine.book.in_the_way(node, step)[0]
@@ -95,29 +97,33 @@ def _kept(node: Node) -> Blocked | None:
     return Blocked(cob=node.id, kind=WaitKind.REQUESTED, on=min(holders), state=node.state)
 
 
-def _missing(machine: Machine, node: Node) -> Blocked | None:
-    unheld = [on for on, wish in node.wishes.items() if wish.state and not wish.held]
+def _missing(node: Node) -> Blocked | None:
+    unheld = [on for on, wish in node.wishes.items() if wish.state and not wish.granted]
     if unheld:
         on = min(unheld)
         return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=node.wishes[on].state)
-    step = node.plan.step
-    if not node.twisted or (step and node.lent):
+    if not node.twisted or (node.plan_move and node.lent):
         return None
-    needs = machine.index.of_step(node.id, step.source, step.dest) if step else ()
-    pairs = needs or machine.index.of_state(node.id, node.state)
-    on, state = next(pair for pair in pairs if node.wishes[pair[0]].state != pair[1])
+    on, state = next(pair for pair in _ahead(node) if node.wishes[pair[0]].state != pair[1])
     return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state)
+
+
+def _ahead(node: Node) -> Wanted:
+    """Return the needs of the next step, or else those of the present state."""
+    move, steps, locks = node.plan_move, node.step_needs, node.lock_needs
+    needs = of_step(steps, move.step.source, move.step.dest) if move and steps else ()
+    return needs or (of_state(locks, node.state) if locks else ())
 
 
 def _not_yielding(machine: Machine, node: Node) -> Blocked | None:
     """Say why a holder does not give a recalled lock back."""
     if node.suspect:
         return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
-    if node.lent and node.activity is Activity.IDLE:
+    if node.lent and node.activity is IDLE:
         return _lending(node)
     return blocked(machine, node)
 
 
 def _lending(node: Node) -> Blocked:
-    holder = min(holder for holders in node.lent.values() for holder in holders)
-    return Blocked(cob=node.id, kind=WaitKind.HOLDERS, on=holder, state=node.asks[holder].state)
+    holder, state = min((holder, state) for state, words in node.lent.items() for holder in words)
+    return Blocked(cob=node.id, kind=WaitKind.HOLDERS, on=holder, state=state)

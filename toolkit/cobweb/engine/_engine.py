@@ -12,11 +12,12 @@ from collections.abc import Set as AbstractSet
 
 from cobweb.engine import _blocked, _inputs
 from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Machine
-from cobweb.engine._node import OTHER_LIFE, Activity, Ask, Node, Wish
-from cobweb.engine._protocol import receive, repeat
+from cobweb.engine._node import IDLE, IMMOVABLE, OTHER_LIFE, Node
+from cobweb.engine._protocol import repeat, restore
 from cobweb.engine._rules import settle
+from cobweb.engine._tables import TypeTable
 from cobweb.engine._untangle import untangle
-from cobweb.engine._values import Blocked, Effect, Input, LockGranted, Send, StateReason
+from cobweb.engine._values import Blocked, Effect, Input, Send, StateReason
 from cobweb.errors import ProtocolError
 from cobweb.model import UNKNOWN, CobId, Graph, State
 
@@ -44,16 +45,15 @@ class Engine:
         goals: Mapping[CobId, State] | None = None,
         settings: EngineSettings = DEFAULT_SETTINGS,
     ) -> None:
-        wanted = goals or {}
-        nodes = {
-            cob: Node(
-                cob=graph.cobs[cob],
-                goal=wanted.get(cob, graph.cobs[cob].type.preferred),
-                movable=movable is None or cob in movable,
-                incarnation=incarnation * RETURNS_PER_INCARNATION,
-            )
-            for cob in sorted(graph.cobs if owned is None else owned)
-        }
+        nodes = _nodes(
+            graph,
+            graph.cobs if owned is None else owned,
+            goals or {},
+            incarnation * RETURNS_PER_INCARNATION,
+        )
+        if movable is not None:
+            for cob in nodes.keys() - movable:
+                nodes[cob].stuck = IMMOVABLE
         self._machine = Machine(graph, nodes, generation, settings)
         self._started = False
 
@@ -71,15 +71,19 @@ class Engine:
         if self._started:
             raise ProtocolError("the engine was started before")
         self._started = True
+        machine = self._machine
         for locked, holder, state in sorted(set(locks)):
-            self._restore(locked, holder, state)
-        for node in self._machine.nodes.values():
+            if restore(machine, locked, holder, state):
+                machine.nodes[holder].plan_asked = OTHER_LIFE
+        for node in machine.nodes.values():
             state = states.get(node.id, UNKNOWN)
-            self._machine.book.update(node)
-            if state in node.type.states:
-                self._machine.set_state(node, state, StateReason.JOURNAL)
+            if machine.book.limits:
+                machine.book.update(node)
+            if state in node.table.states:
+                machine.set_state(node, state, StateReason.JOURNAL)
+                machine.touch(node)
             else:
-                _inputs.check(self._machine, node)
+                _inputs.check(machine, node)
         return self._drain()
 
     def step(self, event: Input) -> tuple[Effect, ...]:
@@ -92,13 +96,12 @@ class Engine:
     def resend(self) -> tuple[Send, ...]:
         """Say again to all foreign neighbours what was said last, in case it was lost."""
         machine = self._machine
-        return tuple(
-            Send(message=m) for node in machine.nodes.values() for m in repeat(machine, node)
-        )
+        return tuple(Send(m) for node in machine.nodes.values() for m in repeat(machine, node))
 
     def busy(self) -> frozenset[CobId]:
         """Return the objects with a check or transition in flight."""
-        return frozenset(self._machine.flying)
+        nodes = self._machine.nodes
+        return frozenset(cob for cob, node in nodes.items() if node.activity is not IDLE)
 
     def idle(self) -> bool:
         """Say whether nothing is in flight: nothing happens any more without input."""
@@ -110,28 +113,29 @@ class Engine:
 
     def state(self, cob: CobId) -> State:
         """Return the state of one owned object."""
-        return self._node(cob).state
+        return self._machine.node(cob).state
 
     def target(self, cob: CobId) -> State:
         """Return where one owned object wants to go (rule 1)."""
-        return self._node(cob).target()
+        return self._machine.node(cob).target
 
     def locks(self) -> tuple[tuple[CobId, CobId, State], ...]:
         """Return the locks that are out as (locked, holder, state), sorted; of owned objects."""
         return tuple(
-            (node.id, holder, node.asks[holder].state)
+            (node.id, holder, state)
             for node in self._machine.nodes.values()
-            for holder in sorted(node.asks)
-            if node.asks[holder].granted
+            for holder, state in sorted(
+                (holder, state) for state, words in node.lent.items() for holder in words
+            )
         )
 
     def blocked(self, cob: CobId) -> Blocked | None:
         """Return why an object is not at its goal or does not give what it was asked for."""
-        return _blocked.blocked(self._machine, self._node(cob))
+        return _blocked.blocked(self._machine, self._machine.node(cob))
 
     def chain(self, cob: CobId) -> tuple[Blocked, ...]:
         """Follow what an object waits for: to the end, or to the link that closes a circle."""
-        self._node(cob)
+        self._machine.node(cob)
         return _blocked.chain(self._machine, cob)
 
     def unsettled(self) -> tuple[CobId, ...]:
@@ -139,43 +143,39 @@ class Engine:
         return tuple(
             node.id
             for node in self._machine.nodes.values()
-            if node.state != node.goal
-            or node.failed
-            or node.missing
-            or node.activity is not Activity.IDLE
+            if node.state != node.goal or node.failed or node.missing or node.activity is not IDLE
         )
 
-    def _node(self, cob: CobId) -> Node:
-        node = self._machine.nodes.get(cob)
-        if node is None:
-            raise ProtocolError(f"{cob} is not owned by this engine")
-        return node
-
-    def _restore(self, locked: CobId, holder: CobId, state: State) -> None:
-        """Take over a grant of an earlier life, on both sides where both are owned."""
-        nodes = self._machine.nodes
-        if locked in nodes:
-            ask = Ask(state=state, incarnation=0, seq=0, granted=True, restored=holder not in nodes)
-            nodes[locked].put_ask(holder, ask)
-            granted = LockGranted(cob=locked, holder=holder, state=state)
-            self._machine.effects.append(granted)
-        if holder in nodes:
-            nodes[holder].wishes[locked] = Wish(state=state, incarnation=0, seq=0, held=True)
-            nodes[holder].plan = OTHER_LIFE
-
     def _drain(self) -> tuple[Effect, ...]:
-        """Deliver mail, look at touched objects, then at who waited for room, then at circles."""
+        """Look at touched objects, then at who waited for room, then at circles."""
         machine = self._machine
+        queue = machine.queue
         while True:
-            if machine.mail:
-                receive(machine, machine.mail.popleft())
-            elif machine.dirty:
-                node = machine.dirty.popleft()
-                node.dirty = False
-                settle(machine, node)
-            elif (cob := machine.book.next_waiting()) is not None:
+            while queue:
+                node = queue.popleft()
+                node.queued = False
+                if node.news:
+                    node.news = False
+                    settle(machine, node)
+            if machine.book.limits and (cob := machine.book.next_waiting()) is not None:
                 settle(machine, machine.nodes[cob])
             elif machine.flying or machine.halted or not machine.alone or not untangle(machine):
                 effects = tuple(machine.effects)
                 machine.effects.clear()
                 return effects
+
+
+def _nodes(
+    graph: Graph, owned: Iterable[CobId], goals: Mapping[CobId, State], incarnation: int
+) -> dict[CobId, Node]:
+    """Make the owned objects, by sorted id; objects of one type share its table."""
+    tables: dict[int, TypeTable] = {}
+    nodes = {}
+    for cob in sorted(owned):
+        made = graph.cobs[cob]
+        kind = made.type
+        table = tables.get(id(kind))
+        if table is None:
+            table = tables[id(kind)] = TypeTable(kind)
+        nodes[cob] = Node(made, goals.get(cob, kind.preferred), table, incarnation)
+    return nodes

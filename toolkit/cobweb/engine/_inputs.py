@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from cobweb.engine._machine import Machine
-from cobweb.engine._node import Activity, Node
+from cobweb.engine._node import BROKEN, CHECKING, MOVING, UNCHECKED, Node
 from cobweb.engine._protocol import receive
 from cobweb.engine._values import (
     CheckDropped,
@@ -19,33 +19,34 @@ from cobweb.engine._values import (
     StateReason,
     TransitionDropped,
     TransitionEnded,
+    made,
 )
 from cobweb.errors import ProtocolError
-from cobweb.model import UNKNOWN, CobId
+from cobweb.model import UNKNOWN
 
 __all__ = ["apply", "check"]
 
 
 def apply(machine: Machine, event: Input) -> None:
     """Carry one input into the machine; ProtocolError where it does not fit, nothing changed."""
-    if not isinstance(event, Receive):
-        machine.epoch += 1
+    if isinstance(event, Receive):
+        machine.node(event.message.receiver)
+        receive(machine, event.message)
+        return
+    machine.epoch += 1
     match event:
         case CheckEnded():
             _check_ended(machine, event)
-        case CheckDropped():
-            _check_dropped(machine, event)
         case TransitionEnded():
             _transition_ended(machine, event)
+        case CheckDropped():
+            _check_dropped(machine, event)
         case TransitionDropped():
             _transition_dropped(machine, event)
         case HostVanished():
             _host_vanished(machine, event.host)
         case HostReturned():
             _host_returned(machine, event.host)
-        case Receive():
-            _node(machine, event.message.receiver)
-            receive(machine, event.message)
         case Halt():
             machine.halted = True
         case _:
@@ -56,20 +57,13 @@ def check(machine: Machine, node: Node) -> None:
     """Start the check of an unknown object, the one thing that leads out of `unknown`."""
     if machine.halted:
         return
-    machine.effects.append(StartCheck(cob=node.id))
-    machine.set_activity(node, Activity.CHECKING)
-
-
-def _node(machine: Machine, cob: CobId) -> Node:
-    node = machine.nodes.get(cob)
-    if node is None:
-        raise ProtocolError(f"{cob} is not owned by this engine")
-    return node
+    machine.effects.append(made(StartCheck, (node.id,)))
+    machine.begin(node, CHECKING)
 
 
 def _check_ended(machine: Machine, event: CheckEnded) -> None:
-    node = _node(machine, event.cob)
-    if node.activity is not Activity.CHECKING and not node.late:
+    node = machine.node(event.cob)
+    if node.activity is not CHECKING and not node.late:
         raise ProtocolError(f"no check of {event.cob} is under way")
     if event.state is not None and event.state not in node.type.states:
         raise ProtocolError(f"{event.cob} has no state {event.state!r}")
@@ -77,35 +71,35 @@ def _check_ended(machine: Machine, event: CheckEnded) -> None:
     if node.renewed:
         node.renewed = False
         node.incarnation += 1
-    machine.set_activity(node, Activity.IDLE)
+    machine.end(node)
     if event.state is not None:
-        node.unchecked = False
+        node.stuck &= ~UNCHECKED
         machine.set_state(node, event.state, StateReason.CHECK)
     elif node.up:
-        node.unchecked = True
+        node.stuck |= UNCHECKED
 
 
 def _check_dropped(machine: Machine, event: CheckDropped) -> None:
-    node = _node(machine, event.cob)
-    if node.activity is not Activity.CHECKING and not node.late:
+    node = machine.node(event.cob)
+    if node.activity is not CHECKING and not node.late:
         raise ProtocolError(f"no check of {event.cob} is under way")
     node.late = False
-    machine.set_activity(node, Activity.IDLE)
+    machine.end(node)
     if node.up:
         check(machine, node)
 
 
 def _transition_ended(machine: Machine, event: TransitionEnded) -> None:
-    node = _node(machine, event.cob)
+    node = machine.node(event.cob)
     step = node.step
     if step is None:
         raise ProtocolError(f"no transition of {event.cob} is under way")
     node.suspect = False
-    machine.set_activity(node, Activity.IDLE)
+    machine.end(node)
     if event.ok:
         machine.set_state(node, step.dest, StateReason.TRANSITION)
         return
-    node.broken = True
+    node.stuck |= BROKEN
     if node.state != UNKNOWN:
         machine.set_state(node, UNKNOWN, StateReason.TRANSITION)
     if node.up:
@@ -113,29 +107,31 @@ def _transition_ended(machine: Machine, event: TransitionEnded) -> None:
 
 
 def _transition_dropped(machine: Machine, event: TransitionDropped) -> None:
-    node = _node(machine, event.cob)
+    node = machine.node(event.cob)
     step = node.step
-    if step is None or not (node.suspect or node.activity is Activity.MOVING):
+    if step is None or not (node.suspect or node.activity is MOVING):
         raise ProtocolError(f"no transition of {event.cob} is under way")
     node.suspect = False
-    node.counts[step.source, step.dest] -= 1
-    machine.set_activity(node, Activity.IDLE)
+    assert node.taken is not None
+    node.taken[node.table.number(step)] -= 1
+    machine.end(node)
 
 
 def _host_nodes(machine: Machine, host: str) -> list[Node]:
-    if host not in machine.hosts:
+    nodes = machine.on_host(host)
+    if not nodes:
         raise ProtocolError(f"no object of host {host} is owned by this engine")
-    return machine.hosts[host]
+    return nodes
 
 
 def _host_vanished(machine: Machine, host: str) -> None:
     for node in _host_nodes(machine, host):
         if not node.up:
             continue
-        node.up = False
-        node.suspect = node.suspect or node.activity is Activity.MOVING
-        node.late = node.activity is Activity.CHECKING
-        machine.set_activity(node, Activity.IDLE, node.step)
+        node.up = node.known = False
+        node.suspect = node.suspect or node.activity is MOVING
+        node.late = node.activity is CHECKING
+        machine.end(node, node.step)
         if node.suspect and node.state != UNKNOWN:
             machine.set_state(node, UNKNOWN, StateReason.TRANSITION)
 
@@ -148,4 +144,5 @@ def _host_returned(machine: Machine, host: str) -> None:
         node.up, node.late, node.renewed = True, False, True
         if node.state != UNKNOWN:
             machine.set_state(node, UNKNOWN, StateReason.CHECK)
+            machine.touch(node)
         check(machine, node)

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from cobweb.engine._node import Activity, Node
+from cobweb.engine._node import MOVING, Node
 from cobweb.model import CobId, Limit, LimitGroup, LimitScope, Transition
 from cobweb.model.cob import ANY
 
@@ -46,7 +46,7 @@ class _Counter:
 
     def counts(self, node: Node) -> bool:
         """Say whether the object takes room now."""
-        moving = node.suspect or node.activity is Activity.MOVING
+        moving = node.suspect or node.activity is MOVING
         if self.limit.scope is LimitScope.OUT_OF_PREFERRED:
             return moving or node.state != node.goal
         return moving and node.step is not None and self._matches(node.step)
@@ -57,9 +57,9 @@ class _Counter:
 
 
 class LimitBook:
-    """All limits, found by object; only owned objects count."""
+    """All limits, found by object; only owned objects count. `limits`: whether there are any."""
 
-    __slots__ = ("_by_member", "_freed")
+    __slots__ = ("_by_member", "_freed", "limits")
 
     def __init__(self, limits: Iterable[Limit], owned: Container[CobId]) -> None:
         self._by_member: dict[CobId, list[_Counter]] = {}
@@ -70,6 +70,7 @@ class LimitBook:
                 for member in sorted(group.members):
                     if member in owned:
                         self._by_member.setdefault(member, []).append(counter)
+        self.limits = bool(self._by_member)
 
     def update(self, node: Node) -> None:
         """Count the object anew after its state or activity changed."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cobweb.engine._limits import LimitBook
-from cobweb.engine._needs import NeedIndex
-from cobweb.engine._node import Activity, Node
-from cobweb.engine._values import Effect, Message, MessageKind, Send, StateFound, StateReason
-from cobweb.model import CobId, Graph, State, Transition
+from cobweb.engine._node import IDLE, Activity, Node
+from cobweb.engine._values import Effect, Message, MessageKind, Send, StateFound, StateReason, made
+from cobweb.errors import ProtocolError
+from cobweb.model import UNKNOWN, CobId, Graph, Need, State, Transition, TransitionNeed
 
 __all__ = ["RETURNS_PER_INCARNATION", "EngineSettings", "Machine"]
 
@@ -32,22 +32,24 @@ class EngineSettings:
 
 
 class Machine:
-    """The owned objects, mail between them, and who has to be looked at again."""
+    """The owned objects, what follows from the input at hand, and who has to be looked at again.
+
+    `heard` has the newest incarnation of each neighbour elsewhere that was heard of, `flying`
+    counts the checks and transitions in flight.
+    """
 
     __slots__ = (
+        "_hosts",
         "alone",
         "book",
-        "dirty",
         "effects",
         "epoch",
         "flying",
         "generation",
         "halted",
         "heard",
-        "hosts",
-        "index",
-        "mail",
         "nodes",
+        "queue",
         "settings",
     )
 
@@ -57,37 +59,31 @@ class Machine:
         self.nodes = nodes
         self.generation = generation
         self.settings = settings
-        self.index = NeedIndex(graph.needs, nodes)
         self.book = LimitBook(graph.limits, nodes)
         self.heard: dict[CobId, int] = {}
-        self.mail: deque[Message] = deque()
-        self.dirty: deque[Node] = deque()
+        self.queue: deque[Node] = deque()
         self.effects: list[Effect] = []
-        self.flying: set[CobId] = set()
+        self.flying = 0
         self.halted = False
         self.alone = len(nodes) == len(graph.cobs)
         self.epoch = 0
-        self.hosts: dict[str, list[Node]] = {}
-        for node in nodes.values():
-            self.hosts.setdefault(node.cob.host, []).append(node)
+        self._hosts: dict[str, list[Node]] = {}
+        _give_needs(graph.needs, nodes)
 
     def touch(self, node: Node) -> None:
-        """Have the object looked at again."""
-        if not node.dirty:
-            node.dirty = True
-            self.dirty.append(node)
+        """Have the object looked at again, unless a look would find nothing to do.
 
-    def post(self, message: Message) -> None:
-        """Deliver a message: by the queue inside, or as an effect to another engine."""
-        if message.receiver in self.nodes:
-            self.mail.append(message)
-        else:
-            self.effects.append(Send(message=message))
+        Nobody thaws after an input is taken in, so that stays true until the next one.
+        """
+        if not node.news and (not node.frozen or node.at_rest):
+            node.news = True
+            if not node.queued:
+                node.queued = True
+                self.queue.append(node)
 
-    def known(self, cob: CobId) -> int:
-        """Return the newest incarnation of a neighbour that was heard of."""
-        node = self.nodes.get(cob)
-        return node.incarnation if node else self.heard.get(cob, 0)
+    def send(self, message: Message) -> None:
+        """Say something to an object elsewhere."""
+        self.effects.append(Send(message))
 
     def message(
         self, kind: MessageKind, node: Node, other: CobId, pair: tuple[State, int, int]
@@ -105,20 +101,62 @@ class Machine:
             known=known,
         )
 
-    def set_activity(self, node: Node, activity: Activity, step: Transition | None = None) -> None:
-        """Note what is under way at the object."""
+    def begin(self, node: Node, activity: Activity, step: Transition | None = None) -> None:
+        """Note that a check or a transition is under way at the object."""
         node.activity = activity
         node.step = step
-        if activity is Activity.IDLE:
-            self.flying.discard(node.id)
-        else:
-            self.flying.add(node.id)
-        self.book.update(node)
+        node.frozen = True
+        self.flying += 1
+        if self.book.limits:
+            self.book.update(node)
+        self.touch(node)
+
+    def end(self, node: Node, step: Transition | None = None) -> None:
+        """Note that nothing is under way any more, as far as is known; `step` may go on unseen."""
+        if node.activity is not IDLE:
+            node.activity = IDLE
+            self.flying -= 1
+        node.step = step
+        node.frozen = node.suspect
+        if self.book.limits:
+            self.book.update(node)
         self.touch(node)
 
     def set_state(self, node: Node, state: State, reason: StateReason) -> None:
-        """Believe a state and announce it."""
+        """Believe a state and announce it; the caller has the object looked at."""
         node.state = state
-        self.effects.append(StateFound(cob=node.id, state=state, reason=reason))
-        self.book.update(node)
-        self.touch(node)
+        node.known = node.up and state != UNKNOWN
+        self.effects.append(made(StateFound, (node.id, state, reason)))
+        if self.book.limits:
+            self.book.update(node)
+
+    def node(self, cob: CobId) -> Node:
+        """Return an owned object; ProtocolError for another one."""
+        node = self.nodes.get(cob)
+        if node is None:
+            raise ProtocolError(f"{cob} is not owned by this engine")
+        return node
+
+    def on_host(self, host: str) -> list[Node]:
+        """Return the owned objects of a host; the first question finds those of all hosts."""
+        if not self._hosts:
+            for node in self.nodes.values():
+                self._hosts.setdefault(node.cob.host, []).append(node)
+        return self._hosts.get(host, [])
+
+
+def _give_needs(needs: Iterable[Need], nodes: Mapping[CobId, Node]) -> None:
+    """Give each owned object its own needs."""
+    for need in needs:
+        node = nodes.get(need.cob)
+        if node is None:
+            continue
+        if isinstance(need, TransitionNeed):
+            if node.step_needs is None:
+                node.step_needs = [need]
+            else:
+                node.step_needs.append(need)
+        elif node.lock_needs is None:
+            node.lock_needs = [need]
+        else:
+            node.lock_needs.append(need)

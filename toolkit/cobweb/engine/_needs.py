@@ -1,54 +1,28 @@
-"""The needs of each object, found by transition and by state without a search.
+"""What one step or one state of an object asks for.
 
-Needs are grouped once by the dependent object; what one transition or one state asks for is worked
-out when it is first asked for and kept. `*` is matched there and never expanded over the matrix.
+`*` is matched where it is asked for and never expanded over the matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Sequence
 
-from cobweb.model import CobId, LockNeed, Need, State, TransitionNeed
+from cobweb.model import CobId, LockNeed, State, TransitionNeed
 
-__all__ = ["NeedIndex", "Wanted"]
+__all__ = ["Wanted", "of_state", "of_step"]
 
 Wanted = tuple[tuple[CobId, State], ...]
 """(object, state) pairs, sorted, without doubles."""
 
 
-class NeedIndex:
-    """What each object needs; construction is linear in the needs of the `owned` objects."""
+def of_step(needs: Sequence[TransitionNeed], source: State, dest: State) -> Wanted:
+    """Return what one step asks for, of all transition dependencies of an object."""
+    if len(needs) == 1:
+        need = needs[0]
+        return ((need.on, need.state),) if need.covers(source, dest) else ()
+    return tuple(sorted({(need.on, need.state) for need in needs if need.covers(source, dest)}))
 
-    __slots__ = ("_cache", "_locks", "_steps")
 
-    def __init__(self, needs: Iterable[Need], owned: Container[CobId]) -> None:
-        self._steps: dict[CobId, list[TransitionNeed]] = {}
-        self._locks: dict[CobId, list[LockNeed]] = {}
-        self._cache: dict[tuple[CobId, State, State], Wanted] = {}
-        for need in needs:
-            if need.cob not in owned:
-                continue
-            if isinstance(need, TransitionNeed):
-                self._steps.setdefault(need.cob, []).append(need)
-            else:
-                self._locks.setdefault(need.cob, []).append(need)
-
-    def of_step(self, cob: CobId, source: State, dest: State) -> Wanted:
-        """Return the transition dependencies of one step; () for most objects, at no cost."""
-        if cob not in self._steps:
-            return ()
-        key = (cob, source, dest)
-        if key not in self._cache:
-            wanted = {(n.on, n.state) for n in self._steps[cob] if n.covers(source, dest)}
-            self._cache[key] = tuple(sorted(wanted))
-        return self._cache[key]
-
-    def of_state(self, cob: CobId, state: State) -> Wanted:
-        """Return the lock dependencies of one state."""
-        if cob not in self._locks:
-            return ()
-        key = (cob, state, state)
-        if key not in self._cache:
-            wanted = {(n.on, n.state) for n in self._locks[cob] if n.covers(state)}
-            self._cache[key] = tuple(sorted(wanted))
-        return self._cache[key]
+def of_state(needs: Sequence[LockNeed], state: State) -> Wanted:
+    """Return what one state asks for, of all lock dependencies of an object."""
+    return tuple(sorted({(need.on, need.state) for need in needs if need.covers(state)}))

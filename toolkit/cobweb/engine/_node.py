@@ -1,14 +1,31 @@
-"""What the engine remembers of one object: its state, its requests, its locks (section 5.4)."""
+"""What the engine remembers of one object: its state, its requests, its locks (section 5.4).
+
+There are half a million of these, so they are plain classes with slots: what most objects never
+have is None until they have it, and what the rules ask for at every look - the target, the states
+with locks out - is kept true by the few methods that change it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cobweb.engine._needs import Wanted
-from cobweb.model import UNKNOWN, Cob, CobId, CobType, State, Transition
+from cobweb.engine._tables import Move, TypeTable
+from cobweb.model import UNKNOWN, Cob, CobId, CobType, LockNeed, State, Transition, TransitionNeed
 
-__all__ = ["NO_PLAN", "OTHER_LIFE", "Activity", "Ask", "Node", "Plan", "Wish"]
+__all__ = [
+    "BROKEN",
+    "CHECKING",
+    "CHURNED",
+    "IDLE",
+    "IMMOVABLE",
+    "MOVING",
+    "OTHER_LIFE",
+    "UNCHECKED",
+    "Activity",
+    "Node",
+    "Word",
+]
 
 
 class Activity(StrEnum):
@@ -19,108 +36,150 @@ class Activity(StrEnum):
     MOVING = "moving"
 
 
-@dataclass(slots=True, kw_only=True)
-class Wish:
-    """The holder's side of a pair: `state` is wanted ("" for nothing more), and `held` or not.
+IDLE, CHECKING, MOVING = Activity
 
-    `incarnation` and `seq` stamp what was said last; incarnation 0 marks a lock taken over from an
-    earlier life, which is known by no stamp.
+IMMOVABLE, BROKEN, UNCHECKED, CHURNED = 1, 2, 4, 8
+"""Why an object starts no transition in this run: it may not, a transition failed, the last check
+did, it was too restless; bits of `Node.stuck`."""
+
+OTHER_LIFE = UNKNOWN
+"""Stands in `plan_asked` for the forgotten plan behind locks of an earlier life; no plan has it."""
+
+
+class Word:
+    """What a holder said last to a locked object, and whether it was given: one side of a pair.
+
+    `state` is what is wanted ("" for nothing more), under the stamp (`incarnation`, `seq`);
+    incarnation 0 marks a lock taken over from an earlier life, which is known by no stamp. None of
+    these ever changes: who has something else to say says a new word. `granted` says that the
+    holder has the lock, `recalled` that the locked object has asked for it back. `restored` marks a
+    grant that was out when this life began and whose holder is elsewhere: only a holder that has
+    heard of this life can end it.
+
+    `holder` and `locked` are the two objects as far as this engine owns them. Where it owns both,
+    they have the same word: it was said and heard at once.
     """
 
-    state: State
-    incarnation: int
-    seq: int
-    held: bool = False
+    __slots__ = (
+        "granted",
+        "holder",
+        "incarnation",
+        "locked",
+        "recalled",
+        "restored",
+        "seq",
+        "state",
+    )
+
+    def __init__(
+        self, state: State, incarnation: int, seq: int, holder: Node | None, locked: Node | None
+    ) -> None:
+        self.state = state
+        self.incarnation = incarnation
+        self.seq = seq
+        self.holder = holder
+        self.locked = locked
+        self.granted = self.recalled = self.restored = False
 
 
-@dataclass(slots=True, kw_only=True)
-class Ask:
-    """The locked object's side of a pair: what the holder asked for last, and whether it was given.
-
-    `restored` marks a grant that was out when this life began: only a holder that has heard of this
-    life can end it.
-    """
-
-    state: State
-    incarnation: int
-    seq: int
-    granted: bool = False
-    recalled: bool = False
-    restored: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """Which needs an object pursues; equal plans ask for the same locks.
-
-    `lent` are the states with locks out, `asked` the state whose lock dependencies are asked for
-    because others request it, `step` the transition to do next.
-    """
-
-    lent: tuple[State, ...] = ()
-    asked: State = ""
-    step: Transition | None = None
-
-
-NO_PLAN = Plan()
-
-OTHER_LIFE = Plan(asked=UNKNOWN)
-"""Stands for the forgotten plan behind locks of an earlier life; equal to none that is made."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
 class Node:
     """One owned object.
 
-    `broken` says that a transition failed in this run, `unchecked` that the last check did.
-    `wishes` are its own requests and locks, `asks` those of others on it; `pending` and `lent`
-    index `asks` by state, `missing` counts wishes that are not held, `recalled` names held ones
-    that are asked back; `at_rest` are the holders whose locks are not asked back. `twisted` says
-    that the plan wants two states of one object at once. `suspect` marks a transition whose host
-    vanished: it may still go on; `late` a check of which the same is true. `renewed` gives the
-    object a new incarnation as soon as it has been checked. `pusher` is who last asked for a state
-    or made it move; `new_plans` counts changes of the plan within one `epoch`, the time from one
-    end of a check or transition to the next. `favoured` is a state whose request comes first for
-    once, to break a circle; `favours` are those who were favoured so.
+    `target` is where it wants to go (rule 1). `known` says that its host answers and that its state
+    is known: the rules may move it. `frozen` says that its locks must stay as they are because
+    something may be going on at the host. `stuck` are the reasons why it starts no transition any
+    more in this run. It is `queued` to be looked at; with `news`, as something has changed for it.
+
+    `wishes` are its own words, by locked object; `missing` counts those that ask for a lock and
+    have none, `recalled` names those that are asked back. `pending` and `lent` are the words of
+    others on it, by state and holder, without and with a lock; `lent_states` is the sorted keys of
+    `lent`, `at_rest` counts the lent locks that are not asked back. `strangers` has the last words
+    of holders elsewhere, also of those who want nothing more.
+
+    The plan is which needs it pursues: those of the states in `plan_lent`, which have locks out,
+    of the state `plan_asked`, because others ask for it, and of the step `plan_move`. `base` are
+    the needs of what is lent; `twisted` says that the plan wants two states of one object at once.
+
+    `suspect` marks a transition whose host vanished: it may still go on; `late` a check of which
+    the same is true. `renewed` gives the object a new incarnation as soon as it has been checked.
+    `pusher` is who last asked for a state or made it move; `new_plans` counts changes of the plan
+    within one `epoch`, the time from one end of a check or transition to the next. `favoured` is a
+    state whose request comes first for once, to break a circle; `favours` are those who were
+    favoured so. `taken` counts the steps taken in this run, by their numbers.
     """
 
-    cob: Cob
-    goal: State
-    movable: bool
-    incarnation: int
-    up: bool = True
-    state: State = UNKNOWN
-    activity: Activity = Activity.IDLE
-    step: Transition | None = None
-    broken: bool = False
-    unchecked: bool = False
-    churned: bool = False
-    suspect: bool = False
-    late: bool = False
-    renewed: bool = False
-    dirty: bool = False
-    seq: int = 0
-    missing: int = 0
-    twisted: bool = False
-    plan: Plan = NO_PLAN
-    base: Wanted = ()
-    pusher: CobId | None = None
-    favoured: State = ""
-    favours: set[CobId] = field(default_factory=set)
-    wishes: dict[CobId, Wish] = field(default_factory=dict)
-    recalled: set[CobId] = field(default_factory=set)
-    asks: dict[CobId, Ask] = field(default_factory=dict)
-    pending: dict[State, set[CobId]] = field(default_factory=dict)
-    lent: dict[State, set[CobId]] = field(default_factory=dict)
-    at_rest: set[CobId] = field(default_factory=set)
-    epoch: int = 0
-    new_plans: int = 0
-    counts: dict[tuple[State, State], int] = field(default_factory=dict)
+    __slots__ = (
+        "activity",
+        "at_rest",
+        "base",
+        "cob",
+        "epoch",
+        "favoured",
+        "favours",
+        "frozen",
+        "goal",
+        "id",
+        "incarnation",
+        "known",
+        "late",
+        "lent",
+        "lent_states",
+        "lock_needs",
+        "missing",
+        "new_plans",
+        "news",
+        "pending",
+        "plan_asked",
+        "plan_lent",
+        "plan_move",
+        "pusher",
+        "queued",
+        "recalled",
+        "renewed",
+        "seq",
+        "state",
+        "step",
+        "step_needs",
+        "strangers",
+        "stuck",
+        "suspect",
+        "table",
+        "taken",
+        "target",
+        "twisted",
+        "up",
+        "wishes",
+    )
 
-    @property
-    def id(self) -> CobId:
-        """The object's id."""
-        return self.cob.id
+    def __init__(self, cob: Cob, goal: State, table: TypeTable, incarnation: int) -> None:
+        self.id = cob.id
+        self.cob = cob
+        self.table = table
+        self.goal = self.target = goal
+        self.incarnation = incarnation
+        self.state: State = UNKNOWN
+        self.activity: Activity = IDLE
+        self.step: Transition | None = None
+        self.step_needs: list[TransitionNeed] | None = None
+        self.lock_needs: list[LockNeed] | None = None
+        self.up = True
+        self.known = self.frozen = self.twisted = self.queued = self.news = False
+        self.suspect = self.late = self.renewed = False
+        self.wishes: dict[CobId, Word] = {}
+        self.pending: dict[State, dict[CobId, Word]] = {}
+        self.lent: dict[State, dict[CobId, Word]] = {}
+        self.strangers: dict[CobId, Word] | None = None
+        self.recalled: set[CobId] | None = None
+        self.lent_states: tuple[State, ...] = ()
+        self.plan_lent: tuple[State, ...] = ()
+        self.plan_asked: State = ""
+        self.plan_move: Move | None = None
+        self.base: Wanted = ()
+        self.pusher: CobId | None = None
+        self.favoured: State = ""
+        self.favours: set[CobId] | None = None
+        self.taken: list[int] | None = None
+        self.stuck = self.seq = self.missing = self.at_rest = self.epoch = self.new_plans = 0
 
     @property
     def type(self) -> CobType:
@@ -128,65 +187,78 @@ class Node:
         return self.cob.type
 
     @property
-    def frozen(self) -> bool:
-        """Whether locks must stay as they are because something may be going on at the host."""
-        return self.suspect or self.activity is not Activity.IDLE
-
-    @property
-    def stuck(self) -> bool:
-        """Whether the object starts no transition any more in this run."""
-        return self.failed or self.churned or not self.movable
-
-    @property
     def failed(self) -> bool:
         """Whether its transition failed in this run, or its last check."""
-        return self.broken or self.unchecked
+        return bool(self.stuck & (BROKEN | UNCHECKED))
 
-    def target(self) -> State:
+    def retarget(self) -> None:
         """Rule 1: the requested state of highest priority; with no request, the goal.
 
         Where that rule made a circle, the state that is favoured for once (see `_untangle`).
         """
-        if not self.pending and not self.lent:
-            return self.goal
+        pending, lent = self.pending, self.lent
+        self.target = self.goal
+        if not pending and not lent:
+            return
         if self.favoured:
-            return self.favoured
-        asked = self.pending.keys() | self.lent.keys()
-        return next((state for state in self.type.states if state in asked), self.goal)
+            self.target = self.favoured
+            return
+        for state in self.table.states:
+            if state in pending or state in lent:
+                self.target = state
+                return
 
-    def aim(self) -> State:
-        """Return where the object goes: its target, or its own state where it can't get away."""
-        target = self.target()
-        if self.stuck or self.type.way(self.state, target) is None:
-            return self.state
-        return target
-
-    def next_step(self) -> Transition | None:
-        """Return the first step of the way to the aim, None where the object is there."""
-        way = self.type.way(self.state, self.aim())
-        return way[0] if way else None
+    def move(self) -> Move | None:
+        """Return the first move of the way to the target, None where it is there or can't go."""
+        move = self.table.moves[self.state].get(self.target)
+        return None if move is None or self.stuck else move
 
     def asking(self, state: State) -> set[CobId]:
         """Return all who request `state` or hold it."""
-        return self.pending.get(state, set()) | self.lent.get(state, set())
+        return {*self.pending.get(state, ()), *self.lent.get(state, ())}
 
-    def put_ask(self, holder: CobId, ask: Ask) -> None:
-        """Replace what `holder` asks for and keep the indexes true."""
-        self.drop_ask(holder)
-        self.asks[holder] = ask
-        if ask.state:
-            index = self.lent if ask.granted else self.pending
-            index.setdefault(ask.state, set()).add(holder)
-        if ask.granted and not ask.recalled:
-            self.at_rest.add(holder)
+    def asks(self) -> int:
+        """Return of how many others the last words are remembered."""
+        silent = sum(not word.state for word in (self.strangers or {}).values())
+        buckets = (*self.pending.values(), *self.lent.values())
+        return silent + sum(len(bucket) for bucket in buckets)
 
-    def drop_ask(self, holder: CobId) -> None:
-        """Forget what `holder` asks for."""
-        ask = self.asks.pop(holder, None)
-        self.at_rest.discard(holder)
-        if ask is None or not ask.state:
+    def put(self, holder: CobId, word: Word) -> None:
+        """Count a word with a state among the requests or among the locks."""
+        index = self.lent if word.granted else self.pending
+        bucket = index.get(word.state)
+        if bucket is not None:
+            bucket[holder] = word
+        else:
+            index[word.state] = {holder: word}
+            self.retarget()
+        if word.granted:
+            self.lent_states = tuple(sorted(self.lent))
+            self.at_rest += 1
+
+    def drop(self, holder: CobId, word: Word) -> None:
+        """Forget a word with a state that its holder has put another one in place of."""
+        index = self.lent if word.granted else self.pending
+        bucket = index[word.state]
+        del bucket[holder]
+        if word.granted and not word.recalled:
+            self.at_rest -= 1
+        if bucket:
             return
-        index = self.lent if ask.granted else self.pending
-        index[ask.state].discard(holder)
-        if not index[ask.state]:
-            del index[ask.state]
+        del index[word.state]
+        if word.granted:
+            self.lent_states = tuple(sorted(self.lent))
+        self.retarget()
+
+    def lend(self, state: State) -> dict[CobId, Word]:
+        """Turn all requests for a state into locks, and return them."""
+        words = self.pending.pop(state)
+        for word in words.values():
+            word.granted = True
+        self.at_rest += len(words)
+        if state in self.lent:
+            self.lent[state].update(words)
+        else:
+            self.lent[state] = words
+            self.lent_states = tuple(sorted(self.lent))
+        return words

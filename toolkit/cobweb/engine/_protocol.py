@@ -6,12 +6,16 @@ The holder says its whole mind under an ever higher stamp (incarnation, number):
 by saying something newer; so an answer to anything but its last word is stale, and a word that is
 not newer than the last one heard changes nothing. A word may therefore be lost and said again,
 come twice, or late.
+
+Between two objects of this engine a word is heard as it is said, and so is its answer: nothing is
+lost or late there, and no stamp has to be compared. The hearer only notes it and is looked at
+later, in the order of the words. To objects elsewhere the same words go as messages.
 """
 
 from __future__ import annotations
 
 from cobweb.engine._machine import Machine
-from cobweb.engine._node import Ask, Node, Wish
+from cobweb.engine._node import Node, Word
 from cobweb.engine._values import (
     LockGranted,
     LockRecalled,
@@ -19,56 +23,101 @@ from cobweb.engine._values import (
     LockRequested,
     Message,
     MessageKind,
+    made,
 )
 from cobweb.model import CobId, State
 
-__all__ = ["grant", "recall", "receive", "release", "repeat", "request"]
+__all__ = ["grant_all", "recall", "receive", "release", "repeat", "request", "restore"]
 
 
 def request(machine: Machine, node: Node, on: CobId, state: State) -> None:
     """Ask `on` to be in `state` and to stay there; gives back what was held of it before."""
-    _give_back(machine, node, on)
-    _say(machine, node, on, state)
-    machine.effects.append(LockRequested(cob=on, holder=node.id, state=state))
-    machine.post(_word(machine, node, on))
+    old = node.wishes.get(on)
+    if old is not None and old.state:
+        _give_back(machine, node, on, old)
+    locked = machine.nodes.get(on)
+    word = _say(machine, node, on, state, locked)
+    machine.effects.append(made(LockRequested, (on, node.id, state)))
+    if locked is None:
+        machine.send(_word(machine, node, on))
+        return
+    if old is not None:
+        locked.drop(node.id, old)
+    locked.put(node.id, word)
+    locked.pusher = node.id
+    _heard(machine, locked)
 
 
 def release(machine: Machine, node: Node, on: CobId) -> None:
     """Take a request back or give a lock back; remembers the stamp where mail may be lost."""
-    _give_back(machine, node, on)
-    _say(machine, node, on, "")
-    machine.post(_word(machine, node, on))
-    if on in machine.nodes:
-        del node.wishes[on]
+    old = node.wishes[on]
+    _give_back(machine, node, on, old)
+    locked = old.locked
+    if locked is None:
+        _say(machine, node, on, "", None)
+        machine.send(_word(machine, node, on))
+        return
+    _speak(machine, node)
+    del node.wishes[on]
+    locked.drop(node.id, old)
+    _heard(machine, locked)
 
 
-def grant(machine: Machine, node: Node, holder: CobId) -> None:
-    """Lend the present state to a holder that asks for it."""
-    ask = node.asks[holder]
-    ask.recalled = False
-    node.drop_ask(holder)
-    ask.granted = True
-    node.put_ask(holder, ask)
-    machine.effects.append(LockGranted(cob=node.id, holder=holder, state=ask.state))
-    machine.post(_answer(machine, node, holder))
+def grant_all(machine: Machine, node: Node) -> None:
+    """Lend the present state to all who ask for it."""
+    words = node.lend(node.state)
+    for cob in sorted(words) if len(words) > 1 else words:
+        word = words[cob]
+        word.recalled = False
+        machine.effects.append(made(LockGranted, (node.id, cob, word.state)))
+        holder = word.holder
+        if holder is None:
+            machine.send(_answer(machine, node, cob, word))
+        else:
+            holder.missing -= 1
+            machine.touch(holder)
 
 
-def recall(machine: Machine, node: Node, holder: CobId) -> None:
-    """Ask a holder for its lock, once."""
-    ask = node.asks[holder]
-    ask.recalled = True
-    node.at_rest.discard(holder)
-    machine.effects.append(LockRecalled(cob=node.id, holder=holder, state=ask.state))
-    machine.post(_answer(machine, node, holder))
+def recall(machine: Machine, node: Node, cob: CobId, word: Word) -> None:
+    """Ask the holder `cob` for its lock, once."""
+    word.recalled = True
+    node.at_rest -= 1
+    machine.effects.append(LockRecalled(node.id, cob, word.state))
+    if word.holder is None:
+        machine.send(_answer(machine, node, cob, word))
+    else:
+        _ask_back(word.holder, node.id)
+        machine.touch(word.holder)
+
+
+def restore(machine: Machine, locked: CobId, holder: CobId, state: State) -> bool:
+    """Take over a grant of an earlier life, on both sides where both are owned.
+
+    Says whether the holder is owned: its plan is not known any more.
+    """
+    lender, taker = machine.nodes.get(locked), machine.nodes.get(holder)
+    word = Word(state, 0, 0, taker, lender)
+    word.granted = True
+    if lender is not None:
+        before = (lender.strangers or {}).get(holder) if taker is None else taker.wishes.get(locked)
+        if before is not None:
+            lender.drop(holder, before)
+        lender.put(holder, word)
+        machine.effects.append(LockGranted(locked, holder, state))
+        if taker is None:
+            word.restored = True
+            _remember(lender, holder, word)
+    if taker is not None:
+        taker.wishes[locked] = word
+    return taker is not None
 
 
 def receive(machine: Machine, message: Message) -> None:
-    """Take one message in; the receiver is owned."""
-    if message.generation != machine.generation:
+    """Take one message in; the receiver is owned. What is owned here speaks from here alone."""
+    if message.generation != machine.generation or message.sender in machine.nodes:
         return
-    if message.sender not in machine.nodes:
-        heard = machine.heard.get(message.sender, 0)
-        machine.heard[message.sender] = max(heard, message.incarnation)
+    heard = machine.heard.get(message.sender, 0)
+    machine.heard[message.sender] = max(heard, message.incarnation)
     node = machine.nodes[message.receiver]
     if message.kind in (MessageKind.REQUEST, MessageKind.RELEASE):
         _take_word(machine, node, message)
@@ -77,109 +126,141 @@ def receive(machine: Machine, message: Message) -> None:
 
 
 def repeat(machine: Machine, node: Node) -> list[Message]:
-    """Return what the object has said last to each foreign neighbour, for lost mail."""
+    """Return what the object has said last to each neighbour elsewhere, for lost mail."""
     said = [
         _word(machine, node, on)
-        for on in sorted(node.wishes)
-        if on not in machine.nodes and node.wishes[on].incarnation
+        for on, word in sorted(node.wishes.items(), key=_first)
+        if word.locked is None and word.incarnation
     ]
     answered = [
-        _answer(machine, node, holder)
-        for holder in sorted(node.asks)
-        if holder not in machine.nodes and node.asks[holder].granted
+        _answer(machine, node, holder, word)
+        for holder, word in sorted((node.strangers or {}).items(), key=_first)
+        if word.granted
     ]
     return said + answered
 
 
-def _give_back(machine: Machine, node: Node, on: CobId) -> None:
-    wish = node.wishes.get(on)
-    node.recalled.discard(on)
-    if wish is not None and wish.state:
-        machine.effects.append(LockReleased(cob=on, holder=node.id, state=wish.state))
+def _first(pair: tuple[CobId, Word]) -> CobId:
+    return pair[0]
 
 
-def _say(machine: Machine, node: Node, on: CobId, state: State) -> None:
+def _give_back(machine: Machine, node: Node, on: CobId, old: Word) -> None:
+    if node.recalled:
+        node.recalled.discard(on)
+    machine.effects.append(made(LockReleased, (on, node.id, old.state)))
+
+
+def _ask_back(node: Node, on: CobId) -> None:
+    if node.recalled is None:
+        node.recalled = set()
+    node.recalled.add(on)
+
+
+def _remember(node: Node, holder: CobId, word: Word) -> None:
+    if node.strangers is None:
+        node.strangers = {}
+    node.strangers[holder] = word
+
+
+def _say(machine: Machine, node: Node, on: CobId, state: State, locked: Node | None) -> Word:
+    """Make and keep a new word."""
+    _speak(machine, node)
+    word = node.wishes[on] = Word(state, node.incarnation, node.seq, node, locked)
+    return word
+
+
+def _speak(machine: Machine, node: Node) -> None:
+    """Count a word, and give its speaker a place in the queue, for the answer that may come."""
     node.seq += 1
-    node.wishes[on] = Wish(state=state, incarnation=node.incarnation, seq=node.seq)
+    if not node.queued:
+        node.queued = True
+        machine.queue.append(node)
+
+
+def _heard(machine: Machine, node: Node) -> None:
+    """Have an object looked at after a word to it; a favour ends with the requests for it."""
+    favoured = node.favoured
+    if favoured and favoured not in node.pending and favoured not in node.lent:
+        node.favoured = ""
+        node.retarget()
     machine.touch(node)
+
+
+# --- what goes to and comes from objects elsewhere
 
 
 def _word(machine: Machine, node: Node, on: CobId) -> Message:
-    wish = node.wishes[on]
-    kind = MessageKind.REQUEST if wish.state else MessageKind.RELEASE
-    return machine.message(kind, node, on, (wish.state, wish.seq, machine.known(on)))
+    word = node.wishes[on]
+    kind = MessageKind.REQUEST if word.state else MessageKind.RELEASE
+    return machine.message(kind, node, on, (word.state, word.seq, machine.heard.get(on, 0)))
 
 
-def _answer(machine: Machine, node: Node, holder: CobId) -> Message:
-    ask = node.asks[holder]
-    kind = MessageKind.RECALL if ask.recalled else MessageKind.GRANT
-    return machine.message(kind, node, holder, (ask.state, ask.seq, ask.incarnation))
+def _answer(machine: Machine, node: Node, holder: CobId, word: Word) -> Message:
+    kind = MessageKind.RECALL if word.recalled else MessageKind.GRANT
+    return machine.message(kind, node, holder, (word.state, word.seq, word.incarnation))
 
 
 def _take_word(machine: Machine, node: Node, message: Message) -> None:
-    ask = node.asks.get(message.sender)
-    if ask is not None and ask.restored:
+    old = (node.strangers or {}).get(message.sender)
+    if old is not None and old.restored:
         if message.known < node.incarnation:
             return
-        if message.state == ask.state:
-            _adopt(machine, node, ask, message)
+        if message.state == old.state:
+            _adopt(machine, node, old, message)
             return
-    elif ask is not None and (message.incarnation, message.seq) <= (ask.incarnation, ask.seq):
-        if ask.granted and (message.incarnation, message.seq) == (ask.incarnation, ask.seq):
-            machine.post(_answer(machine, node, message.sender))
+    elif old is not None and (message.incarnation, message.seq) <= (old.incarnation, old.seq):
+        if old.granted and (message.incarnation, message.seq) == (old.incarnation, old.seq):
+            machine.send(_answer(machine, node, message.sender, old))
         return
-    _replace(machine, node, message)
+    _replace(machine, node, old, message)
 
 
-def _adopt(machine: Machine, node: Node, ask: Ask, message: Message) -> None:
+def _adopt(machine: Machine, node: Node, old: Word, message: Message) -> None:
     """Take a restored grant as the answer to this word: the holder may still count on it."""
-    ask.restored = False
-    ask.incarnation, ask.seq = message.incarnation, message.seq
-    machine.effects.append(LockGranted(cob=node.id, holder=message.sender, state=ask.state))
-    machine.post(_answer(machine, node, message.sender))
+    old.restored = False
+    old.incarnation, old.seq = message.incarnation, message.seq
+    machine.effects.append(LockGranted(node.id, message.sender, old.state))
+    machine.send(_answer(machine, node, message.sender, old))
 
 
-def _replace(machine: Machine, node: Node, message: Message) -> None:
+def _replace(machine: Machine, node: Node, old: Word | None, message: Message) -> None:
     holder = message.sender
-    foreign = holder not in machine.nodes
-    ask = node.asks.get(holder)
-    if foreign and ask is not None and ask.granted:
-        machine.effects.append(LockReleased(cob=node.id, holder=holder, state=ask.state))
-    if message.state or foreign:
-        new = Ask(state=message.state, incarnation=message.incarnation, seq=message.seq)
-        node.put_ask(holder, new)
-        node.pusher = holder if message.state else node.pusher
-    else:
-        node.drop_ask(holder)
-    if node.favoured and not node.asking(node.favoured):
-        node.favoured = ""
-    machine.touch(node)
+    if old is not None and old.state:
+        if old.granted:
+            machine.effects.append(LockReleased(node.id, holder, old.state))
+        node.drop(holder, old)
+    word = Word(message.state, message.incarnation, message.seq, None, node)
+    _remember(node, holder, word)
+    if message.state:
+        node.put(holder, word)
+        node.pusher = holder
+    _heard(machine, node)
 
 
 def _take_answer(machine: Machine, node: Node, message: Message) -> None:
     on = message.sender
-    wish = node.wishes.get(on)
-    if wish is None or not _speaks_of(message, wish):
-        if on not in machine.nodes and not node.frozen:
+    word = node.wishes.get(on)
+    if word is None or not _speaks_of(message, word):
+        if not node.frozen:
             _say_again(machine, node, on)
         return
-    if not wish.held:
-        wish.held = True
+    if not word.granted:
+        word.granted = True
         node.missing -= 1
     if message.kind is MessageKind.RECALL:
-        node.recalled.add(on)
+        _ask_back(node, on)
     machine.touch(node)
 
 
-def _speaks_of(message: Message, wish: Wish) -> bool:
-    if not wish.state or message.state != wish.state:
+def _speaks_of(message: Message, word: Word) -> bool:
+    if not word.state or message.state != word.state:
         return False
-    if not wish.incarnation:
+    if not word.incarnation:
         return True
-    return (message.known, message.seq) == (wish.incarnation, wish.seq)
+    return (message.known, message.seq) == (word.incarnation, word.seq)
 
 
 def _say_again(machine: Machine, node: Node, on: CobId) -> None:
     if on not in node.wishes:
-        _say(machine, node, on, "")
-    machine.post(_word(machine, node, on))
+        _say(machine, node, on, "", None)
+    machine.send(_word(machine, node, on))

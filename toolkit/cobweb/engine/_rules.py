@@ -7,138 +7,162 @@ recall, what to grant (3), what to start (5). Rule 1, the target, is the node's 
 from __future__ import annotations
 
 from cobweb.engine._machine import Machine
-from cobweb.engine._needs import Wanted
-from cobweb.engine._node import NO_PLAN, Activity, Node, Plan
-from cobweb.engine._protocol import grant, recall, release, request
-from cobweb.engine._values import StartTransition
-from cobweb.model import UNKNOWN, CobId, State, Transition
+from cobweb.engine._needs import Wanted, of_state, of_step
+from cobweb.engine._node import CHURNED, MOVING, Node, Word
+from cobweb.engine._protocol import grant_all, recall, release, request
+from cobweb.engine._tables import Move
+from cobweb.engine._values import StartTransition, made
+from cobweb.model import CobId, State
 
 __all__ = ["settle"]
+
+STAY: tuple[Move | None, State] = (None, "")
+"""Ahead of an object that goes nowhere and is asked for nothing."""
 
 
 def settle(machine: Machine, node: Node) -> None:
     """Look at one object and do all that its rules allow now."""
-    if not node.frozen:
-        _pursue(machine, node, _plan(node))
+    if node.frozen:
+        _recall_lent(machine, node)
+        return
+    move, asked = _ahead(node) if node.known else STAY
+    if move is not node.plan_move or asked != node.plan_asked or node.lent_states != node.plan_lent:
+        _change_plan(machine, node, move, asked)
+    if node.recalled:
         _yield_recalled(machine, node)
-    _recall_lent(machine, node)
-    if node.frozen or not node.up or node.state == UNKNOWN:
+    if node.at_rest:
+        _recall_lent(machine, node)
+    if node.missing or node.twisted:
         return
-    if node.plan.asked:
+    if node.plan_asked:
         _grant_asked(machine, node)
-    elif node.plan.step is not None:
-        _start(machine, node, node.plan.step)
+    elif node.plan_move is not None and not node.lent:
+        _start(machine, node, node.plan_move)
 
 
-def _plan(node: Node) -> Plan:
-    """Say which needs matter now: rules 2 and 4, and P3 for what is lent."""
-    lent = tuple(sorted(node.lent))
-    if not node.up or node.state == UNKNOWN:
-        return Plan(lent=lent) if lent else NO_PLAN
-    step = node.next_step()
-    if step is not None:
-        return Plan(lent=lent, step=step)
-    if node.state in node.pending or node.state in node.lent:
-        return Plan(lent=lent, asked=node.state)
-    return Plan(lent=lent) if lent else NO_PLAN
+def _ahead(node: Node) -> tuple[Move | None, State]:
+    """Return the next move, or the state that others ask for where the object is to stay."""
+    state = node.state
+    move = node.table.moves[state].get(node.target)
+    if move is not None and not node.stuck:
+        return move, ""
+    return (None, state) if state in node.pending or state in node.lent else STAY
 
 
-def _pursue(machine: Machine, node: Node, plan: Plan) -> None:
-    """Ask for what the plan needs and release all else: rules 2, 4, 6 and 7."""
-    if plan == node.plan:
-        return
-    if _restless(machine, node):
-        plan = _plan(node)
-    node.plan = plan
-    wanted = _wanted(machine, node, plan)
-    for on in sorted(node.wishes):
-        if node.wishes[on].state and on not in wanted:
-            release(machine, node, on)
-    for on, state in wanted.items():
-        wish = node.wishes.get(on)
-        if wish is None or wish.state != state:
-            request(machine, node, on, state)
-    node.missing = sum(1 for wish in node.wishes.values() if wish.state and not wish.held)
-
-
-def _restless(machine: Machine, node: Node) -> bool:
-    """Stop an object that changes its mind again and again while nothing happens anywhere."""
+def _change_plan(machine: Machine, node: Node, move: Move | None, asked: State) -> None:
+    """Say which needs matter now - rules 2 and 4, and P3 for what is lent - and pursue them."""
     if node.epoch != machine.epoch:
         node.epoch, node.new_plans = machine.epoch, 0
     node.new_plans += 1
-    neighbours = 1 + len(node.asks) + len(node.wishes)
-    if node.stuck or node.new_plans <= machine.settings.max_new_plans * neighbours:
-        return False
-    node.churned = True
-    return True
+    if node.new_plans > machine.settings.max_new_plans and _restless(machine, node):
+        node.stuck |= CHURNED
+        move, asked = _ahead(node) if node.known else STAY
+    node.plan_lent, node.plan_asked, node.plan_move = node.lent_states, asked, move
+    if node.wishes or node.step_needs or node.lock_needs:
+        _pursue(machine, node)
 
 
-def _wanted(machine: Machine, node: Node, plan: Plan) -> dict[CobId, State]:
-    """Merge the needs of a plan, one state per object: what is lent binds first."""
+def _restless(machine: Machine, node: Node) -> bool:
+    """Say whether an object changes its mind again and again while nothing happens anywhere."""
+    neighbours = 1 + node.asks() + len(node.wishes)
+    return not node.stuck and node.new_plans > machine.settings.max_new_plans * neighbours
+
+
+def _pursue(machine: Machine, node: Node) -> None:
+    """Ask for what the plan needs and release all else: rules 2, 4, 6 and 7."""
+    wanted = _wanted(node)
+    wishes = node.wishes
+    for on in sorted(wishes) if len(wishes) > 1 else tuple(wishes):
+        if wishes[on].state and on not in wanted:
+            release(machine, node, on)
+    node.missing = 0
+    for on, state in wanted.items():
+        word = wishes.get(on)
+        if word is None or word.state != state:
+            request(machine, node, on, state)
+            node.missing += 1
+        elif not word.granted:
+            node.missing += 1
+    if not wishes:
+        node.wishes = {}  # an emptied one keeps its memory
+
+
+def _wanted(node: Node) -> dict[CobId, State]:
+    """Merge the needs of the plan, one state per object: what is lent binds first."""
     wanted: dict[CobId, State] = {}
-    for lent in plan.lent:
-        wanted.update(machine.index.of_state(node.id, lent))
-    node.base = tuple(wanted.items())
+    ahead: Wanted = ()
+    move = node.plan_move
+    if move is not None and node.step_needs is not None:
+        ahead = of_step(node.step_needs, move.step.source, move.step.dest)
+    if node.lock_needs is not None:
+        for lent in node.plan_lent:
+            wanted.update(of_state(node.lock_needs, lent))
+        node.base = tuple(wanted.items())
+        if node.plan_asked:
+            ahead = of_state(node.lock_needs, node.plan_asked)
     node.twisted = False
-    for on, state in _ahead(machine, node, plan):
+    for on, state in ahead:
         if wanted.setdefault(on, state) != state:
             node.twisted = True
     return wanted
 
 
-def _ahead(machine: Machine, node: Node, plan: Plan) -> Wanted:
-    if plan.step is not None:
-        return machine.index.of_step(node.id, plan.step.source, plan.step.dest)
-    return machine.index.of_state(node.id, plan.asked) if plan.asked else ()
-
-
 def _yield_recalled(machine: Machine, node: Node) -> None:
     """Give back at once what is asked back, unless a lock lent on top of it is out; ask again."""
-    if not node.recalled:
-        return
     bound = {on for on, _ in node.base}
-    for on in sorted(node.recalled - bound):
+    for on in sorted((node.recalled or set()) - bound):
         node.missing += 1
         request(machine, node, on, node.wishes[on].state)
 
 
 def _recall_lent(machine: Machine, node: Node) -> None:
     """Ask for the locks back that keep the object from its aim, or that it can't vouch for."""
-    if not node.at_rest:
+    state = node.state
+    sure = node.known and not node.recalled
+    keep = state if sure and (node.target == state or node.move() is None) else ""
+    if node.lent_states == (keep,):
         return
-    sure = node.up and node.state != UNKNOWN and not node.recalled
-    keep = node.aim() if sure and node.aim() == node.state else None
-    if keep is not None and len(node.lent) == 1 and keep in node.lent:
-        return
-    for holder in sorted(node.at_rest):
-        if node.asks[holder].state != keep:
-            recall(machine, node, holder)
+    words = [
+        (holder, word)
+        for state, bucket in node.lent.items()
+        if state != keep
+        for holder, word in bucket.items()
+        if not word.recalled
+    ]
+    for holder, word in sorted(words, key=_holder):
+        recall(machine, node, holder, word)
+
+
+def _holder(pair: tuple[CobId, Word]) -> CobId:
+    return pair[0]
 
 
 def _grant_asked(machine: Machine, node: Node) -> None:
     """Rule 3: in the target state, all lock dependencies held: grant all requests for it."""
-    if node.missing or node.recalled or node.twisted:
-        return
-    for holder in sorted(node.pending.get(node.state, ())):
-        grant(machine, node, holder)
+    if node.state in node.pending and not node.recalled:
+        grant_all(machine, node)
+        node.news = node.queued  # with locks out its plan is another one
 
 
-def _start(machine: Machine, node: Node, step: Transition) -> None:
+def _start(machine: Machine, node: Node, move: Move) -> None:
     """Rule 5: all transition dependencies held, no own lock out: start, if limits allow."""
-    if node.missing or node.twisted or node.lent or machine.halted:
+    if machine.halted:
         return
-    taken = node.counts.get((step.source, step.dest), 0)
-    if taken >= machine.settings.max_same_transition:
-        node.churned = True
+    if node.taken is None:
+        node.taken = [0] * node.table.steps
+    if node.taken[move.number] >= machine.settings.max_same_transition:
+        node.stuck |= CHURNED
         machine.touch(node)
         return
-    if machine.book.wait(node, step):
+    if machine.book.limits and machine.book.wait(node, move.step):
+        node.news = node.queued  # there may be room when its turn comes
         return
-    node.counts[step.source, step.dest] = taken + 1
-    target = node.aim()
-    node.pusher = min(node.asking(target), default=node.pusher)
-    locks = tuple(sorted((on, wish.state) for on, wish in node.wishes.items() if wish.state))
-    machine.effects.append(
-        StartTransition(cob=node.id, transition=step, target=target, locks=locks)
-    )
-    machine.set_activity(node, Activity.MOVING, step)
+    node.taken[move.number] += 1
+    requesters = node.pending.get(node.target)
+    if requesters:
+        node.pusher = min(requesters)
+    locks = [(on, word.state) for on, word in node.wishes.items() if word.state]
+    if len(locks) > 1:
+        locks.sort()
+    machine.effects.append(made(StartTransition, (node.id, move.step, node.target, tuple(locks))))
+    machine.begin(node, MOVING, move.step)

@@ -25,8 +25,9 @@ def untangle(machine: Machine) -> bool:
     for asker, locked in sorted(_passed_over(machine)):
         holder, node = machine.nodes[asker], machine.nodes[locked]
         if _in_a_circle(machine, holder, node) and not _hopeless(machine, holder, node):
-            node.favours.add(asker)
-            node.favoured = node.asks[asker].state
+            node.favours = {asker, *(node.favours or ())}
+            node.favoured = holder.wishes[locked].state
+            node.retarget()
             machine.touch(node)
             return True
     return False
@@ -37,15 +38,14 @@ def _passed_over(machine: Machine) -> Iterator[tuple[CobId, CobId]]:
     for node in machine.nodes.values():
         if not node.pending or node.stuck or not node.up or node.state == UNKNOWN:
             continue
-        target = node.target()
         for state, askers in node.pending.items():
-            if state != target and node.type.way(node.state, state) is not None:
-                yield from ((asker, node.id) for asker in askers - node.favours)
+            if state != node.target and node.type.way(node.state, state) is not None:
+                yield from ((asker, node.id) for asker in askers.keys() - (node.favours or ()))
 
 
 def _in_a_circle(machine: Machine, asker: Node, locked: Node) -> bool:
     """Say whether those whom `locked` prefers wait, in the end, for `asker`."""
-    first = [machine.nodes[cob] for cob in sorted(locked.asking(locked.target()))]
+    first = [machine.nodes[cob] for cob in sorted(locked.asking(locked.target))]
     return asker.id in _reached(machine, first, None)
 
 
@@ -58,7 +58,7 @@ def _hopeless(machine: Machine, asker: Node, locked: Node) -> bool:
 def _dead(node: Node) -> bool:
     if node.stuck or not node.up or node.state == UNKNOWN:
         return True
-    return node.type.way(node.state, node.target()) is None
+    return node.type.way(node.state, node.target) is None
 
 
 def _reached(machine: Machine, first: list[Node], but: CobId | None) -> set[CobId]:
@@ -74,12 +74,12 @@ def _reached(machine: Machine, first: list[Node], but: CobId | None) -> set[CobI
 
 def _waits_for(machine: Machine, node: Node) -> Iterator[CobId]:
     for on, wish in node.wishes.items():
-        if wish.held or not wish.state:
+        if wish.granted or not wish.state:
             continue
-        target = machine.nodes[on].target()
+        target = machine.nodes[on].target
         yield on
         if target != wish.state:
             yield from machine.nodes[on].asking(target)
-    if node.plan.step is not None:
+    if node.plan_move is not None:
         yield from (holder for holders in node.lent.values() for holder in holders)
-        yield from machine.book.in_the_way(node, node.plan.step)
+        yield from machine.book.in_the_way(node, node.plan_move.step)

@@ -3,12 +3,16 @@
 The engine is a pure machine: `step(input)` returns a tuple of effects in a fixed order. The runtime
 stores them first (section 6 of the design) and then carries them out. Effects on locks are facts to
 be journalled and shown; only `StartCheck`, `StartTransition` and `Send` ask for something.
+
+What a large run makes by the million is a named tuple, which is made in a third of the time of a
+frozen dataclass; all the same, values of two classes are never equal.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple, TypeVar
 
 from cobweb.model import CobId, State, Transition
 
@@ -37,6 +41,27 @@ __all__ = [
     "TransitionEnded",
     "WaitKind",
 ]
+
+
+_Value = TypeVar("_Value", bound=tuple[object, ...])
+
+
+def _exact(cls: type[_Value]) -> type[_Value]:
+    """Make a named tuple equal to those of its own class alone."""
+
+    def equal(self: _Value, other: object) -> bool:
+        return type(other) is cls and tuple.__eq__(self, other)
+
+    def unequal(self: _Value, other: object) -> bool:
+        return not equal(self, other)
+
+    for name, method in (("__eq__", equal), ("__ne__", unequal)):
+        setattr(cls, name, method)
+    return cls
+
+
+made = tuple.__new__
+"""`made(Send, (message,))` is `Send(message)` in half of the time, for what comes by millions."""
 
 
 class MessageKind(StrEnum):
@@ -73,8 +98,8 @@ class Message:
 # --- inputs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckEnded:
+@_exact
+class CheckEnded(NamedTuple):
     """A check of `cob` ended; `state` is None where the check itself failed."""
 
     cob: CobId
@@ -88,8 +113,8 @@ class CheckDropped:
     cob: CobId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransitionEnded:
+@_exact
+class TransitionEnded(NamedTuple):
     """The transition of `cob` ended after its last attempt; where not ok its state is unknown."""
 
     cob: CobId
@@ -152,8 +177,8 @@ class StateReason(StrEnum):
     CONTENT = "content"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateFound:
+@_exact
+class StateFound(NamedTuple):
     """The state of `cob` is `state` from now on."""
 
     cob: CobId
@@ -161,15 +186,15 @@ class StateFound:
     reason: StateReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartCheck:
+@_exact
+class StartCheck(NamedTuple):
     """Check `cob`; answer with `CheckEnded` (or `HostVanished`)."""
 
     cob: CobId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartTransition:
+@_exact
+class StartTransition(NamedTuple):
     """Carry out `transition` on `cob`; answer with `TransitionEnded` (or dropped, or vanished).
 
     `target` is where the object is going, `locks` the (locked object, state) pairs that it holds.
@@ -181,8 +206,8 @@ class StartTransition:
     locks: tuple[tuple[CobId, State], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockRequested:
+@_exact
+class LockRequested(NamedTuple):
     """`holder` asks to lock `cob` in `state`."""
 
     cob: CobId
@@ -190,8 +215,8 @@ class LockRequested:
     state: State
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockGranted:
+@_exact
+class LockGranted(NamedTuple):
     """`cob` is locked in `state` for `holder`; durable before anyone acts on it."""
 
     cob: CobId
@@ -199,8 +224,8 @@ class LockGranted:
     state: State
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockReleased:
+@_exact
+class LockReleased(NamedTuple):
     """`holder` takes its request back or gives its lock back."""
 
     cob: CobId
@@ -208,8 +233,8 @@ class LockReleased:
     state: State
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockRecalled:
+@_exact
+class LockRecalled(NamedTuple):
     """`cob` asks `holder` to give its lock on `state` back."""
 
     cob: CobId
@@ -217,8 +242,8 @@ class LockRecalled:
     state: State
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Send:
+@_exact
+class Send(NamedTuple):
     """Deliver `message` to the engine that owns its receiver; it may be lost or come twice."""
 
     message: Message

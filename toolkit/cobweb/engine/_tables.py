@@ -1,0 +1,49 @@
+"""What the rules look up of a COB type, worked out once per type.
+
+A step of the matrix is a `Move` here, one object per step, so that two of them are compared by
+identity and counted by number.
+"""
+
+from __future__ import annotations
+
+from cobweb.model import UNKNOWN, CobType, State, Transition
+
+__all__ = ["Move", "TypeTable"]
+
+
+class Move:
+    """One step of a matrix and its number in order of declaration."""
+
+    __slots__ = ("number", "step")
+
+    def __init__(self, number: int, step: Transition) -> None:
+        self.number = number
+        self.step = step
+
+
+class TypeTable:
+    """One type: `moves[state][target]` is the first move of the way, missing where none leads on.
+
+    `states` are from highest to lowest priority, `steps` is how many steps the matrix has.
+    """
+
+    __slots__ = ("_numbers", "moves", "states", "steps")
+
+    def __init__(self, kind: CobType) -> None:
+        self.states = kind.states
+        self.steps = len(kind.transitions)
+        self._numbers: dict[tuple[State, State], int] = {}
+        for number, step in enumerate(kind.transitions):
+            self._numbers.setdefault((step.source, step.dest), number)
+        moves = [Move(number, step) for number, step in enumerate(kind.transitions)]
+        self.moves: dict[State, dict[State, Move]] = {UNKNOWN: {}}
+        for state in kind.states:
+            self.moves[state] = {}
+            for target in kind.states:
+                way = kind.way(state, target)
+                if way:
+                    self.moves[state][target] = moves[self.number(way[0])]
+
+    def number(self, step: Transition) -> int:
+        """Return the number of a step of this matrix."""
+        return self._numbers[step.source, step.dest]
