@@ -78,6 +78,7 @@ class Database:
         self.engine = engine
         self.label = label
         self.readonly = readonly
+        self._driver = engine.dialect.loaded_dbapi
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -106,6 +107,10 @@ class Database:
         except (IntegrityError, DataError):
             raise  # a bug of ours, to be seen as one
         except DBAPIError as error:
+            raise _store_error(self.label, error.orig) from error
+        except (self._driver.IntegrityError, self._driver.DataError):
+            raise  # the same, of a statement that went to the driver directly
+        except self._driver.Error as error:
             raise _store_error(self.label, error) from error
         except (json.JSONDecodeError, zlib.error) as error:
             raise _damaged(self.label) from error
@@ -323,8 +328,8 @@ def _damaged(label: str) -> StoreError:
     return StoreError(f"{label} {what}", hint=hint)
 
 
-def _store_error(label: str, error: DBAPIError) -> StoreError:
-    reason = str(error.orig).strip().partition("\n")[0]
-    name: str = getattr(error.orig, "sqlite_errorname", "")
+def _store_error(label: str, error: BaseException | None) -> StoreError:
+    reason = str(error).strip().partition("\n")[0]
+    name: str = getattr(error, "sqlite_errorname", "")
     what, hint = _SQLITE_ERRORS.get("_".join(name.split("_")[:2]), _OTHER_ERROR)
     return StoreError(f"{label} {what}: {reason}", hint=hint)

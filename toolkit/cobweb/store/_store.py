@@ -26,6 +26,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.engine.interfaces import DBAPICursor
 
 from cobweb.model import CobId, State, host_of
 from cobweb.store._database import Database, open_database
@@ -129,10 +130,11 @@ class Store:
         with self._database.write() as connection:
             self._fence.check(connection)
             _write_forgotten(connection, batch)
-            self._write_cobs(connection, batch)
-            self._write_grants(connection, batch)
-            self._write_hosts(connection, batch)
-            self._write_events(connection, batch)
+            cursor = connection.connection.cursor()
+            self._write_cobs(cursor, batch)
+            self._write_grants(cursor, batch)
+            self._write_hosts(cursor, batch)
+            self._write_events(cursor, batch)
 
     # --- runs
 
@@ -224,32 +226,32 @@ class Store:
 
     # --- parts
 
-    def _write_cobs(self, connection: Connection, batch: Batch) -> None:
+    def _write_cobs(self, cursor: DBAPICursor, batch: Batch) -> None:
         """Upsert the records, those that set the same columns with one statement."""
         run = self._run[1].id if self._run else ""
         groups: dict[frozenset[str], list[dict[str, Any]]] = {}
         for cob, columns in batch.cobs.items():
             groups.setdefault(frozenset(columns), []).append({"id": cob, "run": run, **columns})
         for names, rows in groups.items():
-            self._statements.cobs(names).many(connection, rows)
+            self._statements.cobs(names).many(cursor, rows)
 
-    def _write_grants(self, connection: Connection, batch: Batch) -> None:
+    def _write_grants(self, cursor: DBAPICursor, batch: Batch) -> None:
         pairs = batch.grants.items()
         given = [(cob, holder, state) for (cob, holder), state in pairs if state is not None]
         gone = [pair for pair, state in pairs if state is None]
-        self._statements.grant.many_tuples(connection, given)
-        self._statements.ungrant.many_tuples(connection, gone)
+        self._statements.grant.many_tuples(cursor, given)
+        self._statements.ungrant.many_tuples(cursor, gone)
 
-    def _write_hosts(self, connection: Connection, batch: Batch) -> None:
+    def _write_hosts(self, cursor: DBAPICursor, batch: Batch) -> None:
         hosts = [(name, *seen) for name, seen in batch.hosts.items()]
-        self._statements.host.many_tuples(connection, hosts)
+        self._statements.host.many_tuples(cursor, hosts)
 
-    def _write_events(self, connection: Connection, batch: Batch) -> None:
+    def _write_events(self, cursor: DBAPICursor, batch: Batch) -> None:
         if batch.events:
             assert self._run is not None, "events belong to a run: begin_run comes first"
             run = self._run[0]
             rows = [(run, *event) for event in batch.events]
-            self._statements.event.many_tuples(connection, rows)
+            self._statements.write_events(cursor, rows)
 
     def _events_after(self, run: str, seq: int) -> list[tuple[Any, dict[str, Any]]]:
         chosen = (
