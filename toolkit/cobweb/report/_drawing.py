@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from cobweb.report._html_text import html
 from cobweb.report._report import Report
+from cobweb.report._values import Waiting
 
 __all__ = ["MOST_BOXES", "Drawing", "draw"]
 
@@ -38,6 +39,7 @@ class _Box:
     cobs: int = 0
     states: Counter[str] = field(default_factory=Counter)
     failed: int = 0
+    lost: int = 0
     waiting: int = 0
 
 
@@ -70,14 +72,19 @@ def _boxes(report: Report, names: Sequence[str]) -> dict[str, _Box]:
     story = report.story
     boxes: dict[str, _Box] = {}
     failed = {failure.cob for failure in story.failures}
-    waits = {it.cob for it in report.waiting} - failed
+    waits = {it.cob: _is_lost(it) for it in report.waiting if it.cob not in failed}
     for number, cob in enumerate(story.cobs):
         box = boxes.setdefault(names[number], _Box(names[number]))
         box.cobs += 1
         box.states[story.state_of(number)] += 1
         box.failed += cob in failed
-        box.waiting += cob in waits
+        box.lost += waits.get(cob, False)
+        box.waiting += not waits.get(cob, True)
     return boxes
+
+
+def _is_lost(it: Waiting) -> bool:
+    return bool(it.chain) and it.chain[0]["kind"] == "unreachable"
 
 
 def _chosen(boxes: dict[str, _Box], arrows: Counter[tuple[str, str]]) -> dict[str, _Box]:
@@ -157,17 +164,21 @@ def _arrow(start: tuple[int, int], end: tuple[int, int], title: str) -> str:
 
 
 def _box(box: _Box, x: int, y: int) -> Iterator[str]:
-    kind = "bad" if box.failed else "late" if box.waiting else "good"
+    kind = "bad" if box.failed or box.lost else "late" if box.waiting else "good"
     states = ", ".join(
         state if box.cobs == 1 else f"{number} {state}"
         for state, number in box.states.most_common()
     )
     marks = "".join(
         f" {mark}{'' if box.cobs == 1 else number}"
-        for mark, number in (("\u2717", box.failed), ("\u25d4", box.waiting))
+        for mark, number in (
+            ("\u2717", box.failed),
+            ("\u2298", box.lost),
+            ("\u25d4", box.waiting),
+        )
         if number
     )
-    told = f"{box.name}: {states}; {box.failed} failed, {box.waiting} waiting"
+    told = f"{box.name}: {states}; {box.failed} failed, {box.lost} lost, {box.waiting} waiting"
     yield f'<g class="{kind}"><title>{html(told)}</title>'
     yield f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="5"/>'
     yield f'<text x="{x + 8}" y="{y + 16}">{html(_cut(box.name))}</text>'

@@ -158,8 +158,9 @@ def _failure(failure: Failure, number: int) -> Iterator[str]:
     attempt = f", attempt {failure.attempt}" if failure.attempt > 1 else ""
     yield f'<details id="failure-{number}"{" open" if number < _OPEN else ""}><summary>'
     yield f'<span class="mark">\u2717</span> <b>{html(failure.cob)}</b> '
-    yield f"{html(failure_title(failure))} <span class=quiet>at {span(failure.at_ms)}"
-    yield f"{attempt}</span></summary>"
+    title = html(failure_title(failure).replace("->", "\u2192"))
+    when = f"at {span(failure.at_ms)}{attempt}"
+    yield f'{title} <span class="quiet">{when}</span></summary>'
     if failure.message:
         yield f"<pre>{html(failure.message)}</pre>"
     if failure.tasks:
