@@ -8,9 +8,12 @@ a number only where writing the number gives the same text back. So `NO`, `on`, 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from yaml.composer import ComposerError
 
 from cobweb.errors import Finding, Place
 from cobweb.inventory._nodes import VAULT_KEY, Leaf, Map, Node, Priority, Seq, key_place, kind
@@ -24,8 +27,10 @@ MAX_DEPTH = 100
 MAX_REPEATED = 100_000
 """So many values may come from aliases in one file: more is a billion laughs."""
 
-_PLAIN = "tag:cobweb,2025:plain"
 _CORE = "tag:yaml.org,2002:"
+_PLAIN = " plain"
+"""Stands for the tag of a plain scalar without one; no document can write it."""
+
 _PRIORITIES = {"!default": Priority.DEFAULT, "!force": Priority.FORCE}
 _VAULTS = ("!vault", "!vault-encrypted")
 _CONSTANTS = {
@@ -35,17 +40,7 @@ _CONSTANTS = {
 }
 _INT = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 _FLOAT = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,17}", re.ASCII)
-_DEEP_LINE = re.compile(rf"^[ \-?]{{{MAX_DEPTH}}}", re.MULTILINE)
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
-    """Composes nodes only; plain scalars get a tag of our own."""
-
-    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012  PyYAML's own shape
-
-
-_Loader.add_implicit_resolver(_PLAIN, re.compile(""), [None])
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_yaml(data: bytes, file: str) -> tuple[Node | None, tuple[Finding, ...]]:
@@ -57,17 +52,14 @@ def read_yaml(data: bytes, file: str) -> tuple[Node | None, tuple[Finding, ...]]
     if finding:
         return None, (finding,)
     try:
-        depth_error = _too_deep(text, file)
-        if depth_error:
-            return None, (depth_error,)
-        root = yaml.compose(text, Loader=_Loader)
+        loader = _Loader(text)
+        try:
+            reader = _Reader(file, loader.get_event)
+            return reader.document(), tuple(reader.findings)
+        finally:
+            loader.dispose()
     except yaml.YAMLError as error:
         return None, (_syntax_finding(error, file),)
-    if root is None:
-        return None, ()
-    reader = _Reader(file)
-    node = reader.node(root, 0)
-    return node, tuple(reader.findings)
 
 
 def scalar(text: str) -> Any:
@@ -81,132 +73,209 @@ def scalar(text: str) -> Any:
     return text
 
 
-class _Reader:
-    """Turns PyYAML's nodes into ours; a node behind an alias is converted once and shared."""
+@dataclass(slots=True)
+class _Anchor:
+    """What an alias stands for: where it begins, its value once it is read, how many values."""
 
-    def __init__(self, file: str) -> None:
+    event: Any
+    node: Node | None = None
+    size: int = 1
+
+
+class _Reader:
+    """Turns PyYAML's events into our nodes; what is behind an alias is one node, shared."""
+
+    def __init__(self, file: str, next_event: Callable[[], Any]) -> None:
         self.findings: list[Finding] = []
         self._file = file
-        self._done: dict[int, tuple[Node, int]] = {}
-        self._open: set[int] = set()
+        self._next = next_event
+        self._anchors: dict[str, _Anchor] = {}
         self._repeated = 0
         self._size = 0
 
-    def node(self, source: yaml.Node, depth: int) -> Node:
-        """Convert one node and all below it."""
-        known = self._done.get(id(source))
-        if known:
-            return self._again(source, *known)
-        if id(source) in self._open or depth > MAX_DEPTH:
-            what = "contains itself" if depth <= MAX_DEPTH else "is nested too deeply"
-            self._find(source, f"a value that {what}", "write it without the alias")
-            return Leaf(value=None, place=self._place(source))
-        self._open.add(id(source))
+    def document(self) -> Node | None:
+        """Read the only document; YAMLError for wrong syntax, deep nesting and a second one."""
+        self._next()
+        start = self._next()
+        if type(start) is yaml.StreamEndEvent:
+            return None
+        node = self._value(self._next(), 0)
+        self._next()
+        after = self._next()
+        if type(after) is not yaml.StreamEndEvent:
+            raise ComposerError(None, None, "but found another document", after.start_mark)
+        return node
+
+    def _value(self, event: Any, depth: int) -> Node:
+        """Read the value that begins with `event`, and all below it."""
+        if type(event) is yaml.AliasEvent:
+            return self._again(self._anchor(event))
+        anchor = self._anchored(event) if event.anchor is not None else None
         before = self._size
         self._size += 1
-        node = self._convert(source, depth)
-        self._open.discard(id(source))
-        self._done[id(source)] = (node, self._size - before)
+        node = self._leaf(event) if type(event) is yaml.ScalarEvent else self._inner(event, depth)
+        if anchor is not None:
+            anchor.node, anchor.size = node, self._size - before
         return node
 
-    def _again(self, source: yaml.Node, node: Node, size: int) -> Node:
-        self._repeated += size
-        self._size += size
+    def _anchored(self, event: Any) -> _Anchor:
+        if event.anchor in self._anchors:
+            raise ComposerError(None, None, "second occurrence", event.start_mark)
+        made = self._anchors[event.anchor] = _Anchor(event)
+        return made
+
+    def _anchor(self, alias: Any) -> _Anchor:
+        if alias.anchor not in self._anchors:
+            raise ComposerError(None, None, "found undefined alias", alias.start_mark)
+        return self._anchors[alias.anchor]
+
+    def _again(self, anchor: _Anchor) -> Node:
+        if anchor.node is None and type(anchor.event) is yaml.ScalarEvent:  # it was a key
+            anchor.node = self._leaf(anchor.event)
+            self._size += 1
+            return anchor.node
+        if anchor.node is None:
+            self._find(anchor.event, "a value that contains itself", "write it without the alias")
+            return Leaf(value=None, place=self._place(anchor.event))
+        self._repeated += anchor.size
+        self._size += anchor.size
         if self._repeated > MAX_REPEATED:
-            if self._repeated - size <= MAX_REPEATED:
+            if self._repeated - anchor.size <= MAX_REPEATED:
                 hint = "write fewer aliases of large values"
-                self._find(source, f"aliases repeat more than {MAX_REPEATED} values", hint)
-            return Leaf(value=None, place=self._place(source))
-        return node
+                self._find(anchor.event, f"aliases repeat more than {MAX_REPEATED} values", hint)
+            return Leaf(value=None, place=self._place(anchor.event))
+        return anchor.node
 
-    def _convert(self, source: yaml.Node, depth: int) -> Node:
-        priority = _PRIORITIES.get(source.tag, Priority.NORMAL)
-        place = self._place(source)
-        if isinstance(source, yaml.ScalarNode):
-            return Leaf(value=self._scalar(source), place=place, priority=priority)
-        if isinstance(source, yaml.SequenceNode):
-            self._known_tag(source, "seq")
-            items = tuple(self.node(item, depth + 1) for item in source.value)
-            return Seq(items=items, place=place, priority=priority)
-        self._known_tag(source, "map")
-        return self._mapping(source, depth, priority)
+    def _leaf(self, event: Any) -> Leaf:
+        tag = _tag_of(event)
+        if tag == _PLAIN:
+            return Leaf(value=scalar(event.value), place=self._place(event))
+        value = self._scalar(event, tag)
+        priority = _PRIORITIES.get(tag, Priority.NORMAL)
+        return Leaf(value=value, place=self._place(event), priority=priority)
 
-    def _mapping(self, source: yaml.Node, depth: int, priority: Priority) -> Map:
+    def _inner(self, event: Any, depth: int) -> Node:
+        if depth >= MAX_DEPTH:
+            raise _TooDeepError(None, None, "", event.start_mark)
+        priority = _PRIORITIES.get(event.tag, Priority.NORMAL)
+        if type(event) is yaml.MappingStartEvent:
+            self._known_tag(event, "map")
+            return self._mapping(event, depth, priority)
+        self._known_tag(event, "seq")
+        items = []
+        while type(item := self._next()) is not yaml.SequenceEndEvent:
+            items.append(self._value(item, depth + 1))
+        return Seq(items=tuple(items), place=self._place(event), priority=priority)
+
+    def _mapping(self, event: Any, depth: int, priority: Priority) -> Map:
         items: dict[str, Node] = {}
         keys: dict[str, Place] = {}
         merged: list[Map] = []
-        for key_node, value_node in source.value:
-            if _is_merge(key_node):
-                merged += self._merged(value_node, depth)
+        while type(first := self._next()) is not yaml.MappingEndEvent:
+            key_event = self._key_event(first, depth)
+            if _is_merge(key_event):
+                merged += self._merged(depth)
                 continue
-            key = self._key(key_node)
-            place = self._place(key_node)
+            key = self._key(key_event)
+            place = self._place(key_event)
             if key in items:
-                self._find(key_node, f"`{key}` is written twice", f"first in line {keys[key].line}")
+                hint = f"first in line {keys[key].line}"
+                self._find(key_event, f"`{key}` is written twice", hint)
+                self._skip(self._next(), depth)
                 continue
             keys[key] = place
-            items[key] = self.node(value_node, depth + 1)
+            items[key] = self._value(self._next(), depth + 1)
         for other in merged:
             for key in other.items:
                 if key not in items:
                     items[key], keys[key] = other.items[key], key_place(other, key)
-        return Map(items=items, keys=keys, place=self._place(source), priority=priority)
+        return Map(items=items, keys=keys, place=self._place(event), priority=priority)
 
-    def _merged(self, source: yaml.Node, depth: int) -> list[Map]:
-        node = self.node(source, depth + 1)
+    def _key_event(self, event: Any, depth: int) -> Any:
+        """Return the event of a key, that of its anchor for an alias; all of a long one is read."""
+        if type(event) is yaml.AliasEvent:
+            return self._anchor(event).event
+        if type(event) is not yaml.ScalarEvent:
+            self._skip(event, depth)
+        elif event.anchor is not None:
+            self._anchored(event)
+        return event
+
+    def _skip(self, event: Any, depth: int) -> None:
+        """Read what is no part of the document's value; what is wrong inside does not matter."""
+        found, size, repeated = len(self.findings), self._size, self._repeated
+        self._value(event, depth + 1)
+        del self.findings[found:]
+        self._size, self._repeated = size, repeated
+
+    def _merged(self, depth: int) -> list[Map]:
+        event = self._next()
+        source = self._anchor(event).event if type(event) is yaml.AliasEvent else event
+        node = self._value(event, depth + 1)
         nodes = node.items if isinstance(node, Seq) else (node,)
         for item in nodes:
             if not isinstance(item, Map):
-                self._find(
-                    source, f"`<<` takes mappings, not {kind(item)}", "name an anchor: `<<: *x`"
-                )
+                message = f"`<<` takes mappings, not {kind(item)}"
+                self._find(source, message, "name an anchor: `<<: *x`")
         return [item for item in nodes if isinstance(item, Map)]
 
-    def _key(self, source: yaml.Node) -> str:
-        if not isinstance(source, yaml.ScalarNode):
-            self._find(source, "a key must be text", "put quotes round a template")
-            return f"?{source.start_mark.line}"
-        if source.tag not in (_PLAIN, "!", _CORE + "str"):
-            self._find(source, f"a key cannot have the tag `{source.tag}`", "leave the tag out")
-        return str(source.value)
+    def _key(self, event: Any) -> str:
+        if type(event) is not yaml.ScalarEvent:
+            self._find(event, "a key must be text", "put quotes round a template")
+            return f"?{event.start_mark.line}"
+        tag = _tag_of(event)
+        if tag not in (_PLAIN, _CORE + "str"):
+            self._find(event, f"a key cannot have the tag `{tag}`", "leave the tag out")
+        return str(event.value)
 
-    def _scalar(self, source: yaml.ScalarNode) -> Any:
-        tag, text = source.tag, str(source.value)
-        if tag in (_PLAIN, *_PRIORITIES):
-            return text if source.style else scalar(text)
+    def _scalar(self, event: Any, tag: str) -> Any:
+        text = str(event.value)
+        if tag in _PRIORITIES:
+            return text if event.style else scalar(text)
         if tag in _VAULTS:
             return {VAULT_KEY: text}
         short = tag.removeprefix(_CORE)
         if short in ("int", "float", "bool", "null"):
-            return self._typed(source, short)
-        if short not in ("!", "str"):
-            self._unknown_tag(source)
+            return self._typed(event, short)
+        if short != "str":
+            self._unknown_tag(event)
         return text
 
-    def _typed(self, source: yaml.ScalarNode, short: str) -> Any:
-        value = scalar(str(source.value))
+    def _typed(self, event: Any, short: str) -> Any:
+        value = scalar(str(event.value))
         if type(value).__name__.replace("NoneType", "null") != short:
-            self._find(source, f"`{source.value}` is no {short}", "write it without the tag")
+            self._find(event, f"`{event.value}` is no {short}", "write it without the tag")
         return value
 
-    def _known_tag(self, source: yaml.Node, core: str) -> None:
-        if source.tag not in (_CORE + core, "!", *_PRIORITIES):
-            self._unknown_tag(source)
+    def _known_tag(self, event: Any, core: str) -> None:
+        if event.tag not in (None, "!", _CORE + core, *_PRIORITIES):
+            self._unknown_tag(event)
 
-    def _unknown_tag(self, source: yaml.Node) -> None:
-        shown = source.tag.replace(_CORE, "!!")
-        self._find(source, f"unknown tag `{shown}`", "known are `!default`, `!force` and `!vault`")
+    def _unknown_tag(self, event: Any) -> None:
+        shown = event.tag.replace(_CORE, "!!")
+        self._find(event, f"unknown tag `{shown}`", "known are `!default`, `!force` and `!vault`")
 
-    def _place(self, source: yaml.Node) -> Place:
-        mark = source.start_mark
+    def _place(self, event: Any) -> Place:
+        mark = event.start_mark
         return Place(file=self._file, line=mark.line + 1, column=mark.column + 1)
 
-    def _find(self, source: yaml.Node, message: str, hint: str) -> None:
-        self.findings.append(Finding(place=self._place(source), message=message, hint=hint))
+    def _find(self, event: Any, message: str, hint: str) -> None:
+        self.findings.append(Finding(place=self._place(event), message=message, hint=hint))
 
 
-def _is_merge(key: yaml.Node) -> bool:
-    return isinstance(key, yaml.ScalarNode) and key.tag == _PLAIN and key.value == "<<"
+class _TooDeepError(yaml.MarkedYAMLError):
+    """The nesting is deeper than it may be; reading it to the end could end the process."""
+
+
+def _tag_of(event: Any) -> str:
+    """Return the tag of a scalar; one without a tag is plain or text."""
+    if event.tag is None or event.tag == "!":
+        return _PLAIN if event.implicit[0] else _CORE + "str"
+    return str(event.tag)
+
+
+def _is_merge(key: Any) -> bool:
+    return type(key) is yaml.ScalarEvent and key.value == "<<" and _tag_of(key) == _PLAIN
 
 
 def _decode(data: bytes, file: str) -> tuple[str, Finding | None]:
@@ -222,24 +291,11 @@ def _decode(data: bytes, file: str) -> tuple[str, Finding | None]:
         return "", Finding(place=place, message="the file is not UTF-8", hint="save it as UTF-8")
 
 
-def _too_deep(text: str, file: str) -> Finding | None:
-    """Look at the events first: composing is recursive, deep nesting would end the process."""
-    if text.count("[") + text.count("{") < MAX_DEPTH and not _DEEP_LINE.search(text):
-        return None
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                place = _marked(event.start_mark, file)
-                return Finding(place=place, message=f"more than {MAX_DEPTH} levels of nesting")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-    return None
-
-
 def _syntax_finding(error: yaml.YAMLError, file: str) -> Finding:
     mark = getattr(error, "problem_mark", None)
+    if isinstance(error, _TooDeepError):
+        message = f"more than {MAX_DEPTH} levels of nesting"
+        return Finding(place=_marked(mark, file), message=message)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     return Finding(
         place=_marked(mark, file),
