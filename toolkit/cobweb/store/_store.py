@@ -174,11 +174,11 @@ class Store:
 
     def events(self, run: str) -> Iterator[dict[str, Any]]:
         """Yield the events of a run as they were written, in the order of `seq`."""
-        last = -1
-        while rows := self._events_after(run, last):
-            for row, data in rows:
-                last = row.seq
-                yield {"seq": row.seq, "time": row.time, "type": row.type, **data}
+        number, last = self._number_of(run), -1
+        while rows := self._events_after(number, last):
+            for seq, time, kind, data in rows:
+                yield {"seq": seq, "time": time, "type": kind, **data}
+            last = rows[-1][0]
 
     # --- generations
 
@@ -253,16 +253,22 @@ class Store:
             rows = [(run, *event) for event in batch.events]
             self._statements.write_events(cursor, rows)
 
-    def _events_after(self, run: str, seq: int) -> list[tuple[Any, dict[str, Any]]]:
+    def _number_of(self, run: str) -> int | None:
+        with self._database.read() as connection:
+            return connection.scalar(select(RUNS.c.number).where(RUNS.c.id == run))
+
+    def _events_after(
+        self, run: int | None, seq: int
+    ) -> list[tuple[int, float, str, dict[str, Any]]]:
         chosen = (
             select(EVENTS.c.seq, EVENTS.c.time, EVENTS.c.type, EVENTS.c.data)
-            .join(RUNS, RUNS.c.number == EVENTS.c.run)
-            .where(RUNS.c.id == run, EVENTS.c.seq > seq)
+            .where(EVENTS.c.run == run, EVENTS.c.seq > seq)
             .order_by(EVENTS.c.seq)
             .limit(_EVENTS_AT_ONCE)
         )
         with self._database.read() as connection:
-            return [(row, json.loads(row.data)) for row in connection.execute(chosen)]
+            rows = connection.execute(chosen)
+            return [(seq, time, kind, json.loads(data)) for seq, time, kind, data in rows]
 
 
 # --- writing a batch
