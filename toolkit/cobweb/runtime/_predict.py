@@ -105,7 +105,8 @@ def predict(
             if isinstance(end, TransitionEnded):
                 clock.last_end[end.cob] = clock.now
                 clock.cause = end.cob
-            _carry(graph, clock, engine.step(end))
+            if effects := engine.step(end):
+                _carry(graph, clock, effects)
         del clock.ends[heapq.heappop(clock.times)]
     for cob, since in clock.left.items():
         clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - since
@@ -155,7 +156,7 @@ def _enable(clock: _Clock, cob: CobId, by: CobId) -> None:
 def _start(graph: Graph, clock: _Clock, effect: StartTransition) -> None:
     cob, step = effect.cob, effect.transition
     length = clock.duration(cob, step.source, step.dest)
-    if step.source == graph.cobs[cob].type.preferred and cob in clock.down:
+    if cob in clock.down and step.source == graph.cobs[cob].type.preferred:
         clock.left.setdefault(cob, clock.now)
     clock.steps.append(
         PlannedStep(
@@ -176,11 +177,11 @@ def _waited_for(clock: _Clock, effect: StartTransition) -> tuple[CobId, ...]:
     if clock.cause is not None and clock.cause != effect.cob:
         # Whose end set this off: it gave a lock, gave one back, or made room in a limit.
         enabled[clock.cause] = clock.now
-    if not enabled:
-        return ()
-    locked = {on for on, _ in effect.locks}
-    waited = sorted([(-end, on) for on, end in enabled.items() if on in locked or end > 0.0])
-    return tuple([on for _, on in waited])
+    if len(enabled) > 1 or 0.0 in enabled.values():
+        locked = {on for on, _ in effect.locks}
+        waited = sorted([(-end, on) for on, end in enabled.items() if on in locked or end > 0.0])
+        return tuple([on for _, on in waited])
+    return tuple(enabled)
 
 
 def _watch(graph: Graph, clock: _Clock, effect: StateFound) -> None:
