@@ -1,5 +1,8 @@
 """Jobs on their way: ready ones in a queue, failed ones waiting for a retry, the rest in flight.
 
+A job has one cost per queue, also where hosts are lost: what is dropped is found by its host, and
+passed over when its turn comes.
+
 The dispatcher keeps no more than `parallel` jobs in flight, lets the heaviest go first (weights of
 the planner), and carries out what an executor leaves to the runtime: Python types in worker threads
 and actions without work.
@@ -14,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from cobweb.errors import PluginError
@@ -44,15 +47,6 @@ def retry_delay_s(*, seed: int, cob: CobId, attempt: int) -> float:
     return _backoff_s(attempt) + jitter
 
 
-@dataclass(order=True, slots=True)
-class _Queued:
-    """A job in the queue; the heaviest first, then the oldest."""
-
-    weight: float
-    number: int
-    job: Job = field(compare=False)
-
-
 class Dispatcher:
     """Hands jobs to an executor; all methods are called from the run's thread.
 
@@ -71,7 +65,8 @@ class Dispatcher:
         self._setting = setting
         self._python_types = dict(python_types or {})
         self._weights = dict(weights or {})
-        self._ready: list[_Queued] = []
+        self._waiting: dict[str, dict[int, Job]] = {}
+        self._ready: list[tuple[float, int, Job]] = []
         self._later: list[tuple[float, int, Job]] = []
         self._in_flight: dict[int, Job] = {}
         self._own: dict[int, float] = {}
@@ -90,18 +85,19 @@ class Dispatcher:
 
     def add(self, job: Job) -> None:
         """Queue a job that may start at once."""
-        weight = -self._weights.get(job.cob, 0.0)
-        heapq.heappush(self._ready, _Queued(weight, job.number, job))
+        self._waiting.setdefault(job.host, {})[job.number] = job
+        self._make_ready(job)
 
     def add_retry(self, job: Job) -> None:
         """Queue the next attempt of a failed job, after its delay."""
         delay = retry_delay_s(seed=self._setting.seed, cob=job.cob, attempt=job.attempt)
         again = replace(job, number=self.next_number(), attempt=job.attempt + 1)
+        self._waiting.setdefault(again.host, {})[again.number] = again
         heapq.heappush(self._later, (self._executor.now() + delay, again.number, again))
 
     def idle(self) -> bool:
         """Say whether no job is ready, delayed or in flight."""
-        return not (self._ready or self._later or self._in_flight)
+        return not (self._waiting or self._in_flight)
 
     def running(self) -> tuple[Job, ...]:
         """Return the jobs in flight, oldest first."""
@@ -111,7 +107,12 @@ class Dispatcher:
         """Return the jobs that fit now, heaviest first; `submit` must follow."""
         self._ripen()
         room = self._setting.parallel - len(self._in_flight)
-        return tuple(heapq.heappop(self._ready).job for _ in range(min(room, len(self._ready))))
+        taken: list[Job] = []
+        while self._ready and len(taken) < room:
+            job = heapq.heappop(self._ready)[2]
+            if self._forget(job):
+                taken.append(job)
+        return tuple(taken)
 
     def submit(self, jobs: Iterable[Job]) -> None:
         """Start jobs that were taken and journalled."""
@@ -124,12 +125,8 @@ class Dispatcher:
 
     def drop_waiting(self, host: str | None = None) -> tuple[Job, ...]:
         """Forget the jobs (of one host, or all) that are not in flight, and return them."""
-        waiting = [entry.job for entry in self._ready] + [job for _, _, job in self._later]
-        dropped = [job for job in waiting if host in (None, job.host)]
-        self._ready = [entry for entry in self._ready if host not in (None, entry.job.host)]
-        self._later = [entry for entry in self._later if host not in (None, entry[2].host)]
-        heapq.heapify(self._ready)
-        heapq.heapify(self._later)
+        hosts = list(self._waiting) if host is None else [host]
+        dropped = [job for name in hosts for job in self._waiting.pop(name, {}).values()]
         return tuple(sorted(dropped, key=lambda job: job.number))
 
     def wait(self, most_s: float | None = None) -> list[tuple[Job, Report]]:
@@ -176,11 +173,28 @@ class Dispatcher:
     def _ripen(self) -> None:
         now = self._executor.now()
         while self._later and self._later[0][0] <= now:
-            self.add(heapq.heappop(self._later)[2])
+            self._make_ready(heapq.heappop(self._later)[2])
+
+    def _make_ready(self, job: Job) -> None:
+        weight = -self._weights.get(job.cob, 0.0)
+        heapq.heappush(self._ready, (weight, job.number, job))
+
+    def _waits(self, job: Job) -> bool:
+        """Say whether a queued job was not dropped; the queues keep what was until its turn."""
+        return job.number in self._waiting.get(job.host, ())
+
+    def _forget(self, job: Job) -> bool:
+        """Let a job wait no more; say whether it did."""
+        waiting = self._waiting.get(job.host, {})
+        found = waiting.pop(job.number, None) is not None
+        if found and not waiting:
+            del self._waiting[job.host]
+        return found
 
     def _timeout_s(self, most_s: float | None) -> float | None:
-        now = self._executor.now()
-        waits = [due - now for due, _, _ in self._later[:1]]
+        while self._later and not self._waits(self._later[0][2]):
+            heapq.heappop(self._later)
+        waits = [due - self._executor.now() for due, _, _ in self._later[:1]]
         waits += [deadline - time.monotonic() for deadline in self._own.values()]
         if most_s is not None:
             waits.append(most_s)

@@ -25,7 +25,9 @@ from cobweb.engine import (
     HostVanished,
     Input,
     LockGranted,
+    LockRecalled,
     LockReleased,
+    LockRequested,
     StartCheck,
     StartTransition,
     StateFound,
@@ -45,6 +47,9 @@ from cobweb.store import GrantGone, GrantWritten, HostFound, HostLost, StateWrit
 __all__ = ["Run", "RunSetting"]
 
 _SHOWN = 5
+_TOLD_ONLY = (LockRequested, LockRecalled)
+"""Effects that are told and change nothing here; there are many."""
+
 _KILL = 2
 """How many interrupts stop what is at work."""
 
@@ -101,6 +106,7 @@ class Run:
         self._interrupted = False
         self._lost: dict[str, str] = {}
         self._missed = set(setting.missed)
+        self._now_s = 0.0
 
     def go(self, start: Iterable[Effect], interrupts: Interrupts) -> RunResult:
         """Carry out `start`, the effects of `engine.start`, and all that follows from them.
@@ -110,13 +116,15 @@ class Run:
         the next run checks them.
         """
         interrupts.wake = self._dispatcher.wake
-        started_s = self._dispatcher.now()
+        self._now_s = started_s = self._dispatcher.now()
         try:
             self._begin(start)
             self._look_at(interrupts)
             self._flush()
             while not self._dispatcher.idle() and interrupts.count < _KILL:
-                for job, report in self._dispatcher.wait(self._setting.beat_s):
+                ended = self._dispatcher.wait(self._setting.beat_s)
+                self._now_s = self._dispatcher.now()
+                for job, report in ended:
                     self._take(job, report)
                 self._setting.beat()
                 self._look_at(interrupts)
@@ -170,7 +178,9 @@ class Run:
 
     def _stop(self) -> Iterable[str]:
         """Stop what is still at work after a second interrupt; yield a line for each job."""
-        for job, report in self._dispatcher.stop():
+        stopped = self._dispatcher.stop()
+        self._now_s = self._dispatcher.now()
+        for job, report in stopped:
             if report.outcome is Outcome.CANCELLED:
                 yield from describe([job])
             self._take(job, report)
@@ -210,9 +220,8 @@ class Run:
             known = ", ".join(self._states(job.cob))
             self._blame(job, f"the check says {report.state!r}, which is no state of it ({known})")
         self._failed.add(job.cob)
-        now_s = self._dispatcher.now()
         self._record.write(
-            StateWritten(cob=job.cob, state=UNKNOWN, reason="check", time=now_s, failed=True)
+            StateWritten(cob=job.cob, state=UNKNOWN, reason="check", time=self._now_s, failed=True)
         )
         message = self._messages.get(job.cob, "")
         self._record.became_unknown(job.cob, "check", message=message, report=report)
@@ -256,8 +265,7 @@ class Run:
     def _end(self, job: Job, state: State, report: Report | None = None) -> None:
         applied = self._applied.get(job.cob)
         message = self._messages.get(job.cob, "")
-        now_s = self._dispatcher.now()
-        self._record.ended(job, state, now_s, applied=applied, message=message, report=report)
+        self._record.ended(job, state, self._now_s, applied=applied, message=message, report=report)
 
     def _lose(self, host: str, message: str) -> None:
         """Take note, once, that a host cannot be reached; what else it was to do is dropped."""
@@ -265,7 +273,7 @@ class Run:
             return
         self._lost[host] = message
         self._missed.discard(host)
-        self._record.write(HostLost(host=host, time=self._dispatcher.now()))
+        self._record.write(HostLost(host=host, time=self._now_s))
         self._step(HostVanished(host=host))
         self._drop_waiting(host, f"host {host} cannot be reached")
 
@@ -273,7 +281,7 @@ class Run:
         """Take note that a host answers which did not the last time."""
         if host in self._missed:
             self._missed.discard(host)
-            self._record.write(HostFound(host=host, time=self._dispatcher.now()))
+            self._record.write(HostFound(host=host, time=self._now_s))
 
     def _states(self, cob: CobId) -> tuple[State, ...]:
         return self._setting.graph.cobs[cob].type.states
@@ -293,16 +301,17 @@ class Run:
     def _absorb(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             self._record.effect(effect)
-            self._note(effect)
+            if not isinstance(effect, _TOLD_ONLY):
+                self._note(effect)
 
     def _note(self, effect: Effect) -> None:
         match effect:
-            case StateFound():
-                self._note_state(effect)
             case LockGranted(cob=cob, holder=holder, state=state):
                 self._record.write(GrantWritten(cob=cob, holder=holder, state=state))
             case LockReleased(cob=cob, holder=holder):
                 self._record.write(GrantGone(cob=cob, holder=holder))
+            case StateFound():
+                self._note_state(effect)
             case StartCheck(cob=cob):
                 self._dispatcher.add(self._check_job(cob))
             case StartTransition(cob=cob):
@@ -321,7 +330,7 @@ class Run:
                 cob=effect.cob,
                 state=effect.state,
                 reason=str(effect.reason),
-                time=self._dispatcher.now(),
+                time=self._now_s,
                 content=self._setting.contents.get(effect.cob) if is_known else None,
                 applied=self._applied.get(effect.cob) if is_known else ...,
             )
