@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from cobweb.cli._session import Session
+from cobweb.cli.apply import _annotate
+from cobweb.runtime import Ending, RunResult
+from cobweb.store import EventWritten, RunInfo, RunRecord
 
 Run = Callable[..., Any]
 CheckSchema = Callable[[str, Any], None]
@@ -117,3 +123,90 @@ def test_bytes_that_are_no_text_are_one_message(run: Run, tmp_path: Path) -> Non
     told = run("report", "--events", tmp_path / "x")
     assert told.code == 1
     assert "x:1: this is no event" in told.err
+
+
+def test_why_answers_for_past_runs(
+    run: Run, ran: Path, site_text: str, check_schema: CheckSchema
+) -> None:
+    runs = json.loads(run("-C", ran, "runs", "-o", "json").out)["runs"]
+    newest, oldest = runs[0]["id"], runs[1]["id"]
+    (ran / "site.yml").write_text(site_text.replace("type: simple", "type: gone"), encoding="utf-8")
+    told = run("-C", ran, "why", "beta/b", "--run", newest)
+    assert (told.code, told.out) == (0, f"beta/b was up when run {newest} ended\n")
+    data = json.loads(run("-C", ran, "why", "beta/b", "--run", newest, "-o", "json").out)
+    check_schema("why", data)
+    assert (data["preferred"], data["source"]) == ("up", "settled")
+    assert run("-C", ran, "why", "beta/none", "--run", oldest).code == 64
+    assert run("-C", ran, "why", "beta/b", "--run", "nothing").code == 64
+
+
+@pytest.fixture
+def stored(site: Path) -> Path:
+    """Make a site with a run that failed and one that was killed."""
+    wait = {"cob": "beta/b", "state": "down", "message": ""}
+    link = {"cob": "beta/b", "kind": "lock", "on": "alpha/a", "state": "up", "detail": ""}
+    last = {"cob": "alpha/a", "kind": "failed", "on": None, "state": "", "detail": ""}
+    info = RunInfo(id="r1", command="apply", started=1e9, user="ann", host="h", pid=1)
+    events = [
+        ("version", {"events": 1, "cobweb": "0.1.0"}),
+        ("run.start", {"run": "r1", "generation": 0, "hosts": 2, "cobs": 2}),
+        ("transition.start", {"cob": "alpha/a", "from": "down", "to": "up", "locks": []}),
+        (
+            "transition.end",
+            {
+                "cob": "alpha/a",
+                "from": "down",
+                "to": "up",
+                "state": "unknown",
+                "result": "failed",
+                "attempt": 1,
+                "seconds": 1.0,
+                "message": "no luck",
+            },
+        ),
+    ]
+    with Session(site) as session:
+        store = session.store(create=True)
+        for name in ("r1", "r2"):
+            store.begin_run(replace(info, id=name))
+            store.write(
+                [
+                    EventWritten(seq=seq, time=1e9, type=kind, data=json.dumps(data))
+                    for seq, (kind, data) in enumerate(events, start=1)
+                ]
+            )
+        waits = ({**wait, "chain": [link, last]},)
+        store.end_run(RunRecord(info=info, result="failed", exit_code=1, waits=waits, ended=1e9))
+    return site
+
+
+def test_why_tells_the_chain_of_a_past_run(
+    run: Run, stored: Path, check_schema: CheckSchema
+) -> None:
+    told = run("-C", stored, "why", "beta/b", "--run", "r1")
+    assert told.out.splitlines()[1:] == [
+        "  beta/b waits for alpha/a to be up",
+        "  alpha/a failed in this run",
+    ]
+    assert told.err == "as run r1 ended\n"
+    check_schema(
+        "why", json.loads(run("-C", stored, "why", "beta/b", "--run", "r1", "-o", "json").out)
+    )
+    assert "has no end" in run("-C", stored, "why", "beta/b", "--run", "r2").err
+
+
+def test_a_killed_run_is_reported_as_one(run: Run, stored: Path) -> None:
+    assert run("-C", stored, "report").out.startswith("run r1: was killed\n")
+    assert "was killed" in run("-C", stored, "runs").out
+
+
+def test_apply_tells_a_pipeline_what_failed(
+    stored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    result = RunResult(run="r1", ending=Ending.FAILED, counts={})
+    with Session(stored) as session:
+        _annotate(session, result)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "::error title=cobweb%3A alpha/a%3A down -> up failed::no luck"
+    assert lines[1].startswith("::warning title=cobweb%3A 1 waiting%3A alpha/a failed")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cobweb.report import Report, RunFacts
     from cobweb.store import RunRecord, Store
 
-__all__ = ["from_file", "from_journal", "report_of"]
+__all__ = ["chosen_run", "from_file", "from_journal", "report_of"]
 
 
 def from_file(events: str) -> Report:
@@ -45,7 +45,7 @@ def from_journal(request: Request, run: str | None) -> Report:
     """Return the report of a run of the site, None: the last; UsageError where there is none."""
     with open_site(request) as session:
         store = session.history()
-        return report_of(store, _chosen(store, run))
+        return report_of(store, chosen_run(store, run))
 
 
 def report_of(store: Store, chosen: RunRecord) -> Report:
@@ -56,8 +56,8 @@ def report_of(store: Store, chosen: RunRecord) -> Report:
     return make_report(story, _facts(store, chosen))
 
 
-def _chosen(store: Store, run: str | None) -> RunRecord:
-    """Return the run that is asked for; UsageError where there is none."""
+def chosen_run(store: Store, run: str | None) -> RunRecord:
+    """Return the run with this id, None: the last one; UsageError where there is none."""
     found = store.last_run() if run is None else store.run(run)
     if found is not None:
         return found

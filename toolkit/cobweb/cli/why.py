@@ -14,6 +14,7 @@ from cobweb.cli._options import (
     site_options,
 )
 from cobweb.cli._output import Output, Tone
+from cobweb.cli._report_source import chosen_run
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 
@@ -21,24 +22,36 @@ if TYPE_CHECKING:
     from cobweb.runtime import Reason
 
 
-@click.command("why", epilog=examples("cobweb why app01/app", "cobweb why app01/app -o json"))
+@click.command(
+    "why",
+    epilog=examples(
+        "cobweb why app01/app",
+        "cobweb why app01/app -o json",
+        "cobweb why app01/app --run 20260801-093012-4f1c",
+    ),
+)
 @reference_argument()
+@click.option("--run", metavar="RUN", help="As it was at the end of this run (see `cobweb runs`).")
 @output_option()
 @site_options
 @pass_request
-def command(request: Request, reference: str) -> int:
+def command(request: Request, reference: str, run: str | None) -> int:
     """Say what an object waits for.
 
     The chain leads from the object to the cause: a failure, a host that cannot
     be reached, or a circle.
     """
-    from cobweb.runtime import why
+    from cobweb.runtime import why, why_in_run
 
     output = Output.of(request)
     with open_site(request) as session:
-        reason = why(session.site, session.store(), reference)
+        if run is None:
+            reason = why(session.site, session.store(), reference)
+        else:
+            store = session.history()
+            reason = why_in_run(store, chosen_run(store, run), reference)
     if not output.data(_data(reason)):
-        _tell(output, reason)
+        _tell(output, reason, past=run is not None)
     return 0
 
 
@@ -55,9 +68,12 @@ def _data(reason: Reason) -> dict[str, Any]:
     }
 
 
-def _tell(output: Output, reason: Reason) -> None:
+def _tell(output: Output, reason: Reason, *, past: bool) -> None:
     from cobweb.runtime import chain_lines
 
+    if past and reason.source == "settled":
+        output.line(f"{reason.cob} was {reason.state} when run {reason.run} ended", Tone.GOOD)
+        return
     if reason.source == "settled":
         output.line(f"{reason.cob} is {reason.state}, as wanted: it waits for nothing", Tone.GOOD)
         return

@@ -14,6 +14,7 @@ from cobweb.runtime._operations import (
     refuse_stale,
     simulate_site,
 )
+from cobweb.runtime._past import why_in_run
 from cobweb.runtime._plan import Change, Plan, PlanFile, plan_text, read_plan
 from cobweb.runtime._prose import chain_lines, link_text
 from cobweb.runtime._result import Ending, RunResult, Wait, chain_data, wait_data
@@ -50,4 +51,5 @@ __all__ = [
     "simulate_site",
     "wait_data",
     "why",
+    "why_in_run",
 ]
