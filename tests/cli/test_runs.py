@@ -210,3 +210,19 @@ def test_apply_tells_a_pipeline_what_failed(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "::error title=cobweb%3A alpha/a%3A down -> up failed::no luck"
     assert lines[1].startswith("::warning title=cobweb%3A 1 waiting%3A alpha/a failed")
+
+
+def test_secrets_are_in_no_report(
+    run: Run, make_site: Callable[[str], Path], site_text: str, tmp_path: Path
+) -> None:
+    cipher = "$ANSIBLE_VAULT;1.1;AES256\n            6162636465"
+    vaulted = f"    spec:\n      text: !vault |\n            {cipher}\n"
+    site = make_site(site_text.replace('    spec: {text: "port={{ port }}"}\n', vaulted))
+    events = tmp_path / "events.jsonl"
+    ran = run("-C", site, "apply", "--yes", "--executor", "simulate", "--events", events)
+    assert ran.code == 0, ran.err
+    for form in ("text", "json", "html", "junit", "github", "gitlab"):
+        out = tmp_path / form
+        assert run("-C", site, "report", "-o", form, "--out", out).code == 0
+        assert "6162636465" not in out.read_text(encoding="utf-8")
+    assert "6162636465" not in events.read_text(encoding="utf-8")
