@@ -56,8 +56,9 @@ def test_the_ci_example_validates_plans_and_applies(
     assert run("init", "--ci", ci, tmp_path).code == 0
     text = (tmp_path / path).read_text(encoding="utf-8")
     yaml.safe_load(text)
-    for command in ("cobweb validate", "cobweb plan --detailed-exitcode", "cobweb apply --yes"):
-        assert command in text
+    calls = ("validate", "plan --detailed-exitcode", "apply --yes", "report -o html --out")
+    for call in calls:
+        assert f"cobweb {call}" in text
 
 
 def test_without_ci_there_is_no_example(run: Run, tmp_path: Path) -> None:
