@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: help demo test bench coverage lint types imports dead constraints clean
+.PHONY: help demo test bench compiled coverage lint types imports dead constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /: /'
@@ -38,6 +38,10 @@ BENCH_ARGS ?=
 bench: $(VENV)/.dev  ## measure Cobweb beside peers and limits (BENCH_ARGS='engine --size small')
 	@bash benchmarks/install-peers
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+compiled: $(VENV)/.dev  ## build Cobweb with a compiled engine into build/compiled
+	@COBWEB_COMPILE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps --upgrade --target build/compiled .
 
 PURE := toolkit/cobweb/model/*,toolkit/cobweb/engine/*,toolkit/cobweb/generation/*
 coverage: $(VENV)/.dev  ## hold the pure packages to full branch coverage
