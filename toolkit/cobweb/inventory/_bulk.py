@@ -37,11 +37,17 @@ def make_all(cls: type[T], count: int, **columns: Iterable[Any]) -> list[T]:
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Let nothing look for cycles meanwhile: building large values makes none, and waits for it."""
+    """Let nothing look for cycles meanwhile: building large values makes none, and waits for it.
+
+    What was made counts as old afterwards, as if it had been looked at.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

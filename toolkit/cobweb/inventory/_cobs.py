@@ -43,6 +43,7 @@ class Cobs:
         self._findings = findings
         self.written: set[str] = set()
         self.defs: dict[str, CobDef] = {}
+        self._host_sets: dict[tuple[str, ...], frozenset[str]] = {}
 
     def read(self, node: Node | None) -> None:
         """Read the definitions."""
@@ -72,11 +73,13 @@ class Cobs:
         spec = as_map(body.items.get("spec"), f"`spec` of {what}", self._findings)
         if cob_type is None or not hosts:
             return None
+        if hosts not in self._host_sets:
+            self._host_sets[hosts] = frozenset(hosts)
         return CobDef(
             name=name,
             type=cob_type,
             hosts=hosts,
-            host_set=frozenset(hosts),
+            host_set=self._host_sets[hosts],
             spec=spec,
             body=body,
             place=place,

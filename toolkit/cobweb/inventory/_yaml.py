@@ -38,6 +38,7 @@ _CONSTANTS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_NUMBER_STARTS = frozenset("-0123456789")
 _INT = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 _FLOAT = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,17}", re.ASCII)
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -66,6 +67,8 @@ def scalar(text: str) -> Any:
     """Return what a plain scalar stands for (see the module's docstring)."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
+    if text[0] not in _NUMBER_STARTS:
+        return text
     if _INT.fullmatch(text):
         return int(text) if text != "-0" else text
     if _FLOAT.fullmatch(text) and str(float(text)) == text:
@@ -172,11 +175,14 @@ class _Reader:
         keys: dict[str, Place] = {}
         merged: list[Map] = []
         while type(first := self._next()) is not yaml.MappingEndEvent:
-            key_event = self._key_event(first, depth)
-            if _is_merge(key_event):
+            if type(first) is yaml.ScalarEvent and first.tag is None and first.anchor is None:
+                key_event, key = first, first.value  # nearly all are like this
+            else:
+                key_event = self._key_event(first, depth)
+                key = self._key(key_event)
+            if key == "<<" and _tag_of(key_event) == _PLAIN:
                 merged += self._merged(depth)
                 continue
-            key = self._key(key_event)
             place = self._place(key_event)
             if key in items:
                 hint = f"first in line {keys[key].line}"
@@ -272,10 +278,6 @@ def _tag_of(event: Any) -> str:
     if event.tag is None or event.tag == "!":
         return _PLAIN if event.implicit[0] else _CORE + "str"
     return str(event.tag)
-
-
-def _is_merge(key: Any) -> bool:
-    return type(key) is yaml.ScalarEvent and key.value == "<<" and _tag_of(key) == _PLAIN
 
 
 def _decode(data: bytes, file: str) -> tuple[str, Finding | None]:
