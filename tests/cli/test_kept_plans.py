@@ -46,7 +46,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return plans
 
 
-FORMS = [(), ("-o", "json"), ("-o", "yaml"), ("--refresh", "all"), ("--limit", "beta")]
+FORMS = [(), ("-o", "json"), ("-o", "yaml"), ("--refresh", "all")]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
@@ -82,6 +82,13 @@ def test_a_saved_plan_is_the_same_file_and_is_refused_when_the_states_have_chang
     assert run("-C", site, "apply", two, "--executor", "simulate").code == 0
     stale = run("-C", site, "apply", two, "--executor", "simulate")
     assert "the states have changed since the plan was made" in stale.err
+
+
+def test_a_plan_of_a_part_is_made_anew(run: Run, site: Path, made: list[Any]) -> None:
+    """Its states are few; looking all of them up would take longer."""
+    first = run("-C", site, "plan", "--limit", "beta")
+    assert run("-C", site, "plan", "--limit", "beta") == first
+    assert len(made) == 2
 
 
 def test_after_an_apply_nothing_is_pending(run: Run, site: Path, made: list[Any]) -> None:

@@ -92,6 +92,23 @@ def test_a_saved_plan_brings_its_limit_and_refresh(run: Run, site: Path, tmp_pat
     assert "the states have changed since the plan was made" in stale.err
 
 
+def test_a_saved_plan_of_a_part_is_based_on_what_it_reaches(
+    run: Run, site: Path, tmp_path: Path
+) -> None:
+    """`cfg` and `a` on alpha need nothing of `extra` on gamma; `b` on beta stops with `a`."""
+    file = tmp_path / "my.plan"
+    edit(site, "      back:", "      other: {hosts: {gamma: {}}}\n      back:")
+    edit(site, "cobs:\n", "cobs:\n  extra: {type: simple, on: other}\n")
+    assert run("-C", site, *APPLY).code == 0
+    assert run("-C", site, "plan", "--out", file, "--limit", "alpha").code == 0
+    extra = CobId("gamma/extra")
+    written(site, StateWritten(cob=extra, state="down", reason="check", time=2.0))
+    assert run("-C", site, "apply", file, "--executor", "simulate").code == 0
+    written(site, StateWritten(cob=B, state="down", reason="check", time=2.0))
+    stale = run("-C", site, "apply", file, "--executor", "simulate")
+    assert "the states have changed since the plan was made" in stale.err
+
+
 @pytest.mark.parametrize("text", [None, "{}"], ids=["missing", "no-plan"])
 def test_what_is_no_plan_is_refused(run: Run, site: Path, tmp_path: Path, text: str | None) -> None:
     file = tmp_path / "x.plan"

@@ -65,6 +65,17 @@ def test_new_database_knows_nothing(store: Store) -> None:
     assert store.generation(1) is None
 
 
+def test_the_records_of_some_objects_are_those_of_all(store: Store) -> None:
+    many = [CobId(f"h{number:04}/x") for number in range(1200)]
+    store.write([up(cob) for cob in [*many, A, B]])
+    store.write([HostLost(host="h1", time=2.0)])
+    whole = store.states()
+    assert store.states_of([]) == store.states_of([C]) == {}
+    assert store.states_of([B, C, A]) == {A: whole[A], B: whole[B]}
+    assert not store.states_of([A])[A].reachable
+    assert list(store.states_of(reversed(many)).items()) == [(cob, whole[cob]) for cob in many]
+
+
 def test_state_is_read_back_whole(store: Store, run_info: RunInfo) -> None:
     store.begin_run(run_info)
     store.write([replace(up(A), content="digest")])

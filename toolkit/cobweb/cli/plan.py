@@ -84,11 +84,12 @@ def command(
     output = Output.of(request)
     asked = {"limit": limit, "refresh": refresh, "out": out is not None}
     with open_site(request) as session:
-        key = plan_key(session, output, asked) if session.site.is_kept else None
+        is_whole = limit is None  # a part is planned in the time that it takes to look
+        key = plan_key(session, output, asked) if is_whole and session.site.is_kept else None
         printed = find_plan(session, key)
         if printed is None:
             check_all(session, limit)
-            if key is None and worth_keeping(session.graph(limit)):
+            if is_whole and key is None and worth_keeping(session.graph()):
                 key = plan_key(session, output, asked)
             printed = _printed(session, output, asked)
             if key is not None and key == plan_key(session, output, asked):

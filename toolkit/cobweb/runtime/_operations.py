@@ -40,7 +40,7 @@ from cobweb.runtime._predict import at_rest, predict
 from cobweb.runtime._result import Ending, RunResult, wait_data
 from cobweb.runtime._run import Run, RunSetting
 from cobweb.runtime._signals import Interrupts
-from cobweb.store import Generation, GrantGone, RunInfo, RunRecord, Store
+from cobweb.store import CobRecord, Generation, GrantGone, RunInfo, RunRecord, Store
 
 __all__ = [
     "DEFAULT_PARALLEL",
@@ -104,7 +104,7 @@ def plan_site(
 ) -> Plan:
     """Predict what `apply_site` would do on the states that the journal believes; asks no host."""
     graph = site.graph(limit)
-    records = store.states()
+    records = _beliefs(store, graph, limit)
     evaluated = _evaluated(site, graph)
     before = baseline(graph, records, refresh=refresh, contents=evaluated.contents)
     movable = _movable(site, graph, limit)
@@ -134,9 +134,10 @@ def plan_site(
 def refuse_stale(plan: PlanFile, site: Site, store: Store) -> None:
     """Raise PlanError where a saved plan does not fit the site or the journal any more."""
     hint = "make a new one with `cobweb plan --out`"
-    if plan.site != _evaluated(site, site.graph(plan.limit)).digest:
+    graph = site.graph(plan.limit)
+    if plan.site != _evaluated(site, graph).digest:
         raise PlanError("the site has changed since the plan was made", hint=hint)
-    if plan.base != base_digest(store.states()):
+    if plan.base != base_digest(_beliefs(store, graph, plan.limit)):
         raise PlanError("the states have changed since the plan was made", hint=hint)
 
 
@@ -269,6 +270,11 @@ def simulate_site(
         )
         result = run.go(engine.start({}), caller.interrupts)
     return result.with_notices(emitter.notices)
+
+
+def _beliefs(store: Store, graph: Graph, limit: str | None) -> Mapping[CobId, CobRecord]:
+    """Return what a plan is based on: with a limit, the records of the objects that it reaches."""
+    return store.states() if limit is None else store.states_of(graph.cobs)
 
 
 def _movable(site: Site, graph: Graph, limit: str | None) -> frozenset[CobId]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -45,6 +46,9 @@ from cobweb.store._tables import (
 from cobweb.store._values import CobRecord, Entry, Generation, RunInfo, RunRecord
 
 __all__ = ["Store"]
+
+_NAMES_AT_ONCE = 500
+"""How many objects are asked for by name in one go."""
 
 _EVENTS_AT_ONCE = 1000
 """How many events are read in one go."""
@@ -101,9 +105,20 @@ class Store:
     def states(self) -> Mapping[CobId, CobRecord]:
         """Return the record of every object that was ever written and not forgotten, by id."""
         with self._database.read() as connection:
-            lost = set(connection.scalars(select(HOSTS.c.name).where(HOSTS.c.reachable == false())))
+            lost = _lost(connection)
             rows = connection.execute(select(COBS).order_by(COBS.c.id))
-            return {CobId(row.id): _record(row, lost) for row in rows}
+            return {CobId(row[0]): _record(row, lost) for row in rows}
+
+    def states_of(self, cobs: Iterable[CobId]) -> Mapping[CobId, CobRecord]:
+        """Return the records of these objects, by id; those never written are left out."""
+        found: dict[CobId, CobRecord] = {}
+        rest = iter(sorted(cobs))
+        with self._database.read() as connection:
+            lost = _lost(connection)
+            while some := list(islice(rest, _NAMES_AT_ONCE)):
+                for row in connection.execute(select(COBS).where(COBS.c.id.in_(some))):
+                    found[CobId(row[0])] = _record(row, lost)
+        return dict(sorted(found.items()))
 
     def revision(self) -> str:
         """Return a digest of the states, contents, applied specs, lost hosts and generation.
@@ -287,20 +302,24 @@ def _json(data: Any) -> str:
 # --- reading
 
 
-def _record(row: Row[Any], lost: set[str]) -> CobRecord:
-    cob = CobId(row.id)
+def _lost(connection: Connection) -> set[str]:
+    return set(connection.scalars(select(HOSTS.c.name).where(HOSTS.c.reachable == false())))
+
+
+def _record(row: Sequence[Any], lost: set[str]) -> CobRecord:
+    cob, state, content, applied, source, dest, since, run, generation, failed, reason = row
     return CobRecord(
         cob=cob,
-        state=sys.intern(row.state),
-        content=row.content,
-        applied_json=row.applied,
-        in_transition=None if row.dest is None else (row.source, row.dest),
-        reachable=host_of(cob) not in lost,
-        since=row.since,
-        run=sys.intern(row.run),
-        generation=row.generation,
-        failed=row.failed,
-        reason=sys.intern(row.reason),
+        state=sys.intern(state),
+        content=content,
+        applied_json=applied,
+        in_transition=None if dest is None else (source, dest),
+        reachable=not lost or host_of(cob) not in lost,
+        since=since,
+        run=sys.intern(run),
+        generation=generation,
+        failed=failed,
+        reason=sys.intern(reason),
     )
 
 
