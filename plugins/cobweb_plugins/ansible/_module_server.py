@@ -13,8 +13,8 @@ the next. Where a zip brings another version of what the server has imported, it
 all anew. What a new process would see and an old one would not (another Python, new libraries, new
 groups, another environment) makes the server stale: it says so before it begins, and ends.
 
-A message is a line of JSON, and the bytes that it announces. The server takes one call at a time.
-When the other end is gone, the call that runs may end, as with any command over SSH.
+A message is a line of JSON, and the bytes that it announces. Calls may run side by side. When the
+other end is gone, what runs may end, as with any command over SSH.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from typing import Any, NoReturn
 MAGIC = b"cobweb module server 1\n"
 MARK_VARIABLE = "COBWEB_JOB"
 IDLE_S = 60
+CLOSING_S = 0.005
+"""How often a process is looked at that has closed its outputs and not yet ended."""
 CHUNK = 1 << 16
 LOADER = "ansible.module_utils._internal._ansiballz._loader"
 OFTEN = ("base64", "glob", "grp", "hashlib", "pathlib", "pwd", "tempfile")
@@ -55,10 +57,6 @@ WATCHED = (
 """What a new process reads at its start, or soon after; any change makes the server stale."""
 
 
-class Gone(Exception):  # noqa: N818  # it is no error that the other end has ended
-    """The other end is gone, or was silent for too long."""
-
-
 class Server:
     """Serves calls from descriptor 0 to descriptor 1."""
 
@@ -68,6 +66,8 @@ class Server:
         self._library = Library(self._folder)
         self._fingerprint = fingerprint()
         self._mark = MarkPlace.find()
+        self._children: list[Child] = []
+        self._is_wanted = True
 
     def serve(self) -> None:
         """Serve until the other end is gone; the files go with the server, not with its forks."""
@@ -75,63 +75,65 @@ class Server:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         write(1, MAGIC)
         try:
-            while self._serve_one():
-                pass
-        except (Gone, BrokenPipeError):
+            while self._is_wanted or self._children:
+                self._serve_once()
+        except BrokenPipeError:
             pass
         finally:
             if os.getpid() == owner:
                 shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _serve_one(self) -> bool:
-        call = self._message()
-        archive = self._read(call["size"]) if call["size"] else None
-        if fingerprint() != self._fingerprint or (call["mark"] and self._mark is None):
-            say({"op": "stale"})
+    def _serve_once(self) -> None:
+        """Wait for something to happen, and act on it."""
+        sources = [source for child in self._children for source in child.sources]
+        if self._is_wanted:
+            sources.append(0)
+        closing = any(not child.sources for child in self._children)
+        patience = CLOSING_S if closing else None if self._children else IDLE_S
+        ready = select.select(sources, [], [], patience)[0]
+        if not ready and not self._children:
+            self._is_wanted = False
+        for child in tuple(self._children):
+            if child.has_ended(ready):
+                self._children.remove(child)
+                child.tell()
+        if 0 in ready:
+            data = os.read(0, CHUNK)
+            self._buffer += data
+            self._is_wanted = bool(data)
+            while self._take_call():
+                pass
+
+    def _take_call(self) -> bool:
+        """Begin the next call, if it has come as a whole."""
+        line, end, rest = bytes(self._buffer).partition(b"\n")
+        call: dict[str, Any] = json.loads(line) if end else {"size": 1}
+        if len(rest) < call["size"]:
             return False
-        if archive is not None:
-            self._library.add(call["digest"], archive)
-        say({"op": "begun"})
-        out, err, code = self._run(call)
-        say({"op": "ended", "code": code, "out": len(out), "err": len(err)}, out, err)
+        self._buffer = bytearray(rest[call["size"] :])
+        if fingerprint() != self._fingerprint or (call["mark"] and self._mark is None):
+            self._is_wanted = False
+            say({"id": call["id"], "op": "stale"})
+            return False
+        if call["size"]:
+            self._library.add(call["digest"], rest[: call["size"]])
+        say({"id": call["id"], "op": "begun"})
+        self._fork(call)
         return True
 
-    def _message(self) -> dict[str, Any]:
-        while b"\n" not in self._buffer:
-            self._receive()
-        line, _, rest = bytes(self._buffer).partition(b"\n")
-        self._buffer = bytearray(rest)
-        return dict(json.loads(line))
-
-    def _read(self, size: int) -> bytes:
-        while len(self._buffer) < size:
-            self._receive()
-        data, self._buffer = bytes(self._buffer[:size]), self._buffer[size:]
-        return data
-
-    def _receive(self) -> None:
-        if not select.select([0], [], [], IDLE_S)[0]:
-            raise Gone
-        data = os.read(0, CHUNK)
-        if not data:
-            raise Gone
-        self._buffer += data
-
-    def _run(self, call: dict[str, Any]) -> tuple[bytes, bytes, int]:
-        """Fork a child for a call; return what it wrote and its exit code as a shell tells it."""
+    def _fork(self, call: dict[str, Any]) -> None:
         out, err = os.pipe(), os.pipe()
         gc.freeze()  # else the first collection of each child would copy all there is
-        child = os.fork()
-        if child == 0:
+        pid = os.fork()
+        if pid == 0:
+            for child in self._children:
+                child.close()
             for end in (out[0], err[0]):
                 os.close(end)
             self._become_module(call, out[1], err[1])
         for end in (out[1], err[1]):
             os.close(end)
-        written = collect(out[0], err[0])
-        status = os.waitpid(child, 0)[1]
-        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
-        return written[out[0]], written[err[0]], code
+        self._children.append(Child(call["id"], pid, out[0], err[0]))
 
     def _become_module(self, call: dict[str, Any], out: int, err: int) -> NoReturn:
         """Run the module and end as a Python program ends; never returns."""
@@ -162,6 +164,46 @@ class Server:
             traceback.print_exc()
             leave(1)
         leave(0)
+
+
+class Child:
+    """A fork that runs a module: what it wrote, and the ends of the pipes that are still open."""
+
+    def __init__(self, number: int, pid: int, out: int, err: int) -> None:
+        self._number = number
+        self._pid = pid
+        self._ends = (out, err)
+        self._status = 0
+        self._written: dict[int, list[bytes]] = {out: [], err: []}
+        self.sources = [out, err]
+
+    def has_ended(self, ready: list[int]) -> bool:
+        """Read what is ready; say whether nobody writes any more and the process has ended."""
+        for source in [source for source in self.sources if source in ready]:
+            data = os.read(source, CHUNK)
+            self._written[source].append(data)
+            if not data:
+                self.sources.remove(source)
+                os.close(source)
+        if self.sources:
+            return False
+        pid, self._status = os.waitpid(self._pid, os.WNOHANG)
+        return pid != 0
+
+    def tell(self) -> None:
+        """Send what it wrote, and its exit code as a shell tells it."""
+        out, err = (b"".join(self._written[end]) for end in self._ends)
+        if os.WIFEXITED(self._status):
+            code = os.WEXITSTATUS(self._status)
+        else:
+            code = 128 + os.WTERMSIG(self._status)
+        ended = {"id": self._number, "op": "ended", "code": code}
+        say({**ended, "out": len(out), "err": len(err)}, out, err)
+
+    def close(self) -> None:
+        """Let go of the pipes, in a fork that is another's."""
+        for source in self.sources:
+            os.close(source)
 
 
 class Library:
@@ -320,21 +362,6 @@ def stamp(path: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return (found.st_dev, found.st_ino, found.st_mtime_ns)
-
-
-def collect(*sources: int) -> dict[int, bytes]:
-    """Return what comes from the sources until all have ended."""
-    parts: dict[int, list[bytes]] = {source: [] for source in sources}
-    waiting = list(sources)
-    while waiting:
-        for source in select.select(waiting, [], [])[0]:
-            data = os.read(source, CHUNK)
-            if data:
-                parts[source].append(data)
-            else:
-                waiting.remove(source)
-                os.close(source)
-    return {source: b"".join(parts[source]) for source in sources}
 
 
 def say(message: dict[str, Any], *data: bytes) -> None:

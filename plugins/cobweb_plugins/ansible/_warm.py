@@ -1,8 +1,7 @@
-"""Module servers as a lane sees them: started where a module would be, asked, ended.
+"""Module servers as a lane sees them: those of this machine are its own, others are a broker's.
 
-A module that Ansible would pipe into a new Python goes to a server (`_module_server`) that the
-lane keeps for this way to this host. Whatever is not exactly such a call is none of ours: the
-callers then do what Ansible does.
+A module that Ansible would pipe into a new Python goes to a server (`_module_server`) instead.
+Whatever is not exactly such a call is none of ours: the callers then do what Ansible does.
 """
 
 from __future__ import annotations
@@ -16,22 +15,34 @@ import os
 import re
 import select
 import shlex
+import socket
 import subprocess
 import tempfile
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import IO, Any
 
 from cobweb_plugins.ansible._sweep import MARK_VARIABLE
+from cobweb_plugins.ansible._wire import encode
 
-__all__ = ["Call", "Lost", "Place", "Servers", "call_of", "place_of"]
+__all__ = [
+    "MAGIC",
+    "NOISE_BYTES",
+    "SSH_FAILED",
+    "Call",
+    "Lost",
+    "Place",
+    "Servers",
+    "call_of",
+    "place_of",
+    "start_command",
+]
+
+Answer = tuple[int, bytes, bytes]
 
 MAGIC = b"cobweb module server 1\n"
 MARK_ROOM = "-" * 64
-MOST_SERVERS = 8
-"""Servers that a lane keeps; the one that was not used for longest goes first."""
 END_S = 2.0
 SSH_FAILED = 255
 RECEIVE_BYTES = 1 << 16
@@ -105,27 +116,82 @@ def place_of(command: str) -> Place | None:
     return None if found is None else Place(python=found["python"], mark=found["mark"] or "")
 
 
-class Servers:
-    """The servers of one lane, by the command line that starts them."""
+def start_command(way: Sequence[str], python: str) -> tuple[list[str], bytes]:
+    """Return what starts a server, and what is sent to it first."""
+    source = (files("cobweb_plugins.ansible") / "_module_server.py").read_bytes()
+    boot = BOOT.format(size=len(source))
+    command = f"exec env {MARK_VARIABLE}={MARK_ROOM} {python} -c {shlex.quote(boot)}"
+    shell = ["/bin/sh", "-c", command]
+    return [*way, shlex.join(shell)] if way else shell, source
 
-    def __init__(self) -> None:
-        self._source = (files("cobweb_plugins.ansible") / "_module_server.py").read_bytes()
-        self._running: OrderedDict[tuple[str, ...], _Server] = OrderedDict()
-        self._unfit: set[tuple[str, ...]] = set()
+
+def message_of(call: Call, *, mark: str, cwd: str) -> dict[str, Any]:
+    """Return what a server is told of a call; what it is not told is the code and its `size`."""
+    return {
+        "module": call.module,
+        "profile": call.profile,
+        "params": call.params,
+        "digest": call.digest,
+        "mark": mark,
+        "cwd": cwd,
+    }
+
+
+class Servers:
+    """The servers that a lane can ask: its own on this machine, by a broker those on others."""
+
+    def __init__(self, broker: str = "") -> None:
+        self._broker = broker
+        self._link: socket.socket | None = None
+        self._running: dict[str, _Server] = {}
+        self._unfit: set[str] = set()
 
     def run(
         self, call: Call, place: Place, *, way: Sequence[str] = (), cwd: str = ""
-    ) -> tuple[int, bytes, bytes] | None:
+    ) -> Answer | None:
         """Run a module; return exit code and output, None if it has to be run in another way.
 
-        `way` is what stands before the command on the host (ssh ...). Lost where the server ended
-        after it had begun, or could not be reached at all.
+        `way` is what stands before the command for another host (ssh ...). Lost where the server
+        ended after it had begun, or the host cannot be reached at all.
         """
-        key = (*way, place.python)
+        if not way:
+            return self._run_here(call, place, cwd)
+        try:
+            link = self._link = self._link or _connect(self._broker)
+        except OSError:
+            return None
+        message = message_of(call, mark=place.mark, cwd=cwd)
+        asked = {"way": way, "python": place.python, "message": message, "size": len(call.code)}
+        try:
+            return _ask_broker(link, encode(asked) + call.code)
+        except OSError as error:
+            self._unlink()
+            raise Lost(1, f"the broker of module servers is gone: {error}".encode()) from error
+        except Lost:
+            raise
+        except BaseException:  # the broker takes that for our end
+            self._unlink()
+            raise
+
+    def close(self) -> None:
+        """End all servers of this lane."""
+        self._unlink()
+        for server in self._running.values():
+            server.close_input()
+        while self._running:
+            self._running.popitem()[1].end()
+
+    def _unlink(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _run_here(self, call: Call, place: Place, cwd: str) -> Answer | None:
+        key = place.python
         if key in self._unfit:
             return None
         for _ in range(2):  # one that has ended meanwhile, or is stale, and then a new one
-            server = self._running.pop(key, None) or self._start(way, place.python)
+            server = self._running.pop(key, None) or _Server(*start_command((), place.python))
             try:
                 answer = server.ask(call, mark=place.mark, cwd=cwd)
             except BaseException:  # also that the time of a task is over
@@ -133,34 +199,40 @@ class Servers:
                 raise
             if answer is not None:
                 self._running[key] = server
-                self._limit()
                 return answer
-            is_new = server.is_new
-            lost = server.end()
-            if is_new and lost.code == SSH_FAILED and way:
-                raise lost
-            if is_new:
+            server.end()
+            if server.is_new:
                 break
         self._unfit.add(key)
         return None
 
-    def close(self) -> None:
-        """End all servers."""
-        for server in self._running.values():
-            server.close_input()
-        while self._running:
-            self._running.popitem()[1].end()
 
-    def _limit(self) -> None:
-        while len(self._running) > MOST_SERVERS:
-            self._running.popitem(last=False)[1].end()
+def _connect(path: str) -> socket.socket:
+    link = socket.socket(socket.AF_UNIX)
+    try:
+        link.connect(path)
+    except OSError:
+        link.close()
+        raise
+    return link
 
-    def _start(self, way: Sequence[str], python: str) -> _Server:
-        boot = BOOT.format(size=len(self._source))
-        command = f"exec env {MARK_VARIABLE}={MARK_ROOM} {python} -c {shlex.quote(boot)}"
-        shell = ["/bin/sh", "-c", command]
-        argv = [*way, shlex.join(shell)] if way else shell
-        return _Server(argv, self._source)
+
+def _ask_broker(link: socket.socket, data: bytes) -> Answer | None:
+    """Send a request and wait for its answer; OSError where the broker ends before."""
+    link.sendall(data)
+    with link.makefile("rb") as answers:
+        line = answers.readline()
+        if not line.endswith(b"\n"):
+            raise ConnectionResetError("it ended")
+        answer = json.loads(line)
+        match answer["op"]:
+            case "refused":
+                return None
+            case "lost":
+                raise Lost(answer["code"], answer["said"].encode())
+            case _:
+                out, err = answers.read(answer["out"]), answers.read(answer["err"])
+                return int(answer["code"]), out, err
 
 
 class _Server:
@@ -178,19 +250,11 @@ class _Server:
         self._lost: Lost | None = None
         self.is_new = True
 
-    def ask(self, call: Call, *, mark: str, cwd: str) -> tuple[int, bytes, bytes] | None:
+    def ask(self, call: Call, *, mark: str, cwd: str) -> Answer | None:
         """Run a module; None where the server did not begin with it, Lost where it did not end."""
         archive = b"" if call.digest in self._known else base64.b64decode(call.code)
-        message = {
-            "module": call.module,
-            "profile": call.profile,
-            "params": call.params,
-            "digest": call.digest,
-            "size": len(archive),
-            "mark": mark,
-            "cwd": cwd,
-        }
-        begun = self._send(json.dumps(message).encode() + b"\n" + archive) and self._begins()
+        message = {**message_of(call, mark=mark, cwd=cwd), "id": 0, "size": len(archive)}
+        begun = self._send(encode(message) + archive) and self._begins()
         if not begun:
             return None
         self.is_new = False

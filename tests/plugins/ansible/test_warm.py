@@ -1,4 +1,7 @@
-"""Module servers: a module runs as it would in a process of its own, and leaves nothing behind."""
+"""Module servers: a module runs as it would in a process of its own, and leaves nothing behind.
+
+Other hosts are stood for by `sh -c`, and by scripts that do what may happen on the way to them.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ import io
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +24,7 @@ import pytest
 
 from cobweb.model import Outcome
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
-from cobweb_plugins.ansible._warm import MOST_SERVERS, Call, Lost, Place, Servers, call_of, place_of
+from cobweb_plugins.ansible._warm import Call, Lost, Place, Servers, call_of, place_of
 
 AllEnd = Callable[[list[int]], bool]
 PACKAGES = ("ansible", "ansible/module_utils", "ansible/modules")
@@ -141,7 +147,6 @@ WHO = "import os; print(os.getppid())"
 def test_all_modules_of_a_way_share_one_server(servers: Servers) -> None:
     found = {run(servers, make_call(f"{WHO} # {n}")) for n in range(3)}
     assert len(found) == 1
-    assert run(servers, make_call(WHO), way=["sh", "-c"]) not in found
 
 
 def run(servers: Servers, call: Call, **more: Any) -> int:
@@ -249,33 +254,6 @@ def test_where_there_is_no_such_python_nothing_is_run(servers: Servers) -> None:
     assert servers.run(make_call(WHO), missing) is None
 
 
-def test_what_a_login_prints_is_passed_over(servers: Servers, tmp_path: Path) -> None:
-    login = tmp_path / "login"
-    login.write_text('#!/bin/sh\necho Welcome!\necho "{}"\nexec sh -c "$1"\n', encoding="utf-8")
-    login.chmod(0o755)
-    assert run(servers, make_call("print(7)"), way=[str(login)]) == 7
-
-
-def test_a_host_that_cannot_be_reached_is_lost(servers: Servers, tmp_path: Path) -> None:
-    """Nothing has begun, but a second try of the same would only take time."""
-    ssh = tmp_path / "ssh"
-    ssh.write_text("#!/bin/sh\necho no route >&2\nexit 255\n", encoding="utf-8")
-    ssh.chmod(0o755)
-    with pytest.raises(Lost) as lost:
-        servers.run(make_call(WHO), HERE, way=[str(ssh)])
-    assert (lost.value.code, lost.value.said) == (255, b"no route\n")
-
-
-def test_few_servers_are_kept_and_all_end(servers: Servers, all_end: AllEnd) -> None:
-    """The one that was not used for longest goes first."""
-    ways = [["env", f"WAY={n}", "sh", "-c"] for n in range(MOST_SERVERS + 1)]
-    pids = [run(servers, make_call(WHO), way=way) for way in ways]
-    assert all_end(pids[:1])
-    assert run(servers, make_call(WHO), way=ways[1]) == pids[1]
-    servers.close()
-    assert all_end(pids)
-
-
 @pytest.mark.parametrize(
     ("command", "place"),
     [
@@ -314,6 +292,190 @@ def test_only_the_usual_call_is_understood(word: bytes, other: bytes) -> None:
     assert call is not None
     assert json.loads(call.params) == {"quotes": "'\"\n\\"}
     assert call_of(script.replace(word, other)) is None
+
+
+BROKER = """
+import socket, sys
+from cobweb_plugins.ansible._broker import serve
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind(sys.argv[1])
+    listener.listen()
+    print("ready", flush=True)
+    serve(listener, 0)
+"""
+NEAR = ["sh", "-c"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """A broker, and two lanes that ask it."""
+
+    process: subprocess.Popen[str]
+    lanes: tuple[Servers, Servers]
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """Return a broker; nothing of it is left after the test."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    path = str(tmp_path / "m")
+    command = [sys.executable, "-c", BROKER, path]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        lanes = (Servers(path), Servers(path))
+        yield Desk(process=process, lanes=lanes)
+        for lane in lanes:
+            lane.close()
+    assert process.returncode in (0, -signal.SIGKILL)
+    if process.returncode == 0:
+        assert list(folder.glob("cobweb-modules-*")) == []
+
+
+def way_of(tmp_path: Path, text: str) -> list[str]:
+    """Return a way to a host that does `text` before it does what it is told."""
+    script = tmp_path / "way"
+    script.write_text(f'#!/bin/sh\n{text}\nexec sh -c "$1"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return [str(script)]
+
+
+def test_lanes_share_the_server_of_a_way(desk: Desk) -> None:
+    found = {run(lane, make_call(f"{WHO} # {n}"), way=NEAR) for lane in desk.lanes for n in (1, 2)}
+    assert len(found) == 1
+    assert run(desk.lanes[0], make_call(WHO), way=["env", "A=b", *NEAR]) not in found
+
+
+def test_calls_of_lanes_run_side_by_side(desk: Desk, tmp_path: Path) -> None:
+    """A host's slow task keeps no other waiting; each gets its own answer."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    calls = (
+        f"print(open({str(fifo)!r}).read())",
+        f"print(2, file=open({str(fifo)!r}, 'w')); print(1)",
+    )
+    with ThreadPoolExecutor() as pool:
+        asked = [
+            pool.submit(run, lane, make_call(text), way=NEAR)
+            for lane, text in zip(desk.lanes, calls, strict=True)
+        ]
+        assert [each.result() for each in asked] == [2, 1]
+
+
+def test_large_answers_come_as_a_whole(desk: Desk) -> None:
+    answer = desk.lanes[0].run(make_call("print('y' * 3000000)"), HERE, way=NEAR)
+    assert answer is not None
+    assert len(answer[1]) == 3000001
+
+
+def test_what_a_login_prints_is_passed_over(desk: Desk, tmp_path: Path) -> None:
+    way = way_of(tmp_path, 'echo Welcome!\necho "{}"')
+    assert run(desk.lanes[0], make_call("print(7)"), way=way) == 7
+
+
+def test_a_host_that_cannot_be_reached_is_lost(desk: Desk, tmp_path: Path) -> None:
+    """Nothing has begun, but a second try of the same would only take time. Later it may answer."""
+    fate = tmp_path / "fate"
+    fate.write_text("echo no route >&2; exit 255", encoding="utf-8")
+    way = way_of(tmp_path, f". {fate}")
+    for lane in desk.lanes:
+        with pytest.raises(Lost) as lost:
+            lane.run(make_call(WHO), HERE, way=way)
+        assert (lost.value.code, lost.value.said) == (255, b"no route\n")
+    fate.write_text("", encoding="utf-8")
+    assert run(desk.lanes[0], make_call("print(7)"), way=way) == 7
+
+
+def test_where_no_server_can_be_started_ansible_does_it(desk: Desk) -> None:
+    missing = Place(python="/nonexistent/python3", mark="")
+    for lane in desk.lanes:
+        assert lane.run(make_call(WHO), missing, way=NEAR) is None
+
+
+def test_without_a_broker_ansible_does_it(tmp_path: Path) -> None:
+    assert Servers(str(tmp_path / "none")).run(make_call(WHO), HERE, way=NEAR) is None
+
+
+def test_a_call_without_a_broker_any_more_is_lost(desk: Desk) -> None:
+    lane = desk.lanes[0]
+    server = run(lane, make_call(WHO), way=NEAR)
+    desk.process.kill()
+    with pytest.raises(Lost, match="broker"):
+        lane.run(make_call(WHO), HERE, way=NEAR)
+    lane.close()
+    assert lane.run(make_call(WHO), HERE, way=NEAR) is None
+    assert server
+
+
+def test_a_server_far_away_is_replaced_when_it_has_died_or_is_stale(
+    desk: Desk, tmp_path: Path, all_end: AllEnd
+) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    way = ["env", f"PYTHONPATH={library}", *NEAR]
+    first = run(desk.lanes[0], make_call(WHO), way=way)
+    (library / "brand_new.py").write_text("", encoding="utf-8")
+    second = run(desk.lanes[1], make_call(f"import brand_new\n{WHO}"), way=way)
+    os.kill(second, signal.SIGTERM)
+    assert all_end([first, second])
+    third = run(desk.lanes[0], make_call(WHO), way=way)
+    assert len({first, second, third}) == 3
+
+
+def test_a_server_far_away_that_dies_in_a_call_is_lost(desk: Desk) -> None:
+    module = "import os; os.kill(os.getppid(), 15); import time; time.sleep(9)"
+    with pytest.raises(Lost) as lost:
+        desk.lanes[0].run(make_call(module), HERE, way=NEAR)
+    assert lost.value.code == 143
+    assert run(desk.lanes[1], make_call("print(7)"), way=NEAR) == 7
+
+
+def test_what_has_not_begun_when_its_lane_ends_never_begins(desk: Desk, tmp_path: Path) -> None:
+    """The job was reported as stopped; others that wait for the same host go on."""
+    gate, arrived, trace = (tmp_path / name for name in ("gate", "arrived", "trace"))
+    os.mkfifo(gate)
+    os.mkfifo(arrived)
+    way = way_of(
+        tmp_path, f"test -p {arrived} && echo >{arrived}; test -p {gate} && read x <{gate}"
+    )
+    first = subprocess.Popen(
+        [sys.executable, "-c", LANE, str(tmp_path / "m"), str(trace), *way], cwd=Path.cwd()
+    )
+    with arrived.open() as lines:
+        lines.readline()
+    arrived.unlink()
+    with ThreadPoolExecutor() as pool:
+        second = pool.submit(run, desk.lanes[1], make_call("print(7)"), way=way)
+        first.kill()
+        first.wait()
+        end = os.open(gate, os.O_RDWR)
+        gate.unlink()
+        os.write(end, b"go\n" * 9)
+        assert second.result() == 7
+        os.close(end)
+    assert not trace.exists()
+
+
+LANE = """
+import sys
+from cobweb_plugins.ansible._warm import Place, Servers
+from tests.plugins.ansible.test_warm import make_call
+path, trace, *way = sys.argv[1:]
+call = make_call(f"open({trace!r}, 'w').close()")
+Servers(path).run(call, Place(python=sys.executable, mark=""), way=way)
+"""
+
+
+def test_the_servers_end_with_the_broker(desk: Desk, all_end: AllEnd) -> None:
+    pids = [run(desk.lanes[0], make_call(WHO), way=["env", f"A={n}", *NEAR]) for n in range(3)]
+    assert desk.process.stdin is not None
+    desk.process.stdin.close()
+    assert desk.process.wait() == 0
+    assert all_end(pids)
 
 
 LIBRARY = """#!/usr/bin/python

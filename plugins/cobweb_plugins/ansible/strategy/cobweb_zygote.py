@@ -22,7 +22,7 @@ import signal
 import socket
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -34,6 +34,7 @@ from ansible.playbook.play import Play
 from ansible.plugins.strategy import StrategyBase, StrategySentinel
 from ansible.utils.vars import transform_to_native_types
 
+from cobweb_plugins.ansible import _broker as broker
 from cobweb_plugins.ansible._processes import Tree
 from cobweb_plugins.ansible._results import EVENTS, Collector, TaskEnd, bounded
 from cobweb_plugins.ansible._warm import Servers
@@ -48,6 +49,7 @@ DOCUMENTATION = """
 
 VAULT_MARK = "__ansible_vault"
 RECEIVE_BYTES = 1 << 16
+BACKLOG = 512
 GRACE_S = 1.0
 JOBS_PER_LANE = 500
 """A lane ends after so many jobs, so that whatever modules leave in its memory goes with it."""
@@ -66,7 +68,9 @@ class StrategyModule(StrategyBase):  # type: ignore[misc]  # ansible-core has no
             connection.sendall(encode({"op": "zygote", "pid": os.getpid()}))
             gc.collect()
             gc.freeze()
-            _Zygote(self._tqm, connection, path).serve()
+            zygote = _Zygote(self._tqm, connection, path)
+            zygote.serve()
+            zygote.close()
         return int(self._tqm.RUN_OK)
 
     def _stop_results_thread(self) -> None:
@@ -87,6 +91,7 @@ class _Zygote:
         self._connection = connection
         self._path = path
         self._lanes: dict[int, int] = {}
+        self._broker = _Broker(f"{path}-{os.getpid()}")
         self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def serve(self) -> None:
@@ -106,9 +111,15 @@ class _Zygote:
                 break
             for message in buffer.feed(data):
                 self._fork(message["lane"])
+
+    def close(self) -> None:
+        """Wait for the lanes, and then for what serves them."""
         self._reap(0)
+        self._broker.end()
 
     def _fork(self, number: int) -> None:
+        if self._broker.pid == 0 and _has_others(self._tqm.get_inventory()):
+            self._broker.start([self._connection.fileno()])
         pid = os.fork()
         if pid:
             self._lanes[pid] = number
@@ -119,18 +130,12 @@ class _Zygote:
             os._exit(1)
 
     def _become_lane(self, number: int) -> NoReturn:
-        signal.set_wakeup_fd(-1)
-        for signum in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(signum, signal.SIG_DFL)
-        os.setsid()
+        _stand_alone()
         self._connection.close()
-        null = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(null, fd, inheritable=False)
         connection = _connect(self._path)
         connection.sendall(encode({"op": "lane", "lane": number, "pid": os.getpid()}))
         threading.Thread(target=_watch, args=(connection,), daemon=True).start()
-        lane = _Lane(self._tqm, connection)
+        lane = _Lane(self._tqm, connection, self._broker.path)
         lane.serve()
         lane.close()
         os._exit(0)
@@ -147,6 +152,60 @@ class _Zygote:
                 self._connection.sendall(encode({"op": "gone", "lane": number}))
 
 
+def _stand_alone() -> None:
+    """Make a fork of the zygote a process of its own: session, signals, no input or output."""
+    signal.set_wakeup_fd(-1)
+    for signum in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_DFL)
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd, inheritable=False)
+
+
+def _has_others(inventory: Any) -> bool:
+    """Say whether a host may be another than this machine."""
+    hosts = inventory.get_hosts("all", ignore_limits=True, ignore_restrictions=True)
+    return any(host.vars.get("ansible_connection") != "local" for host in hosts)
+
+
+class _Broker:
+    """The process that keeps the module servers of other hosts; `pid` is 0 until it is started.
+
+    It ends when all have closed a pipe: this process, and the lanes, which are forked from it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.pid = 0
+        self._held = -1
+
+    def start(self, foreign: Sequence[int]) -> None:
+        """Fork it; it closes the `foreign` descriptors."""
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self.path)
+            listener.listen(BACKLOG)
+            ours, self._held = os.pipe()
+            self.pid = os.fork()
+            if self.pid:
+                os.close(ours)
+                return
+            try:
+                for fd in (*foreign, self._held):
+                    os.close(fd)
+                _stand_alone()
+                broker.serve(listener, ours)
+            finally:
+                os._exit(0)
+
+    def end(self) -> None:
+        """Let it end, and wait for that."""
+        if self.pid:
+            os.close(self._held)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.pid, 0)
+
+
 def _watch(connection: socket.socket) -> None:
     """End this lane and all that it started once the coordinator is gone."""
     poll = select.poll()
@@ -160,9 +219,9 @@ def _watch(connection: socket.socket) -> None:
 
 
 class _Lane:
-    def __init__(self, tqm: Any, connection: socket.socket) -> None:
+    def __init__(self, tqm: Any, connection: socket.socket, broker: str) -> None:
         self._connection = connection
-        self._jobs = _Jobs(tqm, self._send)
+        self._jobs = _Jobs(tqm, self._send, Servers(broker))
 
     def serve(self) -> None:
         with self._connection.makefile("rb") as lines:
@@ -188,13 +247,14 @@ class _Lane:
 class _Jobs:
     """Runs jobs one after another, each as a play of one host that leaves nothing to the next."""
 
-    def __init__(self, tqm: Any, send: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, tqm: Any, send: Callable[[dict[str, Any]], None], servers: Servers) -> None:
         self._inventory = tqm.get_inventory()
         self._variables = tqm.get_variable_manager()
         self._loader = tqm.get_loader()
         self._tqm = _LaneQueueManager(
             self._inventory, self._variables, self._loader, tqm.passwords, forks=1
         )
+        self._tqm.servers = servers
         self._send = send
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, signal.SIG_DFL)
@@ -330,7 +390,7 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
         self._final_q.close()
         self._final_q: Any = _SilentQueue()
         self.dirty = False
-        self.servers = Servers()
+        self.servers: Servers
         self.begin("", lambda _: None)
 
     def begin(self, mark: str, tell: Callable[[dict[str, Any] | None], None]) -> None:

@@ -1,0 +1,297 @@
+"""The broker of module servers on other hosts: one process beside the lanes, one server per way.
+
+Theory of operation. A server on a host takes some time to start, and any lane may have the next job
+there. So the servers belong to none of the lanes: a lane connects to the broker, says how the host
+is reached and what is to be run, and waits for the answer. A server runs calls of several lanes
+side by side. The broker is forked by the zygote, and ends when that and all lanes are gone.
+
+What has begun on a host is never begun again: when its server is lost the call is lost. What has
+not begun goes to a new server; where a new one does not begin with anything, all that is asked on
+this way is refused. When a lane ends whose call has not begun, it must not begin any more, though
+it may be on its way already: then the way there is cut.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import selectors
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import IO, Any
+
+from cobweb_plugins.ansible._warm import MAGIC, NOISE_BYTES, SSH_FAILED, start_command
+from cobweb_plugins.ansible._wire import encode
+
+__all__ = ["serve"]
+
+RECEIVE_BYTES = 1 << 18
+MOST_SERVERS = 100
+"""Servers that are kept; of more, those that have nothing to do are ended."""
+END_S = 2.0
+
+Key = tuple[str, ...]
+
+
+def serve(listener: socket.socket, parent: int) -> None:
+    """Serve lanes that connect, until `parent` ends: a pipe that those hold who may connect."""
+    _Broker(listener, parent).serve()
+
+
+class _Messages:
+    """Cuts a stream into lines of JSON with the bytes that they announce under `sizes`."""
+
+    def __init__(self, *sizes: str) -> None:
+        self._sizes = sizes
+        self._buffer = b""
+
+    def feed(self, data: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
+        self._buffer += data
+        while b"\n" in self._buffer:
+            line, _, rest = self._buffer.partition(b"\n")
+            message = json.loads(line)
+            size = sum(message.get(name, 0) for name in self._sizes)
+            if len(rest) < size:
+                return
+            self._buffer = rest[size:]
+            yield message, rest[:size]
+
+
+class _Lane:
+    """A lane's connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.messages = _Messages("size")
+
+    def answer(self, message: dict[str, Any], data: bytes = b"") -> None:
+        """Send an answer; the lane waits for it, unless it has ended meanwhile."""
+        with contextlib.suppress(OSError):
+            self.connection.sendall(encode(message) + data)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Request:
+    """What a lane asks for; `begun` once a server has said so."""
+
+    lane: _Lane
+    key: Key
+    python: str
+    message: dict[str, Any]
+    code: bytes
+    begun: bool = False
+
+
+class _Server:
+    """A server on a host; `has_spoken` once it has begun with a call."""
+
+    def __init__(self, key: Key, python: str) -> None:
+        self.key = key
+        self.has_spoken = self.is_cut = False
+        self.requests: dict[int, _Request] = {}
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the server
+        argv, source = start_command(key[:-1], python)
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
+        os.set_blocking(self.stdin, False)  # the interface of os
+        self.unsent = bytearray(source)
+        self._known: set[str] = set()
+        self._noise: bytes | None = b""
+        self._messages = _Messages("out", "err")
+
+    def ask(self, number: int, request: _Request) -> None:
+        """Put a call into the queue of what is to be sent."""
+        digest = request.message["digest"]
+        archive = b"" if digest in self._known else base64.b64decode(request.code)
+        self._known.add(digest)
+        self.requests[number] = request
+        self.unsent += encode({**request.message, "id": number, "size": len(archive)}) + archive
+
+    def send(self) -> None:
+        """Send what fits; that the server is gone shows when one listens."""
+        if self.stdin < 0:
+            self.unsent.clear()
+        try:
+            del self.unsent[: os.write(self.stdin, self.unsent) if self.unsent else 0]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.unsent.clear()
+
+    def receive(self) -> list[tuple[dict[str, Any], bytes]] | None:
+        """Return the messages that have come; None at the end of the server."""
+        data = os.read(self.stdout, RECEIVE_BYTES)
+        if self._noise is not None:
+            self._noise += data
+            if MAGIC not in self._noise:
+                return [] if data and len(self._noise) < NOISE_BYTES else None
+            data, self._noise = self._noise.partition(MAGIC)[2], None
+        elif not data:
+            return None
+        return list(self._messages.feed(data))
+
+    def close_input(self) -> None:
+        """Let the server end once it has nothing to do."""
+        assert self.process.stdin is not None
+        self.stdin = -1
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+
+    def cut(self) -> None:
+        """End the connection at once."""
+        self.is_cut = True
+        self.process.kill()
+
+    def end(self) -> tuple[int, str]:
+        """End the server; return its exit code, and what it complained of."""
+        self.close_input()
+        try:
+            code = self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._errors.seek(0)
+        with self._errors:
+            return code, self._errors.read().decode(errors="replace")
+
+
+class _Broker:
+    def __init__(self, listener: socket.socket, parent: int) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._listener = listener
+        self._goes_on = True
+        self._lanes: set[_Lane] = set()
+        self._servers: dict[Key, _Server] = {}
+        self._leaving: list[_Server] = []
+        self._unfit: set[Key] = set()
+        self._numbers = count(1)
+        self._selector.register(listener, selectors.EVENT_READ, listener)
+        self._selector.register(parent, selectors.EVENT_READ, parent)
+
+    def serve(self) -> None:
+        """Serve until nobody can ask any more."""
+        while self._goes_on:
+            for key, events in self._selector.select():
+                self._act(key.data, events)
+        remaining = [*self._servers.values(), *self._leaving]
+        for server in remaining:
+            server.close_input()
+        for server in remaining:
+            server.end()
+
+    def _act(self, what: object, events: int) -> None:
+        if what is self._listener:
+            lane = _Lane(self._listener.accept()[0])
+            self._lanes.add(lane)
+            self._selector.register(lane.connection, selectors.EVENT_READ, lane)
+        elif isinstance(what, _Lane):
+            self._hear_lane(what)
+        elif isinstance(what, _Server) and events & selectors.EVENT_WRITE:
+            self._send(what)
+        elif isinstance(what, _Server):
+            self._hear_server(what)
+        else:
+            self._goes_on = False
+
+    def _hear_lane(self, lane: _Lane) -> None:
+        try:
+            data = lane.connection.recv(RECEIVE_BYTES)
+        except OSError:
+            data = b""
+        if not data:
+            self._selector.unregister(lane.connection)
+            self._lanes.remove(lane)
+            lane.connection.close()
+            for server in (*self._servers.values(), *self._leaving):
+                if any(r.lane is lane and not r.begun for r in server.requests.values()):
+                    server.cut()
+        for asked, code in lane.messages.feed(data):
+            key = (*asked["way"], asked["python"])
+            message = asked["message"]
+            self._ask(
+                _Request(lane=lane, key=key, python=asked["python"], message=message, code=code)
+            )
+
+    def _ask(self, request: _Request) -> None:
+        if request.key in self._unfit:
+            request.lane.answer({"op": "refused"})
+            return
+        server = self._servers.get(request.key)
+        if server is None:
+            server = self._servers[request.key] = _Server(request.key, request.python)
+            self._selector.register(server.stdout, selectors.EVENT_READ, server)
+            self._limit()
+        server.ask(next(self._numbers), request)
+        self._send(server)
+
+    def _limit(self) -> None:
+        """Let servers go that have nothing to do, the first that were started before others."""
+        idle = [server for server in self._servers.values() if not server.requests]
+        for server in idle[: max(0, len(self._servers) - MOST_SERVERS)]:
+            self._let_go(server)
+
+    def _let_go(self, server: _Server) -> None:
+        if self._servers.get(server.key) is server:
+            del self._servers[server.key]
+            self._leaving.append(server)
+        self._forget_input(server)
+        server.close_input()
+
+    def _send(self, server: _Server) -> None:
+        server.send()
+        self._forget_input(server)
+        if server.unsent:
+            self._selector.register(server.stdin, selectors.EVENT_WRITE, server)
+
+    def _forget_input(self, server: _Server) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(server.stdin)
+
+    def _hear_server(self, server: _Server) -> None:
+        messages = server.receive()
+        if messages is None:
+            self._ended(server)
+            return
+        for message, data in messages:
+            self._hear(server, message, data)
+
+    def _hear(self, server: _Server, message: dict[str, Any], data: bytes) -> None:
+        match message["op"]:
+            case "begun":
+                server.has_spoken = True
+                server.requests[message["id"]].begun = True
+            case "ended":
+                server.requests.pop(message["id"]).lane.answer(message, data)
+            case _:
+                self._let_go(server)
+
+    def _ended(self, server: _Server) -> None:
+        """Answer the calls of a server that has ended, or hand them to the next."""
+        self._selector.unregister(server.stdout)
+        self._forget_input(server)
+        if self._servers.get(server.key) is server:
+            del self._servers[server.key]
+        else:
+            self._leaving.remove(server)
+        code, said = server.end()
+        lost = {"op": "lost", "code": code, "said": said}
+        is_new = not server.has_spoken and not server.is_cut
+        if is_new and code != SSH_FAILED:
+            self._unfit.add(server.key)
+        for request in server.requests.values():
+            if request.begun or (is_new and code == SSH_FAILED):
+                request.lane.answer(lost)
+            elif request.lane in self._lanes:
+                self._ask(request)
