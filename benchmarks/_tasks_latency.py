@@ -17,9 +17,6 @@ from benchmarks._tasks_tools import cobweb, write_json
 
 __all__ = ["Latency", "latency"]
 
-OBJECTS = 2
-"""Objects per host."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
@@ -35,12 +32,12 @@ class Latency:
     waiting: int
 
 
-def latency(place: Place, folder: Path, *, parallel: int, task_s: float) -> Latency:
-    """Apply a site whose tasks do nothing but write the time and sleep; measure each start."""
+def latency(place: Place, folder: Path, *, count: int, parallel: int, task_s: float) -> Latency:
+    """Apply a site of `count` objects, whose tasks only write the time and sleep; measure each."""
     stamps = place.root / f"stamps-{parallel}"
     if place.is_local:
         stamps.mkdir()
-    _write(place, folder, stamps, task_s)
+    _write(place, folder, stamps, task_s, count)
     ran = cobweb(place, folder, parallel=parallel)
     begun = _stamps(place, stamps)
     if len(begun) != ran.changed:
@@ -57,10 +54,10 @@ def latency(place: Place, folder: Path, *, parallel: int, task_s: float) -> Late
     )
 
 
-def _write(place: Place, folder: Path, stamps: Path, task_s: float) -> None:
+def _write(place: Place, folder: Path, stamps: Path, task_s: float, count: int) -> None:
     """Write the site; its checks run nothing on the hosts."""
     write_json(folder / "hosts.yml", place.inventory({}))
-    cobs = {f"t{n}": {"type": "stamp", "on": "all"} for n in range(OBJECTS)}
+    cobs = {f"t{n}": {"type": "stamp", "on": "all"} for n in range(count // len(place.hosts))}
     kind = {
         "states": ["down", "up"],
         "preferred": "up",

@@ -19,6 +19,9 @@ SAMPLE = 5
 CHAIN = 6
 SLOW_S = 2.0
 LATENCY_TARGET_S = 0.05
+WAITING = 1000
+AT_ONCE = 4
+STAMP_S = 0.2
 Run = Callable[[Place, Path], Ran | None]
 
 
@@ -28,7 +31,7 @@ def measure(size: str) -> Iterator[Row]:
     with local_place(500 if full else 6) as place:
         try:
             yield from _plain(place, "local", sample=SAMPLE if full else 2)
-            yield from _latency(place, "local", (2, 10) if full else (2,), 0.5 if full else 0.1)
+            yield from _latency(place, "local", WAITING if full else 12)
         finally:
             end_services(place.root)
     if not full:
@@ -41,7 +44,7 @@ def measure(size: str) -> Iterator[Row]:
     with fabric_place(SSH_HOSTS) as place:
         yield from _plain(place, "SSH", sample=1)
         yield from _stragglers(place, "SSH", steps=CHAIN, slow_s=SLOW_S)
-        yield from _latency(place, "SSH", (4,), 0.5)
+        yield from _latency(place, "SSH", WAITING)
 
 
 def _plain(place: Place, kind: str, *, sample: int) -> Iterator[Row]:
@@ -171,23 +174,22 @@ def _stragglers(place: Place, kind: str, *, steps: int, slow_s: float) -> Iterat
         )
 
 
-def _latency(place: Place, kind: str, lanes: tuple[int, ...], task_s: float) -> Iterator[Row]:
+def _latency(place: Place, kind: str, count: int) -> Iterator[Row]:
     """Yield the median time from "locks held" to the first thing that the task does."""
-    for parallel in lanes:
-        folder = _folder(place, f"stamps{parallel}")
-        found = latency(place, folder, parallel=parallel, task_s=task_s)
-        yield Row(
-            what=f"locks held to task at work, {kind}, {parallel} at once, median",
-            value=found.start_s * 1e3,
-            unit="ms",
-            target=LATENCY_TARGET_S * 1e3,
-            note=(
-                f"{found.waiting} transitions, all ready at once, each sleeps {task_s:g} s;"
-                f" from transition.start to the time that the task writes; 95th percentile"
-                f" {found.start_95_s * 1e3:.0f} ms; from the transition.end that made room"
-                f" {found.turn_s * 1e3:.0f} ms"
-            ),
-        )
+    folder = _folder(place, "stamps")
+    found = latency(place, folder, count=count, parallel=AT_ONCE, task_s=STAMP_S)
+    yield Row(
+        what=f"locks held to task at work, {kind}, {AT_ONCE} at once, median",
+        value=found.start_s * 1e3,
+        unit="ms",
+        target=LATENCY_TARGET_S * 1e3,
+        note=(
+            f"{found.waiting} transitions, all ready at once, each sleeps {STAMP_S:g} s; from "
+            f"transition.start to the time that the task writes; 95th percentile "
+            f"{found.start_95_s * 1e3:.0f} ms; from the transition.end that made room "
+            f"{found.turn_s * 1e3:.0f} ms"
+        ),
+    )
 
 
 def _folder(place: Place, name: str) -> Path:
