@@ -41,7 +41,9 @@ class Tale:
         good = not said
         rest = {"from": source, "to": dest, "state": dest if good else "unknown"}
         result = "ok" if good else "failed"
-        self.add("transition.end", cob=cob, **rest, result=result, attempt=1, seconds=1.0, **said)
+        self.add(
+            "transition.end", cob=cob, result=result, attempt=1, seconds=1.0, **{**rest, **said}
+        )
 
     def over(self, result: str = "ok", code: int = 0, **rest: Any) -> None:
         counts = {"hosts": 2, "cobs": 3, "waiting": 0}

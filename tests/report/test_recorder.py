@@ -149,6 +149,16 @@ def test_a_transition_whose_host_was_lost_is_no_failure_of_its_own(tale: Tale) -
     assert [it.chain[-1]["kind"] for it in report.waiting] == ["unreachable"]
 
 
+def test_a_transition_that_was_stopped_before_it_began_is_no_failure(tale: Tale) -> None:
+    tale.state("h/a", "down")
+    tale.start("h/a")
+    tale.end("h/a", state="down")
+    tale.over("interrupted", 130)
+    report = tale.report()
+    assert report.story.failures == ()
+    assert [it.result for it in report.slow] == ["dropped"]
+
+
 def test_a_record_without_an_end_says_so(tale: Tale) -> None:
     tale.state("h/a", "down")
     tale.lock("request", "h/b", "h/a")

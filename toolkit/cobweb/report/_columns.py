@@ -17,11 +17,12 @@ LATEST_MS = 2**31 - 1
 
 
 class End(IntEnum):
-    """How a transition ended: not (the record stops before), well, or badly."""
+    """How a transition ended: not (the record stops before), well, badly, or before it began."""
 
     OPEN = 0
     OK = 1
     FAILED = 2
+    DROPPED = 3
 
 
 class Heard(IntEnum):

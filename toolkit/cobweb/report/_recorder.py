@@ -176,15 +176,15 @@ class Recorder:
         row = self._running[cob]
         if row == NONE:
             raise ValueError(f"{event['cob']} ends a transition that did not begin")
-        good = event["result"] == "ok"
+        end = _end_of(event)
         steps = self._steps
         steps.end[row] = now
         steps.attempt[row] = event["attempt"]
-        steps.result[row] = End.OK if good else End.FAILED
+        steps.result[row] = end
         self._running[cob] = NONE
         self._cause[cob] = row
         self._state[cob] = self._number_of(event["state"])
-        if not good and not event.get("unreachable"):
+        if end is End.FAILED and not event.get("unreachable"):
             self._fail(cob, event, now, kind="transition")
 
     # --- parts
@@ -239,6 +239,13 @@ class Recorder:
             tasks=_tasks(event) if whole else (),
             whole=whole,
         )
+
+
+def _end_of(event: Event) -> End:
+    """Say how a transition ended; what was stopped before it began is still where it was."""
+    if event["result"] == "ok":
+        return End.OK
+    return End.DROPPED if event["state"] == event["from"] else End.FAILED
 
 
 def _tasks(event: Event) -> tuple[TaskSaid, ...]:

@@ -1,7 +1,7 @@
 /* The timeline of a report: unpacks the columns of the page, draws the rows that are in sight. */
 (() => {
 "use strict";
-const ROW = 22, FAILED = 2, OPEN = 0, PENDING = 0, FEW_HOSTS = 12, FEW_GROUPS = 60, PER_GROUP = 50;
+const ROW = 22, OK = 1, FAILED = 2, PENDING = 0, FEW_HOSTS = 12, FEW_GROUPS = 60, PER_GROUP = 50;
 const FEW_MATCHES = 400;
 const MARKS = ["", "\u2717", "\u2298", "\u25d4"];
 const MARK_WORDS = ["", "failed", "host not reached", "not settled"];
@@ -260,7 +260,7 @@ function drawCob(pen, i, y, place) {
     }
     if (far < place.left || x > right) continue;
     const width = Math.max(2, far - x);
-    const kind = step.result[s] === FAILED ? "bad" : step.result[s] === OPEN ? "open" : "run";
+    const kind = step.result[s] === FAILED ? "bad" : step.result[s] === OK ? "run" : "open";
     bar(pen, kind, x, y, width);
     if (step.critical[s]) {
       pen.fillStyle = colors.crit;
@@ -447,7 +447,8 @@ function story(i) {
     found.push([wait.asked[w], 0, "asks for ", wait.on[w], " to be " + head.states[wait.state[w]] + told]);
   }
   for (let s = stepsOf[i]; s < stepsOf[i + 1]; s++) {
-    const words = ["goes on when the events stop", "took " + span(step.took[s]), "failed after " + span(step.took[s])];
+    const words = ["goes on when the events stop", "took " + span(step.took[s]), "failed after " + span(step.took[s]),
+      "was stopped before it began"];
     const room = step.ready[s] > 0 ? ", had waited " + span(step.ready[s]) + " for room" : "";
     const more = (step.attempt[s] > 1 ? ", attempt " + step.attempt[s] : "") +
       (step.critical[s] ? ", on the critical path" : "");
