@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks._row import Row, cost, peak_mib
+from benchmarks._site_plan import plan_rows
 from benchmarks._sites import COBS_PER_HOST, host_name, large_graph, write_site
 from cobweb._cache import Cache
 from cobweb.inventory import load_site
@@ -42,6 +43,7 @@ def measure(size: str) -> Iterator[Row]:
         write_site(tenth, hosts // 10)
         # Commands first: a child's peak begins with what this process holds when it is started.
         yield from _as_commands(large, hosts, Path(name, "xdg"))
+        yield from plan_rows(_cobweb, large, hosts, Path(name, "plans"))
         yield from _in_process(large, tenth, hosts, Cache(Path(name, "kept")))
 
 
