@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks._sites import large_graph
 from cobweb.engine import TroubleKind, analyse
-from cobweb.engine._analysis import _removable
+from cobweb.engine._analysis import _Analysis, _removable
 from cobweb.engine._circles import circles
+from cobweb.engine._patterns import Pattern
+from cobweb.engine._prospects import _Search
 from cobweb.errors import Place
 from cobweb.model import CobId, CobType, Graph, TransitionNeed
 from cobweb.testing.simulation import Simulation
@@ -226,6 +229,35 @@ def test_an_unsorted_graph_and_types_of_one_name_are_told_apart() -> None:
         "x/a up>down x/d down",
     )
     assert analyse(graph) == plain_analyse(graph)
+
+
+def test_the_work_grows_with_the_needs_and_the_thinking_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Counted, not timed: each need is looked at once, each kind of object is judged once."""
+    looked: list[object] = []
+    judged: list[object] = []
+    needed, may_clash = _Search._needed, _Analysis._may_clash
+
+    def looking(search: _Search, lock: tuple[CobId, str]) -> object:
+        looked.append(lock)
+        return needed(search, lock)
+
+    def judging(analysis: _Analysis, pattern: Pattern) -> bool:
+        judged.append(pattern)
+        return may_clash(analysis, pattern)
+
+    monkeypatch.setattr(_Search, "_needed", looking)
+    monkeypatch.setattr(_Analysis, "_may_clash", judging)
+    seen = {}
+    for hosts in (10, 40):
+        looked.clear()
+        judged.clear()
+        assert analyse(large_graph(hosts)) == ()
+        assert len(set(looked)) == len(looked)
+        seen[hosts] = (len(looked) / hosts, len(judged))
+    assert seen[40][0] <= seen[10][0] * 1.1
+    assert seen[40][1] == seen[10][1] <= 3
 
 
 @given(st.one_of(graphs(max_cobs=7, max_needs=16), words()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from operator import gt
 
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._text import cells, plain, wrap
@@ -54,18 +55,19 @@ def _lines(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> It
     head: Row = [Cell(text=column.title, tone=Tone.HEAD) for column in columns]
     widths = _widths(columns, [head, *rows], output.width)
     for row in chain([head], rows):
-        texts = [_text(cell) for cell in row]
-        if output.color or any(
-            cells(text) > width for text, width in zip(texts, widths, strict=True)
-        ):
+        texts = _texts(row)
+        if output.color or any(map(gt, map(cells, texts), widths)):
             yield from _row_lines(output, columns, row, widths)
         else:
             padded = map(_padded, columns, texts, widths)
             yield _GAP.join(padded).rstrip()
 
 
-def _text(cell: Cell | str) -> str:
-    return plain(cell if isinstance(cell, str) else cell.text)
+def _texts(row: Row) -> list[str]:
+    """Return the plain texts of a row, which is looked at as a whole: nearly all are plain."""
+    texts = [cell if isinstance(cell, str) else cell.text for cell in row]
+    whole = "".join(texts)
+    return texts if whole.isascii() and whole.isprintable() else [plain(text) for text in texts]
 
 
 def _tone(cell: Cell | str) -> Tone:
@@ -76,7 +78,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[
     """Return the natural widths, less what has to go: from the widest flexible column first."""
     widths = [0] * len(columns)
     for row in rows:
-        widths = list(map(max, widths, map(cells, map(_text, row))))
+        widths = list(map(max, widths, map(cells, _texts(row))))
     room = width - len(_GAP) * (len(columns) - 1)
     for flexible in (True, False):
         shrinking = [i for i, column in enumerate(columns) if column.flexible is flexible]
@@ -91,7 +93,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[
 def _row_lines(
     output: Output, columns: Sequence[Column], row: Row, widths: Sequence[int]
 ) -> list[str]:
-    parts = [wrap(_text(cell), width) for cell, width in zip(row, widths, strict=True)]
+    parts = [wrap(text, width) for text, width in zip(_texts(row), widths, strict=True)]
     height = max(len(part) for part in parts)
     padded = [
         [_padded(column, line, width) for line in [*part, *[""] * (height - len(part))]]
