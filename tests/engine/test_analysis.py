@@ -237,18 +237,18 @@ def test_the_work_grows_with_the_needs_and_the_thinking_not_at_all(
     """Counted, not timed: each need is looked at once, each kind of object is judged once."""
     looked: list[object] = []
     judged: list[object] = []
-    needed, may_clash = _Search._needed, _Analysis._may_clash
+    needed, risky_steps = _Search._needed, _Analysis._risky_steps
 
     def looking(search: _Search, lock: tuple[CobId, str]) -> object:
         looked.append(lock)
         return needed(search, lock)
 
-    def judging(analysis: _Analysis, pattern: Pattern) -> bool:
+    def judging(analysis: _Analysis, pattern: Pattern) -> object:
         judged.append(pattern)
-        return may_clash(analysis, pattern)
+        return risky_steps(analysis, pattern)
 
     monkeypatch.setattr(_Search, "_needed", looking)
-    monkeypatch.setattr(_Analysis, "_may_clash", judging)
+    monkeypatch.setattr(_Analysis, "_risky_steps", judging)
     seen = {}
     for hosts in (10, 40):
         looked.clear()

@@ -97,8 +97,9 @@ class _Analysis:
 
     def contradictions(self) -> Iterator[Trouble]:
         """Find steps whose locks can never be held together."""
-        for cob in self.patterns.having(self._may_clash):
-            for step in self.graph.cobs[cob].type.transitions:
+        risky = {pattern: self._risky_steps(pattern) for pattern in self.patterns.all()}
+        for cob, pattern in self.patterns.having(risky.get).items():
+            for step in risky[pattern]:
                 wanted = self.patterns.of_step(cob, step.source, step.dest)
                 clash = self._clash(cob, wanted)
                 if clash:
@@ -176,15 +177,13 @@ class _Analysis:
             common = away if common is None else {on: common[on] for on in common if on in away}
         return common or {}
 
-    def _may_clash(self, pattern: Pattern) -> bool:
-        """Say whether some step asks for different states, or for one that has locks behind it."""
-        wanted = [
-            pattern.pairs(pattern.of_step(step.source, step.dest))
+    def _risky_steps(self, pattern: Pattern) -> tuple[Transition, ...]:
+        """Return the steps that ask for different states, or for one that has locks behind it."""
+        return tuple(
+            step
             for step in pattern.type.transitions
-        ]
-        return any(
-            len({state for _, state in pairs}) > 1 or pairs & self.patterns.leaning
-            for pairs in wanted
+            if (pairs := pattern.pairs(pattern.of_step(step.source, step.dest)))
+            and (len({state for _, state in pairs}) > 1 or pairs & self.patterns.leaning)
         )
 
     def _with_all_needed(self, cobs: set[CobId]) -> set[CobId]:

@@ -8,7 +8,7 @@ alone: a site has thousands of hosts and a few dozen patterns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from cobweb.model import CobId, CobType, Graph, LockNeed, Need, State, TransitionNeed
 
@@ -93,12 +93,13 @@ class Patterns:
         number = self._number.get(cob)
         return None if number is None else self._by_number[number]
 
-    def having(self, wanted: Callable[[Pattern], bool]) -> list[CobId]:
-        """Return the objects whose pattern is `wanted`, sorted; asked once per pattern."""
-        numbers = {number for number, pattern in self._by_number.items() if wanted(pattern)}
-        if not numbers:
-            return []
-        return sorted(cob for cob, number in self._number.items() if number in numbers)
+    def having(self, wanted: Callable[[Pattern], object]) -> Mapping[CobId, Pattern]:
+        """Return the objects whose pattern is `wanted`, by sorted id; asked once per pattern."""
+        chosen = {number: it for number, it in self._by_number.items() if wanted(it)}
+        if not chosen:
+            return {}
+        cobs = sorted(cob for cob, number in self._number.items() if number in chosen)
+        return {cob: chosen[self._number[cob]] for cob in cobs}
 
     def of_step(self, cob: CobId, source: State, dest: State) -> Wanted:
         """Return the transition dependencies of one step."""
