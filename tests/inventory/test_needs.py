@@ -165,12 +165,69 @@ def worlds(draw: st.DrawFn) -> tuple[dict[str, Def], list[Link]]:
     return defs, links
 
 
-def every_need(defs: dict[str, Def], links: list[Link]) -> set[str]:
-    """Expand by looking at every pair of instances: slow, and right to the eye."""
+class Varying:
+    """A reference that has another link on each host, or none."""
+
+    def __init__(self, source: str, links: dict[str, Link], *, known: bool) -> None:
+        self.source = source
+        self.target = next(iter(links.values())).target if known and links else None
+        self.back = any(shape.back for link in links.values() for shape in link.shapes)
+        self._links = links
+
+    def link(self, host: str) -> Link | None:
+        return self._links.get(host)
+
+
+@st.composite
+def varying_worlds(draw: st.DrawFn) -> tuple[dict[str, Def], list[Link], list[Varying]]:
+    """Draw a world and spread its links over the hosts of the dependents."""
+    defs, links = draw(worlds())
+    varying = []
+    for name in sorted({link.source for link in links}):
+        own = [link for link in links if link.source == name]
+        one_target = len({link.target for link in own}) == 1
+        chosen = {host: draw(st.sampled_from([*own, None])) for host in defs[name].hosts}
+        by_host = {host: link for host, link in chosen.items() if link is not None}
+        varying.append(Varying(name, by_host, known=one_target and draw(st.booleans())))
+    return defs, links, varying
+
+
+@given(varying_worlds(), some_hosts)
+def test_references_that_differ_by_host_reach_what_each_of_them_says(
+    world: tuple[dict[str, Def], list[Link], list[Varying]], limit: list[str]
+) -> None:
+    """The oracle: each host's link as if its COB stood on that host alone."""
+    defs, links, varying = world
+    expected = every_need(defs, links)
+    for each in varying:
+        for host in defs[each.source].hosts:
+            link = each.link(host)
+            if link is not None:
+                expected |= every_need(defs, [link], only=host)
+    expansion = Expansion(defs, links, varying)
+    everything, all_needs = expansion.reach({d.name: d.hosts for d in defs.values()})
+    assert {str(need) for need in all_needs} == expected
+    assert len(all_needs) == len(expected)
+
+    reached = {cob for cob, (host, _) in everything.items() if host in limit}
+    while more := {n.on for n in all_needs if n.cob in reached} - reached:
+        reached |= more
+    part, part_needs = expansion.reach(
+        {d.name: [host for host in d.hosts if host in limit] for d in defs.values()}
+    )
+    assert list(part) == sorted(reached)
+    assert list(part_needs) == [need for need in all_needs if need.cob in reached]
+
+
+def every_need(defs: dict[str, Def], links: list[Link], *, only: str | None = None) -> set[str]:
+    """Expand by looking at every pair of instances: slow, and right to the eye.
+
+    With `only`, for dependents on that host.
+    """
     found = set()
     pairs = [(h, d) for d in defs.values() for h in d.hosts]
     for link in links:
-        for one_host, one in pairs:
+        for one_host, one in [pair for pair in pairs if only in (None, pair[0])]:
             for other_host, other in pairs:
                 there = other_host == one_host if link.hosts is None else other_host in link.hosts
                 fits = one.name == link.source and other.name == link.target and there

@@ -185,6 +185,8 @@ class _Search:
     def _follow(self, link: Link, hosts: list[str]) -> None:
         """Add what instances of the referring side need."""
         heads = _heads(link, back=False)
+        if not heads:
+            return
         own = self._found[link.source]
         if link.hosts is None:
             there = self._expansion.defs[link.target].host_set
@@ -255,7 +257,7 @@ class _Turned:
         index: dict[tuple[str, str], list[tuple[str, Link]]] = {}
         for source in self._defs[self._varying.source].hosts:
             link = self._varying.link(source)
-            if link is not None:
+            if link is not None and _heads(link, back=True):
                 for host in (source,) if link.hosts is None else link.hosts:
                     index.setdefault((host, link.target), []).append((source, link))
         return index
