@@ -134,6 +134,36 @@ def test_anchors_and_merge_keys_work() -> None:
     assert found["three"] == {"x": 1, "y": 2}
 
 
+def test_keys_can_be_anchors_and_aliases() -> None:
+    assert read("&k a: 1\nb: *k\nc: [*k, *k]") == {"a": 1, "b": "a", "c": ["a", "a"]}
+    assert read("a: &v x\n*v : 1") == {"a": "x", "x": 1}
+    assert wrong("a: &v x\n*v : 1\nx: 2") == ["f.yml:3:1: `x` is written twice (first in line 1)"]
+
+
+def test_what_is_no_value_is_read_over() -> None:
+    assert wrong("? [a, {b: !odd c}]\n: 1\nd: 2") == [
+        "f.yml:1:3: a key must be text (put quotes round a template)"
+    ]
+    assert wrong("a: 1\na: {b: !odd c}\nd: 2") == [
+        "f.yml:2:1: `a` is written twice (first in line 1)"
+    ]
+
+
+def test_an_anchor_is_set_once_and_before_its_aliases() -> None:
+    assert wrong("a: &x 1\nb: &x 2") == [
+        "f.yml:2:4: this is not YAML: second occurrence (mend the syntax)"
+    ]
+    assert wrong("a: *x\nb: &x 2") == [
+        (
+            "f.yml:1:4: this is not YAML: found undefined alias"
+            " (name an anchor that stands before it in the same file)"
+        )
+    ]
+    assert wrong("a: &x [*x]") == [
+        "f.yml:1:4: a value that contains itself (write it without the alias)"
+    ]
+
+
 def test_a_merge_key_takes_mappings_only() -> None:
     assert wrong("a: &a [1]\nb: {<<: *a}") != []
     assert "`<<` takes mappings, not text" in wrong("b: {<<: x}")[0]
