@@ -148,6 +148,27 @@ def chains(hosts: int) -> Graph:
     return graph_of(" ".join(ids), *needs)
 
 
+def test_a_very_large_batch_is_written_in_parts_and_nothing_else_changes(
+    rig: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = rig(chains(20), parallel=1000)
+    assert whole.go().ending is Ending.OK
+    monkeypatch.setattr("cobweb.runtime._run._LARGEST_BATCH", 10)
+    parts = rig(chains(20), parallel=1000)
+    assert parts.go().ending is Ending.OK
+    assert parts.tape.batches > whole.tape.batches
+
+    def but_batches(run: Rig) -> list[Any]:
+        return [happened for happened in run.tape.happened if happened[0] != "journal"]
+
+    def written(run: Rig) -> list[Entry]:
+        return [entry for kind, what in run.tape.happened if kind == "journal" for entry in what]
+
+    assert but_batches(parts) == but_batches(whole)
+    assert {type(entry) for entry in written(parts)} == {type(entry) for entry in written(whole)}
+    assert sorted(map(repr, written(parts))) == sorted(map(repr, written(whole)))
+
+
 def cost_of(rig: Callable[..., Rig], hosts: int, folder: Path) -> dict[str, int]:
     """Return what a run over `hosts` hosts asks of the journal and of the clock."""
     folder.mkdir()

@@ -44,6 +44,11 @@ class Record:
         """Add an entry to the batch."""
         self._entries.append(entry)
 
+    @property
+    def size(self) -> int:
+        """How much has been collected since the last `flush`: entries and events."""
+        return len(self._entries) + len(self._told)
+
     def flush(self) -> None:
         """Store the batch, then tell its events; raises what the journal raises."""
         events = self._emitter.number(self._told)

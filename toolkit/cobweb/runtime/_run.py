@@ -3,7 +3,8 @@
 Theory of operation. The loop holds no opinion on order; the engine does. One round is
 1. reports of the executor become inputs of the engine, whose effects are collected;
 2. the jobs that fit are taken from the dispatcher;
-3. everything that was found, granted and is about to start is written to the journal, at once;
+3. everything that was found, granted and is about to start is written to the journal, at once
+   (the effects of very many reports in several parts, each one told when it is stored);
 4. only then the events are told and the jobs are submitted;
 5. wait for the next report.
 The run ends when no job is ready, delayed or in flight: then nothing can happen any more (P5).
@@ -47,6 +48,9 @@ from cobweb.store import GrantGone, GrantWritten, HostFound, HostLost, StateWrit
 __all__ = ["Run", "RunSetting"]
 
 _SHOWN = 5
+_LARGEST_BATCH = 10_000
+"""How many events and entries are collected before they are written, though no job is started."""
+
 _TOLD_ONLY = (LockRequested, LockRecalled)
 """Effects that are told and change nothing here; there are many."""
 
@@ -126,6 +130,8 @@ class Run:
                 self._now_s = self._dispatcher.now()
                 for job, report in ended:
                     self._take(job, report)
+                    if self._record.size >= _LARGEST_BATCH:
+                        self._record.flush()  # what many reports say need not be in memory at once
                 self._setting.beat()
                 self._look_at(interrupts)
                 self._flush()
