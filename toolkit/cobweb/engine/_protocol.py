@@ -36,7 +36,8 @@ def request(machine: Machine, node: Node, on: CobId, state: State) -> None:
     if old is not None and old.state:
         _give_back(machine, node, on, old)
     locked = machine.nodes.get(on)
-    word = _say(machine, node, on, state, locked)
+    _speak(machine, node)
+    word = node.wishes[on] = Word(state, node.incarnation, node.seq, node, locked)
     machine.effects.append(made(LockRequested, (on, node.id, state)))
     if locked is None:
         machine.send(_word(machine, node, on))
@@ -45,7 +46,9 @@ def request(machine: Machine, node: Node, on: CobId, state: State) -> None:
         locked.drop(node.id, old)
     locked.put(node.id, word)
     locked.pusher = node.id
-    _heard(machine, locked)
+    if locked.favoured:
+        _end_favour(locked)
+    machine.touch(locked)
 
 
 def release(machine: Machine, node: Node, on: CobId) -> None:
@@ -53,14 +56,16 @@ def release(machine: Machine, node: Node, on: CobId) -> None:
     old = node.wishes[on]
     _give_back(machine, node, on, old)
     locked = old.locked
+    _speak(machine, node)
     if locked is None:
-        _say(machine, node, on, "", None)
+        node.wishes[on] = Word("", node.incarnation, node.seq, node, None)
         machine.send(_word(machine, node, on))
         return
-    _speak(machine, node)
     del node.wishes[on]
     locked.drop(node.id, old)
-    _heard(machine, locked)
+    if locked.favoured:
+        _end_favour(locked)
+    machine.touch(locked)
 
 
 def grant_all(machine: Machine, node: Node) -> None:
@@ -162,13 +167,6 @@ def _remember(node: Node, holder: CobId, word: Word) -> None:
     node.strangers[holder] = word
 
 
-def _say(machine: Machine, node: Node, on: CobId, state: State, locked: Node | None) -> Word:
-    """Make and keep a new word."""
-    _speak(machine, node)
-    word = node.wishes[on] = Word(state, node.incarnation, node.seq, node, locked)
-    return word
-
-
 def _speak(machine: Machine, node: Node) -> None:
     """Count a word, and give its speaker a place in the queue, for the answer that may come."""
     node.seq += 1
@@ -177,13 +175,12 @@ def _speak(machine: Machine, node: Node) -> None:
         machine.queue.append(node)
 
 
-def _heard(machine: Machine, node: Node) -> None:
-    """Have an object looked at after a word to it; a favour ends with the requests for it."""
+def _end_favour(node: Node) -> None:
+    """End a favour with the last request for it."""
     favoured = node.favoured
-    if favoured and favoured not in node.pending and favoured not in node.lent:
+    if favoured not in node.pending and favoured not in node.lent:
         node.favoured = ""
         node.retarget()
-    machine.touch(node)
 
 
 # --- what goes to and comes from objects elsewhere
@@ -234,7 +231,8 @@ def _replace(machine: Machine, node: Node, old: Word | None, message: Message) -
     if message.state:
         node.put(holder, word)
         node.pusher = holder
-    _heard(machine, node)
+    _end_favour(node)
+    machine.touch(node)
 
 
 def _take_answer(machine: Machine, node: Node, message: Message) -> None:
@@ -262,5 +260,6 @@ def _speaks_of(message: Message, word: Word) -> bool:
 
 def _say_again(machine: Machine, node: Node, on: CobId) -> None:
     if on not in node.wishes:
-        _say(machine, node, on, "", None)
+        _speak(machine, node)
+        node.wishes[on] = Word("", node.incarnation, node.seq, node, None)
     machine.send(_word(machine, node, on))

@@ -58,7 +58,7 @@ def _change_plan(machine: Machine, node: Node, move: Move | None, asked: State) 
         node.stuck |= CHURNED
         move, asked = _ahead(node) if node.known else STAY
     node.plan_lent, node.plan_asked, node.plan_move = node.lent_states, asked, move
-    if node.wishes or node.step_needs or node.lock_needs:
+    if node.wishes or node.lock_needs or (move is not None and node.step_needs):
         _pursue(machine, node)
 
 
