@@ -44,7 +44,7 @@ def rounds_of_a_run(hosts: int) -> list[Round]:
 
         def __getattribute__(self, name: str) -> Any:
             found = super().__getattribute__(name)
-            if name.startswith("_"):
+            if name.startswith("_") or not callable(found):
                 return found
             if name == "flush":
                 rounds.append([])
