@@ -37,6 +37,9 @@ def latency(place: Place, folder: Path, *, count: int, parallel: int, task_s: fl
     stamps = place.root / f"stamps-{parallel}"
     if place.is_local:
         stamps.mkdir()
+    else:
+        for host in place.hosts:
+            place.on_host(host, f"mkdir -p {stamps}")
     _write(place, folder, stamps, task_s, count)
     ran = cobweb(place, folder, parallel=parallel)
     begun = _stamps(place, stamps)
@@ -72,7 +75,7 @@ def _write(place: Place, folder: Path, stamps: Path, task_s: float, count: int) 
     write_json(folder / "site.yml", {**site, "types": {"stamp": kind}, "cobs": cobs})
     write_json(folder / "check.yml", [{"ansible.builtin.set_fact": {"cob_state": "down"}}])
     path = f"{stamps}/{{{{ cob.host }}}}-{{{{ cob.name }}}}"
-    command = f"mkdir -p {stamps}; date +%s.%N >{path}; sleep {task_s}"
+    command = f"date +%s.%N >{path}; sleep {task_s}"
     write_json(folder / "stamp.yml", [{"ansible.builtin.shell": command}])
 
 

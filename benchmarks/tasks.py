@@ -14,14 +14,15 @@ from benchmarks._tasks_work import end_services, task_count, undone, write_chain
 __all__ = ["measure"]
 
 SSH_HOSTS = 20
-SAMPLE = 5
-"""Of the local hosts every fifth is given to the peers but for the first (an hour otherwise)."""
+HALF, SAMPLE = 2, 10
+"""Of the local hosts ansible-playbook is given every second, and in further ways every tenth: what
+is compared is the cost of a task, and all of them would take it a quarter of an hour."""
 CHAIN = 6
 SLOW_S = 2.0
 LATENCY_TARGET_S = 0.05
 WAITING = 1000
 AT_ONCE = 4
-STAMP_S = 0.2
+STAMP_S = 0.1
 Run = Callable[[Place, Path], Ran | None]
 
 
@@ -30,7 +31,7 @@ def measure(size: str) -> Iterator[Row]:
     full = size == "full"
     with local_place(500 if full else 6) as place:
         try:
-            yield from _plain(place, "local", sample=SAMPLE if full else 2)
+            yield from _plain(place, "local", samples=(HALF, SAMPLE) if full else (1, 1))
             yield from _latency(place, "local", WAITING if full else 12)
         finally:
             end_services(place.root)
@@ -42,13 +43,17 @@ def measure(size: str) -> Iterator[Row]:
         yield Row(what=f"{SSH_HOSTS} SSH hosts", missing=missing)
         return
     with fabric_place(SSH_HOSTS) as place:
-        yield from _plain(place, "SSH", sample=1)
+        yield from _plain(place, "SSH", samples=(1, 1))
         yield from _stragglers(place, "SSH", steps=CHAIN, slow_s=SLOW_S)
         yield from _latency(place, "SSH", WAITING)
 
 
-def _plain(place: Place, kind: str, *, sample: int) -> Iterator[Row]:
-    """Yield tasks per second and CPU per task of the plain work, for each peer in turn."""
+def _plain(place: Place, kind: str, *, samples: tuple[int, int]) -> Iterator[Row]:
+    """Yield tasks per second and CPU per task of the plain work, for each peer in turn.
+
+    `samples` say which hosts ansible-playbook is given: every first, second, ... in its linear way
+    and in others; these are left out where there are few hosts.
+    """
     count = task_count(place)
     work = f"{count} tasks on {len(place.hosts)} {kind} hosts"
     folder = _folder(place, "cobweb")
@@ -58,31 +63,41 @@ def _plain(place: Place, kind: str, *, sample: int) -> Iterator[Row]:
     again = cobweb(place, folder, "--refresh", "all")
     if again.changed:
         raise RuntimeError(f"a second apply changed {again.changed} objects")
-    part = ",".join(sorted(place.hosts)[::sample])
-    peers: dict[str, tuple[int, Run]] = {
-        "ansible-playbook linear": (1, playbook),
-        "ansible-playbook free": (sample, lambda p, f: playbook(p, f, "-l", part, strategy="free")),
-        "ansible-playbook without pipelining": (
-            sample,
-            lambda p, f: playbook(p, f, "-l", part, expert=False),
-        ),
-        "pyinfra": (1, pyinfra),
-        "clush": (1, clush),
-    }
-    for number, (peer, (share, run)) in enumerate(peers.items()):
-        folder = _folder(place, f"peer{number}")
-        write_plain(place, folder, f"peer{number}")
-        theirs = run(place, folder)
+    for number, (peer, run, share) in enumerate(_peers(place, samples)):
+        tag = f"peer{number}"
+        write_plain(place, _folder(place, tag), tag)
+        theirs = run(place, _folder(place, tag))
         if theirs is None:
             if peer != "pyinfra" or not place.is_local:
                 yield Row(what=f"{work}, {peer}", missing="run benchmarks/install-peers")
             continue
-        done = count if share == 1 else len(part.split(","))
-        bad = undone(place, f"peer{number}")
-        if len(bad) != count - done if place.is_local else bad:
-            raise RuntimeError(f"{peer} left {len(bad)} of {count} undone")
+        done = len(_part(place, share)) * count // len(place.hosts)
+        left = len(undone(place, tag))
+        if left != len(place.hosts) - len(_part(place, share)):
+            raise RuntimeError(f"{peer} left {left} hosts of {len(place.hosts)} undone")
         yield from _compare(work, peer, (ours, count), (theirs, done))
-    yield _again(place, work, again)
+    yield _again(place, work, again, _part(place, samples[1]))
+
+
+def _part(place: Place, share: int) -> list[str]:
+    return sorted(place.hosts)[::share]
+
+
+def _peers(place: Place, samples: tuple[int, int]) -> Iterator[tuple[str, Run, int]]:
+    """Yield name, way to run it and share of the hosts of each peer; the first is the target."""
+    half, few = (",".join(_part(place, share)) for share in samples)
+    yield "ansible-playbook linear", lambda p, f: playbook(p, f, "-l", half), samples[0]
+    yield "clush", clush, 1
+    yield "pyinfra", pyinfra, 1
+    if len(place.hosts) < SSH_HOSTS:
+        return
+    yield (
+        "ansible-playbook free",
+        lambda p, f: playbook(p, f, "-l", few, strategy="free"),
+        samples[1],
+    )
+    bare = "ansible-playbook without pipelining"
+    yield bare, lambda p, f: playbook(p, f, "-l", few, expert=False), samples[1]
 
 
 def _hold(place: Place, tag: str, ran: Ran, count: int, *, steps: int = 0) -> None:
@@ -127,12 +142,12 @@ def _split(ran: Ran, count: int) -> str:
     return f"{controller:.0f} ms on the controller and {hosts:.0f} ms on the hosts"
 
 
-def _again(place: Place, work: str, ours: Ran) -> Row:
+def _again(place: Place, work: str, ours: Ran, part: list[str]) -> Row:
     """Return the row of a run that finds all done, beside ansible-playbook's second run."""
-    theirs = playbook(place, _folder(place, "peer1"), "-l", _second(place))
+    theirs = playbook(place, _folder(place, "peer0"), "-l", ",".join(part))
     if theirs.changed:
         raise RuntimeError(f"a second ansible-playbook changed {theirs.changed}")
-    checked = len(_second(place).split(",")) * (1 if place.is_local else 3)
+    checked = len(part) * task_count(place) // len(place.hosts)
     return Row(
         what=f"{work}, nothing to do, CPU per task",
         value=ours.spent.all_s / ours.checks * 1e3,
@@ -142,12 +157,6 @@ def _again(place: Place, work: str, ours: Ran) -> Row:
         target=theirs.spent.all_s / checked * 1e3,
         note="all is checked again and found as asked (`--refresh all`)",
     )
-
-
-def _second(place: Place) -> str:
-    step = SAMPLE if place.is_local and len(place.hosts) > SAMPLE * SAMPLE else 1
-    step = step if len(place.hosts) > 10 or not place.is_local else 2
-    return ",".join(sorted(place.hosts)[::step])
 
 
 def _stragglers(place: Place, kind: str, *, steps: int, slow_s: float) -> Iterator[Row]:
