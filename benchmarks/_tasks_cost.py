@@ -6,6 +6,7 @@ it hands over to init is counted; elsewhere only children that were waited for a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -68,9 +69,14 @@ def run_measured(
     if done.returncode not in ok:
         tail = done.stdout[-2000:]
         raise RuntimeError(f"{' '.join(argv[:6])} ended with {done.returncode}: {tail}")
+    cpu_s = spent.cpu_s
+    if group is not None:
+        cpu_s = cgroup_cpu_s(group)
+        with contextlib.suppress(OSError):  # services that it has started live on in there
+            group.rmdir()
     return Spent(
         wall_s=wall_s,
-        cpu_s=cgroup_cpu_s(group) if group else spent.cpu_s,
+        cpu_s=cpu_s,
         hosts_s=cgroup_cpu_s(hosts) - before if hosts else 0.0,
         output=done.stdout,
     )
