@@ -223,6 +223,13 @@ def test_mail_from_elsewhere_in_the_name_of_an_own_object_is_not_heard() -> None
     assert both.engine.locks() == ()
 
 
+def test_a_request_for_a_state_that_the_type_lacks_moves_nobody() -> None:
+    """The locked object keeps its goal; the requester waits."""
+    a, b = holder(), locked()
+    assert post(b, replace(a.sent[0], state="odd")) == []
+    assert b.engine.target(B) == "up"
+
+
 def test_mail_for_somebody_else_is_refused() -> None:
     """The transport's mistake is told and nothing changes."""
     a, b = holder(), locked()
