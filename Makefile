@@ -37,6 +37,7 @@ test: $(VENV)/.dev  ## install Cobweb and run all tests
 BENCH_ARGS ?=
 bench: $(VENV)/.dev  ## measure Cobweb beside peers and limits (BENCH_ARGS='engine --size small')
 	@bash benchmarks/install-peers
+	-@$(MAKE) --no-print-directory compiled
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 compiled: $(VENV)/.dev  ## build Cobweb with a compiled engine into build/compiled
