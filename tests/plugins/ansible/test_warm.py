@@ -404,6 +404,7 @@ def test_a_call_without_a_broker_any_more_is_lost(desk: Desk) -> None:
     lane = desk.lanes[0]
     server = run(lane, make_call(WHO), way=NEAR)
     desk.process.kill()
+    desk.process.wait()
     with pytest.raises(Lost, match="broker"):
         lane.run(make_call(WHO), HERE, way=NEAR)
     lane.close()
