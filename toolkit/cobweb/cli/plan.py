@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb._garbage import no_collections
 from cobweb.cli._analysis import check_all
 from cobweb.cli._kept import (
     PrintedPlan,
@@ -88,10 +89,11 @@ def command(
         key = plan_key(session, output, asked) if is_whole and session.site.is_kept else None
         printed = find_plan(session, key)
         if printed is None:
-            check_all(session, limit)
-            if is_whole and key is None and worth_keeping(session.graph()):
-                key = plan_key(session, output, asked)
-            printed = _printed(session, output, asked)
+            with no_collections():
+                check_all(session, limit)
+                if is_whole and key is None and worth_keeping(session.graph()):
+                    key = plan_key(session, output, asked)
+                printed = _printed(session, output, asked)
             if key is not None and key == plan_key(session, output, asked):
                 keep_plan(session, key, printed)  # nobody has written meanwhile
     if out is not None:
