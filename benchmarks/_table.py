@@ -64,7 +64,8 @@ def _remarks(part: Mapping[str, Any]) -> Iterator[str]:
         remark = f"not measured, {row['missing']}" if row["missing"] else row["note"]
         if remark:
             speakers.setdefault(remark, []).append(row["what"])
-    yield from (f"{'; '.join(whats)}: {remark}" for remark, whats in speakers.items())
+    for remark, whats in speakers.items():
+        yield f"{'; '.join(dict.fromkeys(whats))}: {remark}"
     if "error" in part:
         yield f"THE BENCHMARK {part['error']}"
 
