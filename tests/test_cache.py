@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +70,78 @@ def test_a_folder_of_another_user_is_not_trusted(
     assert cache.get("graph", KEY) is None
 
 
+def test_a_folder_that_is_a_link_is_not_trusted(tmp_path: Path) -> None:
+    Cache(tmp_path / "c").put("graph", KEY, b"value")
+    (tmp_path / "link").symlink_to("c")
+    cache = Cache(tmp_path / "link")
+    assert cache.get("graph", KEY) is None
+    cache.put("graph", "ff", b"value")
+    assert len(entries(tmp_path / "c")) == 1
+
+
+@pytest.mark.parametrize("does", ["get", "put"])
+def test_a_folder_exchanged_after_it_was_checked_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    mine, moved, others = tmp_path / "c", tmp_path / "moved", tmp_path / "others"
+    for folder, value in ((mine, b"mine"), (others, b"theirs")):
+        Cache(folder).put("graph", KEY, value)
+
+    def exchanging(look: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+        def looked(*arguments: Any, **options: Any) -> os.stat_result:
+            status = look(*arguments, **options)
+            if not moved.exists():
+                mine.rename(moved)
+                mine.symlink_to("others")
+            return status
+
+        return looked
+
+    cache = Cache(mine)
+    monkeypatch.setattr(os, "fstat", exchanging(os.fstat))
+    monkeypatch.setattr(Path, "stat", exchanging(Path.stat))
+    monkeypatch.setattr(Path, "exists", os.path.exists)
+    if does == "get":
+        assert cache.get("graph", KEY) == b"mine"
+    else:
+        cache.put("graph", "ff", b"value")
+        assert len(entries(others)) == 1
+
+
+def test_an_entry_that_is_a_link_is_not_read(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "c")
+    cache.put("graph", KEY, b"value")
+    (entry,) = entries(tmp_path / "c")
+    entry.rename(tmp_path / "elsewhere")
+    entry.symlink_to(tmp_path / "elsewhere")
+    assert cache.get("graph", KEY) is None
+
+
+def test_an_entry_of_another_user_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, fstat = Cache(tmp_path / "c"), os.fstat
+    cache.put("graph", KEY, b"value")
+
+    def anothers(handle: int) -> os.stat_result:
+        found = fstat(handle)
+        is_entry = stat.S_ISREG(found.st_mode)
+        return os.stat_result([*found[:4], found.st_uid + 1, *found[5:]]) if is_entry else found
+
+    monkeypatch.setattr(os, "fstat", anothers)
+    assert cache.get("graph", KEY) is None
+
+
+def test_nothing_is_kept_where_an_opened_folder_cannot_be_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "supports_dir_fd", set())
+    cache = Cache(tmp_path / "c")
+    cache.put("graph", KEY, b"value")
+    assert not cache
+    assert not (tmp_path / "c").exists()
+
+
 def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "c", max_bytes=400)
     for number, kind in enumerate(("a", "b", "c")):
@@ -99,11 +174,11 @@ def test_a_disk_that_refuses_is_no_error(tmp_path: Path, monkeypatch: pytest.Mon
     cache.put("a", KEY, b"value")
     assert cache.get("a", KEY) is None
 
-    def full(*_names: object) -> None:
+    def full(*_names: object, **_folders: object) -> None:
         raise OSError
 
     whole = Cache(tmp_path / "c")
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(os, "rename", full)
     whole.put("a", KEY, b"value")
     assert entries(tmp_path / "c") == []
 

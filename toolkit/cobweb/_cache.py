@@ -1,19 +1,23 @@
 """What was worked out before, kept in a folder of the user's own under the key of all that went in.
 
 The folder is `$XDG_CACHE_HOME/cobweb` or `~/.cache/cobweb`, never a place in a site: what is read
-from here is trusted. It must belong to the user and be closed to others (0700), else nothing is
-read or written. An entry that is missing, cut short or damaged reads as None; what cannot be
-written is left out. Nothing here raises for the state of the disk.
+from here is trusted. It must belong to the user, be closed to others (0700) and be no link, else
+nothing is read or written; nor is it on platforms that look up no names below an opened folder,
+where what was checked could be exchanged before it is read. An entry that is missing, cut short or
+damaged reads as None; what cannot be written is left out. Nothing here raises for the state of the
+disk.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
+import secrets
 import stat
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 __all__ = ["MAX_BYTES", "NO_CACHE", "Cache", "open_cache"]
@@ -39,7 +43,7 @@ class Cache:
     """
 
     def __init__(self, folder: Path | None, *, max_bytes: int = MAX_BYTES) -> None:
-        self._folder = folder
+        self._folder = folder if _can_be_checked() else None
         self._max_bytes = max_bytes
 
     def __bool__(self) -> bool:
@@ -48,12 +52,11 @@ class Cache:
 
     def get(self, kind: str, key: str) -> bytes | None:
         """Return what was put, None if it is not there or no longer whole."""
-        if self._folder is None or not _is_ours(self._folder):
+        if self._folder is None:
             return None
-        path = self._folder / _file_name(kind, key)
         try:
-            data = path.read_bytes()
-            os.utime(path)  # used now: others go first
+            with _opened(self._folder) as folder:
+                data = _read(folder, _file_name(kind, key))
         except OSError:
             return None
         start = len(_MAGIC) + _DIGEST_SIZE
@@ -63,15 +66,14 @@ class Cache:
 
     def put(self, kind: str, key: str, value: bytes) -> None:
         """Keep `value`; what is too long for the whole cache, or cannot be written, is left out."""
-        folder = self._folder
         size = len(_MAGIC) + _DIGEST_SIZE + len(value)
-        if folder is None or size > self._max_bytes:
+        if self._folder is None or size > self._max_bytes:
             return
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if _is_ours(folder):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _opened(self._folder) as folder:
                 _make_room(folder, self._max_bytes - size)
-                _write(folder, folder / _file_name(kind, key), value)
+                _write(folder, _file_name(kind, key), value)
         except OSError:
             return
 
@@ -92,36 +94,61 @@ def _file_name(kind: str, key: str) -> str:
     return f"{kind}.{key}{_SUFFIX}"
 
 
-def _is_ours(folder: Path) -> bool:
+def _can_be_checked() -> bool:
+    """Say whether this platform looks up names below an opened folder, so that it stays the one."""
+    return {os.open, os.rename, os.unlink} <= os.supports_dir_fd and (
+        {os.scandir, os.utime} <= os.supports_fd
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Yield a descriptor of the folder; OSError for a link, or what others own or can enter."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        status = folder.stat()
-    except OSError:
-        return False
-    return status.st_uid == os.geteuid() and not status.st_mode & _OPEN_TO_OTHERS
+        status = os.fstat(folder)
+        if status.st_uid != os.geteuid() or status.st_mode & _OPEN_TO_OTHERS:
+            raise PermissionError(errno.EPERM, "not the user's alone", str(path))
+        yield folder
+    finally:
+        os.close(folder)
 
 
-def _write(folder: Path, path: Path, value: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
-    part = Path(name)
+def _read(folder: int, name: str) -> bytes:
+    """Return the bytes of an entry, which is used now; OSError for a link or another's file."""
+    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    with os.fdopen(handle, "rb") as file:
+        if os.fstat(handle).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "another user's", name)
+        os.utime(handle)  # others go first
+        return file.read()
+
+
+def _write(folder: int, name: str, value: bytes) -> None:
+    part = f"{secrets.token_hex(8)}.part"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    handle = os.open(part, flags, 0o600, dir_fd=folder)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + hashlib.sha256(value).digest())
             file.write(value)
-        part.replace(path)
+        os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
-        part.unlink()
+        os.unlink(part, dir_fd=folder)
         raise
 
 
-def _make_room(folder: Path, allowed: int) -> None:
+def _make_room(folder: int, allowed: int) -> None:
     """Remove the entries that were used longest ago, and what writers left when they died."""
     entries = []
-    for path in folder.iterdir():
-        status = path.stat()
-        entries.append((status.st_mtime_ns, path, status.st_size))
+    with os.scandir(folder) as found:
+        for each in found:
+            status = each.stat(follow_symlinks=False)
+            entries.append((status.st_mtime_ns, each.name, status.st_size))
     total = sum(size for _, _, size in entries)
-    for _, path, size in sorted(entries):
+    for _, name, size in sorted(entries):
         if total <= allowed:
             return
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
         total -= size
