@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from cobweb._cache import Cache
 from cobweb.errors import Place, SiteError
-from cobweb.inventory import Site, _kept, _site, load_site
+from cobweb.inventory import Site, _kept, _key, _site, load_site
 from cobweb.inventory._packed import pack, unpack
 from cobweb.model import CobId, Graph, Host
 from tests.inventory.conftest import TYPES
@@ -123,6 +124,79 @@ def test_mistakes_are_never_kept(root: Path, cache: Cache, tmp_path: Path) -> No
         with pytest.raises(SiteError, match="rakc"):
             load_site(root, cache=cache).graph()
     assert not (tmp_path / "cache").exists()
+
+
+def test_sites_that_share_a_file_by_links_keep_apart(
+    maker: Maker, tmp_path: Path, cache: Cache
+) -> None:
+    maker.root = tmp_path
+    maker.write({"site.yml": SITE, "tasks/check.yml": "- debug:"})
+    for name in ("one", "two"):
+        (tmp_path / name / "group_vars").mkdir(parents=True)
+        (tmp_path / name / "site.yml").symlink_to("../site.yml")
+        (tmp_path / name / "tasks").symlink_to("../tasks")
+        text = f"db: db0{1 + (name == 'two')}"
+        (tmp_path / name / "group_vars/app.yml").write_text(text, encoding="utf-8")
+    made = {}
+    for name in ("one", "two", "one", "two"):
+        site, plain = load_site(tmp_path / name, cache=cache), load_site(tmp_path / name)
+        assert site.is_kept is (name in made)
+        assert site.dir == plain.dir == tmp_path / name
+        assert same(site.graph(), plain.graph())
+        made[name] = site.content_key()
+    assert made["one"] != made["two"]
+
+
+def test_a_site_named_from_elsewhere_is_looked_at_where_it_is(
+    root: Path, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    load_site(Path(), cache=cache).graph()
+    monkeypatch.chdir(tmp_path)
+    assert load_site(root, cache=cache).is_kept
+    (root / "group_vars").mkdir()
+    (root / "group_vars/db.yml").write_text("new: 1", encoding="utf-8")
+    site = load_site(root, cache=cache)
+    assert not site.is_kept
+    assert site.hosts["db01"].variables["new"] == 1
+
+
+@pytest.mark.parametrize("question", ["file", "folder", "glob"])
+def test_a_site_that_changes_while_it_is_read_is_not_kept(
+    root: Path, cache: Cache, tmp_path: Path, question: str
+) -> None:
+    site = load_site(root, cache=cache)
+    files = site._parts.files
+    ask: dict[str, Callable[[], object]] = {
+        "file": lambda: files.data(root / "more"),
+        "folder": lambda: files.members(root),
+        "glob": lambda: files.glob(root, "m*"),
+    }
+    if question == "file":
+        (root / "more").write_bytes(b"one")
+    ask[question]()
+    before = dict(files.notes)
+    (root / "more").write_bytes(b"two")
+    ask[question]()
+    assert files.notes == before, "what was said first is forgotten"
+    site.graph()
+    assert site.content_key() is None
+    assert not (tmp_path / "cache").exists()
+
+
+def test_cobwebs_own_code_is_not_looked_at_for_a_site_that_is_not_large(
+    root: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_arguments: object) -> None:
+        raise AssertionError("it was looked at")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_site, "MIN_COBS", _kept.MIN_COBS)
+        patch.setattr(_key, "code_of", never)
+        for _ in range(2):
+            load_site(root, cache=cache).graph()
+    load_site(root, cache=cache).graph()
+    assert load_site(root, cache=cache).is_kept
 
 
 class Program:

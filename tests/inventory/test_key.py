@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from cobweb.inventory import load_site
+from cobweb.inventory import _key, load_site
 from cobweb.inventory._files import unchanged
 from cobweb.model import Host
 
@@ -121,6 +122,15 @@ def test_plugins_the_home_and_the_place_count(
     with_type = key(root, types={"simple": foreign})
     monkeypatch.setenv("HOME", str(tmp_path))
     assert key(root, types={"simple": foreign}) != with_type
+
+
+def test_the_machine_and_the_code_count(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key(root)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "byteorder", "other")
+        assert key(root) != before
+    monkeypatch.setattr(_key, "code_of", lambda _path: ["one.py of another content"])
+    assert key(root) != before
 
 
 class Program:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from cobweb._code import code_of
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._request import Format
 
@@ -164,13 +165,11 @@ def _plugin_files(plugins: Plugins) -> Iterator[str]:
     """Yield what tells one version of the plugins from another: one of them is the planner."""
     for plugin in plugins.loaded:
         yield f"{plugin.name} {plugin.distribution} {plugin.version} {plugin.module}"
-        for path in _files_of(plugin):
-            status = path.stat()
-            yield f"{path} {status.st_size} {status.st_mtime_ns}"
+        yield from _code_of(plugin)
 
 
-def _files_of(plugin: LoadedPlugin) -> Sequence[Path]:
+def _code_of(plugin: LoadedPlugin) -> Sequence[str]:
     path = Path(plugin.location)
-    if path.name != "__init__.py":
-        return [path] if path.is_file() else []
-    return sorted(path.parent.rglob("*.py"))
+    if path.name == "__init__.py":
+        return code_of(path.parent)
+    return code_of(path) if path.is_file() else []

@@ -38,12 +38,18 @@ class Files:
     """Reads the files of a site; places name them relative to the site's folder."""
 
     def __init__(self, site_file: Path, findings: Findings) -> None:
-        self.site_file = site_file.resolve()
+        self.site_file = site_file.absolute()
         self.site_dir = site_file.parent.resolve()
         self.findings = findings
         self.notes: dict[tuple[str, str], str] = {}
         self.foreign = False
         """Whether a plugin was asked for hosts; the notes do not say all then."""
+        self._has_changed = False
+
+    @property
+    def tell_all(self) -> bool:
+        """Whether the notes say all that the site is made from, and the disk said it only so."""
+        return not (self.foreign or self._has_changed)
 
     def name(self, path: Path) -> str:
         """Return the name of a file in places."""
@@ -56,7 +62,7 @@ class Files:
     def data(self, path: Path) -> bytes:
         """Return the bytes of a file; OSError where it cannot be read."""
         data = path.read_bytes()
-        self.notes["data", str(path)] = hashlib.sha256(data).hexdigest()
+        self._note("data", str(path), hashlib.sha256(data).hexdigest())
         return data
 
     def is_file(self, path: Path) -> bool:
@@ -74,13 +80,13 @@ class Files:
     def members(self, folder: Path) -> tuple[Member, ...]:
         """Return what is in a folder, sorted by name; nothing for what is none."""
         members = _members(str(folder))
-        self.notes["members", str(folder)] = _digest(members)
+        self._note("members", str(folder), _digest(members))
         return members
 
     def glob(self, folder: Path, pattern: str) -> list[Path]:
         """Return the paths below a folder that a glob matches, sorted."""
         found = _glob(f"{folder}\0{pattern}")
-        self.notes["glob", f"{folder}\0{pattern}"] = _digest(found)
+        self._note("glob", f"{folder}\0{pattern}", _digest(found))
         return found
 
     def read(self, path: Path, *, empty_hint: str = "") -> Node | None:
@@ -103,6 +109,11 @@ class Files:
         if node is None and empty_hint and not found:
             self.findings.add(Place(file=self.name(path)), "the file is empty", empty_hint)
         return node
+
+    def _note(self, question: str, path: str, said: str) -> None:
+        """Note what was said first; that it was another thing later, too."""
+        if self.notes.setdefault((question, path), said) != said:
+            self._has_changed = True
 
     def _asked(self, question: str, path: str) -> str:
         """Ask once: a site is evaluated as if its files were read at one moment."""

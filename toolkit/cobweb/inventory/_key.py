@@ -6,16 +6,27 @@ import hashlib
 import json
 import os
 import sys
+from array import array
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import cobweb
+from cobweb._code import code_of
 from cobweb.inventory._files import Notes
 from cobweb.model import CobType
 
 _LIBRARIES = ("jinja2", "jsonschema", "PyYAML")
+
+
+def place_key(site_file: Path) -> str:
+    """Return the digest of where a site is: its file as it is called, and the folder that is in.
+
+    The file may be a link that several sites share; variables, roles and the state are looked for
+    beside the link.
+    """
+    return _digest([str(site_file.absolute()), str(site_file.parent.resolve())])
 
 
 def base_key(
@@ -23,17 +34,20 @@ def base_key(
 ) -> str:
     """Return the digest of what is known before a file of the site is read.
 
-    That is where the site is, what plugins add, whose home it is (roles are looked for there), and
-    the versions of Python, of Cobweb's own files and of the libraries that evaluate.
+    That is where the site is, what plugins add, whose home it is (roles are looked for there), the
+    versions of Python and of the libraries that evaluate, the contents of Cobweb's own modules, and
+    how this machine writes the numbers of a packed graph.
     """
     parts = [
-        str(site_file),
+        place_key(site_file),
         os.path.expanduser("~"),  # noqa: PTH111  # Path.home raises where there is none
         repr(sorted(types.items())),
         repr(sorted((name, dict(schema)) for name, schema in sections.items())),
         sys.version,
+        sys.byteorder,
+        array("I").itemsize,
         cobweb.__version__,
-        *_own_files(),
+        *code_of(Path(cobweb.__file__).parent),
         *(version(name) for name in _LIBRARIES),
     ]
     return _digest(parts)
@@ -42,16 +56,6 @@ def base_key(
 def site_key(base: str, notes: Notes) -> str:
     """Return the digest of a site: its base key and what the disk said."""
     return _digest([base, sorted((*question, said) for question, said in notes.items())])
-
-
-def _own_files() -> list[str]:
-    """Return names, sizes and times of Cobweb's modules: a changed one may evaluate otherwise."""
-    folder = Path(cobweb.__file__).parent
-    found = []
-    for path in sorted(folder.rglob("*.py")):
-        status = path.stat()
-        found.append(f"{path.relative_to(folder)} {status.st_size} {status.st_mtime_ns}")
-    return found
 
 
 def _digest(value: object) -> str:

@@ -67,9 +67,8 @@ def load_site(
     """
     site_file = site_file_of(path)
     read = partial(_parts, site_file, types, adapters, sections)
-    kept = (
-        find_kept(cache, base_key(site_file.resolve(), types, sections), types) if cache else None
-    )
+    base = partial(base_key, site_file, types, sections)
+    kept = find_kept(cache, site_file, base, types) if cache else None
     if kept is not None:
         return Site(read, kept=kept)
     with no_collections():
@@ -100,13 +99,16 @@ def _parts(
 
 
 def site_file_of(path: Path) -> Path:
-    """Return the file of the site at `path`, a folder or that file; SiteError without one."""
+    """Return the file of the site at `path`, a folder or that file; SiteError without one.
+
+    It is absolute, for the working directory may change; links are as they were written.
+    """
     site_file = path / SITE_FILE if path.is_dir() else path
     if not site_file.is_file():
         hint = "`cobweb init` makes a site"
         place = Place(file=str(site_file))
         raise SiteError([Finding(place=place, message="the site does not exist", hint=hint)])
-    return site_file
+    return site_file.absolute()
 
 
 def _hosts(

@@ -84,12 +84,13 @@ class Site:
         """Return the digest of everything that the site was made from so far, to keep results by.
 
         Equal keys mean equal evaluated sites. None where hosts come from a plugin or a program:
-        what these say is never kept. Ask after `graph`: files are noted as they are read.
+        what these say is never kept; nor where a file changed while the site was read. Ask after
+        `graph`: files are noted as they are read.
         """
         if self._kept is not None and "_parts" not in self.__dict__:
             return self._kept.key
         files = self._parts.files
-        if files.foreign:
+        if not files.tell_all:
             return None
         if self._kept is None:
             return site_key(self._parts.base_key(), files.notes)
@@ -141,10 +142,11 @@ class Site:
         parts = self._parts
         if not self._cache or parts.files.foreign or len(graph.cobs) < MIN_COBS:
             return graph
-        if not self._evaluation.findings_of_files():  # a site with mistakes is never kept
+        sound = not self._evaluation.findings_of_files()  # reads what is left
+        if sound and parts.files.tell_all:  # a site with mistakes is never kept
             own = {name: it for name, it in parts.types.items() if name not in parts.foreign}
             head = replace(self._evaluation.head(), types=own)
-            keep(self._cache, parts.base_key(), head, parts.files.notes, graph)
+            keep(self._cache, parts.files, parts.base_key(), head, graph)
         return graph
 
 
