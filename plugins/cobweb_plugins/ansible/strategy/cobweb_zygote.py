@@ -22,7 +22,7 @@ import signal
 import socket
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -35,6 +35,7 @@ from ansible.plugins.strategy import StrategyBase, StrategySentinel
 from ansible.utils.vars import transform_to_native_types
 
 from cobweb_plugins.ansible import _broker as broker
+from cobweb_plugins.ansible._hidden import Hidden
 from cobweb_plugins.ansible._processes import Tree
 from cobweb_plugins.ansible._results import EVENTS, Collector, TaskEnd, bounded
 from cobweb_plugins.ansible._warm import Servers
@@ -278,7 +279,8 @@ class _Jobs:
             text = str(error)
         except Exception as error:  # noqa: BLE001  # the border to modules and plugins
             text = f"Ansible broke: {traceback.format_exception_only(error)[-1]}"
-        return self._tqm.collector.report("failed", message=bounded(text))
+        text = bounded(self._tqm.hidden.text(text))
+        return self._tqm.collector.report("failed", message=text)
 
     def _tell_place(self, number: int, place: dict[str, Any] | None) -> None:
         self._send({"op": "at", "number": number, "place": place})
@@ -290,6 +292,7 @@ class _Jobs:
         self._loader.set_basedir(message["basedir"])
         cob = {key: _revive(value) for key, value in message.get("cob", {}).items()}
         self._variables._extra_vars = {**self._base_variables, "cob": cob}
+        self._tqm.hide(host, cob)
         code = self._play(message, pattern)
         ok = code == self._tqm.RUN_OK and host not in self._tqm._unreachable_hosts
         check = message.get("check", False)
@@ -369,6 +372,41 @@ def _revive(value: Any) -> Any:
             return value
 
 
+class _Vaulted:
+    """Decrypts vaulted values, each once in the life of a lane."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str | None] = {}
+
+    def hidden(self, *values: Any) -> Hidden:
+        """Return what hides all that is vaulted in some data."""
+        texts = (self._text(it) for value in values for it in _encrypted(value))
+        return Hidden(text for text in texts if text is not None)
+
+    def _text(self, value: EncryptedString) -> str | None:
+        """Return the text; None where it cannot be decrypted, and so was not used either."""
+        key = value._ciphertext
+        if key not in self._known:
+            self._known[key] = None
+            with contextlib.suppress(AnsibleError, ValueError):
+                self._known[key] = str(value)
+        return self._known[key]
+
+
+def _encrypted(value: Any) -> Iterator[EncryptedString]:
+    match value:
+        case EncryptedString():
+            yield value
+        case Mapping():
+            for item in value.values():
+                yield from _encrypted(item)
+        case list() | tuple():
+            for item in value:
+                yield from _encrypted(item)
+        case _:
+            pass
+
+
 class _SilentQueue:
     """Takes what workers tell their parent; there is no parent to tell."""
 
@@ -391,6 +429,7 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
         self._final_q: Any = _SilentQueue()
         self.dirty = False
         self.servers: Servers
+        self._vaulted = _Vaulted()
         self.begin("", lambda _: None)
 
     def begin(self, mark: str, tell: Callable[[dict[str, Any] | None], None]) -> None:
@@ -398,9 +437,18 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
         self._failed_hosts.clear()
         self._unreachable_hosts.clear()
         self.collector = Collector()
+        self.hidden = Hidden()
+        self._secret: dict[str, tuple[Any, ...]] = {}
         self.mark = mark
         self._tell = tell
         self._place: dict[str, Any] | None = None
+
+    def hide(self, host: str, cob: Mapping[str, Any]) -> None:
+        """Hide what is vaulted in `cob` and in the variables of a host from what is collected."""
+        if host not in self._secret:
+            known = self.get_inventory().get_host(host)
+            self._secret[host] = (cob, {} if known is None else known.vars)
+            self.hidden = self._vaulted.hidden(*self._secret.values())
 
     def at(self, place: dict[str, Any] | None) -> None:
         """Tell where the next task runs: on a remote host, or (None) with us."""
@@ -423,11 +471,13 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
         self.dirty = self.dirty or any("add_host" in i or "add_group" in i for i in items)
         forgiven = ignored or (event == "unreachable" and bool(result.task.ignore_unreachable))
         other = result.task_fields.get("delegate_to")
+        if other not in (None, result.host.name):
+            self.hide(str(other), {})
         self.collector.add(
             TaskEnd(
                 event=event,
-                name=str(result.task_name),
-                result=result.as_callback_task_result().result,
+                name=self.hidden.text(str(result.task_name)),
+                result=self.hidden.data(result.as_callback_task_result().result),
                 changed=result.is_changed(),
                 ignored=forgiven,
                 delegated="" if other in (None, result.host.name) else str(other),
