@@ -125,6 +125,18 @@ def test_bytes_that_are_no_text_are_one_message(run: Run, tmp_path: Path) -> Non
     assert "x:1: this is no event" in told.err
 
 
+@pytest.mark.parametrize("form", ["text", "json", "html", "junit", "github", "gitlab"])
+def test_events_of_a_wrong_type_are_one_message_in_every_format(
+    run: Run, tmp_path: Path, form: str
+) -> None:
+    lines = ('{"type":"version","events":1}', '{"type":"run.end","result":[]}')
+    (tmp_path / "x").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    told = run("report", "--events", tmp_path / "x", "-o", form)
+    assert (told.code, told.out) == (1, "")
+    assert "x:2: this is no event of Cobweb: result must be text, not '[]'" in told.err
+    assert "defect" not in told.err
+
+
 def test_why_answers_for_past_runs(
     run: Run, ran: Path, site_text: str, check_schema: CheckSchema
 ) -> None:

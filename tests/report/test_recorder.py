@@ -256,6 +256,38 @@ def test_what_is_no_event_is_one_message_with_its_line(lines: list[str], said: s
         record_lines(lines, "f")
 
 
+VERSION = '{"type":"version","events":1}'
+MALFORMED = {
+    "unreachable is a number": '{"type":"run.end","unreachable":5}',
+    "a host's message is a number": '{"type":"run.end","unreachable":{"h":7}}',
+    "counts are a list": '{"type":"run.end","counts":[]}',
+    "a count is text": '{"type":"run.end","counts":{"cobs":"x"}}',
+    "counts are null": '{"type":"run.end","counts":null}',
+    "the result is a list": '{"type":"run.end","result":[]}',
+    "the result is a number": '{"type":"run.end","result":5}',
+    "the exit code is text": '{"type":"run.end","exit_code":"x"}',
+    "the run is a list": '{"type":"run.start","run":[]}',
+    "the generation is text": '{"type":"run.start","generation":"x"}',
+    "the generation is endless": '{"type":"run.start","generation":1e999}',
+    "an object is a number": '{"type":"cob.state","cob":5,"state":"up","reason":"check"}',
+    "an object is a list": '{"type":"cob.state","cob":[],"state":"up","reason":"check"}',
+    "a state is a number": '{"type":"cob.state","cob":"a/b","state":5,"reason":"check"}',
+    "a state is null": '{"type":"lock.request","cob":"a/b","holder":"a/c","state":null}',
+    "a holder is a number": '{"type":"lock.request","cob":"a/b","holder":5,"state":"up"}',
+    "a source is a mapping": '{"type":"transition.start","cob":"a/b","from":{},"to":"up"}',
+    "tasks are a number": (
+        '{"type":"cob.state","cob":"a/b","state":"unknown","reason":"check","tasks":5}'
+    ),
+    "lists without an end": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("line", MALFORMED.values(), ids=[it.replace(" ", "-") for it in MALFORMED])
+def test_values_of_a_wrong_type_are_one_message_with_their_line(line: str) -> None:
+    with pytest.raises(CobwebError, match=r"^f:2: this is no event of Cobweb: "):
+        record_lines([f"{VERSION}\n", f"{line}\n"], "f")
+
+
 def test_nothing_is_kept_per_event(tale: Tale) -> None:
     """Objects, transitions and asked locks have rows; being told of again makes none."""
     tale.lock("request", "h/a", "h/b")

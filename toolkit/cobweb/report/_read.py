@@ -13,6 +13,9 @@ from cobweb.report._values import Story
 __all__ = ["record", "record_lines"]
 
 EVENTS_FORMAT = 1
+_ODD = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What taking something raises that is no event."""
+
 _HINT = "is it what `--events` wrote?"
 
 
@@ -24,7 +27,7 @@ def record(events: Iterable[Mapping[str, Any]], label: str) -> Story:
         for number, event in enumerate(events, start=1):  # noqa: B007  # for the message
             recorder.take(event)
         return recorder.story()
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except _ODD as error:
         raise _no_event(label, number, error) from error
 
 
@@ -50,7 +53,7 @@ def record_lines(lines: Iterable[str], label: str) -> tuple[Story, tuple[str, ..
         if line.endswith("\n") or not runs:
             raise _no_event(label, number, error) from error
         notes.append(f"{label}: line {number}, the last one, is cut off and was left out")
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except _ODD as error:
         raise _no_event(label, number, error) from error
     if not runs:
         raise CobwebError(f"{label}: there are no events of a run in it", hint=_HINT)

@@ -32,6 +32,18 @@ _SHORT = 200
 _PAIR = 32
 """Bits of one object's number in the key of a pair."""
 
+_TYPES: Mapping[str, Mapping[str, type]] = {
+    "version": {"cobweb": str},
+    "run.start": {"run": str, "generation": int},
+    "run.end": {"result": str, "exit_code": int, "counts": dict, "unreachable": dict},
+}
+"""What the values of an event that is kept as a whole must be, where it has them."""
+
+_INSIDE: Mapping[str, type] = {"counts": int, "unreachable": str}
+"""What the values inside of these values must be."""
+
+_WORDS: Mapping[type, str] = {str: "text", int: "a whole number", dict: "a mapping"}
+
 Event = Mapping[str, Any]
 
 
@@ -107,6 +119,11 @@ class Recorder:
     # --- what an event changes
 
     def _remember(self, event: Event, _now: int) -> None:
+        for key, kind in _TYPES[event["type"]].items():
+            if key in event:
+                _must_be(kind, event[key], key)
+                for value in event[key].values() if key in _INSIDE else ():
+                    _must_be(_INSIDE[key], value, f"a value in {key}")
         self._said[event["type"]] = event
 
     def _on_state(self, event: Event, now: int) -> None:
@@ -193,6 +210,7 @@ class Recorder:
         """Return the number of an object; a new one gets the next."""
         number = self._cobs.get(name)
         if number is None:
+            _must_be(str, name, "an object")
             number = self._cobs[name] = len(self._cobs)
             for column in (
                 self._state,
@@ -207,7 +225,11 @@ class Recorder:
         return number
 
     def _number_of(self, state: str) -> int:
-        return self._states.setdefault(state, len(self._states))
+        number = self._states.get(state)
+        if number is None:
+            _must_be(str, state, "a state")
+            number = self._states[state] = len(self._states)
+        return number
 
     def _answered(self, pair: int, now: int, heard: Heard) -> None:
         row = self._pending.pop(pair, None)
@@ -239,6 +261,11 @@ class Recorder:
             tasks=_tasks(event) if whole else (),
             whole=whole,
         )
+
+
+def _must_be(kind: type, value: object, name: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {_WORDS[kind]}, not {str(value)[:_SHORT]!r}")
 
 
 def _end_of(event: Event) -> End:
