@@ -169,6 +169,31 @@ def test_a_very_large_batch_is_written_in_parts_and_nothing_else_changes(
     assert sorted(map(repr, written(parts))) == sorted(map(repr, written(whole)))
 
 
+def test_the_lease_is_looked_after_between_the_parts_of_a_large_round(
+    rig: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cobweb.runtime._run._LARGEST_BATCH", 10)
+    run = rig(chains(20), parallel=1000)
+    run.setting["beat"] = lambda: run.tape.happened.append(("beat", None))
+    assert run.go().ending is Ending.OK
+    kinds = [kind for kind, _ in run.tape.happened if kind in ("journal", "beat")]
+    assert kinds.count("beat") >= kinds.count("journal") - 2  # but for the begin and the end
+
+
+def test_reports_that_were_not_taken_are_named_when_a_part_cannot_be_stored(
+    rig: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cobweb.runtime._run._LARGEST_BATCH", 10)
+    run = rig(chains(20), parallel=1000)
+    run.tape.fail_at = 2
+    with pytest.raises(OSError, match="No space") as caught:
+        run.go()
+    notes = caught.value.__notes__
+    checks = [job for _, job in run.tape.happened if _ == "submit"]
+    assert 0 < len(notes) < len(checks)
+    assert set(notes) <= {f"stopped in the middle: {job.cob}: check" for job in checks}
+
+
 def cost_of(rig: Callable[..., Rig], hosts: int, folder: Path) -> dict[str, int]:
     """Return what a run over `hosts` hosts asks of the journal and of the clock."""
     folder.mkdir()

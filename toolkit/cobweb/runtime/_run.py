@@ -12,6 +12,7 @@ The run ends when no job is ready, delayed or in flight: then nothing can happen
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -111,13 +112,14 @@ class Run:
         self._lost: dict[str, str] = {}
         self._missed = set(setting.missed)
         self._now_s = 0.0
+        self._untaken: deque[tuple[Job, Report]] = deque()
 
     def go(self, start: Iterable[Effect], interrupts: Interrupts) -> RunResult:
         """Carry out `start`, the effects of `engine.start`, and all that follows from them.
 
         The executor is closed in any case. Raises what the journal and the executor raise, with a
-        note for each job that was stopped; then the objects in flight are left in transition, and
-        the next run checks them.
+        note for each job that was stopped or whose report was not taken yet; then their objects are
+        left in transition, and the next run checks them.
         """
         interrupts.wake = self._dispatcher.wake
         self._now_s = started_s = self._dispatcher.now()
@@ -128,10 +130,7 @@ class Run:
             while not self._dispatcher.idle() and interrupts.count < _KILL:
                 ended = self._dispatcher.wait(self._setting.beat_s)
                 self._now_s = self._dispatcher.now()
-                for job, report in ended:
-                    self._take(job, report)
-                    if self._record.size >= _LARGEST_BATCH:
-                        self._record.flush()  # what many reports say need not be in memory at once
+                self._take_all(ended)
                 self._setting.beat()
                 self._look_at(interrupts)
                 self._flush()
@@ -140,7 +139,8 @@ class Run:
             stopped = tuple(self._stop())
             return self._finish(started_s, stopped)
         except BaseException as error:
-            for line in describe(self._dispatcher.running()):
+            untaken = (job for job, _ in self._untaken)
+            for line in describe([*untaken, *self._dispatcher.running()]):
                 error.add_note(f"stopped in the middle: {line}")
             self._dispatcher.close(kill=True)
             raise
@@ -192,6 +192,16 @@ class Run:
             self._take(job, report)
 
     # --- reports
+
+    def _take_all(self, ended: Iterable[tuple[Job, Report]]) -> None:
+        """Take reports; what very many say is stored in parts, each of which may take its time."""
+        self._untaken.extend(ended)
+        while self._untaken:
+            self._take(*self._untaken[0])
+            self._untaken.popleft()
+            if self._record.size >= _LARGEST_BATCH:
+                self._record.flush()
+                self._setting.beat()
 
     def _take(self, job: Job, report: Report) -> None:
         if report.outcome is Outcome.OK:
