@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+import cobweb
 from cobweb.inventory import _key, load_site
 from cobweb.inventory._files import unchanged
 from cobweb.model import Host
@@ -130,6 +131,16 @@ def test_the_machine_and_the_code_count(root: Path, monkeypatch: pytest.MonkeyPa
         patch.setattr(sys, "byteorder", "other")
         assert key(root) != before
     monkeypatch.setattr(_key, "code_of", lambda _path: ["one.py of another content"])
+    assert key(root) != before
+
+
+def test_the_compiled_code_beside_the_package_counts(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cobweb, "__file__", str(tmp_path / "lib" / "cobweb" / "__init__.py"))
+    (tmp_path / "lib" / "cobweb").mkdir(parents=True)
+    before = key(root)
+    (tmp_path / "lib" / "cobweb_engine__mypyc.so").write_bytes(b"compiled")
     assert key(root) != before
 
 

@@ -47,7 +47,7 @@ def base_key(
         sys.byteorder,
         array("I").itemsize,
         cobweb.__version__,
-        *code_of(Path(cobweb.__file__).parent),
+        *_own_code(),
         *(version(name) for name in _LIBRARIES),
     ]
     return _digest(parts)
@@ -56,6 +56,13 @@ def base_key(
 def site_key(base: str, notes: Notes) -> str:
     """Return the digest of a site: its base key and what the disk said."""
     return _digest([base, sorted((*question, said) for question, said in notes.items())])
+
+
+def _own_code() -> list[str]:
+    """Return the package's code; where it is compiled, most of that is in a library beside it."""
+    package = Path(cobweb.__file__).parent
+    libraries = sorted(package.parent.glob("cobweb_*.so"))
+    return [said for path in (package, *libraries) for said in code_of(path)]
 
 
 def _digest(value: object) -> str:
