@@ -86,6 +86,13 @@ def test_gitlab_gets_a_code_quality_report(bad: Tale) -> None:
     assert found == gitlab_quality(bad.report())
 
 
+def test_half_a_character_is_no_defect_of_gitlab_quality(tale: Tale) -> None:
+    """A file of JSON can hold one; the other forms write it in some way as well."""
+    tale.state("a/\udc80", "unknown", message="no")
+    (entry,) = gitlab_quality(tale.report())
+    assert "\udc80" in entry["description"]
+
+
 def test_a_run_without_trouble_tells_none(good: Tale) -> None:
     assert list(github_commands(good.report())) == []
     assert gitlab_quality(good.report()) == []

@@ -107,9 +107,14 @@ def gitlab_quality(report: Report) -> list[dict[str, Any]]:
         {
             "description": ": ".join([trouble.title, *filter(None, trouble.lines[:1])]),
             "check_name": f"cobweb/{trouble.kind}",
-            "fingerprint": hashlib.sha256(f"{trouble.kind} {trouble.about}".encode()).hexdigest(),
+            "fingerprint": _digest(f"{trouble.kind} {trouble.about}"),
             "severity": severity[trouble.kind],
             "location": {"path": _SITE_FILE, "lines": {"begin": 1}},
         }
         for trouble in troubles_of(report)
     ]
+
+
+def _digest(text: str) -> str:
+    """Return a digest of any text, also of half a character as JSON can write it."""
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()
