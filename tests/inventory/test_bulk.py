@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobweb._garbage import no_collections
 from cobweb.errors import Place
 from cobweb.inventory import _schemas
-from cobweb.inventory._bulk import make_all, no_collections
+from cobweb.inventory._bulk import make_all
 from cobweb.inventory._nodes import VAULT_KEY, Leaf, told_apart
 from cobweb.inventory._sandbox import Environment, RenderError, YamlLexer
 from cobweb.inventory._schemas import SpecChecker

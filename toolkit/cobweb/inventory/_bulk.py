@@ -1,4 +1,4 @@
-"""Make half a million values at once: field by field, with the collector of cycles at rest.
+"""Make half a million values at once: field by field, through their slots.
 
 Calling a frozen class sets each field through the class, which is most of the time that a large
 graph takes. Here a field of all values is set by one loop in C; the values are the same.
@@ -6,10 +6,8 @@ graph takes. Here a field of all values is set by one loop in C; the values are 
 
 from __future__ import annotations
 
-import gc
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import fields
 from itertools import repeat
 from typing import Any, TypeVar
@@ -33,21 +31,3 @@ def make_all(cls: type[T], count: int, **columns: Iterable[Any]) -> list[T]:
         if made and not hasattr(made[-1], name):
             raise ValueError(f"the column {name} is too short")
     return made
-
-
-@contextmanager
-def no_collections() -> Iterator[None]:
-    """Let nothing look for cycles meanwhile: building large values makes none, and waits for it.
-
-    What was made counts as old afterwards, as if it had been looked at.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            if not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cobweb._garbage import no_collections
 from cobweb.errors import Finding, UsageError
-from cobweb.inventory._bulk import make_all, no_collections
+from cobweb.inventory._bulk import make_all
 from cobweb.inventory._cobs import Cobs
 from cobweb.inventory._explain import Explainer, Explanation
 from cobweb.inventory._files import Files

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from cobweb._cache import Cache
+from cobweb._garbage import no_collections
 from cobweb.errors import Finding, Place, SiteError
-from cobweb.inventory._bulk import no_collections
 from cobweb.inventory._cobs import Cobs
 from cobweb.inventory._evaluation import Evaluation, Parts
 from cobweb.inventory._files import Files

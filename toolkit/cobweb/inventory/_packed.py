@@ -13,8 +13,9 @@ from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from cobweb._garbage import no_collections
 from cobweb.errors import Place
-from cobweb.inventory._bulk import make_all, no_collections
+from cobweb.inventory._bulk import make_all
 from cobweb.model import Cob, CobId, CobType, Graph, Limit, LimitGroup, LockNeed, TransitionNeed
 
 _T = TypeVar("_T")
