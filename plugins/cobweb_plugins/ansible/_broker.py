@@ -7,8 +7,11 @@ side by side. The broker is forked by the zygote, and ends when that and all lan
 
 What has begun on a host is never begun again: when its server is lost the call is lost. What has
 not begun goes to a new server; where a new one does not begin with anything, all that is asked on
-this way is refused. When a lane ends whose call has not begun, it must not begin any more, though
-it may be on its way already: then the way there is cut.
+this way is refused. A server that is stale begins nothing more: what it has not begun moves on at
+once. When a lane ends whose call has not begun, it must not begin any more: what is not sent yet is
+dropped; what is sent in part stays so, and that server gets nothing more; what is on its way is
+cancelled, which the server looks for before it begins. Where no other lane has a call there, or the
+server has not said anything yet, the way there is cut.
 """
 
 from __future__ import annotations
@@ -105,28 +108,71 @@ class _Server:
         self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
         os.set_blocking(self.stdin, False)  # the interface of os
         self.unsent = bytearray(source)
+        self._sending = 0
+        self._waiting: list[int] = []
+        self._cancels = b""
         self._known: set[str] = set()
         self._noise: bytes | None = b""
         self._messages = _Messages("out", "err")
 
     def ask(self, number: int, request: _Request) -> None:
         """Put a call into the queue of what is to be sent."""
-        digest = request.message["digest"]
-        archive = b"" if digest in self._known else base64.b64decode(request.code)
-        self._known.add(digest)
         self.requests[number] = request
-        self.unsent += encode({**request.message, "id": number, "size": len(archive)}) + archive
+        self._waiting.append(number)
 
     def send(self) -> None:
         """Send what fits; that the server is gone shows when one listens."""
-        if self.stdin < 0:
-            self.unsent.clear()
-        try:
-            del self.unsent[: os.write(self.stdin, self.unsent) if self.unsent else 0]
-        except BlockingIOError:
-            return
-        except OSError:
-            self.unsent.clear()
+        while self.unsent or self._cancels or self._waiting:
+            if not self.unsent and self._cancels:
+                self._sending, self.unsent, self._cancels = 0, bytearray(self._cancels), b""
+            elif not self.unsent:
+                self._sending = self._waiting.pop(0)
+                self.unsent += self._encode(self._sending)
+            try:
+                del self.unsent[: os.write(self.stdin, self.unsent)]
+            except BlockingIOError:
+                return
+            except OSError:  # also that the input is closed
+                self.unsent.clear()
+                self._cancels = b""
+                self._waiting.clear()
+
+    def _encode(self, number: int) -> bytes:
+        """Return a call as it is sent, with its code unless the server has that."""
+        request = self.requests[number]
+        digest = request.message["digest"]
+        archive = b"" if digest in self._known else base64.b64decode(request.code)
+        self._known.add(digest)
+        return encode({**request.message, "id": number, "size": len(archive)}) + archive
+
+    def cancel(self, number: int) -> bool:
+        """Let a call not begin that has not; say no where the input must end for that."""
+        if number in self._waiting:
+            self._waiting.remove(number)
+            del self.requests[number]
+            return True
+        if self.unsent and self._sending == number:
+            return False
+        self._cancels += encode({"cancel": number})
+        return True
+
+    def take_back(self, numbers: list[int]) -> list[_Request]:
+        """Forget calls that it does not begin."""
+        self._waiting = [number for number in self._waiting if number not in numbers]
+        return [self.requests.pop(number) for number in numbers]
+
+    def unbegun(self) -> list[int]:
+        """Return the calls that it has not begun."""
+        return [number for number, request in self.requests.items() if not request.begun]
+
+    def unsent_calls(self) -> list[int]:
+        """Return the calls that it cannot begin once its input ends: not or not wholly sent."""
+        return [*([self._sending] if self.unsent else []), *self._waiting]
+
+    @property
+    def is_silent(self) -> bool:
+        """Say whether nothing is known of it yet."""
+        return self._noise is not None
 
     def receive(self) -> list[tuple[dict[str, Any], bytes]] | None:
         """Return the messages that have come; None at the end of the server."""
@@ -215,14 +261,34 @@ class _Broker:
             self._lanes.remove(lane)
             lane.connection.close()
             for server in (*self._servers.values(), *self._leaving):
-                if any(r.lane is lane and not r.begun for r in server.requests.values()):
-                    server.cut()
+                self._forsake(server, lane)
         for asked, code in lane.messages.feed(data):
             key = (*asked["way"], asked["python"])
             message = asked["message"]
             self._ask(
                 _Request(lane=lane, key=key, python=asked["python"], message=message, code=code)
             )
+
+    def _forsake(self, server: _Server, lane: _Lane) -> None:
+        """Let nothing begin that a lane has asked for which has ended."""
+        numbers = [number for number in server.unbegun() if server.requests[number].lane is lane]
+        others = any(request.lane in self._lanes for request in server.requests.values())
+        if numbers and (server.is_silent or not others):
+            server.cut()
+            return
+        for number in numbers:
+            if not server.cancel(number):
+                self._move_on(server, server.unsent_calls())
+                return
+            if server.stdin >= 0:
+                self._send(server)
+
+    def _move_on(self, server: _Server, numbers: list[int]) -> None:
+        """Ask a new server for what this one cannot begin, as it gets nothing more."""
+        self._let_go(server)
+        for request in server.take_back(numbers):
+            if request.lane in self._lanes:
+                self._ask(request)
 
     def _ask(self, request: _Request) -> None:
         if request.key in self._unfit:
@@ -274,8 +340,12 @@ class _Broker:
                 server.requests[message["id"]].begun = True
             case "ended":
                 server.requests.pop(message["id"]).lane.answer(message, data)
+            case "cancelled":
+                del server.requests[message["id"]]
             case _:
-                self._let_go(server)
+                if not server.has_spoken:
+                    self._unfit.add(server.key)
+                self._move_on(server, server.unbegun())
 
     def _ended(self, server: _Server) -> None:
         """Answer the calls of a server that has ended, or hand them to the next."""

@@ -13,7 +13,8 @@ the next. Where a zip brings another version of what the server has imported, it
 all anew. What a new process would see and an old one would not (another Python, new libraries, new
 groups, another environment) makes the server stale: it says so before it begins, and ends.
 
-A message is a line of JSON, and the bytes that it announces. Calls may run side by side. When the
+A message is a line of JSON, and the bytes that it announces. Calls may run side by side. A call
+that is cancelled, or behind which the input ends, before it has begun does not begin. When the
 other end is gone, what runs may end, as with any command over SSH.
 """
 
@@ -21,11 +22,13 @@ from __future__ import annotations
 
 import atexit
 import gc
+import glob
 import json
 import os
 import select
 import shutil
 import signal
+import site
 import sys
 import tempfile
 import threading
@@ -44,15 +47,24 @@ LOADER = "ansible.module_utils._internal._ansiballz._loader"
 OFTEN = ("base64", "glob", "grp", "hashlib", "pathlib", "pwd", "tempfile")
 """What many modules import from Python's own library."""
 WATCHED = (
+    "/etc/bash.bashrc",
+    "/etc/default/locale",
     "/etc/environment",
     "/etc/group",
     "/etc/hosts",
+    "/etc/locale.conf",
     "/etc/localtime",
     "/etc/nsswitch.conf",
     "/etc/passwd",
     "/etc/resolv.conf",
     "/etc/security",
+    "/etc/security/*",
+    "/etc/security/limits.d/*",
+    "~/.bashrc",
+    "~/.pam_environment",
     "~/.ssh",
+    "~/.ssh/environment",
+    "~/.zshenv",
 )
 """What a new process reads at its start, or soon after; any change makes the server stale."""
 
@@ -67,6 +79,8 @@ class Server:
         self._fingerprint = fingerprint()
         self._mark = MarkPlace.find()
         self._children: list[Child] = []
+        self._calls: list[tuple[dict[str, Any], bytes]] = []
+        self._cancelled: set[int] = set()
         self._is_wanted = True
 
     def serve(self) -> None:
@@ -98,28 +112,56 @@ class Server:
                 self._children.remove(child)
                 child.tell()
         if 0 in ready:
+            self._listen()
+        while self._calls:
+            self._take_call(*self._calls.pop(0))
+        self._cancelled.clear()
+
+    def _listen(self) -> None:
+        """Take in all that has come."""
+        while self._is_wanted and select.select([0], [], [], 0)[0]:
             data = os.read(0, CHUNK)
             self._buffer += data
             self._is_wanted = bool(data)
-            while self._take_call():
+            while self._cut_message():
                 pass
 
-    def _take_call(self) -> bool:
-        """Begin the next call, if it has come as a whole."""
-        line, end, rest = bytes(self._buffer).partition(b"\n")
-        call: dict[str, Any] = json.loads(line) if end else {"size": 1}
-        if len(rest) < call["size"]:
+    def _cut_message(self) -> bool:
+        """Take the next message out of the buffer, if it has come as a whole."""
+        if b"\n" not in self._buffer:
             return False
-        self._buffer = bytearray(rest[call["size"] :])
-        if fingerprint() != self._fingerprint or (call["mark"] and self._mark is None):
-            self._is_wanted = False
-            say({"id": call["id"], "op": "stale"})
+        line, _, rest = bytes(self._buffer).partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        size = message.get("size", 0)
+        if len(rest) < size:
             return False
-        if call["size"]:
-            self._library.add(call["digest"], rest[: call["size"]])
-        say({"id": call["id"], "op": "begun"})
-        self._fork(call)
+        self._buffer = bytearray(rest[size:])
+        if "cancel" in message:
+            self._cancelled.add(message["cancel"])
+        else:
+            self._calls.append((message, rest[:size]))
         return True
+
+    def _take_call(self, call: dict[str, Any], archive: bytes) -> None:
+        """Begin a call, unless another process has to, or nobody wants it any more."""
+        if archive and not self._is_stale(call):
+            self._library.add(call["digest"], archive)
+        self._listen()
+        if call["id"] in self._cancelled:
+            say({"id": call["id"], "op": "cancelled"})
+        elif not self._is_wanted or self._is_stale(call):
+            self._is_wanted = False
+            self._calls.clear()
+            say({"id": call["id"], "op": "stale"})
+        else:
+            say({"id": call["id"], "op": "begun"})
+            self._fork(call)
+
+    def _is_stale(self, call: dict[str, Any]) -> bool:
+        """Say whether a new process would do something else than a fork of this one."""
+        if call["mark"] and self._mark is None:
+            return True
+        return not self._library.is_whole() or fingerprint() != self._fingerprint
 
     def _fork(self, call: dict[str, Any]) -> None:
         out, err = os.pipe(), os.pipe()
@@ -212,6 +254,7 @@ class Library:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._base = ""
+        self._stored: list[str] = [folder]
         self._imported: dict[str, tuple[int, int]] = {}
         self._differs: list[str] = []
         self._codes: dict[tuple[str, str], Any] = {}
@@ -227,6 +270,10 @@ class Library:
     def path(self, digest: str) -> str:
         """Return where a zip file is."""
         return os.path.join(self._folder, digest + ".zip")
+
+    def is_whole(self) -> bool:
+        """Say whether all is still there; a folder for temporary files may be cleaned."""
+        return all(os.path.exists(path) for path in self._stored)
 
     def add(self, digest: str, archive: bytes) -> None:
         """Keep a zip file; the first is imported from, of others the rest is compiled."""
@@ -245,6 +292,7 @@ class Library:
             for name in sums:
                 if name not in self._imported or digest in self._differs:
                     self._compile(path, stored, name)
+        self._stored.append(path)
         zipimport.zipimporter(path)  # reads the list of files, for all forks to come
 
     def enter(self, digest: str) -> Any:
@@ -350,8 +398,11 @@ def checksums(stored: zipfile.ZipFile) -> dict[str, tuple[int, int]]:
 def fingerprint() -> list[tuple[str, tuple[int, ...]]]:
     """Return what changes when a new process would be another than this one."""
     places = (sys.executable, *sys.path, os.path.dirname(os.__file__))
-    watched = tuple(os.path.expanduser(place) for place in WATCHED)
-    found = {place: stamp(place) for place in places + watched if not place.endswith(".zip")}
+    watched = [site.getusersitepackages()]
+    for place in WATCHED:
+        path = os.path.expanduser(place)
+        watched += glob.glob(path) if path.endswith("*") else [path]
+    found = {place: stamp(place) for place in (*places, *watched) if not place.endswith(".zip")}
     return sorted(found.items())
 
 

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -24,7 +25,16 @@ import pytest
 
 from cobweb.model import Outcome
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
-from cobweb_plugins.ansible._warm import Call, Lost, Place, Servers, call_of, place_of
+from cobweb_plugins.ansible._warm import (
+    Call,
+    Lost,
+    Place,
+    Servers,
+    call_of,
+    message_of,
+    place_of,
+)
+from cobweb_plugins.ansible._wire import encode
 
 AllEnd = Callable[[list[int]], bool]
 PACKAGES = ("ansible", "ansible/module_utils", "ansible/modules")
@@ -197,6 +207,34 @@ def test_a_server_is_replaced_when_a_new_process_would_see_more(
     second = run(servers, make_call(f"import brand_new\n{WHO}"))
     assert first != second
     assert run(servers, make_call(WHO)) == second
+
+
+def test_a_server_is_replaced_when_a_new_login_would_read_something_else(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the file was changed in its place, or the folder was not there before."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PYTHONUSERBASE", raising=False)
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/environment").touch()
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    own = tmp_path / ".local/lib" / version / "site-packages"
+    found = [run(servers, make_call(WHO))]
+    own.mkdir(parents=True)
+    found.append(run(servers, make_call(WHO)))
+    for name in (".bashrc", ".zshenv", ".pam_environment", ".ssh/environment"):
+        (tmp_path / name).write_text("A=b", encoding="utf-8")
+        found.append(run(servers, make_call(WHO)))
+    assert len(set(found)) == 6
+    assert run(servers, make_call(WHO)) == found[-1]
+
+
+def test_a_server_is_replaced_when_its_files_were_cleaned_away(servers: Servers) -> None:
+    call = make_call(WHO)
+    first = run(servers, call)
+    for file in Path(os.environ["TMPDIR"]).glob("cobweb-modules-*/*"):
+        file.unlink()
+    assert run(servers, call) != first
 
 
 def test_a_server_that_has_died_is_replaced(servers: Servers, all_end: AllEnd) -> None:
@@ -425,6 +463,66 @@ def test_a_server_far_away_is_replaced_when_it_has_died_or_is_stale(
     assert all_end([first, second])
     third = run(desk.lanes[0], make_call(WHO), way=way)
     assert len({first, second, third}) == 3
+
+
+def test_a_stale_server_keeps_nobody_waiting_for_what_it_runs(desk: Desk, tmp_path: Path) -> None:
+    """The module that it runs ends only after one that a new server runs."""
+    library, arrived, gate = (tmp_path / name for name in ("library", "arrived", "gate"))
+    library.mkdir()
+    os.mkfifo(arrived)
+    os.mkfifo(gate)
+    way = ["env", f"PYTHONPATH={library}", *NEAR]
+    with ThreadPoolExecutor() as pool:
+        text = f"open({str(arrived)!r}, 'w').close(); print(open({str(gate)!r}).read())"
+        first = pool.submit(run, desk.lanes[0], make_call(text), way=way)
+        arrived.read_bytes()
+        (library / "brand_new.py").touch()
+        text = f"import brand_new; print(5, file=open({str(gate)!r}, 'w')); print(6)"
+        assert run(desk.lanes[1], make_call(text), way=way) == 6
+        assert first.result() == 5
+
+
+@pytest.mark.parametrize("size", [0, 300_000])
+def test_a_lane_that_ends_takes_no_module_of_another_with_it(
+    desk: Desk, tmp_path: Path, size: int
+) -> None:
+    """Its own call does not begin, be it on its way or sent in part; what has begun goes on."""
+    arrived, gate, trace = (tmp_path / name for name in ("arrived", "gate", "trace"))
+    os.mkfifo(arrived)
+    os.mkfifo(gate)
+    server = run(desk.lanes[1], make_call(WHO), way=NEAR)
+    with ThreadPoolExecutor() as pool:
+        text = f"open({str(arrived)!r}, 'w').close(); print(open({str(gate)!r}).read())"
+        first = pool.submit(run, desk.lanes[0], make_call(text), way=NEAR)
+        arrived.read_bytes()
+        os.kill(server, signal.SIGSTOP)
+        call = make_call(f"open({str(trace)!r}, 'w').close()", params="x" * size)
+        message = message_of(call, mark="", cwd="")
+        asked = {"way": NEAR, "python": HERE.python, "message": message, "size": len(call.code)}
+        with socket.socket(socket.AF_UNIX) as lane:
+            lane.connect(str(tmp_path / "m"))
+            lane.sendall(encode(asked) + call.code)
+        run(desk.lanes[1], make_call(WHO), way=["env", "A=b", *NEAR])  # the broker has heard it
+        os.kill(server, signal.SIGCONT)
+        gate.write_text("5", encoding="utf-8")
+        assert first.result() == 5
+    assert (run(desk.lanes[1], make_call(WHO), way=NEAR) == server) is (size == 0)
+    assert not trace.exists()
+
+
+def test_a_way_with_a_name_that_is_no_text_is_passed_on() -> None:
+    """Such as the file of a key."""
+    warm = pytest.importorskip("cobweb_plugins.ansible.strategy.cobweb_warm")
+    ways: list[list[str]] = []
+
+    class Asked:
+        def run(self, _call: Call, _place: Place, *, way: list[str]) -> tuple[int, bytes, bytes]:
+            ways.append(way)
+            return 0, b"", b""
+
+    command = [b"ssh", b"-i", b"/k\xff", b"h", b"/bin/sh -c '/usr/bin/python3 && sleep 0'"]
+    warm._run_there(Asked(), None, None, command, script_of("UEs="))
+    assert [os.fsencode(part) for part in ways[0]] == command[:-1]
 
 
 def test_a_server_far_away_that_dies_in_a_call_is_lost(desk: Desk) -> None:

@@ -10,6 +10,7 @@ leans on: `Connection._run` and `_handle_error` of the connection ssh.
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any
 
@@ -49,7 +50,7 @@ def _run_here(  # noqa: PLR0913, PLR0917  # three of ours, and what Ansible give
     answer = None
     if in_data and (place := place_of(cmd)) and (call := call_of(in_data)):
         connection._connect()
-        cwd = (connection.cwd or b"").decode()
+        cwd = os.fsdecode(connection.cwd or b"")
         try:
             answer = servers.run(call, place, cwd=cwd)
         except Lost as lost:
@@ -67,8 +68,8 @@ def _run_there(  # three of ours, and what Ansible gives
 ) -> Answer:
     """Stand for `_run` of the connection ssh, whose command line ends with that of the host."""
     answer = None
-    if in_data and (place := place_of(cmd[-1].decode())) and (call := call_of(in_data)):
-        way = [part.decode() for part in cmd[:-1]]
+    if in_data and (place := place_of(os.fsdecode(cmd[-1]))) and (call := call_of(in_data)):
+        way = [os.fsdecode(part) for part in cmd[:-1]]
         try:
             answer = servers.run(call, place, way=way)
         except Lost as lost:
