@@ -5,9 +5,9 @@ there. So the servers belong to none of the lanes: a lane connects to the broker
 is reached and what is to be run, and waits for the answer. A server runs calls of several lanes
 side by side. The broker is forked by the zygote, and ends when that and all lanes are gone.
 
-What has begun on a host is never begun again: when its server is lost the call is lost. What has
-not begun goes to a new server; where a new one does not begin with anything, all that is asked on
-this way is refused. A server that is stale begins nothing more: what it has not begun moves on at
+What has begun on a host, or may have when the connection to it broke, is never begun again: when
+its server is lost the call is lost. What has not begun goes to a new server; where a new one does
+not begin with anything, all that is asked on this way is refused. A server that is stale begins nothing more: what it has not begun moves on at
 once. When a lane ends whose call has not begun, it must not begin any more: what is not sent yet is
 dropped; what is sent in part stays so, and that server gets nothing more; what is on its way is
 cancelled, which the server looks for before it begins. Where no other lane has a call there, or the
@@ -360,8 +360,10 @@ class _Broker:
         is_new = not server.has_spoken and not server.is_cut
         if is_new and code != SSH_FAILED:
             self._unfit.add(server.key)
-        for request in server.requests.values():
-            if request.begun or (is_new and code == SSH_FAILED):
+        unsent = server.unsent_calls()
+        for number, request in server.requests.items():
+            # Where the connection broke, the word that a call has begun may be lost with it.
+            if request.begun or (code == SSH_FAILED and (is_new or number not in unsent)):
                 request.lane.answer(lost)
             elif request.lane in self._lanes:
                 self._ask(request)

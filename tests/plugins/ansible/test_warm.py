@@ -533,6 +533,32 @@ def test_a_server_far_away_that_dies_in_a_call_is_lost(desk: Desk) -> None:
     assert run(desk.lanes[1], make_call("print(7)"), way=NEAR) == 7
 
 
+BREAKS = """
+import os, subprocess, sys
+gate, *command = sys.argv[1:]
+server = subprocess.Popen(["sh", "-c", *command], stdout=subprocess.PIPE)
+while data := os.read(server.stdout.fileno(), 65536):
+    if os.path.exists(gate):
+        os.unlink(gate)
+        os._exit(255)
+    os.write(1, data)
+"""
+
+
+def test_what_may_have_begun_when_the_connection_broke_is_not_repeated(
+    desk: Desk, tmp_path: Path
+) -> None:
+    gate, trace = tmp_path / "gate", tmp_path / "trace"
+    way = [sys.executable, "-c", BREAKS, str(gate)]
+    run(desk.lanes[0], make_call(WHO), way=way)
+    gate.touch()
+    with pytest.raises(Lost) as lost:
+        desk.lanes[0].run(make_call(f"open({str(trace)!r}, 'x').close()"), HERE, way=way)
+    assert lost.value.code == 255
+    assert not gate.exists()
+    assert run(desk.lanes[1], make_call("print(7)"), way=way) == 7
+
+
 def test_what_has_not_begun_when_its_lane_ends_never_begins(desk: Desk, tmp_path: Path) -> None:
     """The job was reported as stopped; others that wait for the same host go on."""
     gate, arrived, trace = (tmp_path / name for name in ("gate", "arrived", "trace"))
