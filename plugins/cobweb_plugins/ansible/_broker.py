@@ -7,11 +7,12 @@ side by side. The broker is forked by the zygote, and ends when that and all lan
 
 What has begun on a host, or may have when the connection to it broke, is never begun again: when
 its server is lost the call is lost. What has not begun goes to a new server; where a new one does
-not begin with anything, all that is asked on this way is refused. A server that is stale begins nothing more: what it has not begun moves on at
-once. When a lane ends whose call has not begun, it must not begin any more: what is not sent yet is
-dropped; what is sent in part stays so, and that server gets nothing more; what is on its way is
-cancelled, which the server looks for before it begins. Where no other lane has a call there, or the
-server has not said anything yet, the way there is cut.
+not begin with anything, all that is asked on this way is refused. A server that is stale begins
+nothing more: what it has not begun moves on at once. When a lane ends whose call has not begun, it
+must not begin any more: what is not sent yet is dropped; what is sent in part stays so, and that
+server gets nothing more; what is on its way is cancelled, which the server looks for before it
+begins. Where no other lane has a call there, or the server has not said anything yet, the way
+there is cut.
 """
 
 from __future__ import annotations
