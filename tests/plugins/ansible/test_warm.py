@@ -577,6 +577,7 @@ def test_what_has_not_begun_when_its_lane_ends_never_begins(desk: Desk, tmp_path
         second = pool.submit(run, desk.lanes[1], make_call("print(7)"), way=way)
         first.kill()
         first.wait()
+        run(desk.lanes[0], make_call(WHO), way=["env", "A=b", *NEAR])  # the broker has heard it
         end = os.open(gate, os.O_RDWR)
         gate.unlink()
         os.write(end, b"go\n" * 9)
