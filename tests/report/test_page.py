@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -210,8 +211,10 @@ def test_layers_put_the_needed_first_and_end_for_circles() -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> str:
-    """Return the path of Chromium."""
+    """Return the path of Chromium; where there is none tests are skipped, in CI fail."""
     found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None and os.environ.get("CI"):
+        pytest.fail("needs Chromium: apt-get install chromium")
     if found is None:
         pytest.skip("needs Chromium: apt-get install chromium")
     return found
