@@ -21,6 +21,7 @@ __all__ = [
     "Cob",
     "CobId",
     "CobType",
+    "Confirm",
     "Nothing",
     "PythonAction",
     "Role",
@@ -110,6 +111,8 @@ class CobType:
 
     `spec_schema` is a JSON Schema (draft 2020-12) of `spec`, or None for any mapping.
     `transitions` are in order of declaration, which breaks ties between equally short ways.
+    `revert` is shell text, a template over `cob`, by which a host takes back an unconfirmed change
+    by itself ("": this type knows no such way).
     """
 
     name: str
@@ -120,6 +123,7 @@ class CobType:
     transitions: tuple[Transition, ...]
     check_timeout_s: float | None = None
     spec_schema: Mapping[str, Any] | None = None
+    revert: str = ""
     place: Place | None = None
     _ways: dict[tuple[State, State], tuple[Transition, ...] | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -161,12 +165,26 @@ class CobType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Confirm:
+    """The dead-man switch of an object whose changes can cut off its host.
+
+    The host takes a change back by itself `within_s` seconds after it began, unless the coordinator
+    has confirmed it over a connection made after the change. `revert` is the shell text that does
+    so, a template over `cob`; "" for the type's own.
+    """
+
+    within_s: float
+    revert: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cob:
     """One change object on one host; `spec` is evaluated (plain JSON values and vault marks)."""
 
     id: CobId
     type: CobType
     spec: Mapping[str, Any] = field(default_factory=dict)
+    confirm: Confirm | None = None
     place: Place | None = None
 
     @property

@@ -70,6 +70,10 @@ class Limit:
     `groups` partitions the objects that the limit speaks of: one (name, members, bound) per value
     of the `per` variable, or a single one; bounds are evaluated from percentages and at least 1.
     `source` and `dest` select transitions (`ANY` for all) when `scope` is IN_FLIGHT.
+
+    `first` above 0 asks for a canary: no more than so many objects, of all groups together, take
+    room before these are back in their preferred state, `pause_s` seconds have passed, and a check
+    has found them there still.
     """
 
     name: str
@@ -77,6 +81,8 @@ class Limit:
     groups: tuple[LimitGroup, ...]
     source: State = ANY
     dest: State = ANY
+    first: int = 0
+    pause_s: float = 0.0
     place: Place | None = field(default=None, compare=False)
 
 

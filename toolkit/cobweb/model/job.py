@@ -39,7 +39,8 @@ class Job:
 
     `number` is unique in a run. `cob_vars` is what tasks see as the variable `cob` (section 4 of
     the design): id, name, host, type, spec, applied, state, target, generation. `source` and `dest`
-    are empty for a check. `timeout_s` None means the executor's default.
+    are empty for a check. `timeout_s` None means the executor's default. A `fresh` job is carried
+    out over a connection that was made after it was submitted, never over one that was there.
     """
 
     number: int
@@ -53,6 +54,7 @@ class Job:
     dest: State = ""
     attempt: int = 1
     timeout_s: float | None = None
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
