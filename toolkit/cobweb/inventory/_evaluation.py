@@ -118,5 +118,6 @@ class Evaluation:
             type=[each.type for each in defs],
             spec=list(map(self._specs.evaluate, defs, hosts)),
             place=[each.place for each in defs],
+            confirm=[None] * len(defs),
         )
         return dict(zip(instances, made, strict=True))

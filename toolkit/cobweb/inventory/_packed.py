@@ -28,12 +28,13 @@ _Columns = tuple[bytes, ...]
 def pack(graph: Graph) -> bytes | None:
     """Return a graph as bytes; None for one whose specs hold other things than plain data."""
     numbers = {cob: number for number, cob in enumerate(graph.cobs)}
-    types, places, specs = _Table(), _Table(), _Table()
+    types, places, specs, confirms = _Table(), _Table(), _Table(), _Table()
     cobs = graph.cobs.values()
     columns = (
         _numbers(types.number(cob.type.name) for cob in cobs),
         _numbers(specs.number(id(cob.spec), cob.spec) for cob in cobs),
         _numbers(places.number(cob.place) for cob in cobs),
+        _numbers(confirms.number(cob.confirm) for cob in cobs),
     )
     heads = _Table()
     needs = (
@@ -44,7 +45,7 @@ def pack(graph: Graph) -> bytes | None:
     )
     limits = [_limit_data(limit, numbers) for limit in graph.limits]
     try:
-        rest = pickle.dumps((places.values, limits))
+        rest = pickle.dumps((places.values, confirms.values, limits))
         ids = _LINE.join(graph.cobs)
         return marshal.dumps((ids, types.values, specs.values, columns, heads.values, needs, rest))
     except ValueError:
@@ -55,7 +56,7 @@ def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
     """Return the graph that was packed; `types` are those of its objects by name."""
     with no_collections():
         text, type_names, specs, columns, heads, needs, rest = marshal.loads(data)  # noqa: S302  ours
-        places, limits = pickle.loads(rest)  # noqa: S301  ours
+        places, confirms, limits = pickle.loads(rest)  # noqa: S301  ours
         ids: list[CobId] = text.split(_LINE) if text else []
         kinds = [types[name] for name in type_names]
         cobs = make_all(
@@ -65,6 +66,7 @@ def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
             type=_taken(kinds, columns[0]),
             spec=_taken(specs, columns[1]),
             place=_taken(places, columns[2]),
+            confirm=_taken(confirms, columns[3]),
         )
         return Graph(
             cobs=dict(zip(ids, cobs, strict=True)),
@@ -150,13 +152,23 @@ def _limit_data(limit: Limit, numbers: Mapping[CobId, int]) -> tuple[Any, ...]:
         (group.name, _numbers(sorted(numbers[cob] for cob in group.members)), group.bound)
         for group in limit.groups
     ]
-    return (limit.name, limit.scope, groups, limit.source, limit.dest, limit.place)
+    rest = (limit.source, limit.dest, limit.first, limit.pause_s, limit.place)
+    return (limit.name, limit.scope, groups, *rest)
 
 
 def _limit(data: tuple[Any, ...], ids: list[CobId]) -> Limit:
-    name, scope, groups, source, dest, place = data
+    name, scope, groups, source, dest, first, pause_s, place = data
     made = tuple(
         LimitGroup(name=group, members=frozenset(_taken(ids, members)), bound=bound)
         for group, members, bound in groups
     )
-    return Limit(name=name, scope=scope, groups=made, source=source, dest=dest, place=place)
+    return Limit(
+        name=name,
+        scope=scope,
+        groups=made,
+        source=source,
+        dest=dest,
+        first=first,
+        pause_s=pause_s,
+        place=place,
+    )
