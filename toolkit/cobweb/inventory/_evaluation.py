@@ -117,7 +117,7 @@ class Evaluation:
             id=instances,
             type=[each.type for each in defs],
             spec=list(map(self._specs.evaluate, defs, hosts)),
-            place=[each.place for each in defs],
             confirm=[None] * len(defs),
+            place=[each.place for each in defs],
         )
         return dict(zip(instances, made, strict=True))

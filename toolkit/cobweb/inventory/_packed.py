@@ -65,8 +65,8 @@ def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
             id=ids,
             type=_taken(kinds, columns[0]),
             spec=_taken(specs, columns[1]),
-            place=_taken(places, columns[2]),
             confirm=_taken(confirms, columns[3]),
+            place=_taken(places, columns[2]),
         )
         return Graph(
             cobs=dict(zip(ids, cobs, strict=True)),
