@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
 import click
 
+from cobweb._durations import seconds_of
+
 __all__ = ["DURATION", "FAILURES", "Allowance"]
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+|\d+(?:\.\d+)?")
-_PART = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 _FAILURES = re.compile(r"(\d+)(%?)")
-_LONGEST_S = 366 * 86400.0
 _ALL_PERCENT = 100
 
 
@@ -41,13 +38,10 @@ class _Duration(click.ParamType[float]):
     ) -> float:
         if isinstance(value, int | float):
             return float(value)
-        text = value.strip()
-        if not _DURATION.fullmatch(text):
-            self.fail(f"{value!r} is no duration; write 90, 90s, 10m, 1h30m or 2d", param, ctx)
-        seconds = math.fsum(float(n) * _UNITS[unit or "s"] for n, unit in _PART.findall(text))
-        if not 0 < seconds <= _LONGEST_S:
-            self.fail(f"{value!r} is not between 0 and 366 days", param, ctx)
-        return seconds
+        try:
+            return seconds_of(value.strip())
+        except ValueError as error:
+            self.fail(f"{value!r} {error}", param, ctx)
 
 
 class _Failures(click.ParamType[Allowance]):
