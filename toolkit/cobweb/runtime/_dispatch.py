@@ -5,12 +5,13 @@ passed over when its turn comes.
 
 The dispatcher keeps no more than `parallel` jobs in flight, lets the heaviest go first (weights of
 the planner), and carries out what an executor leaves to the runtime: Python types in worker threads
-and actions without work.
+and actions without work. Transitions can be held back, all of them, until they are let go.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 import queue
 import random  # the generator is made from the run's seed, see `retry_delay_s`
 import threading
@@ -71,6 +72,7 @@ class Dispatcher:
         self._in_flight: dict[int, Job] = {}
         self._own: dict[int, float] = {}
         self._own_reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
+        self._held: list[Job] | None = None
         self._numbers = 0
 
     @property
@@ -83,10 +85,28 @@ class Dispatcher:
         self._numbers += 1
         return self._numbers
 
-    def add(self, job: Job) -> None:
-        """Queue a job that may start at once."""
+    def add(self, job: Job, *, first: bool = False) -> None:
+        """Queue a job that may start at once unless it is held back; `first` before all others."""
         self._waiting.setdefault(job.host, {})[job.number] = job
-        self._make_ready(job)
+        if self._held is not None and job.kind is JobKind.TRANSITION:
+            self._held.append(job)
+        else:
+            self._make_ready(job, first=first)
+
+    def hold_transitions(self) -> None:
+        """Hold back the transitions that are added from now on."""
+        self._held = self._held or []
+
+    def let_transitions_go(self) -> None:
+        """Queue the transitions that were held back and not dropped since, and hold no more."""
+        held, self._held = self._held or (), None
+        for job in held:
+            if self._waits(job):
+                self._make_ready(job)
+
+    def reaches(self, job: Job) -> bool:
+        """Say whether a job goes to its host: the executor carries it out, not the runtime."""
+        return type(job.action) in self._executor.actions
 
     def add_retry(self, job: Job) -> None:
         """Queue the next attempt of a failed job, after its delay."""
@@ -118,7 +138,7 @@ class Dispatcher:
         """Start jobs that were taken and journalled."""
         for job in jobs:
             self._in_flight[job.number] = job
-            if type(job.action) in self._executor.actions:
+            if self.reaches(job):
                 self._executor.submit(job)
             else:
                 self._carry_out(job)
@@ -175,8 +195,8 @@ class Dispatcher:
         while self._later and self._later[0][0] <= now:
             self._make_ready(heapq.heappop(self._later)[2])
 
-    def _make_ready(self, job: Job) -> None:
-        weight = -self._weights.get(job.cob, 0.0)
+    def _make_ready(self, job: Job, *, first: bool = False) -> None:
+        weight = -math.inf if first else -self._weights.get(job.cob, 0.0)
         heapq.heappush(self._ready, (weight, job.number, job))
 
     def _waits(self, job: Job) -> bool:

@@ -1,0 +1,58 @@
+"""The stop-all guard: where too many hosts are silent, the mistake is likelier here than there.
+
+A coordinator that lost its network, or a key that expired, looks like many broken hosts. So a run
+holds its transitions back until enough of the hosts that are checked first have answered; one that
+loses more hosts than may be begins nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+__all__ = ["Guard"]
+
+_SHOWN = 5
+
+
+class Guard:
+    """Counts the hosts that answer; `most` of `hosts` may be unreachable (None: all may).
+
+    A host counts as asked from its first check on, and as heard when any report but "unreachable"
+    came from it. Who is lost, the run knows.
+    """
+
+    def __init__(self, *, hosts: int, most: int | None) -> None:
+        self._hosts = hosts
+        self._most = most
+        self._asked: set[str] = set()
+        self._pending: set[str] = set()
+
+    def ask(self, host: str) -> bool:
+        """Note that a host is about to be checked; say whether the run has to wait for it.
+
+        That is so for the first check of each host, which should be the first to go.
+        """
+        if self._most is None or host in self._asked:
+            return False
+        self._asked.add(host)
+        self._pending.add(host)
+        return True
+
+    def heard(self, host: str) -> None:
+        """Note that a host has answered, or was given up."""
+        self._pending.discard(host)
+
+    def lets_go(self, lost: Collection[str]) -> bool:
+        """Say whether transitions may begin: not too many are lost, whatever the others do."""
+        return self._most is None or len(self._pending.union(lost)) <= self._most
+
+    def refusal(self, lost: Collection[str]) -> str:
+        """Return why nothing new may begin, as half a sentence; "" where it may."""
+        if self._most is None or len(lost) <= self._most:
+            return ""
+        names = sorted(lost)
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return (
+            f"{len(names)} of {self._hosts} hosts cannot be reached "
+            f"({', '.join(names[:_SHOWN])}{more}), and --max-unreachable allows {self._most}"
+        )
