@@ -19,10 +19,13 @@ from cobweb.generation._content import (
     redact,
 )
 from cobweb.generation._site import EvaluatedSite
+from cobweb.generation._switch import Switch, SwitchingOrder, switching_order
 
 __all__ = [
     "Changes",
     "EvaluatedSite",
+    "Switch",
+    "SwitchingOrder",
     "canonical_json",
     "changes",
     "content_of",
@@ -32,4 +35,5 @@ __all__ = [
     "listed",
     "quoted",
     "redact",
+    "switching_order",
 ]
