@@ -98,7 +98,7 @@ def apply(folder: Path, kind: str) -> None:
     from cobweb.cli._progress import Counter, PlainLines
     from cobweb.cli._running import goals_of
     from cobweb.plugin import load_plugins
-    from cobweb.runtime import Caller, Orders, apply_site, json_lines
+    from cobweb.runtime import Caller, Orders, apply_site, desired_of, json_lines
     from cobweb.store import RunInfo, open_store, this_process
 
     site, plugins = load_site(folder), load_plugins()
@@ -121,9 +121,10 @@ def apply(folder: Path, kind: str) -> None:
             write(entries)
 
         stack.enter_context(patch.object(store, "write", counted))
-        progress = PlainLines(Counter(goals_of(site.graph(None), None)), nobody)
+        desired = desired_of(site)
+        progress = PlainLines(Counter(goals_of(desired)), nobody)
         caller = Caller(sinks=[json_lines(events), progress], beat=lock.heartbeat)
-        result = apply_site(site, plugins, store, orders, caller, info=info)
+        result = apply_site(desired, plugins, store, orders, caller, info=info)
     tell(
         folder / f"{kind}.told",
         events=folder / f"{kind}.jsonl",

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from benchmarks._sites import write_site
 from cobweb.inventory import Site, load_site
 from cobweb.plugin import load_plugins
-from cobweb.runtime import Caller, Orders, simulate_site
+from cobweb.runtime import Caller, Orders, desired_of, simulate_site
 from cobweb.runtime._record import Record
 
 __all__ = ["Round", "merged", "play", "rounds_of_a_run", "trouble"]
@@ -60,7 +60,7 @@ def rounds_of_a_run(hosts: int) -> list[Round]:
         write_site(Path(folder), hosts)
         site = load_site(Path(folder))
         orders = Orders(executor="simulate", parallel=1_000_000, options=trouble(site))
-        simulate_site(site, load_plugins(), orders, Caller())
+        simulate_site(desired_of(site), load_plugins(), orders, Caller())
     return [calls for calls in rounds if calls]
 
 

@@ -25,6 +25,7 @@ from cobweb.model import (
     TransitionNeed,
 )
 from cobweb.plugin import ExecutorSetting, PythonType
+from cobweb.runtime._acts import Act
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._events import Emitter
 from cobweb.runtime._result import RunResult
@@ -105,6 +106,7 @@ class Rig:
     known: dict[CobId, str] = field(default_factory=dict)
     python_types: dict[str, PythonType] = field(default_factory=dict)
     setting: dict[str, Any] = field(default_factory=dict)
+    act: dict[str, Any] = field(default_factory=dict)
     parallel: int = 10
     tape: Tape = field(default_factory=Tape)
     interrupts: Interrupts = field(default_factory=Interrupts)
@@ -125,13 +127,15 @@ class Rig:
         )
         self.executor.open(setting)
         emitter = Emitter([lambda e: self.tape.happened.append(("event", e))], self.executor.now)
-        engine = Engine(self.graph)
+        act = replace(
+            Act(graph=self.graph, engine=Engine(self.graph), known=self.known), **self.act
+        )
         run_setting = replace(
             RunSetting(run="run-1", graph=self.graph, say=self.said.append), **self.setting
         )
         dispatcher = Dispatcher(self.executor, setting, python_types=self.python_types)
-        run = Run(run_setting, engine, dispatcher, self.tape, emitter)
-        return run.go(engine.start(self.known), self.interrupts)
+        run = Run(run_setting, dispatcher, self.tape, emitter)
+        return run.go([lambda _so_far: act], self.interrupts)
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return [e for what, e in self.tape.happened if what == "event" and e["type"] == kind]

@@ -26,6 +26,7 @@ from cobweb.runtime import (
     Refresh,
     RunResult,
     apply_site,
+    desired_of,
     plan_site,
     simulate_site,
 )
@@ -60,12 +61,10 @@ def simulate(site: Site, case: Case) -> tuple[RunResult, list[Event]]:
     told: list[Event] = []
     bound = case.orders.get("max_failures")
     allowed: Callable[[int], int] | None = None if bound is None else lambda _total: bound
-    orders = Orders(
-        executor="simulate",
-        options=case.options,
-        **{**case.orders, "max_failures": allowed},
-    )
-    result = simulate_site(site, plugins(), orders, Caller(sinks=[told.append]))
+    given = {key: value for key, value in case.orders.items() if key != "limit"}
+    orders = Orders(executor="simulate", options=case.options, **{**given, "max_failures": allowed})
+    desired = desired_of(site, case.orders.get("limit"))
+    result = simulate_site(desired, plugins(), orders, Caller(sinks=[told.append]))
     return result, [json.loads(json.dumps(event)) for event in told]
 
 
@@ -134,22 +133,23 @@ def test_an_apply_does_what_the_plan_has_said(case: Case, data: st.DataObject) -
             store.write(written)
             limit = data.draw(st.sampled_from([None, None, *sorted(graph.hosts())]))
             refresh = data.draw(st.sampled_from(Refresh))
-            plan = plan_site(site, plugins(), store, limit=limit, refresh=refresh)
+            plan = plan_site(desired_of(site, limit), plugins(), store, refresh=refresh)
             found = baseline(site.graph(limit), store.states(), refresh=refresh).found
             told: list[Event] = []
             orders = Orders(
                 executor="simulate",
-                limit=limit,
                 refresh=refresh,
                 parallel=1000,
                 options={"initial": dict(found)},
             )
             caller = Caller(sinks=[told.append])
-            result = apply_site(site, plugins(), store, orders, caller, info=info("apply"))
+            result = apply_site(
+                desired_of(site, limit), plugins(), store, orders, caller, info=info("apply")
+            )
             assert planned(plan) == done(told)
             assert plan.waits == result.waits
             if result.exit_code == 0:
-                again = plan_site(site, plugins(), store, limit=limit)
+                again = plan_site(desired_of(site, limit), plugins(), store)
                 assert again.is_empty
                 assert again.checks == ()
 

@@ -17,8 +17,7 @@ from cobweb.cli._text import count
 from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:
-    from cobweb.model import Graph
-    from cobweb.runtime import RunResult, Sink, Wait
+    from cobweb.runtime import Desired, RunResult, Sink, Wait
 
 __all__ = ["Listeners", "failure_bound", "goals_of", "listeners", "result_data", "tell_result"]
 
@@ -37,14 +36,10 @@ class Listeners:
     say: Callable[[str], None]
 
 
-def goals_of(graph: Graph, hosts: Sequence[str] | None) -> dict[str, str]:
-    """Return the preferred states of the objects that a run may move; `hosts` None: all."""
-    chosen = None if hosts is None else set(hosts)
-    return {
-        str(cob): it.type.preferred
-        for cob, it in graph.cobs.items()
-        if chosen is None or it.host in chosen
-    }
+def goals_of(desired: Desired) -> dict[str, str]:
+    """Return the preferred states of the objects that a run may move."""
+    cobs = desired.graph.cobs
+    return {str(cob): cobs[cob].type.preferred for cob in sorted(desired.movable)}
 
 
 @contextmanager

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
-import sys
-import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cobweb._clock import wall_clock
 from cobweb.cli._analysis import check_all
+from cobweb.cli._applying import carry_out
 from cobweb.cli._options import (
     events_option,
     examples,
@@ -27,18 +23,16 @@ from cobweb.cli._options import (
     timeout_option,
     yes_option,
 )
-from cobweb.cli._output import Output, Tone
+from cobweb.cli._output import Output
 from cobweb.cli._parameters import Allowance
 from cobweb.cli._pipeline import annotations_option, in_pipeline, tell_pipeline
 from cobweb.cli._request import Request
-from cobweb.cli._running import failure_bound, goals_of, listeners, tell_result
+from cobweb.cli._running import failure_bound, tell_result
 from cobweb.cli._session import Session, open_site
-from cobweb.cli.plan import tell_plan
 from cobweb.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
-    from cobweb.runtime import Orders, Plan, PlanFile, RunResult
-    from cobweb.store import LockOwner, RunInfo
+    from cobweb.runtime import Desired, PlanFile, RunResult
 
 
 @click.command(
@@ -84,14 +78,13 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     given. Interrupt once to let what runs come to its end, twice to stop it.
     A saved PLAN is refused if the site or the states have changed since.
     """
-    from cobweb.runtime import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Orders, Refresh
+    from cobweb.runtime import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Orders, Refresh, desired_of
 
     saved = _read(plan) if plan else None
     if saved is not None and limit is not None and limit != saved.limit:
         raise UsageError("--limit is part of the plan", hint="leave it out")
     orders = Orders(
         executor=executor or "ansible",
-        limit=saved.limit if saved else limit,
         parallel=parallel or DEFAULT_PARALLEL,
         timeout_s=timeout or DEFAULT_TIMEOUT_S,
         refresh=saved.refresh if saved and saved.refresh is Refresh.ALL else Refresh(refresh),
@@ -101,15 +94,32 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         message=message,
     )
     output = Output.of(request)
+    limit = saved.limit if saved else limit
     with open_site(request) as session:
-        check_all(session, orders.limit)
-        result = _locked(session, output, orders, saved, events=events, ask=not (yes or plan))
+        check_all(session, limit)
+        result = carry_out(
+            session,
+            output,
+            orders,
+            lambda: desired_of(session.site, limit),
+            command="apply",
+            events=events,
+            check=lambda desired: _refuse_stale(session, saved, desired),
+            ask=not (yes or plan),
+        )
         if result is None:
             return 0
         tell_result(output, result)
         if annotations and result.exit_code and in_pipeline():
             _annotate(session, result)
     return result.exit_code
+
+
+def _refuse_stale(session: Session, saved: PlanFile | None, desired: Desired) -> None:
+    from cobweb.runtime import refuse_stale
+
+    if saved is not None:
+        refuse_stale(saved, desired, session.store(create=True))
 
 
 def _annotate(session: Session, result: RunResult) -> None:
@@ -129,68 +139,3 @@ def _read(path: Path) -> PlanFile:
         return read_plan(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"cannot read the plan {path}: {error}") from error
-
-
-def _locked(  # noqa: PLR0913  # what was decided before the lock, and two switches
-    session: Session,
-    output: Output,
-    orders: Orders,
-    saved: PlanFile | None,
-    *,
-    events: str | None,
-    ask: bool,
-) -> RunResult | None:
-    """Apply under the site lock; None where the user said no."""
-    from cobweb.runtime import (
-        Caller,
-        Interrupts,
-        apply_site,
-        handle_signals,
-        plan_site,
-        refuse_stale,
-        signals_as_interrupt,
-    )
-
-    site, plugins = session.site, session.plugins
-    store = session.store(create=True)
-    info, owner = _myself("apply")
-    with store.site_lock(clock=wall_clock).acquire(owner) as lock:
-        for notice in lock.notices:
-            output.summary(f"note: {notice}", Tone.CAREFUL)
-        if saved is not None:
-            refuse_stale(saved, site, store)
-        if ask and sys.stdin.isatty() and sys.stderr.isatty():
-            with signals_as_interrupt():
-                plan = plan_site(site, plugins, store, limit=orders.limit, refresh=orders.refresh)
-                if (plan.checks or not plan.is_empty) and not _confirmed(output, plan):
-                    return None
-        interrupts = Interrupts()
-        hosts = site.select(orders.limit) if orders.limit else None
-        goals = goals_of(session.graph(orders.limit), hosts)
-        with listeners(output, goals, events) as heard, handle_signals(interrupts):
-            caller = Caller(
-                sinks=heard.sinks, interrupts=interrupts, beat=lock.heartbeat, say=heard.say
-            )
-            return apply_site(site, plugins, store, orders, caller, info=info)
-
-
-def _myself(command: str) -> tuple[RunInfo, LockOwner]:
-    """Return this process as a new run and as the owner of the site lock."""
-    from cobweb.store import RunInfo, this_process
-
-    now = wall_clock()
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-    run = f"{stamp}-{secrets.token_hex(2)}"
-    owner = this_process(run=run, reason=command, since=now)
-    info = RunInfo(
-        id=run, command=command, started=now, user=owner.user, host=owner.host, pid=owner.pid
-    )
-    return info, owner
-
-
-def _confirmed(output: Output, plan: Plan) -> bool:
-    tell_plan(replace(output, aside=True), plan)
-    if click.confirm("Apply this plan?", default=False, err=True):
-        return True
-    output.summary("nothing was changed")
-    return False

@@ -106,13 +106,12 @@ def command(
 
 def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> PrintedPlan:
     """Make the plan and write it to a printer."""
-    from cobweb.runtime import Refresh, plan_site, plan_text
+    from cobweb.runtime import Refresh, desired_of, plan_site, plan_text
 
     plan = plan_site(
-        session.site,
+        desired_of(session.site, asked["limit"]),
         session.plugins,
         session.store(),
-        limit=asked["limit"],
         refresh=Refresh(asked["refresh"]),
     )
     printer = Printer.like(output)

@@ -83,12 +83,20 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     and every transition takes one second of simulated time. The exit codes are
     those of apply.
     """
-    from cobweb.runtime import Caller, Interrupts, Orders, handle_signals, simulate_site
+    from cobweb.runtime import (
+        Caller,
+        Interrupts,
+        Orders,
+        desired_of,
+        handle_signals,
+        simulate_site,
+    )
 
     output = Output.of(request)
     with open_site(request) as session:
         graph = session.graph(limit)
         check_graph(graph)
+        desired = desired_of(session.site, limit)
         options = {
             "initial": _initial(graph, initial),
             "fail": _known(fail, [str(cob) for cob in graph.cobs], "object"),
@@ -97,7 +105,6 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         }
         orders = Orders(
             executor="simulate",
-            limit=limit,
             parallel=parallel or _PARALLEL,
             max_failures=failure_bound(max_failures),
             seed=seed,
@@ -105,10 +112,12 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         )
         interrupts = Interrupts()
         quiet = request.verbosity == 0
-        goals = goals_of(graph, session.site.select(limit) if limit else None)
-        with listeners(output, goals, events, quiet=quiet) as heard, handle_signals(interrupts):
+        with (
+            listeners(output, goals_of(desired), events, quiet=quiet) as heard,
+            handle_signals(interrupts),
+        ):
             caller = Caller(sinks=heard.sinks, interrupts=interrupts, say=heard.say)
-            result = simulate_site(session.site, session.plugins, orders, caller)
+            result = simulate_site(desired, session.plugins, orders, caller)
     tell_result(output, result)
     return result.exit_code
 

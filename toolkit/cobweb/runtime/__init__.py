@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cobweb.runtime._baseline import Refresh
+from cobweb.runtime._desired import Desired, desired_of
 from cobweb.runtime._events import Sink, json_lines
 from cobweb.runtime._operations import (
     DEFAULT_PARALLEL,
@@ -26,6 +27,7 @@ __all__ = [
     "DEFAULT_TIMEOUT_S",
     "Caller",
     "Change",
+    "Desired",
     "Ending",
     "Interrupts",
     "Orders",
@@ -39,6 +41,7 @@ __all__ = [
     "apply_site",
     "chain_data",
     "chain_lines",
+    "desired_of",
     "goes_on",
     "handle_signals",
     "json_lines",

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from cobweb._clock import wall_clock
-from cobweb._resources import data_dir
 from cobweb.engine import Engine
 from cobweb.errors import (
     CobwebError,
@@ -28,10 +27,10 @@ from cobweb.errors import (
     UsageError,
 )
 from cobweb.generation import EvaluatedSite
-from cobweb.inventory import Site
 from cobweb.model import CobId, Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
-from cobweb.runtime._baseline import Baseline, Refresh, baseline, old_locks
+from cobweb.runtime._baseline import Refresh, baseline
+from cobweb.runtime._desired import Desired
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._events import Emitter, Sink
 from cobweb.runtime._journal import NoJournal
@@ -40,7 +39,8 @@ from cobweb.runtime._predict import at_rest, predict
 from cobweb.runtime._result import Ending, RunResult, wait_data
 from cobweb.runtime._run import Run, RunSetting
 from cobweb.runtime._signals import Interrupts
-from cobweb.store import CobRecord, Generation, GrantGone, RunInfo, RunRecord, Store
+from cobweb.runtime._site_act import SiteAct
+from cobweb.store import CobRecord, Generation, RunInfo, RunRecord, Store
 
 __all__ = [
     "DEFAULT_PARALLEL",
@@ -70,7 +70,6 @@ class Orders:
     """
 
     executor: str = "ansible"
-    limit: str | None = None
     parallel: int = DEFAULT_PARALLEL
     timeout_s: float = DEFAULT_TIMEOUT_S
     refresh: Refresh = Refresh.CHANGED
@@ -95,30 +94,23 @@ class Caller:
 
 
 def plan_site(
-    site: Site,
-    plugins: Plugins,
-    store: Store,
-    *,
-    limit: str | None = None,
-    refresh: Refresh = Refresh.CHANGED,
+    desired: Desired, plugins: Plugins, store: Store, *, refresh: Refresh = Refresh.CHANGED
 ) -> Plan:
     """Predict what `apply_site` would do on the states that the journal believes; asks no host."""
-    graph = site.graph(limit)
-    records = _beliefs(store, graph, limit)
-    evaluated = _evaluated(site, graph)
-    before = baseline(graph, records, refresh=refresh, contents=evaluated.contents)
-    movable = _movable(site, graph, limit)
+    graph, movable = desired.graph, desired.movable
+    records = _beliefs(store, desired)
+    before = baseline(graph, records, refresh=refresh, contents=desired.evaluated.contents)
     prediction = at_rest(graph, before.known) or predict(
         graph, Engine(graph, movable=movable), known=before.known, found=before.found
     )
     return Plan(
-        site=evaluated.digest,
+        site=desired.evaluated.digest,
         base=base_digest(records),
         generation=store.current_generation_id(),
         changes=tuple(
             change
             for change in changes_of(before, records)
-            if change.cob in movable or (change.kind == "gone" and limit is None)
+            if change.cob in movable or (change.kind == "gone" and desired.limit is None)
         ),
         checks=tuple(sorted(cob for cob in before.found if cob in movable)),
         uncertain=tuple(sorted(before.uncertain & movable)),
@@ -126,23 +118,22 @@ def plan_site(
         waits=prediction.waits,
         down_s=prediction.down_s,
         seconds=prediction.seconds,
-        limit=limit,
+        limit=desired.limit,
         refresh=refresh,
     )
 
 
-def refuse_stale(plan: PlanFile, site: Site, store: Store) -> None:
+def refuse_stale(plan: PlanFile, desired: Desired, store: Store) -> None:
     """Raise PlanError where a saved plan does not fit the site or the journal any more."""
     hint = "make a new one with `cobweb plan --out`"
-    graph = site.graph(plan.limit)
-    if plan.site != _evaluated(site, graph).digest:
+    if plan.site != desired.evaluated.digest:
         raise PlanError("the site has changed since the plan was made", hint=hint)
-    if plan.base != base_digest(_beliefs(store, graph, plan.limit)):
+    if plan.base != base_digest(_beliefs(store, desired)):
         raise PlanError("the states have changed since the plan was made", hint=hint)
 
 
 def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as which run
-    site: Site,
+    desired: Desired,
     plugins: Plugins,
     store: Store,
     orders: Orders,
@@ -150,45 +141,47 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     *,
     info: RunInfo,
 ) -> RunResult:
-    """Bring the site to its desired state as the run `info`; the caller holds the site lock.
+    """Bring about what is desired as the run `info`; the caller holds the site lock.
 
     Raises StoreError, LockedError, ExecutorError; then what was in flight is left in transition and
     is checked by the next run.
     """
     _keep_apart(store, orders)
-    graph = site.graph(orders.limit)
-    records = store.states()
-    evaluated = _evaluated(site, graph)
-    before = baseline(graph, records, refresh=orders.refresh, contents=evaluated.contents)
+    graph = desired.graph
+    records, locks = store.states(), store.locks()
+    contents = desired.evaluated.contents
+    before = baseline(graph, records, refresh=orders.refresh, contents=contents)
     before = replace(before, applied=dict(before.applied))  # a damaged record is told now
-    whole = evaluated if orders.limit is None else _evaluated(site, site.graph(None))
-    held, dead = old_locks(graph, records, store.locks(), whole=orders.limit is None)
-    with _executor(plugins, orders, site, graph) as (executor, setting):
-        generation = store.save_generation(_generation(whole, orders, info))
+    with _executor(plugins, orders, desired) as (executor, setting):
+        generation = store.save_generation(_generation(desired.whole(), orders, info))
         store.begin_run(_begun(info, orders, generation))
-        if dead:
-            store.write([GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead])
-        movable = _movable(site, graph, orders.limit)
-        engine = Engine(graph, movable=movable, generation=generation.id)
         emitter = Emitter(caller.sinks, executor.now)
         run = Run(
-            replace(
-                _run_setting(info.id, graph, before),
+            RunSetting(
+                run=info.id,
+                graph=graph,
                 generation=generation.id,
-                missed=before.missed & {host_of(cob) for cob in movable},
-                max_failures=_most_failures(orders, movable),
-                store_events=True,
+                missed=before.missed & {host_of(cob) for cob in desired.movable},
+                max_failures=_most_failures(orders, desired.movable),
                 beat=caller.beat,
                 beat_s=HEARTBEAT_S,
                 say=caller.say,
             ),
-            engine,
             _dispatcher(plugins, executor, setting, graph),
             store,
             emitter,
         )
+        acts = [
+            SiteAct(
+                desired=desired,
+                before=before,
+                records=records,
+                locks=locks,
+                generation=generation.id,
+            )
+        ]
         with _told_if_broken(store, info):
-            result = run.go(engine.start(before.known, held), caller.interrupts)
+            result = run.go(acts, caller.interrupts)
     store.end_run(
         RunRecord(
             info=info,
@@ -244,50 +237,32 @@ def _told_if_broken(store: Store, info: RunInfo) -> Iterator[None]:
         raise
 
 
-def simulate_site(
-    site: Site,
-    plugins: Plugins,
-    orders: Orders,
-    caller: Caller,
-) -> RunResult:
+def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Caller) -> RunResult:
     """Run the site with an executor without hosts, from nothing; no journal, no site lock."""
-    graph = site.graph(orders.limit)
-    before = baseline(graph, {})
-    movable = _movable(site, graph, orders.limit)
-    engine = Engine(graph, movable=movable)
-    with _executor(plugins, orders, site, graph) as (executor, setting):
+    graph = desired.graph
+    before = baseline(graph, {}, contents=desired.evaluated.contents)
+    with _executor(plugins, orders, desired) as (executor, setting):
         emitter = Emitter(caller.sinks, executor.now)
         run = Run(
-            replace(
-                _run_setting(f"simulation-{orders.seed}", graph, before),
-                max_failures=_most_failures(orders, movable),
+            RunSetting(
+                run=f"simulation-{orders.seed}",
+                graph=graph,
+                max_failures=_most_failures(orders, desired.movable),
+                store_events=False,
                 say=caller.say,
             ),
-            engine,
             _dispatcher(plugins, executor, setting, graph),
             NoJournal(),
             emitter,
         )
-        result = run.go(engine.start({}), caller.interrupts)
+        acts = [SiteAct(desired=desired, before=before, records={})]
+        result = run.go(acts, caller.interrupts)
     return result.with_notices(emitter.notices)
 
 
-def _beliefs(store: Store, graph: Graph, limit: str | None) -> Mapping[CobId, CobRecord]:
+def _beliefs(store: Store, desired: Desired) -> Mapping[CobId, CobRecord]:
     """Return what a plan is based on: with a limit, the records of the objects that it reaches."""
-    return store.states() if limit is None else store.states_of(graph.cobs)
-
-
-def _movable(site: Site, graph: Graph, limit: str | None) -> frozenset[CobId]:
-    if limit is None:
-        return frozenset(graph.cobs)
-    hosts = frozenset(site.select(limit))
-    return frozenset(cob for cob, it in graph.cobs.items() if it.host in hosts)
-
-
-def _evaluated(site: Site, graph: Graph) -> EvaluatedSite:
-    hosts = {name: site.hosts[name] for name in graph.hosts()}
-    roots = {"site": str(site.dir.resolve()), "cobweb": str(data_dir("playbooks"))}
-    return EvaluatedSite(graph, hosts, roots=roots)
+    return store.states() if desired.limit is None else store.states_of(desired.graph.cobs)
 
 
 def _generation(whole: EvaluatedSite, orders: Orders, info: RunInfo) -> Generation:
@@ -308,19 +283,6 @@ def _planner(plugins: Plugins) -> Planner:
         raise CobwebError(f"there is no planner {_PLANNER}", hint=hint) from None
 
 
-def _run_setting(run: str, graph: Graph, before: Baseline) -> RunSetting:
-    return RunSetting(
-        run=run,
-        graph=graph,
-        contents=before.contents,
-        specs=before.specs,
-        applied=before.applied,
-        changed=before.changed,
-        missed=before.missed,
-        store_events=False,
-    )
-
-
 def _most_failures(orders: Orders, movable: frozenset[CobId]) -> int | None:
     return orders.max_failures(len(movable)) if orders.max_failures else None
 
@@ -334,21 +296,21 @@ def _dispatcher(
 
 @contextmanager
 def _executor(
-    plugins: Plugins, orders: Orders, site: Site, graph: Graph
+    plugins: Plugins, orders: Orders, desired: Desired
 ) -> Iterator[tuple[Executor, ExecutorSetting]]:
     """Open an executor in a private folder, which is removed at the end."""
     executor = _make_executor(plugins, orders.executor)
     work_dir = _make_work_dir()
-    defaults = {cob: it.type.remove for cob, it in graph.cobs.items()}
+    defaults = {cob: it.type.remove for cob, it in desired.graph.cobs.items()}
     setting = ExecutorSetting(
-        hosts=site.hosts,
-        site_dir=site.dir,
+        hosts=desired.hosts,
+        site_dir=desired.dir,
         work_dir=work_dir,
         parallel=orders.parallel,
         timeout_s=orders.timeout_s,
         seed=orders.seed,
         verbosity=orders.verbosity,
-        roles_path=(site.dir / "roles",),
+        roles_path=(desired.dir / "roles",),
         options={"defaults": defaults, **orders.options},
     )
     try:

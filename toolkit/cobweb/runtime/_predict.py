@@ -25,7 +25,7 @@ from cobweb.engine import (
 )
 from cobweb.model import CobId, Graph, State
 from cobweb.plugin import PlannedStep
-from cobweb.runtime._result import Wait, ending_of
+from cobweb.runtime._result import Wait, waits_of
 
 __all__ = ["Prediction", "at_rest", "predict"]
 
@@ -110,9 +110,8 @@ def predict(
         del clock.ends[heapq.heappop(clock.times)]
     for cob, since in clock.left.items():
         clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - since
-    _, waits = ending_of(engine, interrupted=False)
     return Prediction(
-        steps=tuple(clock.steps), waits=waits, down_s=dict(clock.down), seconds=clock.now
+        steps=tuple(clock.steps), waits=waits_of(engine), down_s=dict(clock.down), seconds=clock.now
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from cobweb.engine import Effect
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
+from cobweb.runtime._acts import Act
 from cobweb.runtime._events import Emitter, Told, of_effect
 from cobweb.runtime._journal import Journal
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
@@ -68,10 +69,8 @@ class Record:
         if told is not None:
             self._told.append(told)
 
-    def run_started(
-        self, run: str, graph: Graph, *, generation: int, changed: Iterable[CobId]
-    ) -> None:
-        """Tell that the run starts, and which objects are unknown for their content has changed."""
+    def run_started(self, run: str, graph: Graph, *, generation: int) -> None:
+        """Tell that the run starts, and what is wanted at its end."""
         self._told.append(self._emitter.version())
         start = {
             "run": run,
@@ -80,7 +79,12 @@ class Record:
             "cobs": len(graph.cobs),
         }
         self._told.append(("run.start", start))
-        for cob in sorted(changed):
+
+    def act_started(self, act: Act) -> None:
+        """Add what comes ahead of an act, and which objects are unknown for a changed content."""
+        self._entries.extend(act.first)
+        self._told.extend(act.told)
+        for cob in sorted(act.changed):
             self.became_unknown(cob, "content")
 
     def run_ended(

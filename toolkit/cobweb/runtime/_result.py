@@ -10,7 +10,7 @@ from typing import Any
 from cobweb.engine import Blocked, Engine, WaitKind
 from cobweb.model import CobId, State
 
-__all__ = ["Ending", "RunResult", "Wait", "chain_data", "ending_of", "wait_data"]
+__all__ = ["Ending", "RunResult", "Wait", "chain_data", "ending_of", "wait_data", "waits_of"]
 
 
 class Ending(StrEnum):
@@ -69,18 +69,26 @@ def _kind(wait: Wait) -> WaitKind | None:
     return wait.chain[0].kind if wait.chain else None
 
 
-def ending_of(engine: Engine, *, interrupted: bool) -> tuple[Ending, tuple[Wait, ...]]:
-    """Return how a run ended whose engine has come to rest, and all that is not as it should be."""
-    waits = tuple(
+def waits_of(engine: Engine) -> tuple[Wait, ...]:
+    """Return why the objects of an engine that has come to rest are not as they should be.
+
+    Objects that this run may not move are left out.
+    """
+    waits = (
         Wait(cob=cob, state=engine.state(cob), chain=engine.chain(cob))
         for cob in engine.unsettled()
     )
-    waits = tuple(wait for wait in waits if _kind(wait) is not WaitKind.EXCLUDED)
+    return tuple(wait for wait in waits if _kind(wait) is not WaitKind.EXCLUDED)
+
+
+def ending_of(waits: Iterable[Wait], *, interrupted: bool) -> Ending:
+    """Return how a run ended after which these objects are not as they should be."""
+    kinds = [_kind(wait) for wait in waits]
     if interrupted:
-        return Ending.INTERRUPTED, waits
-    if any(_kind(wait) in (WaitKind.FAILED, WaitKind.UNREACHABLE) for wait in waits):
-        return Ending.FAILED, waits
-    return (Ending.STUCK if waits else Ending.OK), waits
+        return Ending.INTERRUPTED
+    if WaitKind.FAILED in kinds or WaitKind.UNREACHABLE in kinds:
+        return Ending.FAILED
+    return Ending.STUCK if kinds else Ending.OK
 
 
 def wait_data(result: RunResult) -> list[dict[str, Any]]:

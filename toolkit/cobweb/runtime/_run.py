@@ -1,4 +1,4 @@
-"""One run: drives an engine with an executor, writes the journal ahead, tells the events.
+"""One run: drives its acts with an executor, writes the journal ahead, tells the events.
 
 Theory of operation. The loop holds no opinion on order; the engine does. One round is
 1. reports of the executor become inputs of the engine, whose effects are collected;
@@ -7,24 +7,21 @@ Theory of operation. The loop holds no opinion on order; the engine does. One ro
    (the effects of very many reports in several parts, each one told when it is stored);
 4. only then the events are told and the jobs are submitted;
 5. wait for the next report.
-The run ends when no job is ready, delayed or in flight: then nothing can happen any more (P5).
+An act ends when no job is ready, delayed or in flight: then nothing can happen any more (P5), and
+the next act begins with what this one has left. The run ends with its last act.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cobweb.engine import (
-    CheckDropped,
-    CheckEnded,
     Effect,
-    Engine,
     Halt,
-    HostVanished,
     Input,
     LockGranted,
     LockRecalled,
@@ -34,17 +31,18 @@ from cobweb.engine import (
     StartTransition,
     StateFound,
     StateReason,
-    TransitionDropped,
-    TransitionEnded,
 )
 from cobweb.model import UNKNOWN, CobId, Graph, Job, JobKind, Outcome, Report, State, host_of
+from cobweb.runtime._acts import Act, Opening, SoFar
 from cobweb.runtime._dispatch import Dispatcher, describe
 from cobweb.runtime._events import Emitter
 from cobweb.runtime._journal import Journal
+from cobweb.runtime._progress import Progress
 from cobweb.runtime._record import Record
-from cobweb.runtime._result import RunResult, ending_of
+from cobweb.runtime._reports import Reports
+from cobweb.runtime._result import RunResult, Wait, ending_of
 from cobweb.runtime._signals import Interrupts
-from cobweb.store import GrantGone, GrantWritten, HostFound, HostLost, StateWritten
+from cobweb.store import GrantGone, GrantWritten, StateWritten
 
 __all__ = ["Run", "RunSetting"]
 
@@ -61,23 +59,17 @@ _KILL = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSetting:
-    """What a run works on and how.
+    """What a run is and how it goes on.
 
-    `contents` are the digests of the objects' contents, `specs` their specs fit for the journal
-    (secrets replaced), `applied` the specs last applied as the journal has them. `changed` are
-    objects whose content differs from the journal's, `missed` hosts that could not be reached the
-    last time and of which all objects take part. `max_failures` stops new work when more objects
-    than that have failed (None: never). `beat` is called from the run's thread at least every
-    `beat_s` seconds; `say` gets sentences for people.
+    `graph` is what is wanted at its end. `missed` are hosts that could not be reached the last time
+    and of which all objects take part. `max_failures` stops new work when more objects than that
+    have failed (None: never). `beat` is called from the run's thread at least every `beat_s`
+    seconds; `say` gets sentences for people.
     """
 
     run: str
     graph: Graph
     generation: int = 0
-    contents: Mapping[CobId, str] = field(default_factory=dict)
-    specs: Mapping[CobId, Mapping[str, Any]] = field(default_factory=dict)
-    applied: Mapping[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
-    changed: frozenset[CobId] = frozenset()
     missed: frozenset[str] = frozenset()
     max_failures: int | None = None
     store_events: bool = True
@@ -87,57 +79,39 @@ class RunSetting:
 
 
 class Run:
-    """Drives one engine to its end; use once."""
+    """Drives the acts of one run to their end; use once."""
 
     def __init__(
-        self,
-        setting: RunSetting,
-        engine: Engine,
-        dispatcher: Dispatcher,
-        journal: Journal,
-        emitter: Emitter,
+        self, setting: RunSetting, dispatcher: Dispatcher, journal: Journal, emitter: Emitter
     ) -> None:
         self._setting = setting
-        self._engine = engine
         self._dispatcher = dispatcher
         self._record = Record(journal, emitter, store_events=setting.store_events)
-        self._applied = dict(setting.applied)
+        self._so_far = Progress(missed=set(setting.missed))
+        self._reports = Reports(self._so_far, self._record, dispatcher, self._step)
         self._locks: dict[CobId, tuple[tuple[CobId, State], ...]] = {}
-        self._messages: dict[CobId, str] = {}
-        self._checks = 0
-        self._transitions = 0
-        self._failed: set[CobId] = set()
-        self._halted = False
-        self._interrupted = False
-        self._lost: dict[str, str] = {}
-        self._missed = set(setting.missed)
-        self._now_s = 0.0
         self._untaken: deque[tuple[Job, Report]] = deque()
+        self._waits: list[Wait] = []
 
-    def go(self, start: Iterable[Effect], interrupts: Interrupts) -> RunResult:
-        """Carry out `start`, the effects of `engine.start`, and all that follows from them.
+    def go(self, acts: Sequence[Opening], interrupts: Interrupts) -> RunResult:
+        """Play the acts in their order.
 
         The executor is closed in any case. Raises what the journal and the executor raise, with a
         note for each job that was stopped or whose report was not taken yet; then their objects are
         left in transition, and the next run checks them.
         """
         interrupts.wake = self._dispatcher.wake
-        self._now_s = started_s = self._dispatcher.now()
+        self._so_far.now_s = started_s = self._dispatcher.now()
         try:
-            self._begin(start)
-            self._look_at(interrupts)
-            self._flush()
-            while not self._dispatcher.idle() and interrupts.count < _KILL:
-                ended = self._dispatcher.wait(self._setting.beat_s)
-                self._now_s = self._dispatcher.now()
-                self._take_all(ended)
-                self._setting.beat()
-                self._look_at(interrupts)
-                self._flush()
-            if not self._dispatcher.idle():
-                self._look_at(interrupts)
-            stopped = tuple(self._stop())
-            return self._finish(started_s, stopped)
+            it = self._setting
+            self._record.run_started(it.run, it.graph, generation=it.generation)
+            for opening in acts:
+                if not self._dispatcher.idle():
+                    break  # what is at work is to be stopped
+                act = opening(self._left())
+                if act is not None:
+                    self._play(act, interrupts)
+            return self._finish(started_s, tuple(self._stop(interrupts)))
         except BaseException as error:
             untaken = (job for job, _ in self._untaken)
             for line in describe([*untaken, *self._dispatcher.running()]):
@@ -145,51 +119,84 @@ class Run:
             self._dispatcher.close(kill=True)
             raise
 
-    def _begin(self, start: Iterable[Effect]) -> None:
-        it = self._setting
-        self._record.run_started(it.run, it.graph, generation=it.generation, changed=it.changed)
-        self._absorb(start)
+    # --- acts
+
+    def _left(self) -> SoFar:
+        """Return what the acts before have left."""
+        so_far = self._so_far
+        engine = so_far.act.engine
+        return SoFar(
+            states=engine.states(),
+            applied=so_far.applied,
+            locks=engine.locks(),
+            failed=frozenset(so_far.failed),
+            lost=frozenset(so_far.lost),
+            halted=so_far.halted,
+        )
+
+    def _play(self, act: Act, interrupts: Interrupts) -> None:
+        """Go through one act, until nothing is left to do or what is at work is to be stopped."""
+        self._enter(act)
+        self._look_at(interrupts)
+        self._flush()
+        while not self._dispatcher.idle() and interrupts.count < _KILL:
+            ended = self._dispatcher.wait(self._setting.beat_s)
+            self._so_far.now_s = self._dispatcher.now()
+            self._take_all(ended)
+            self._setting.beat()
+            self._look_at(interrupts)
+            self._flush()
+        if self._dispatcher.idle():
+            self._waits.extend(act.judge(act.engine))
+
+    def _enter(self, act: Act) -> None:
+        so_far = self._so_far
+        so_far.act = act
+        so_far.applied = dict(act.applied)
+        self._record.act_started(act)
+        self._absorb(act.engine.start(act.known, act.held))
+        for host in sorted(so_far.lost.keys() & set(act.graph.hosts())):
+            self._reports.leave_out(host)
+        if so_far.halted:
+            self._start_nothing()
 
     # --- interrupts and limits
 
     def _look_at(self, interrupts: Interrupts) -> None:
         """Start nothing new once the user says so or too much has failed."""
-        if interrupts.count and not self._interrupted:
-            self._interrupted = True
+        so_far = self._so_far
+        if interrupts.count and not so_far.interrupted:
+            so_far.interrupted = True
             self._halt("")
         most = self._setting.max_failures
-        if most is not None and len(self._failed) > most and not self._halted:
-            self._halt(f"{len(self._failed)} failed, more than may: ")
+        if most is not None and len(so_far.failed) > most and not so_far.halted:
+            self._halt(f"{len(so_far.failed)} failed, more than may: ")
 
     def _halt(self, why: str) -> None:
         with suppress(OSError):  # the terminal may be gone; what is at work shall end all the same
             self._setting.say(why + _halted_line(describe(self._dispatcher.running())))
-        if self._halted:
-            return
-        self._halted = True
+        if not self._so_far.halted:
+            self._so_far.halted = True
+            self._start_nothing()
+
+    def _start_nothing(self) -> None:
         self._step(Halt())
-        self._drop_waiting(None, "the run was stopped before the next attempt")
+        self._reports.drop_waiting(None, "the run was stopped before the next attempt")
 
-    def _drop_waiting(self, host: str | None, reason: str) -> None:
-        """Forget what is queued; what was never begun has changed nothing."""
-        for job in self._dispatcher.drop_waiting(host):
-            if job.attempt == 1:
-                self._drop(job)
-            else:
-                self._fail(job, f"{self._messages.get(job.cob, 'it failed')} ({reason})")
-
-    def _drop(self, job: Job) -> None:
-        is_check = job.kind is JobKind.CHECK
-        self._step(CheckDropped(cob=job.cob) if is_check else TransitionDropped(cob=job.cob))
-
-    def _stop(self) -> Iterable[str]:
+    def _stop(self, interrupts: Interrupts) -> Iterable[str]:
         """Stop what is still at work after a second interrupt; yield a line for each job."""
+        is_cut = not self._dispatcher.idle()
+        if is_cut:
+            self._look_at(interrupts)
         stopped = self._dispatcher.stop()
-        self._now_s = self._dispatcher.now()
+        self._so_far.now_s = self._dispatcher.now()
         for job, report in stopped:
             if report.outcome is Outcome.CANCELLED:
                 yield from describe([job])
-            self._take(job, report)
+            self._reports.take(job, report)
+        if is_cut:
+            act = self._so_far.act
+            self._waits.extend(act.judge(act.engine))
 
     # --- reports
 
@@ -197,122 +204,16 @@ class Run:
         """Take reports; what very many say is stored in parts, each of which may take its time."""
         self._untaken.extend(ended)
         while self._untaken:
-            self._take(*self._untaken[0])
+            self._reports.take(*self._untaken[0])
             self._untaken.popleft()
             if self._record.size >= _LARGEST_BATCH:
                 self._record.flush()
                 self._setting.beat()
 
-    def _take(self, job: Job, report: Report) -> None:
-        if report.outcome is Outcome.OK:
-            self._meet(job.host)
-        elif report.message:
-            self._blame(job, report.message)
-        if job.kind is JobKind.CHECK:
-            self._take_check(job, report)
-        else:
-            self._take_transition(job, report)
-
-    def _blame(self, job: Job, message: str) -> None:
-        """Keep what went wrong; a check that fails after its transition does not hide the cause."""
-        first = self._messages.get(job.cob) if job.cob in self._failed else None
-        is_second = first is not None and job.kind is JobKind.CHECK
-        self._messages[job.cob] = f"{first}; then the check: {message}" if is_second else message
-
-    def _take_check(self, job: Job, report: Report) -> None:
-        match report.outcome:
-            case Outcome.UNREACHABLE:
-                self._lose(job.host, report.message)
-            case Outcome.CANCELLED if self._halted:
-                self._drop(job)
-            case Outcome.OK if report.state in self._states(job.cob):
-                self._remember_applied(job.cob, report.state)
-                self._step(CheckEnded(cob=job.cob, state=report.state))
-            case _:
-                self._fail_check(job, report)
-
-    def _fail_check(self, job: Job, report: Report) -> None:
-        if report.outcome is Outcome.OK:
-            known = ", ".join(self._states(job.cob))
-            self._blame(job, f"the check says {report.state!r}, which is no state of it ({known})")
-        self._failed.add(job.cob)
-        self._record.write(
-            StateWritten(cob=job.cob, state=UNKNOWN, reason="check", time=self._now_s, failed=True)
-        )
-        message = self._messages.get(job.cob, "")
-        self._record.became_unknown(job.cob, "check", message=message, report=report)
-        self._step(CheckEnded(cob=job.cob, state=None))
-
-    def _take_transition(self, job: Job, report: Report) -> None:
-        match report.outcome:
-            case Outcome.OK:
-                self._succeed(job)
-            case Outcome.UNREACHABLE:
-                self._end(job, UNKNOWN, report)
-                self._lose(job.host, report.message)
-            case Outcome.CANCELLED if self._halted and not report.began:
-                self._end(job, job.source)
-                self._drop(job)
-            case _ if self._may_retry(job, report):
-                self._dispatcher.add_retry(job)
-            case _:
-                self._fail(job, report.message, report)
-
-    def _may_retry(self, job: Job, report: Report) -> bool:
-        if self._halted or job.host in self._lost or report.outcome is Outcome.CANCELLED:
-            return False
-        step = self._setting.graph.cobs[job.cob].type.transition(job.source, job.dest)
-        return step is not None and job.attempt < step.attempts
-
-    def _succeed(self, job: Job) -> None:
-        self._remember_applied(job.cob, job.dest)
-        self._transitions += 1
-        self._messages.pop(job.cob, None)
-        self._end(job, job.dest)
-        self._step(TransitionEnded(cob=job.cob, ok=True))
-
-    def _fail(self, job: Job, message: str, report: Report | None = None) -> None:
-        if message:
-            self._messages[job.cob] = message
-        self._failed.add(job.cob)
-        self._end(job, UNKNOWN, report)
-        self._step(TransitionEnded(cob=job.cob, ok=False))
-
-    def _end(self, job: Job, state: State, report: Report | None = None) -> None:
-        applied = self._applied.get(job.cob)
-        message = self._messages.get(job.cob, "")
-        self._record.ended(job, state, self._now_s, applied=applied, message=message, report=report)
-
-    def _lose(self, host: str, message: str) -> None:
-        """Take note, once, that a host cannot be reached; what else it was to do is dropped."""
-        if host in self._lost:
-            return
-        self._lost[host] = message
-        self._missed.discard(host)
-        self._record.write(HostLost(host=host, time=self._now_s))
-        self._step(HostVanished(host=host))
-        self._drop_waiting(host, f"host {host} cannot be reached")
-
-    def _meet(self, host: str) -> None:
-        """Take note that a host answers which did not the last time."""
-        if host in self._missed:
-            self._missed.discard(host)
-            self._record.write(HostFound(host=host, time=self._now_s))
-
-    def _states(self, cob: CobId) -> tuple[State, ...]:
-        return self._setting.graph.cobs[cob].type.states
-
-    def _remember_applied(self, cob: CobId, state: State) -> None:
-        cob_type = self._setting.graph.cobs[cob].type
-        if state == cob_type.preferred:
-            self._applied[cob] = self._setting.specs.get(cob, {})
-        elif state == cob_type.remove:
-            self._applied[cob] = None
-
     # --- effects
 
     def _step(self, event: Input) -> None:
-        self._absorb(self._engine.step(event))
+        self._absorb(self._so_far.act.engine.step(event))
 
     def _absorb(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -346,14 +247,14 @@ class Run:
                 cob=effect.cob,
                 state=effect.state,
                 reason=str(effect.reason),
-                time=self._now_s,
-                content=self._setting.contents.get(effect.cob) if is_known else None,
-                applied=self._applied.get(effect.cob) if is_known else ...,
+                time=self._so_far.now_s,
+                content=self._so_far.act.contents.get(effect.cob) if is_known else None,
+                applied=self._so_far.applied.get(effect.cob) if is_known else ...,
             )
         )
 
     def _check_job(self, cob: CobId) -> Job:
-        cob_type = self._setting.graph.cobs[cob].type
+        cob_type = self._so_far.act.graph.cobs[cob].type
         return Job(
             number=self._dispatcher.next_number(),
             kind=JobKind.CHECK,
@@ -372,7 +273,7 @@ class Run:
             kind=JobKind.TRANSITION,
             cob=effect.cob,
             host=host_of(effect.cob),
-            type_name=self._setting.graph.cobs[effect.cob].type.name,
+            type_name=self._so_far.act.graph.cobs[effect.cob].type.name,
             action=step.action,
             cob_vars=self._cob_vars(effect.cob, target=effect.target),
             source=step.source,
@@ -381,17 +282,17 @@ class Run:
         )
 
     def _cob_vars(self, cob: CobId, *, target: State) -> dict[str, Any]:
-        it = self._setting.graph.cobs[cob]
+        it = self._so_far.act.graph.cobs[cob]
         return {
             "id": it.id,
             "name": it.name,
             "host": it.host,
             "type": it.type.name,
             "spec": it.spec,
-            "applied": self._applied.get(cob),
-            "state": self._engine.state(cob),
+            "applied": self._so_far.applied.get(cob),
+            "state": self._so_far.act.engine.state(cob),
             "target": target,
-            "generation": self._setting.generation,
+            "generation": self._so_far.act.generation,
         }
 
     # --- journal and events
@@ -402,32 +303,33 @@ class Run:
         now_s = self._dispatcher.now()
         for job in jobs:
             if job.kind is JobKind.CHECK:
-                self._checks += 1
+                self._so_far.checks += 1
             elif job.attempt == 1:
                 self._record.began(job, self._locks.pop(job.cob, ()), now_s)
         self._record.flush()
         self._dispatcher.submit(jobs)
 
     def _finish(self, started_s: float, stopped: tuple[str, ...]) -> RunResult:
-        ending, waits = ending_of(self._engine, interrupted=self._interrupted)
-        graph = self._setting.graph
+        so_far, graph, waits = self._so_far, self._setting.graph, tuple(self._waits)
+        ending = ending_of(waits, interrupted=so_far.interrupted)
+        astray = {*so_far.act.engine.unsettled(), *(wait.cob for wait in waits)}
         counts = {
             "hosts": len(graph.hosts()),
             "cobs": len(graph.cobs),
-            "settled": len(graph.cobs) - len(self._engine.unsettled()),
-            "checks": self._checks,
-            "transitions": self._transitions,
-            "failed": len(self._failed),
+            "settled": len(graph.cobs) - len(astray & graph.cobs.keys()),
+            "checks": so_far.checks,
+            "transitions": so_far.transitions,
+            "failed": len(so_far.failed),
             "waiting": len(waits),
         }
-        self._record.run_ended(str(ending), ending.exit_code, counts, unreachable=self._lost)
+        self._record.run_ended(str(ending), ending.exit_code, counts, unreachable=so_far.lost)
         self._record.flush()
         return RunResult(
             run=self._setting.run,
             ending=ending,
             counts=counts,
             waits=waits,
-            messages=dict(self._messages),
+            messages=dict(so_far.messages),
             seconds=self._dispatcher.now() - started_s,
             in_flight=stopped,
         )

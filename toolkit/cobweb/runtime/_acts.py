@@ -1,0 +1,67 @@
+"""The acts of a run, one after the other: first what is gone is removed, then the site comes about.
+
+Each act has a graph and an engine of its own. Between them hosts switch from one generation to the
+next (COB paper, section 5.6), so what an act begins with is only known when the one before has
+ended: an act is made by its opening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cobweb.engine import Engine
+from cobweb.model import CobId, Graph, State
+from cobweb.runtime._baseline import Lock
+from cobweb.runtime._events import Told
+from cobweb.runtime._result import Wait, waits_of
+from cobweb.store import Entry
+
+__all__ = ["Act", "Opening", "SoFar"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoFar:
+    """What the acts before have left, of the objects that took part in them.
+
+    `lost` are hosts that could not be reached, `failed` objects of which a transition or check
+    failed, `applied` the specs applied last, `locks` those that are still out. `halted` says that
+    nothing new is to be started.
+    """
+
+    states: Mapping[CobId, State] = field(default_factory=dict)
+    applied: Mapping[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
+    locks: tuple[Lock, ...] = ()
+    failed: frozenset[CobId] = frozenset()
+    lost: frozenset[str] = frozenset()
+    halted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """One act: an engine that was not started yet, and what it works on.
+
+    `known` and `held` are the states and locks that it starts with. `contents` are the digests of
+    the objects' contents, `specs` their specs fit for the journal (secrets replaced), `applied`
+    those applied last as the journal has them. `changed` are objects whose content differs from the
+    journal's. `first` and `told` are entries of the journal and events ahead of all others. `judge`
+    returns why objects are not where they should be when the engine has come to rest.
+    """
+
+    graph: Graph
+    engine: Engine
+    generation: int = 0
+    known: Mapping[CobId, State] = field(default_factory=dict)
+    held: tuple[Lock, ...] = ()
+    contents: Mapping[CobId, str] = field(default_factory=dict)
+    specs: Mapping[CobId, Mapping[str, Any]] = field(default_factory=dict)
+    applied: Mapping[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
+    changed: frozenset[CobId] = frozenset()
+    first: tuple[Entry, ...] = ()
+    told: tuple[Told, ...] = ()
+    judge: Callable[[Engine], tuple[Wait, ...]] = waits_of
+
+
+Opening = Callable[[SoFar], Act | None]
+"""Makes an act from what the acts before have left; None where it has nothing to do."""

@@ -1,0 +1,71 @@
+"""What a run is to bring about: what the site's files say, or an earlier generation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cobweb._resources import data_dir
+from cobweb.generation import EvaluatedSite
+from cobweb.inventory import Site
+from cobweb.model import CobId, Graph, Host
+
+__all__ = ["Desired", "desired_of", "roots_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """A site, or the part of it that `limit` selects, as it is to become.
+
+    `graph` has the objects that take part, of which the `movable` ones may be moved. `hosts` are
+    all hosts of the site, `chosen` those that the limit selects (all without one). `evaluated` is
+    `graph` as a generation has it, `whole` makes that of all of the site. `roots` are the folders
+    that the paths of actions are relative to in a generation. `dir` is the site's folder.
+    """
+
+    graph: Graph
+    hosts: Mapping[str, Host]
+    chosen: frozenset[str]
+    evaluated: EvaluatedSite
+    whole: Callable[[], EvaluatedSite]
+    roots: Mapping[str, str]
+    dir: Path
+    limit: str | None = None
+
+    @property
+    def movable(self) -> frozenset[CobId]:
+        """The objects that may be moved."""
+        cobs = self.graph.cobs
+        if self.limit is None:
+            return frozenset(cobs)
+        return frozenset(cob for cob, it in cobs.items() if it.host in self.chosen)
+
+
+def desired_of(site: Site, limit: str | None = None) -> Desired:
+    """Return what the files of a site say; `limit` is a host pattern.
+
+    SiteError with all findings, UsageError for a limit that selects nothing.
+    """
+    graph = site.graph(limit)
+    evaluated = _evaluated(site, graph)
+    return Desired(
+        graph=graph,
+        hosts=site.hosts,
+        chosen=frozenset(site.hosts if limit is None else site.select(limit)),
+        evaluated=evaluated,
+        whole=lambda: evaluated if limit is None else _evaluated(site, site.graph(None)),
+        roots=roots_of(site),
+        dir=site.dir,
+        limit=limit,
+    )
+
+
+def roots_of(site: Site) -> Mapping[str, str]:
+    """Return the folders that a generation names by a word: the site's, the shipped playbooks'."""
+    return {"site": str(site.dir.resolve()), "cobweb": str(data_dir("playbooks"))}
+
+
+def _evaluated(site: Site, graph: Graph) -> EvaluatedSite:
+    hosts = {name: site.hosts[name] for name in graph.hosts()}
+    return EvaluatedSite(graph, hosts, roots=roots_of(site))

@@ -1,0 +1,52 @@
+"""What a run has come to: shared by the loop and by what takes the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cobweb.engine import Engine
+from cobweb.model import CobId, Graph, State
+from cobweb.runtime._acts import Act
+
+__all__ = ["Progress"]
+
+
+def _nothing() -> Act:
+    graph = Graph(cobs={})
+    return Act(graph=graph, engine=Engine(graph))
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """What is true of a run at this moment; `act` is the one that goes on.
+
+    `applied` has the specs applied last, `messages` what failed jobs said, `failed` the objects
+    that failed, `lost` what was said of each host that cannot be reached, `missed` the hosts that
+    could not be reached the last time and have not answered yet.
+    """
+
+    act: Act = field(default_factory=_nothing)
+    applied: dict[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
+    messages: dict[CobId, str] = field(default_factory=dict)
+    failed: set[CobId] = field(default_factory=set)
+    lost: dict[str, str] = field(default_factory=dict)
+    missed: set[str] = field(default_factory=set)
+    checks: int = 0
+    transitions: int = 0
+    halted: bool = False
+    interrupted: bool = False
+    now_s: float = 0.0
+
+    def states(self, cob: CobId) -> tuple[State, ...]:
+        """Return the states of an object of the act."""
+        return self.act.graph.cobs[cob].type.states
+
+    def remember_applied(self, cob: CobId, state: State) -> None:
+        """Note what is applied now that the object is in a state."""
+        cob_type = self.act.graph.cobs[cob].type
+        if state == cob_type.preferred:
+            self.applied[cob] = self.act.specs.get(cob, {})
+        elif state == cob_type.remove:
+            self.applied[cob] = None

@@ -1,0 +1,162 @@
+"""What becomes of a report: an input of the engine, entries of the journal, perhaps a retry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cobweb.engine import (
+    CheckDropped,
+    CheckEnded,
+    HostVanished,
+    Input,
+    TransitionDropped,
+    TransitionEnded,
+)
+from cobweb.model import UNKNOWN, Job, JobKind, Outcome, Report, State
+from cobweb.runtime._dispatch import Dispatcher
+from cobweb.runtime._progress import Progress
+from cobweb.runtime._record import Record
+from cobweb.store import HostFound, HostLost, StateWritten
+
+__all__ = ["Reports"]
+
+
+class Reports:
+    """Takes the reports of one run; `step` hands an input to the engine of the act."""
+
+    def __init__(
+        self,
+        progress: Progress,
+        record: Record,
+        dispatcher: Dispatcher,
+        step: Callable[[Input], None],
+    ) -> None:
+        self._so_far = progress
+        self._record = record
+        self._dispatcher = dispatcher
+        self._step = step
+
+    def take(self, job: Job, report: Report) -> None:
+        """Take the report of a job."""
+        if report.outcome is Outcome.OK:
+            self._meet(job.host)
+        elif report.message:
+            self._blame(job, report.message)
+        if job.kind is JobKind.CHECK:
+            self._take_check(job, report)
+        else:
+            self._take_transition(job, report)
+
+    def drop_waiting(self, host: str | None, reason: str) -> None:
+        """Forget what is queued (of one host, or all); what never began has changed nothing."""
+        messages = self._so_far.messages
+        for job in self._dispatcher.drop_waiting(host):
+            if job.attempt == 1:
+                self._drop(job)
+            else:
+                self._fail(job, f"{messages.get(job.cob, 'it failed')} ({reason})")
+
+    def leave_out(self, host: str) -> None:
+        """Do without a host that cannot be reached; what else it was to do is dropped."""
+        self._step(HostVanished(host=host))
+        self.drop_waiting(host, f"host {host} cannot be reached")
+
+    def _drop(self, job: Job) -> None:
+        is_check = job.kind is JobKind.CHECK
+        self._step(CheckDropped(cob=job.cob) if is_check else TransitionDropped(cob=job.cob))
+
+    def _blame(self, job: Job, message: str) -> None:
+        """Keep what went wrong; a check that fails after its transition does not hide the cause."""
+        so_far = self._so_far
+        first = so_far.messages.get(job.cob) if job.cob in so_far.failed else None
+        is_second = first is not None and job.kind is JobKind.CHECK
+        so_far.messages[job.cob] = f"{first}; then the check: {message}" if is_second else message
+
+    def _take_check(self, job: Job, report: Report) -> None:
+        so_far = self._so_far
+        match report.outcome:
+            case Outcome.UNREACHABLE:
+                self._lose(job.host, report.message)
+            case Outcome.CANCELLED if so_far.halted:
+                self._drop(job)
+            case Outcome.OK if report.state in so_far.states(job.cob):
+                so_far.remember_applied(job.cob, report.state)
+                self._step(CheckEnded(cob=job.cob, state=report.state))
+            case _:
+                self._fail_check(job, report)
+
+    def _fail_check(self, job: Job, report: Report) -> None:
+        so_far = self._so_far
+        if report.outcome is Outcome.OK:
+            known = ", ".join(so_far.states(job.cob))
+            self._blame(job, f"the check says {report.state!r}, which is no state of it ({known})")
+        so_far.failed.add(job.cob)
+        self._record.write(
+            StateWritten(cob=job.cob, state=UNKNOWN, reason="check", time=so_far.now_s, failed=True)
+        )
+        message = so_far.messages.get(job.cob, "")
+        self._record.became_unknown(job.cob, "check", message=message, report=report)
+        self._step(CheckEnded(cob=job.cob, state=None))
+
+    def _take_transition(self, job: Job, report: Report) -> None:
+        match report.outcome:
+            case Outcome.OK:
+                self._succeed(job)
+            case Outcome.UNREACHABLE:
+                self._end(job, UNKNOWN, report)
+                self._lose(job.host, report.message)
+            case Outcome.CANCELLED if self._so_far.halted and not report.began:
+                self._end(job, job.source)
+                self._drop(job)
+            case _ if self._may_retry(job, report):
+                self._dispatcher.add_retry(job)
+            case _:
+                self._fail(job, report.message, report)
+
+    def _may_retry(self, job: Job, report: Report) -> bool:
+        so_far = self._so_far
+        if so_far.halted or job.host in so_far.lost or report.outcome is Outcome.CANCELLED:
+            return False
+        step = so_far.act.graph.cobs[job.cob].type.transition(job.source, job.dest)
+        return step is not None and job.attempt < step.attempts
+
+    def _succeed(self, job: Job) -> None:
+        self._so_far.remember_applied(job.cob, job.dest)
+        self._so_far.transitions += 1
+        self._so_far.messages.pop(job.cob, None)
+        self._end(job, job.dest)
+        self._step(TransitionEnded(cob=job.cob, ok=True))
+
+    def _fail(self, job: Job, message: str, report: Report | None = None) -> None:
+        if message:
+            self._so_far.messages[job.cob] = message
+        self._so_far.failed.add(job.cob)
+        self._end(job, UNKNOWN, report)
+        self._step(TransitionEnded(cob=job.cob, ok=False))
+
+    def _end(self, job: Job, state: State, report: Report | None = None) -> None:
+        so_far = self._so_far
+        self._record.ended(
+            job,
+            state,
+            so_far.now_s,
+            applied=so_far.applied.get(job.cob),
+            message=so_far.messages.get(job.cob, ""),
+            report=report,
+        )
+
+    def _lose(self, host: str, message: str) -> None:
+        """Take note, once, that a host cannot be reached."""
+        so_far = self._so_far
+        if host in so_far.lost:
+            return
+        so_far.lost[host] = message
+        so_far.missed.discard(host)
+        self._record.write(HostLost(host=host, time=so_far.now_s))
+        self.leave_out(host)
+
+    def _meet(self, host: str) -> None:
+        """Take note that a host answers which did not the last time."""
+        if host in self._so_far.missed:
+            self._so_far.missed.discard(host)
+            self._record.write(HostFound(host=host, time=self._so_far.now_s))
