@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cobweb.engine import EngineSettings
+from cobweb.engine import STAY, EngineSettings
 from cobweb.model import CobId, Graph, Limit, LimitGroup, LimitScope, State
 from cobweb.testing import simulation
 from cobweb.testing.simulation import Simulation
@@ -55,10 +55,12 @@ def options(draw: st.DrawFn, graph: Graph) -> dict[str, Any]:
         chosen["movable"] = {cob for cob in graph.cobs if draw(st.integers(0, 3))}
     if draw(st.booleans()):
         chosen["goals"] = {
-            cob.id: draw(st.sampled_from(cob.type.states))
+            cob.id: draw(st.sampled_from([*cob.type.states, STAY, STAY]))
             for cob in graph.cobs.values()
             if draw(st.booleans())
         }
+    if draw(st.integers(0, 3)) == 0:
+        chosen["failed"] = {cob for cob in graph.cobs if not draw(st.integers(0, 3))}
     if draw(st.booleans()):
         chosen["settings"] = EngineSettings(
             max_same_transition=draw(st.integers(1, 3)), max_new_plans=draw(st.integers(1, 4))

@@ -14,7 +14,7 @@ def blocked(machine: Machine, node: Node) -> Blocked | None:
     """Return the first reason why the object is not at its goal or can't give what was asked."""
     if node.failed:
         return Blocked(cob=node.id, kind=WaitKind.FAILED, state=node.state)
-    if not node.up and (node.state != node.goal or node.asks):
+    if not node.up and (node.away or node.asks):
         return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
     if node.activity is not Activity.IDLE:
         return Blocked(cob=node.id, kind=WaitKind.RUNNING, detail=node.activity)
@@ -51,7 +51,7 @@ def _link(machine: Machine, node: Node, before: Blocked | None) -> Blocked | Non
     calm = node.activity is Activity.IDLE and node.up and not node.failed
     if wanted and calm and node.state == target and target != wanted:
         return _kept(node)
-    return blocked(machine, node) or (_kept(node) if before is not None else None)
+    return blocked(machine, node) or _at_rest(node, before)
 
 
 def _waiting(machine: Machine, node: Node) -> Blocked | None:
@@ -59,7 +59,7 @@ def _waiting(machine: Machine, node: Node) -> Blocked | None:
     target = node.target()
     if node.state != target:
         return _no_step(node, target) or _missing(machine, node) or _late(machine, node)
-    if node.state != node.goal:
+    if node.away:
         return _kept(node)
     return _missing(machine, node)
 
@@ -86,6 +86,15 @@ def _late(machine: Machine, node: Node) -> Blocked:
         taken_by = machine.book.in_the_way(node, step)[0]
         return Blocked(cob=node.id, kind=WaitKind.LIMIT, on=taken_by, state=step.dest, detail=full)
     return Blocked(cob=node.id, kind=WaitKind.HALTED, state=step.dest)
+
+
+def _at_rest(node: Node, before: Blocked | None) -> Blocked | None:
+    """Say why an object that lacks nothing does not do more for the link before."""
+    if before is None:
+        return None
+    if before.kind is WaitKind.LIMIT and not node.asking(node.state):
+        return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=node.type.preferred)
+    return _kept(node)
 
 
 def _kept(node: Node) -> Blocked | None:

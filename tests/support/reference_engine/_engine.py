@@ -36,8 +36,10 @@ class Engine:
     """Drives the objects of one owner towards their goals.
 
     `owned` and `movable` default to all of the graph; what is not movable is checked and lends the
-    state that it is in. `goals` overrides the preferred state of single objects. `incarnation` is
-    at least 1 and grows from one life of a coordinator to the next.
+    state that it is in. `goals` overrides the preferred state of single objects; one whose goal is
+    `STAY` moves only when it is asked to. Those of `failed` have failed earlier in this run and
+    start nothing more. `incarnation` is at least 1 and grows from one life of a coordinator to the
+    next.
     """
 
     def __init__(  # noqa: PLR0913 - the contract of the runtime; all but the graph have defaults
@@ -49,6 +51,7 @@ class Engine:
         generation: int = 0,
         incarnation: int = 1,
         goals: Mapping[CobId, State] | None = None,
+        failed: AbstractSet[CobId] = frozenset(),
         settings: EngineSettings = DEFAULT_SETTINGS,
     ) -> None:
         wanted = goals or {}
@@ -57,6 +60,7 @@ class Engine:
                 cob=graph.cobs[cob],
                 goal=wanted.get(cob, graph.cobs[cob].type.preferred),
                 movable=movable is None or cob in movable,
+                broken=cob in failed,
                 incarnation=incarnation * RETURNS_PER_INCARNATION,
             )
             for cob in sorted(graph.cobs if owned is None else owned)
@@ -146,10 +150,7 @@ class Engine:
         return tuple(
             node.id
             for node in self._machine.nodes.values()
-            if node.state != node.goal
-            or node.failed
-            or node.missing
-            or node.activity is not Activity.IDLE
+            if node.away or node.failed or node.missing or node.activity is not Activity.IDLE
         )
 
     def _node(self, cob: CobId) -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from cobweb.engine import STAY
 from cobweb.model import UNKNOWN, Cob, CobId, CobType, State, Transition
 from tests.support.reference_engine._needs import Wanted
 
@@ -142,17 +143,32 @@ class Node:
         """Whether its transition failed in this run, or its last check."""
         return self.broken or self.unchecked
 
+    @property
+    def own_goal(self) -> State:
+        """Where the object goes when nobody asks: its goal, or nowhere."""
+        return self.state if self.goal == STAY else self.goal
+
+    @property
+    def away(self) -> bool:
+        """Whether the object is elsewhere than its own goal, or nobody knows where."""
+        return self.state == UNKNOWN or self.state != self.own_goal
+
+    @property
+    def homes(self) -> set[State]:
+        """The states in which the object is not out, as limits see it."""
+        return {self.goal, self.type.preferred}
+
     def target(self) -> State:
         """Rule 1: the requested state of highest priority; with no request, the goal.
 
         Where that rule made a circle, the state that is favoured for once (see `_untangle`).
         """
         if not self.pending and not self.lent:
-            return self.goal
+            return self.own_goal
         if self.favoured:
             return self.favoured
         asked = self.pending.keys() | self.lent.keys()
-        return next((state for state in self.type.states if state in asked), self.goal)
+        return next((state for state in self.type.states if state in asked), self.own_goal)
 
     def aim(self) -> State:
         """Return where the object goes: its target, or its own state where it can't get away."""

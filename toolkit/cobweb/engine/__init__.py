@@ -5,6 +5,7 @@ from __future__ import annotations
 from cobweb.engine._analysis import analyse
 from cobweb.engine._engine import DEFAULT_SETTINGS, Engine
 from cobweb.engine._machine import EngineSettings
+from cobweb.engine._node import STAY
 from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.engine._values import (
     Blocked,
@@ -34,6 +35,7 @@ from cobweb.engine._values import (
 
 __all__ = [
     "DEFAULT_SETTINGS",
+    "STAY",
     "Blocked",
     "CheckDropped",
     "CheckEnded",

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 
 from cobweb.engine import _blocked, _inputs
 from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Machine
-from cobweb.engine._node import IDLE, IMMOVABLE, OTHER_LIFE, Node
+from cobweb.engine._node import BROKEN, IDLE, IMMOVABLE, OTHER_LIFE, Node
 from cobweb.engine._protocol import repeat, restore
 from cobweb.engine._rules import settle
 from cobweb.engine._tables import TypeTable
@@ -30,8 +30,10 @@ class Engine:
     """Drives the objects of one owner towards their goals.
 
     `owned` and `movable` default to all of the graph; what is not movable is checked and lends the
-    state that it is in. `goals` overrides the preferred state of single objects. `incarnation` is
-    at least 1 and grows from one life of a coordinator to the next.
+    state that it is in. `goals` overrides the preferred state of single objects; one whose goal is
+    `STAY` moves only when it is asked to. Those of `failed` have failed earlier in this run and
+    start nothing more. `incarnation` is at least 1 and grows from one life of a coordinator to the
+    next.
     """
 
     def __init__(  # noqa: PLR0913 - the contract of the runtime; all but the graph have defaults
@@ -43,6 +45,7 @@ class Engine:
         generation: int = 0,
         incarnation: int = 1,
         goals: Mapping[CobId, State] | None = None,
+        failed: AbstractSet[CobId] = frozenset(),
         settings: EngineSettings = DEFAULT_SETTINGS,
     ) -> None:
         nodes = _nodes(
@@ -54,6 +57,8 @@ class Engine:
         if movable is not None:
             for cob in nodes.keys() - movable:
                 nodes[cob].stuck = IMMOVABLE
+        for cob in nodes.keys() & failed:
+            nodes[cob].stuck |= BROKEN
         self._machine = Machine(graph, nodes, generation, settings)
         self._started = False
 
@@ -143,7 +148,7 @@ class Engine:
         return tuple(
             node.id
             for node in self._machine.nodes.values()
-            if node.state != node.goal or node.failed or node.missing or node.activity is not IDLE
+            if node.away or node.failed or node.missing or node.activity is not IDLE
         )
 
     def _drain(self) -> tuple[Effect, ...]:

@@ -41,14 +41,14 @@ class _Counter:
         if node.id in self.busy:
             return False
         if self.limit.scope is LimitScope.OUT_OF_PREFERRED:
-            return step.source == node.goal
+            return node.at_home(step.source)
         return self._matches(step)
 
     def counts(self, node: Node) -> bool:
         """Say whether the object takes room now."""
         moving = node.suspect or node.activity is MOVING
         if self.limit.scope is LimitScope.OUT_OF_PREFERRED:
-            return moving or node.state != node.goal
+            return moving or not node.at_home(node.state)
         return moving and node.step is not None and self._matches(node.step)
 
     def _matches(self, step: Transition) -> bool:

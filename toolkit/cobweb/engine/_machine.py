@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cobweb.engine._limits import LimitBook
-from cobweb.engine._node import IDLE, Activity, Node
+from cobweb.engine._node import IDLE, STAY, Activity, Node
 from cobweb.engine._values import Effect, Message, MessageKind, Send, StateFound, StateReason, made
 from cobweb.errors import ProtocolError
 from cobweb.model import UNKNOWN, CobId, Graph, Need, State, Transition, TransitionNeed
@@ -126,6 +126,8 @@ class Machine:
         """Believe a state and announce it; the caller has the object looked at."""
         node.state = state
         node.known = node.up and state != UNKNOWN
+        if node.goal == STAY:
+            node.retarget()
         self.effects.append(made(StateFound, (node.id, state, reason)))
         if self.book.limits:
             self.book.update(node)

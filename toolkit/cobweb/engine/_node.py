@@ -21,6 +21,7 @@ __all__ = [
     "IMMOVABLE",
     "MOVING",
     "OTHER_LIFE",
+    "STAY",
     "UNCHECKED",
     "Activity",
     "Node",
@@ -41,6 +42,9 @@ IDLE, CHECKING, MOVING = Activity
 IMMOVABLE, BROKEN, UNCHECKED, CHURNED = 1, 2, 4, 8
 """Why an object starts no transition in this run: it may not, a transition failed, the last check
 did, it was too restless; bits of `Node.stuck`."""
+
+STAY: State = "(stay)"
+"""The goal of an object that moves only when it is asked to, and stays where that left it."""
 
 OTHER_LIFE = UNKNOWN
 """Stands in `plan_asked` for the forgotten plan behind locks of an earlier life; no plan has it."""
@@ -85,10 +89,11 @@ class Word:
 class Node:
     """One owned object.
 
-    `target` is where it wants to go (rule 1). `known` says that its host answers and that its state
-    is known: the rules may move it. `frozen` says that its locks must stay as they are because
-    something may be going on at the host. `stuck` are the reasons why it starts no transition any
-    more in this run. It is `queued` to be looked at; with `news`, as something has changed for it.
+    `target` is where it wants to go (rule 1), `goal` where it goes when nobody asks. `known` says
+    that its host answers and that its state is known: the rules may move it. `frozen` says that its
+    locks must stay as they are because something may be going on at the host. `stuck` are the
+    reasons why it starts no transition any more in this run. It is `queued` to be looked at; with
+    `news`, as something has changed for it.
 
     `wishes` are its own words, by locked object; `missing` counts those that ask for a lock and
     have none, `recalled` names those that are asked back. `pending` and `lent` are the words of
@@ -155,9 +160,10 @@ class Node:
         self.id = cob.id
         self.cob = cob
         self.table = table
-        self.goal = self.target = goal
+        self.goal = goal
         self.incarnation = incarnation
         self.state: State = UNKNOWN
+        self.target = UNKNOWN if goal == STAY else goal
         self.activity: Activity = IDLE
         self.step: Transition | None = None
         self.step_needs: list[TransitionNeed] | None = None
@@ -191,13 +197,26 @@ class Node:
         """Whether its transition failed in this run, or its last check."""
         return bool(self.stuck & (BROKEN | UNCHECKED))
 
+    @property
+    def away(self) -> bool:
+        """Whether it is elsewhere than where it goes when nobody asks, or nobody knows where."""
+        return self.state == UNKNOWN if self.goal == STAY else self.state != self.goal
+
+    def at_home(self, state: State) -> bool:
+        """Say whether an object that is in `state` is not out, as limits see it.
+
+        Home are the preferred state and the goal: what goes from one to the other is out on the
+        way, and not any more when it has arrived.
+        """
+        return state == self.goal or state == self.cob.type.preferred  # noqa: PLR1714 - hot
+
     def retarget(self) -> None:
         """Rule 1: the requested state of highest priority; with no request, the goal.
 
         Where that rule made a circle, the state that is favoured for once (see `_untangle`).
         """
         pending, lent = self.pending, self.lent
-        self.target = self.goal
+        self.target = self.state if self.goal == STAY else self.goal
         if not pending and not lent:
             return
         if self.favoured:

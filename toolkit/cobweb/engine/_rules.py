@@ -16,7 +16,7 @@ from cobweb.model import CobId, State
 
 __all__ = ["settle"]
 
-STAY: tuple[Move | None, State] = (None, "")
+NOWHERE: tuple[Move | None, State] = (None, "")
 """Ahead of an object that goes nowhere and is asked for nothing."""
 
 
@@ -25,7 +25,7 @@ def settle(machine: Machine, node: Node) -> None:
     if node.frozen:
         _recall_lent(machine, node)
         return
-    move, asked = _ahead(node) if node.known else STAY
+    move, asked = _ahead(node) if node.known else NOWHERE
     if move is not node.plan_move or asked != node.plan_asked or node.lent_states != node.plan_lent:
         _change_plan(machine, node, move, asked)
     if node.recalled:
@@ -46,7 +46,7 @@ def _ahead(node: Node) -> tuple[Move | None, State]:
     move = node.table.moves[state].get(node.target)
     if move is not None and not node.stuck:
         return move, ""
-    return (None, state) if state in node.pending or state in node.lent else STAY
+    return (None, state) if state in node.pending or state in node.lent else NOWHERE
 
 
 def _change_plan(machine: Machine, node: Node, move: Move | None, asked: State) -> None:
@@ -56,7 +56,7 @@ def _change_plan(machine: Machine, node: Node, move: Move | None, asked: State) 
     node.new_plans += 1
     if node.new_plans > machine.settings.max_new_plans and _restless(machine, node):
         node.stuck |= CHURNED
-        move, asked = _ahead(node) if node.known else STAY
+        move, asked = _ahead(node) if node.known else NOWHERE
     node.plan_lent, node.plan_asked, node.plan_move = node.lent_states, asked, move
     if node.wishes or node.lock_needs or (move is not None and node.step_needs):
         _pursue(machine, node)

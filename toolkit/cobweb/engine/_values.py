@@ -276,7 +276,7 @@ class WaitKind(StrEnum):
     NO_WAY = "no-way"  # its matrix has no way from its state to `state`
     REQUESTED = "requested"  # kept in `state`, away from its preferred one, by a request of `on`
     CHURN = "churn"  # went through one transition too often in this run; `on` is its counterpart
-    EXCLUDED = "excluded"  # outside of what this run may move
+    EXCLUDED = "excluded"  # outside of what this run may move, or asks to move
     HALTED = "halted"  # the run was told to start nothing new
 
 

@@ -95,7 +95,8 @@ class Simulation:
     """Engines over one graph in one made-up world; `run` goes on until nothing can happen.
 
     `owners` partitions the objects. `truth` is the real state of each, `states` what the journal
-    knows. After `run`, `history` has all effects in order and `events` the public events of them.
+    knows, `goals` where single objects go instead of their preferred state. After `run`, `history`
+    has all effects in order and `events` the public events of them.
     """
 
     graph: Graph
@@ -104,6 +105,7 @@ class Simulation:
     states: Mapping[CobId, State] = field(default_factory=dict)
     owners: Sequence[frozenset[CobId]] = ()
     faults: Faults = NO_FAULTS
+    goals: Mapping[CobId, State] = field(default_factory=dict)
     engines: list[Engine] = field(default_factory=list, init=False)
     history: list[Effect] = field(default_factory=list, init=False)
     down: set[str] = field(default_factory=set, init=False)
@@ -129,9 +131,7 @@ class Simulation:
         for need in self.graph.transition_needs():
             self._needs.setdefault(need.cob, []).append(need)
         for owned in self.owners or (frozenset(self.graph.cobs),):
-            engine = Engine(self.graph, owned=owned, incarnation=self.life)
-            self.engines.append(engine)
-            self._owner.update(dict.fromkeys(owned, engine))
+            self._make(owned)
         for engine in self.engines:
             self._carry_out(engine.start(self.states))
 
@@ -150,10 +150,13 @@ class Simulation:
         for engine in old:
             owned = frozenset(engine.states())
             states = {cob: s for cob, s in engine.states().items() if cob not in engine.busy()}
-            fresh = Engine(self.graph, owned=owned, incarnation=self.life)
-            self.engines.append(fresh)
-            self._owner.update(dict.fromkeys(owned, fresh))
-            self._carry_out(fresh.start(states, engine.locks()))
+            self._carry_out(self._make(owned).start(states, engine.locks()))
+
+    def _make(self, owned: frozenset[CobId]) -> Engine:
+        engine = Engine(self.graph, owned=owned, incarnation=self.life, goals=self.goals)
+        self.engines.append(engine)
+        self._owner.update(dict.fromkeys(owned, engine))
+        return engine
 
     def round(self) -> bool:
         """Let one thing happen; say whether anything could."""
