@@ -34,6 +34,7 @@ cobs:
   c: {{type: other, on: "app[0]", after: [b@app]}}
   d: {{type: simple, on: db}}
 limits: {{rolling: {{on: app, max: 50%, per: rack}}}}
+drift: {{ignore: ["*@app"]}}
 {TYPES}
   other: {{states: [on], preferred: on, remove: on, check: {{tasks: check.yml}}}}
 """
@@ -297,5 +298,6 @@ def facts(site: Site) -> list[object]:
         site.state_url,
         dict(site.types),
         dict(site.sections),
+        [site.ignores_drift(CobId(cob)) for cob in ("app01/c", "elsewhere/c")],
         [*site.hosts],
     ]

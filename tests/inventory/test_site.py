@@ -273,6 +273,20 @@ limits:
     assert found == [("a", 8, 2), ("b", 1, 1)]
 
 
+def test_drift_is_ignored_by_name_and_hosts_over_all_modules(maker: Maker) -> None:
+    site = maker.site(
+        {
+            "site.yml": "imports: [logs.yml]\ndrift: {ignore: [cache@app01]}\n"
+            "cobs:\n  cache: {type: simple, on: app}\n  log-a: {type: simple, on: db}\n",
+            "logs.yml": "drift: {ignore: ['log-*']}\n",
+        }
+    )
+    names = ["app01/cache", "app02/cache", "db01/log-a", "gone01/log-old"]
+    ignored = [name for name in names if site.ignores_drift(CobId(name))]
+    assert ignored == ["app01/cache", "db01/log-a", "gone01/log-old"]
+    assert not maker.site("cobs: {a: {type: simple, on: app}}").ignores_drift(CobId("app01/a"))
+
+
 def test_a_limited_graph_bounds_what_the_whole_site_would(maker: Maker) -> None:
     site = maker.site(
         "inventory: {app: {hosts: {'app[1:8]': }}}\n"

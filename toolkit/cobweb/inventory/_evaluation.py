@@ -10,6 +10,7 @@ from cobweb._garbage import no_collections
 from cobweb.errors import Finding, UsageError
 from cobweb.inventory._bulk import make_all
 from cobweb.inventory._cobs import Cobs
+from cobweb.inventory._drift import Ignored
 from cobweb.inventory._explain import Explainer, Explanation
 from cobweb.inventory._files import Files
 from cobweb.inventory._findings import Findings
@@ -42,6 +43,7 @@ class Parts:
     cobs: Cobs
     references: References
     limits: Limits
+    ignored: tuple[Ignored, ...]
     sections: Mapping[str, Any]
 
 
@@ -64,6 +66,7 @@ class Evaluation:
             state_url=self.parts.state_url,
             types=self.parts.types,
             sections=self.parts.sections,
+            ignored=self.parts.ignored,
             hosts=tuple(self.hosts),
         )
 

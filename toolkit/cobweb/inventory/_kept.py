@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cobweb._cache import Cache
+from cobweb.inventory._drift import Ignored
 from cobweb.inventory._files import Files, Notes, unchanged
 from cobweb.inventory._key import place_key, site_key
 from cobweb.inventory._packed import pack, unpack
@@ -34,6 +35,7 @@ class Head:
     state_url: str
     types: Mapping[str, CobType]
     sections: Mapping[str, Any]
+    ignored: tuple[Ignored, ...]
     hosts: tuple[str, ...] = field(repr=False)
 
 

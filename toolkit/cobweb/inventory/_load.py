@@ -13,6 +13,7 @@ from cobweb._cache import Cache
 from cobweb._garbage import no_collections
 from cobweb.errors import Finding, Place, SiteError
 from cobweb.inventory._cobs import Cobs
+from cobweb.inventory._drift import read_drift
 from cobweb.inventory._evaluation import Evaluation, Parts
 from cobweb.inventory._files import Files
 from cobweb.inventory._findings import Findings
@@ -35,7 +36,7 @@ from cobweb.model import CobType
 
 SITE_FILE = "site.yml"
 DEFAULT_STATE = "sqlite:///.cobweb/state.db"
-_KEYS = ("cobweb", "name", "inventory", "state", "types", "cobs", "limits", "description")
+_KEYS = ("cobweb", "name", "inventory", "state", "types", "cobs", "limits", "drift", "description")
 _STATE_URL = re.compile(r"(sqlite|postgresql)(\+\w+)?://.*")
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -148,6 +149,7 @@ def _resolved(
     references.read()
     limits = Limits(cobs, selector, findings)
     limits.read(root.items.get("limits"))
+    ignored = read_drift(root.items.get("drift"), cobs, selector, findings)
     return Parts(
         base_key=partial(base_key, files.site_file, foreign, sections),
         name=text(root, "name", "the site", findings) or files.site_dir.name,
@@ -161,6 +163,7 @@ def _resolved(
         cobs=cobs,
         references=references,
         limits=limits,
+        ignored=ignored,
         sections=_sections(root, sections, findings),
     )
 

@@ -14,7 +14,7 @@ from cobweb.inventory._evaluation import Evaluation, Parts
 from cobweb.inventory._explain import Explanation
 from cobweb.inventory._kept import MIN_COBS, Head, Kept, keep
 from cobweb.inventory._key import site_key
-from cobweb.model import CobType, Graph, Host
+from cobweb.model import CobId, CobType, Graph, Host
 
 
 class Site:
@@ -74,6 +74,10 @@ class Site:
     def sections(self) -> Mapping[str, Any]:
         """The top-level sections of plugins, as plain data."""
         return self._head.sections
+
+    def ignores_drift(self, cob: CobId) -> bool:
+        """Say whether `drift: {ignore: [...]}` names an object, in the site or gone from it."""
+        return any(ignored.covers(cob) for ignored in self._head.ignored)
 
     @property
     def is_kept(self) -> bool:
