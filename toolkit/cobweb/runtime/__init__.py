@@ -5,11 +5,8 @@ from __future__ import annotations
 from cobweb.runtime._baseline import Refresh
 from cobweb.runtime._desired import Desired, desired_of
 from cobweb.runtime._events import Sink, json_lines
+from cobweb.runtime._frame import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Caller, Orders
 from cobweb.runtime._operations import (
-    DEFAULT_PARALLEL,
-    DEFAULT_TIMEOUT_S,
-    Caller,
-    Orders,
     apply_site,
     plan_site,
     refuse_stale,

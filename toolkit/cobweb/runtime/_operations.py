@@ -7,24 +7,14 @@ docs/architecture.md.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 from cobweb._clock import wall_clock
 from cobweb.engine import Engine
 from cobweb.errors import (
     CobwebError,
-    ExecutorError,
-    LockedError,
     PlanError,
-    StoreError,
-    UsageError,
 )
 from cobweb.generation import EvaluatedSite
 from cobweb.model import CobId, Graph, host_of
@@ -32,65 +22,32 @@ from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
 from cobweb.runtime._baseline import Refresh, baseline
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._dispatch import Dispatcher
-from cobweb.runtime._events import Emitter, Sink
+from cobweb.runtime._events import Emitter
+from cobweb.runtime._frame import (
+    HEARTBEAT_S,
+    Caller,
+    Orders,
+    begun,
+    keep_apart,
+    open_executor,
+    told_if_broken,
+)
 from cobweb.runtime._journal import NoJournal
 from cobweb.runtime._plan import Plan, PlanFile, base_digest, changes_of
 from cobweb.runtime._predict import at_rest, predict
-from cobweb.runtime._result import Ending, RunResult, wait_data
+from cobweb.runtime._result import RunResult, wait_data
 from cobweb.runtime._run import Run, RunSetting
-from cobweb.runtime._signals import Interrupts
 from cobweb.runtime._site_act import SiteAct
 from cobweb.store import CobRecord, Generation, RunInfo, RunRecord, Store
 
 __all__ = [
-    "DEFAULT_PARALLEL",
-    "DEFAULT_TIMEOUT_S",
-    "Caller",
-    "Orders",
     "apply_site",
     "plan_site",
     "refuse_stale",
     "simulate_site",
 ]
 
-DEFAULT_PARALLEL = 10
-DEFAULT_TIMEOUT_S = 600.0
-HEARTBEAT_S = 10.0
 _PLANNER = "stages"
-_SIMULATOR = "simulate"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
-    """How a site is to be applied or simulated.
-
-    `timeout_s` bounds a check or transition that has no bound of its own; `max_failures` turns the
-    number of objects into how many may fail before nothing new is started; `options` go to the
-    executor as they are. `message` is kept with the generation.
-    """
-
-    executor: str = "ansible"
-    parallel: int = DEFAULT_PARALLEL
-    timeout_s: float = DEFAULT_TIMEOUT_S
-    refresh: Refresh = Refresh.CHANGED
-    max_failures: Callable[[int], int] | None = None
-    seed: int = 0
-    verbosity: int = 0
-    message: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Who is told of a run while it goes on, and can stop it.
-
-    `beat` is called at least every `HEARTBEAT_S` seconds; `say` gets sentences for people.
-    """
-
-    sinks: Sequence[Sink] = ()
-    interrupts: Interrupts = field(default_factory=Interrupts)
-    beat: Callable[[], None] = lambda: None
-    say: Callable[[str], None] = lambda _text: None
 
 
 def plan_site(
@@ -146,15 +103,15 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     Raises StoreError, LockedError, ExecutorError; then what was in flight is left in transition and
     is checked by the next run.
     """
-    _keep_apart(store, orders)
+    keep_apart(store, orders)
     graph = desired.graph
     records, locks = store.states(), store.locks()
     contents = desired.evaluated.contents
     before = baseline(graph, records, refresh=orders.refresh, contents=contents)
     before = replace(before, applied=dict(before.applied))  # a damaged record is told now
-    with _executor(plugins, orders, desired) as (executor, setting):
+    with open_executor(plugins, orders, desired) as (executor, setting):
         generation = store.save_generation(_generation(desired.whole(), orders, info))
-        store.begin_run(_begun(info, orders, generation))
+        store.begin_run(begun(info, orders, generation))
         emitter = Emitter(caller.sinks, executor.now)
         run = Run(
             RunSetting(
@@ -180,7 +137,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
                 generation=generation.id,
             )
         ]
-        with _told_if_broken(store, info):
+        with told_if_broken(store, info):
             result = run.go(acts, caller.interrupts)
     store.end_run(
         RunRecord(
@@ -195,53 +152,11 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     return result.with_notices(emitter.notices)
 
 
-def _begun(info: RunInfo, orders: Orders, generation: Generation) -> RunInfo:
-    """Return the run as it is stored; its command says where no real host was touched."""
-    simulated = f" --executor {_SIMULATOR}" if orders.executor == _SIMULATOR else ""
-    return replace(
-        info,
-        command=f"{info.command}{simulated}",
-        site=generation.digest,
-        generation=generation.id,
-    )
-
-
-def _keep_apart(store: Store, orders: Orders) -> None:
-    """Raise UsageError where simulated states would be taken for real ones, or real for simulated.
-
-    A journal belongs to real hosts or to a simulation, from its first run on.
-    """
-    last = store.last_run()
-    if last is None:
-        return
-    was_simulated = last.info.command.endswith(f" --executor {_SIMULATOR}")
-    if was_simulated == (orders.executor == _SIMULATOR):
-        return
-    whose = "a simulation" if was_simulated else "real hosts"
-    raise UsageError(
-        f"{store.label} holds the states of {whose}",
-        hint="use a copy of the site, or another `state:`; `cobweb simulate` keeps no state",
-    )
-
-
-@contextmanager
-def _told_if_broken(store: Store, info: RunInfo) -> Iterator[None]:
-    """Write down that a run ended by an error, where the journal can still be written."""
-    try:
-        yield
-    except Exception as error:
-        code = error.exit_code if isinstance(error, CobwebError) else Ending.FAILED.exit_code
-        ending = str(Ending.FAILED)
-        with suppress(StoreError, LockedError):
-            store.end_run(RunRecord(info=info, result=ending, exit_code=code, ended=wall_clock()))
-        raise
-
-
 def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Caller) -> RunResult:
     """Run the site with an executor without hosts, from nothing; no journal, no site lock."""
     graph = desired.graph
     before = baseline(graph, {}, contents=desired.evaluated.contents)
-    with _executor(plugins, orders, desired) as (executor, setting):
+    with open_executor(plugins, orders, desired) as (executor, setting):
         emitter = Emitter(caller.sinks, executor.now)
         run = Run(
             RunSetting(
@@ -294,45 +209,3 @@ def _dispatcher(
     return Dispatcher(executor, setting, python_types=plugins.python_types, weights=weights)
 
 
-@contextmanager
-def _executor(
-    plugins: Plugins, orders: Orders, desired: Desired
-) -> Iterator[tuple[Executor, ExecutorSetting]]:
-    """Open an executor in a private folder, which is removed at the end."""
-    executor = _make_executor(plugins, orders.executor)
-    work_dir = _make_work_dir()
-    defaults = {cob: it.type.remove for cob, it in desired.graph.cobs.items()}
-    setting = ExecutorSetting(
-        hosts=desired.hosts,
-        site_dir=desired.dir,
-        work_dir=work_dir,
-        parallel=orders.parallel,
-        timeout_s=orders.timeout_s,
-        seed=orders.seed,
-        verbosity=orders.verbosity,
-        roles_path=(desired.dir / "roles",),
-        options={"defaults": defaults, **orders.options},
-    )
-    try:
-        executor.open(setting)
-        yield executor, setting
-    finally:
-        executor.close(kill=True)
-        shutil.rmtree(work_dir, ignore_errors=True)
-
-
-def _make_work_dir() -> Path:
-    try:
-        return Path(tempfile.mkdtemp(prefix="cobweb-"))
-    except OSError as error:
-        message = f"cannot make a folder for temporary files: {error.strerror or error}"
-        raise ExecutorError(message, hint="make room, or set TMPDIR") from error
-
-
-def _make_executor(plugins: Plugins, name: str) -> Executor:
-    if name not in plugins.executors:
-        close = get_close_matches(name, plugins.executors, n=1)
-        known = ", ".join(sorted(plugins.executors)) or "none"
-        hint = f"did you mean {close[0]}?" if close else f"there are: {known}"
-        raise UsageError(f"there is no executor {name!r}", hint=hint)
-    return plugins.executors[name]()
