@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.errors import Place
-from cobweb.generation import EvaluatedSite, canonical_json, content_of, digest
+from cobweb.generation import EvaluatedSite, KeptFiles, canonical_json, content_of, digest
 from cobweb.model import (
     Cob,
     CobId,
     CobType,
+    Confirm,
     Graph,
     Host,
     Limit,
@@ -43,6 +44,7 @@ def a_site(folder: str, line: int = 1) -> tuple[Graph, dict[str, Host], dict[str
         remove="down",
         check=Tasks(path=f"{folder}/tasks/check.yml"),
         check_timeout_s=5.0,
+        revert="undo",
         transitions=(
             Transition(source="down", dest="up", action=Role(name=f"{folder}/roles/nginx")),
             Transition(source="up", dest="down", action=Role(name="galaxy.nginx"), attempts=3),
@@ -57,7 +59,7 @@ def a_site(folder: str, line: int = 1) -> tuple[Graph, dict[str, Host], dict[str
     )
     cobs = {
         A: Cob(id=A, type=kind, spec={"port": 1, "key": SECRET}, place=kind.place),
-        B: Cob(id=B, type=kind, spec={}, place=kind.place),
+        B: Cob(id=B, type=kind, confirm=Confirm(within_s=60.0, revert="x"), place=kind.place),
     }
     needs = (
         TransitionNeed(cob=B, source="down", dest="up", on=A, state="up", place=kind.place),
@@ -69,6 +71,8 @@ def a_site(folder: str, line: int = 1) -> tuple[Graph, dict[str, Host], dict[str
         groups=(LimitGroup(name="r1", members=frozenset([B, A]), bound=1),),
         source="up",
         dest="down",
+        first=1,
+        pause_s=30.0,
         place=kind.place,
     )
     hosts = {
@@ -81,18 +85,19 @@ def a_site(folder: str, line: int = 1) -> tuple[Graph, dict[str, Host], dict[str
 
 def test_everything_that_matters_is_written_and_no_secret() -> None:
     graph, hosts, roots = a_site("/home/ann/site")
-    text = EvaluatedSite(graph, hosts, roots=roots).text()
+    files = KeptFiles(digests={"tasks:check.yml": "ab"})
+    text = EvaluatedSite(graph, hosts, roots=roots, files=files).text()
     data = json.loads(text)
     secret = data["cobs"]["h1/a"]["spec"]["key"]
     assert list(secret) == ["__cobweb_secret"]
     assert data == {
-        "format": 1,
+        "format": 2,
         "hosts": {
             "h1": {
                 "groups": [],
                 "variables": {"ansible_host": "10.0.0.1", "ansible_password": secret},
             },
-            "h2": {"groups": ["db"], "variables": {}},
+            "h2": {"groups": ["db"], "variables": {"rack": "r1"}},
         },
         "types": {
             "simple": {
@@ -101,6 +106,8 @@ def test_everything_that_matters_is_written_and_no_secret() -> None:
                 "remove": "down",
                 "check": {"tasks": "tasks:check.yml"},
                 "check_timeout_s": 5.0,
+                "folder": "",
+                "revert": "undo",
                 "transitions": [
                     step("down", "up", {"role": "site:roles/nginx"}),
                     step("up", "down", {"role": "galaxy.nginx"}, attempts=3),
@@ -113,6 +120,8 @@ def test_everything_that_matters_is_written_and_no_secret() -> None:
             "h1/a": {"type": "simple", "spec": {"port": 1, "key": secret}},
             "h2/b": {"type": "simple", "spec": {}},
         },
+        "confirm": {"h2/b": {"within_s": 60.0, "revert": "x"}},
+        "files": {"tasks:check.yml": "ab"},
         "needs": [
             {"cob": "h2/b", "from": "down", "to": "up", "on": "h1/a", "state": "up"},
             {"cob": "h2/b", "in": "up", "on": "h1/a", "state": "up"},
@@ -123,6 +132,8 @@ def test_everything_that_matters_is_written_and_no_secret() -> None:
                 "scope": "in-flight",
                 "from": "up",
                 "to": "down",
+                "first": 1,
+                "pause_s": 30.0,
                 "groups": [{"name": "r1", "members": ["h1/a", "h2/b"], "bound": 1}],
             }
         ],
@@ -177,7 +188,7 @@ def test_without_roots_paths_stay_as_they_are() -> None:
 def test_the_digest_of_a_known_site_never_changes() -> None:
     """Journals and saved plans hold it: a new value would make every one of them stale."""
     graph, hosts, roots = a_site("/site")
-    known = "fd92e0c8326a73443a8bcf46b986ebb90d2f504eb8e1306fdb1ec6cdb01ed535"
+    known = "1ecf9dcf1f9e8da7055391d0f2e122c537c1e53a02bfac18ebc1757aa3e47608"
     assert EvaluatedSite(graph, hosts, roots=roots).digest == known
 
 

@@ -1,4 +1,7 @@
-"""The evaluated site as plain data, built in one piece: what its canonical JSON must say."""
+"""The evaluated site as plain data, built in one piece: what its canonical JSON must say.
+
+Of a host all variables are there, as where nobody can look into what its objects work with.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from cobweb.model import (
     Host,
     Limit,
     LockNeed,
+    Missing,
     Need,
     Nothing,
     PythonAction,
@@ -25,26 +29,33 @@ __all__ = ["evaluated_site"]
 
 
 def evaluated_site(
-    graph: Graph, hosts: Mapping[str, Host], *, roots: Mapping[str, str] | None = None
+    graph: Graph,
+    hosts: Mapping[str, Host],
+    *,
+    roots: Mapping[str, str] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the evaluated site as plain JSON data without secrets."""
+    """Return the evaluated site as plain JSON data without secrets; `files` are digests."""
     folders = tuple(sorted((roots or {}).items(), key=lambda root: (-len(root[1]), root)))
     types = {cob.type.name: cob.type for cob in graph.cobs.values()}
     return {
-        "format": 1,
+        "format": 2,
         "hosts": {name: _host(hosts[name]) for name in sorted(hosts)},
         "types": {name: _type(types[name], folders) for name in sorted(types)},
         "cobs": {cob: _cob(graph.cobs[cob]) for cob in sorted(graph.cobs)},
+        "confirm": {
+            cob: {"within_s": it.confirm.within_s, "revert": it.confirm.revert}
+            for cob, it in graph.cobs.items()
+            if it.confirm
+        },
         "needs": [_need(need) for need in graph.needs],
-        "limits": [_limit(limit) for limit in graph.limits],
+        "limits": [_limit(limit) for limit in sorted(graph.limits, key=lambda it: it.name)],
+        "files": dict(files or {}),
     }
 
 
 def _host(host: Host) -> dict[str, Any]:
-    variables = {
-        name: value for name, value in host.variables.items() if name.startswith("ansible_")
-    }
-    return {"groups": list(host.groups), "variables": redact(variables)}
+    return {"groups": list(host.groups), "variables": redact(host.variables)}
 
 
 def _cob(cob: Cob) -> dict[str, Any]:
@@ -58,6 +69,8 @@ def _type(kind: CobType, folders: tuple[tuple[str, str], ...]) -> dict[str, Any]
         "remove": kind.remove,
         "check": _action(kind.check, folders),
         "check_timeout_s": kind.check_timeout_s,
+        "folder": "",
+        "revert": kind.revert,
         "transitions": [
             {
                 "from": step.source,
@@ -81,6 +94,8 @@ def _action(action: Action, folders: tuple[tuple[str, str], ...]) -> dict[str, s
             return {"python": f"{name}.{method}"}
         case Nothing():
             return {}
+        case Missing(message=message):
+            return {"missing": message}
         case _:
             assert_never(action)
 
@@ -111,6 +126,8 @@ def _limit(limit: Limit) -> dict[str, Any]:
         "scope": limit.scope.value,
         "from": limit.source,
         "to": limit.dest,
+        "first": limit.first,
+        "pause_s": limit.pause_s,
         "groups": [
             {"name": group.name, "members": sorted(group.members), "bound": group.bound}
             for group in limit.groups

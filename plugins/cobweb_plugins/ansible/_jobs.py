@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from cobweb.model import (
     Job,
+    Missing,
     Nothing,
     Outcome,
     PythonAction,
@@ -31,7 +32,7 @@ def refusal(job: Job, setting: ExecutorSetting) -> Report | None:
                 return failed(job, f"no such file: {path}", began=False)
         case Role():
             pass
-        case PythonAction() | Nothing():
+        case PythonAction() | Nothing() | Missing():
             kind = type(job.action).__name__
             return failed(job, f"Ansible does not carry out a {kind}", began=False)
         case _:

@@ -18,12 +18,18 @@ from cobweb.generation._content import (
     quoted,
     redact,
 )
+from cobweb.generation._kept import KeptFiles, kept_files
+from cobweb.generation._paths import is_below
+from cobweb.generation._secrets import reveal, secrets_of
 from cobweb.generation._site import EvaluatedSite
+from cobweb.generation._stored import StoredSite, read_site
 from cobweb.generation._switch import Switch, SwitchingOrder, switching_order
 
 __all__ = [
     "Changes",
     "EvaluatedSite",
+    "KeptFiles",
+    "StoredSite",
     "Switch",
     "SwitchingOrder",
     "canonical_json",
@@ -32,8 +38,13 @@ __all__ = [
     "contents",
     "digest",
     "digest_of_pieces",
+    "is_below",
+    "kept_files",
     "listed",
     "quoted",
+    "read_site",
     "redact",
+    "reveal",
+    "secrets_of",
     "switching_order",
 ]

@@ -19,6 +19,7 @@ __all__ = [
     "digest",
     "digest_of_pieces",
     "digest_of_text",
+    "is_vaulted",
     "listed",
     "object_text",
     "quoted",
@@ -31,6 +32,8 @@ VAULT_MARK = "__ansible_vault"
 SECRET_MARK = "__cobweb_secret"  # noqa: S105 - the name of a mark, no secret
 """The one key of what stands for a secret in everything that is stored or shown."""
 
+FLOAT_MARK = "__cobweb_float"
+"""The one key of what stands for a number that JSON has not; its value is the number's text."""
 
 _PIECES_AT_ONCE = 1000
 
@@ -111,7 +114,7 @@ def _plain(value: Any, vault: _Vault) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else _no_number(value)
     if isinstance(value, Mapping):
-        if _is_vaulted(value):
+        if is_vaulted(value):
             return vault(value)
         return {key: _plain(item, vault) for key, item in _by_text(value).items()}
     if isinstance(value, list | tuple):
@@ -134,7 +137,7 @@ def _text(value: Any, vault: _Vault | None) -> str:
 
 
 def _mapping_text(value: Mapping[Any, Any], vault: _Vault | None) -> str:
-    if vault is not None and _is_vaulted(value):
+    if vault is not None and is_vaulted(value):
         return _text(vault(value), None)
     by_text = _by_text(value)
     members = [f"{quoted(key)}:{_text(by_text[key], vault)}" for key in sorted(by_text)]
@@ -154,10 +157,11 @@ def _rare_text(value: Any, vault: _Vault | None) -> str:
 
 
 def _no_number(value: float) -> dict[str, str]:
-    return {"__cobweb_float": str(value)}
+    return {FLOAT_MARK: str(value)}
 
 
-def _is_vaulted(value: Mapping[Any, Any]) -> bool:
+def is_vaulted(value: Mapping[Any, Any]) -> bool:
+    """Say whether a mapping is a vault mark."""
     return len(value) == 1 and VAULT_MARK in value
 
 

@@ -1,8 +1,9 @@
 """The evaluated site as canonical JSON, the content of a generation.
 
 Everything that is needed to move an object later under this generation stands in it: types with
-their matrices, redacted specs, needs, limits, and how hosts are reached. No place in a file and no
-absolute path does, so that the same files give the same digest on any machine.
+their matrices and the digests of their task files, redacted specs, needs, limits, and how hosts are
+reached. No place in a file and no absolute path of the site does, so that the same files give the
+same digest on any machine.
 
 The text is as long as the site is large, so it is made piece by piece: its digest needs no more of
 it at once than a thousand objects. A piece of an object is what its own digest is of, too.
@@ -10,8 +11,9 @@ it at once than a thousand objects. A piece of an object is what its own digest 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, assert_never
 
 from cobweb.generation._content import (
@@ -23,6 +25,8 @@ from cobweb.generation._content import (
     quoted,
     redact,
 )
+from cobweb.generation._kept import HostVariables, KeptFiles
+from cobweb.generation._paths import Paths, folder_outside
 from cobweb.model import (
     Action,
     CobId,
@@ -31,6 +35,7 @@ from cobweb.model import (
     Host,
     Limit,
     LockNeed,
+    Missing,
     Need,
     Nothing,
     PythonAction,
@@ -40,26 +45,36 @@ from cobweb.model import (
 
 __all__ = ["EvaluatedSite"]
 
-FORMAT = 1
-"""The version of the data."""
+FORMAT = 2
+"""The version of the data; 1 had no files, no switches, no canaries, and fewer variables."""
+
+_OWN = "cobweb:"
+"""How what the package ships is written; it is there with every Cobweb and asks for nothing."""
 
 
 class EvaluatedSite:
     """The evaluated site without secrets; each thing is worked out when it is first asked for.
 
-    The JSON has the keys `format`, `hosts`, `types`, `cobs`, `needs`, `limits`. `roots` maps a word
-    to an absolute folder: a task file or role below it is written as `word:relative/path` (the
-    site's folder, the shipped playbooks). Of a host its groups and its `ansible_*` variables are
-    kept. `hosts` are those that have objects.
+    The JSON has the keys `format`, `hosts`, `types`, `cobs`, `needs`, `limits`, `files` (digests by
+    name), `confirm` (of the objects that have a dead-man switch). `roots` maps a word to an
+    absolute folder: a task file or role below it is written as `word:relative/path` (the site's
+    folder, the shipped playbooks). `hosts` are those that have objects; of each its groups are kept
+    and the variables that `HostVariables` chooses for what `files` name. Where a type works with
+    something else that nobody can look into (a role of Ansible's, a plugin), all of them are.
     """
 
     def __init__(
-        self, graph: Graph, hosts: Mapping[str, Host], *, roots: Mapping[str, str] | None = None
+        self,
+        graph: Graph,
+        hosts: Mapping[str, Host],
+        *,
+        roots: Mapping[str, str] | None = None,
+        files: KeptFiles | None = None,
     ) -> None:
         self._graph = graph
         self._hosts = hosts
-        by_length = sorted((roots or {}).items(), key=lambda root: (-len(root[1]), root))
-        self._folders = tuple(by_length)
+        self._paths = Paths(roots or {})
+        self._files = files or KeptFiles()
 
     @cached_property
     def contents(self) -> Mapping[CobId, str]:
@@ -81,38 +96,66 @@ class EvaluatedSite:
 
     def _pieces(self) -> Iterator[str]:
         """Yield the text, keys in sorted order."""
-        graph, folders = self._graph, self._folders
+        graph, paths = self._graph, self._paths
         types = {cob.type.name: cob.type for cob in graph.cobs.values()}
+        variables = HostVariables(self._asked(types.values()))
+        limits = sorted(graph.limits, key=attrgetter("name"))
         yield '{"cobs":{'
         yield from listed(f"{quoted(cob)}:{text}" for cob, text in self._objects.items())
-        yield f'}},"format":{FORMAT},"hosts":'
-        yield canonical_json({name: _host(host) for name, host in self._hosts.items()})
-        yield f',"limits":{canonical_json([_limit(limit) for limit in graph.limits])},"needs":['
+        yield f'}},"confirm":{canonical_json(dict(_switches(graph)))}'
+        yield f',"files":{canonical_json(self._files.digests)},"format":{FORMAT},"hosts":{{'
+        yield from listed(_host(self._hosts[name], variables) for name in sorted(self._hosts))
+        yield f'}},"limits":{canonical_json([_limit(limit) for limit in limits])},"needs":['
         yield from listed(map(_need, graph.needs))
         yield '],"types":'
-        yield canonical_json({name: _type(types[name], folders) for name in types})
+        yield canonical_json({name: _type(types[name], paths) for name in types})
         yield "}"
 
+    def _asked(self, types: Iterable[CobType]) -> frozenset[str] | None:
+        """Return the names of the variables that the types' work may ask for; None for all."""
+        actions = ((kind, action) for kind in types for action in kind.actions())
+        known = all(self._is_known(action, kind) for kind, action in actions)
+        return self._files.names if known else None
 
-def _host(host: Host) -> dict[str, Any]:
-    variables = {
-        name: value for name, value in host.variables.items() if name.startswith("ansible_")
-    }
-    return {"groups": list(host.groups), "variables": redact(variables)}
+    def _is_known(self, action: Action, kind: CobType) -> bool:
+        """Say whether it is known what an action asks for."""
+        match action:
+            case Tasks(path=path) | Role(name=path):
+                written = self._paths.written(path, kind.place)
+                return written.startswith(_OWN) or self._files.has(written)
+            case PythonAction():
+                return False
+            case Nothing() | Missing():
+                return True
+            case _:
+                assert_never(action)
 
 
-def _type(kind: CobType, folders: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+def _switches(graph: Graph) -> Iterator[tuple[CobId, dict[str, Any]]]:
+    for cob in graph.cobs.values():
+        if cob.confirm is not None:
+            yield cob.id, {"within_s": cob.confirm.within_s, "revert": cob.confirm.revert}
+
+
+def _host(host: Host, variables: HostVariables) -> str:
+    kept = canonical_json(redact(variables.of(host)))
+    return f'{quoted(host.name)}:{{"groups":{canonical_json(host.groups)},"variables":{kept}}}'
+
+
+def _type(kind: CobType, paths: Paths) -> dict[str, Any]:
     return {
         "states": list(kind.states),
         "preferred": kind.preferred,
         "remove": kind.remove,
-        "check": _action(kind.check, folders),
+        "check": _action(kind.check, kind, paths),
         "check_timeout_s": kind.check_timeout_s,
+        "folder": folder_outside(kind.place),
+        "revert": kind.revert,
         "transitions": [
             {
                 "from": step.source,
                 "to": step.dest,
-                "action": _action(step.action, folders),
+                "action": _action(step.action, kind, paths),
                 "timeout_s": step.timeout_s,
                 "attempts": step.attempts,
             }
@@ -121,26 +164,20 @@ def _type(kind: CobType, folders: tuple[tuple[str, str], ...]) -> dict[str, Any]
     }
 
 
-def _action(action: Action, folders: tuple[tuple[str, str], ...]) -> dict[str, str]:
+def _action(action: Action, kind: CobType, paths: Paths) -> dict[str, str]:
     match action:
         case Tasks(path=path):
-            return {"tasks": _relative(path, folders)}
+            return {"tasks": paths.written(path, kind.place)}
         case Role(name=name):
-            return {"role": _relative(name, folders)}
+            return {"role": paths.written(name, kind.place)}
         case PythonAction(type_name=name, method=method):
             return {"python": f"{name}.{method}"}
         case Nothing():
             return {}
+        case Missing(message=message):
+            return {"missing": message}
         case _:
             assert_never(action)
-
-
-def _relative(path: str, folders: tuple[tuple[str, str], ...]) -> str:
-    for word, folder in folders:
-        start = folder.rstrip("/") + "/"
-        if path.startswith(start):
-            return f"{word}:{path.removeprefix(start)}"
-    return path
 
 
 def _need(need: Need) -> str:
@@ -157,6 +194,8 @@ def _limit(limit: Limit) -> dict[str, Any]:
         "scope": limit.scope.value,
         "from": limit.source,
         "to": limit.dest,
+        "first": limit.first,
+        "pause_s": limit.pause_s,
         "groups": [
             {"name": group.name, "members": sorted(group.members), "bound": group.bound}
             for group in limit.groups

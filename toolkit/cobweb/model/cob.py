@@ -22,6 +22,7 @@ __all__ = [
     "CobId",
     "CobType",
     "Confirm",
+    "Missing",
     "Nothing",
     "PythonAction",
     "Role",
@@ -85,7 +86,14 @@ class Nothing:
     """No work on the host: the transition is a mark that others can order themselves by."""
 
 
-Action = Tasks | Role | PythonAction | Nothing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """Work that cannot be done since what it was is gone: it fails with `message`."""
+
+    message: str
+
+
+Action = Tasks | Role | PythonAction | Nothing | Missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +120,7 @@ class CobType:
     `spec_schema` is a JSON Schema (draft 2020-12) of `spec`, or None for any mapping.
     `transitions` are in order of declaration, which breaks ties between equally short ways.
     `revert` is shell text, a template over `cob`, by which a host takes back an unconfirmed change
-    by itself ("": this type knows no such way).
+    by itself ("": this type knows no such way), `prepare` what keeps beforehand what that needs.
     """
 
     name: str
@@ -124,6 +132,7 @@ class CobType:
     check_timeout_s: float | None = None
     spec_schema: Mapping[str, Any] | None = None
     revert: str = ""
+    prepare: str = ""
     place: Place | None = None
     _ways: dict[tuple[State, State], tuple[Transition, ...] | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -136,6 +145,10 @@ class CobType:
     def transition(self, source: State, dest: State) -> Transition | None:
         """Return the matrix entry, or None where it is empty."""
         return next((t for t in self.transitions if t.source == source and t.dest == dest), None)
+
+    def actions(self) -> tuple[Action, ...]:
+        """Return what the check and the transitions do, in this order."""
+        return (self.check, *(step.action for step in self.transitions))
 
     def way(self, source: State, dest: State) -> tuple[Transition, ...] | None:
         """Return the shortest way, ties broken by declaration; () if there, None if there is none.
@@ -170,11 +183,13 @@ class Confirm:
 
     The host takes a change back by itself `within_s` seconds after it began, unless the coordinator
     has confirmed it over a connection made after the change. `revert` is the shell text that does
-    so, a template over `cob`; "" for the type's own.
+    so, `prepare` the one that is run before the change and keeps what `revert` needs; both are
+    templates over `cob`. Where `revert` is "" both are the type's own.
     """
 
     within_s: float
     revert: str = ""
+    prepare: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

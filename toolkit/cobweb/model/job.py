@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from cobweb.model.cob import Action, CobId, State
+from cobweb.model.cob import Action, CobId, Confirm, State
 
 __all__ = ["Job", "JobKind", "Outcome", "Report", "TaskOutput"]
 
@@ -41,6 +41,7 @@ class Job:
     the design): id, name, host, type, spec, applied, state, target, generation. `source` and `dest`
     are empty for a check. `timeout_s` None means the executor's default. A `fresh` job is carried
     out over a connection that was made after it was submitted, never over one that was there.
+    A job with `confirm` is the runtime's to see through: executors get it in steps without one.
     """
 
     number: int
@@ -55,6 +56,7 @@ class Job:
     attempt: int = 1
     timeout_s: float | None = None
     fresh: bool = False
+    confirm: Confirm | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

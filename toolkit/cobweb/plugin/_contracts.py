@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from cobweb.model import ANY, UNKNOWN, Action, CobType, PythonAction
+from cobweb.model import ANY, UNKNOWN, Action, CobType, Missing, PythonAction
 from cobweb.plugin._hooks import RegisteredType
 from cobweb.plugin._kinds import Kind
 from cobweb.plugin.protocols import Adapter, Executor, Planner, Solver
@@ -86,7 +86,7 @@ def _name_problems(cls: type) -> Iterator[str]:
 
 def _actions_problems(cls: type) -> Iterator[str]:
     actions = getattr(cls, "actions", None)
-    known = frozenset(get_args(Action))
+    known = frozenset(get_args(Action)) - {Missing}
     if not isinstance(actions, frozenset) or not actions <= known:
         names = ", ".join(sorted(action.__name__ for action in known))
         yield f"{cls.__name__} lacks its actions (a class attribute, a frozenset of {names})"

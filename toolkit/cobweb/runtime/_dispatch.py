@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from cobweb.errors import PluginError
-from cobweb.model import CobId, Job, JobKind, Nothing, Outcome, PythonAction, Report
+from cobweb.model import CobId, Job, JobKind, Missing, Nothing, Outcome, PythonAction, Report
 from cobweb.plugin import CobContext, Executor, ExecutorSetting, PythonType
 
 __all__ = ["Dispatcher", "describe", "retry_delay_s"]
@@ -230,11 +230,16 @@ class Dispatcher:
                 self._own[job.number] = time.monotonic() + timeout_s
                 call = _python_call(self._python_types[name], method, job, self._setting)
                 threading.Thread(target=self._call, args=(call,), daemon=True).start()
+            case Missing(message=message):
+                self._fail(job, message)
             case _:
                 message = f"executor {self._executor.name} does not carry out {job.action}"
-                self._own[job.number] = time.monotonic() + self._setting.timeout_s
-                report = Report(number=job.number, outcome=Outcome.FAILED, message=message)
-                self._own_reports.put(report)
+                self._fail(job, message)
+
+    def _fail(self, job: Job, message: str) -> None:
+        """Report a job that cannot be carried out."""
+        self._own[job.number] = time.monotonic() + self._setting.timeout_s
+        self._own_reports.put(Report(number=job.number, outcome=Outcome.FAILED, message=message))
 
     def _call(self, call: Callable[[], Report]) -> None:
         self._own_reports.put(call())

@@ -1,0 +1,231 @@
+"""Generations are read back as they were; what is damaged or newer is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cobweb.errors import Place, StoreError
+from cobweb.generation import EvaluatedSite, KeptFiles, content_of, read_site
+from cobweb.model import (
+    Action,
+    Cob,
+    CobId,
+    CobType,
+    Confirm,
+    Graph,
+    Host,
+    Limit,
+    LimitGroup,
+    LimitScope,
+    LockNeed,
+    Missing,
+    Nothing,
+    PythonAction,
+    Role,
+    Tasks,
+    Transition,
+)
+from tests.support.graphs import graph_of, graphs
+
+ROOTS = {"site": "/home/ann/site", "cobweb": "/usr/share/cobweb"}
+SECRET = {"__ansible_vault": "61626364"}
+
+values: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.just(dict(SECRET))
+    ),
+    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
+    max_leaves=5,
+)
+mappings = st.dictionaries(st.text(), values, max_size=3)
+actions: st.SearchStrategy[Action] = st.sampled_from(
+    [
+        Nothing(),
+        Missing(message="gone"),
+        Tasks(path="/home/ann/site/tasks/up.yml"),
+        Tasks(path="/usr/share/cobweb/file/write.yml"),
+        Tasks(path="/home/ann/common/tasks/up.yml"),
+        Tasks(path="/opt/plugin/up.yml"),
+        Role(name="/home/ann/site/roles/web"),
+        Role(name="galaxy.nginx"),
+        PythonAction(type_name="a.type", method="up"),
+    ]
+)
+
+
+@st.composite
+def sites(draw: st.DrawFn) -> tuple[Graph, dict[str, Host]]:
+    """Draw a site that has something of everything that a generation keeps."""
+    graph = draw(graphs())
+    place = draw(st.sampled_from([None, Place(file="site.yml"), Place(file="../common/ntp.yml")]))
+    kinds = {it.type.name: it.type for it in graph.cobs.values()}
+    kinds = {name: _drawn(draw, kind, place) for name, kind in kinds.items()}
+    switches = st.builds(Confirm, within_s=st.floats(1, 90), revert=st.text())
+    cobs = {
+        cob: Cob(
+            id=cob,
+            type=kinds[it.type.name],
+            spec=draw(mappings),
+            confirm=draw(st.none() | switches),
+        )
+        for cob, it in graph.cobs.items()
+    }
+    members = st.frozensets(st.sampled_from(sorted(cobs)))
+    groups = st.builds(LimitGroup, name=st.text(), members=members, bound=st.integers(1, 9))
+    limits = st.builds(
+        Limit,
+        name=st.text(),
+        scope=st.sampled_from(LimitScope),
+        groups=st.lists(groups, max_size=2).map(tuple),
+        first=st.integers(0, 3),
+        pause_s=st.floats(0, 60),
+    )
+    hosts = {
+        name: Host(name=name, groups=("all", "é"), variables=draw(mappings))
+        for name in graph.hosts()
+    }
+    drawn = draw(st.lists(limits, max_size=2, unique_by=lambda limit: limit.name))
+    return replace(graph, cobs=cobs, limits=tuple(drawn)), hosts
+
+
+def _drawn(draw: st.DrawFn, kind: CobType, place: Place | None) -> CobType:
+    steps = tuple(
+        replace(step, action=draw(actions), timeout_s=draw(st.none() | st.floats(0, 9)))
+        for step in kind.transitions
+    )
+    return replace(
+        kind, check=draw(actions), transitions=steps, revert=draw(st.text()), place=place
+    )
+
+
+@given(sites(), st.dictionaries(st.text(), st.text(), max_size=2))
+def test_what_is_read_back_has_the_same_digest(
+    site: tuple[Graph, dict[str, Host]], digests: dict[str, str]
+) -> None:
+    before = EvaluatedSite(*site, roots=ROOTS, files=KeptFiles(digests=digests))
+    stored = read_site(before.text())
+    again = EvaluatedSite(stored.graph(ROOTS), stored.hosts, roots=ROOTS, files=stored.files)
+    assert again.text() == before.text()
+    assert stored.contents == before.contents
+    graph = stored.graph(ROOTS)
+    assert {cob: content_of(it) for cob, it in graph.cobs.items()} == before.contents
+    assert list(graph.cobs) == sorted(graph.cobs)
+    assert graph.needs == site[0].needs
+
+
+def a_type(*actions: Action) -> CobType:
+    steps = [("down", "up"), ("up", "down"), ("outdated", "up")]
+    return CobType(
+        name="simple",
+        states=("outdated", "down", "up"),
+        preferred="up",
+        remove="down",
+        check=actions[0],
+        check_timeout_s=4.0,
+        revert="undo",
+        transitions=tuple(
+            Transition(source=x, dest=y, action=action, attempts=2)
+            for (x, y), action in zip(steps, actions[1:], strict=True)
+        ),
+    )
+
+
+def test_every_part_of_a_site_is_read_back() -> None:
+    kind = a_type(
+        Tasks(path="/home/ann/site/tasks/check.yml"),
+        Role(name="galaxy.nginx"),
+        PythonAction(type_name="simple", method="stop"),
+        Missing(message="gone"),
+    )
+    limit = Limit(
+        name="rolling",
+        scope=LimitScope.OUT_OF_PREFERRED,
+        groups=(LimitGroup(name="", members=frozenset([CobId("h/a")]), bound=3),),
+        first=1,
+        pause_s=5.0,
+    )
+    graph = graph_of({"h/a": kind, "h/b": kind}, "h/a up h/b up", "h/b down>up h/a down")
+    cobs = dict(graph.cobs)
+    cobs[CobId("h/a")] = replace(
+        cobs[CobId("h/a")], spec={"a": [1, float("inf")]}, confirm=Confirm(within_s=9.0)
+    )
+    graph = replace(graph, cobs=cobs, limits=(limit,))
+    hosts = {"h": Host(name="h", groups=("web",), variables={"rack": "r1"})}
+    files = KeptFiles(digests={"site:tasks/check.yml": "ab"})
+    stored = read_site(EvaluatedSite(graph, hosts, roots=ROOTS, files=files).text())
+    assert stored.graph(ROOTS) == graph
+    assert stored.types(ROOTS) == {"simple": kind}
+    assert stored.hosts == hosts
+    assert stored.files == KeptFiles(digests=files.digests, names=None)
+    assert isinstance(graph.needs[0], LockNeed)
+
+
+def test_a_generation_of_the_first_format_is_read() -> None:
+    text = (
+        '{"cobs":{"h/a":{"spec":{"port":1},"type":"simple"}},"format":1,'
+        '"hosts":{"h":{"groups":[],"variables":{"ansible_host":"10.0.0.1"}}},'
+        '"limits":[{"from":"*","groups":[{"bound":1,"members":["h/a"],"name":""}],"name":"r",'
+        '"scope":"in-flight","to":"*"}],"needs":[],'
+        '"types":{"simple":{"check":{},"check_timeout_s":null,"preferred":"up","remove":"down",'
+        '"states":["up","down"],"transitions":[]}}}'
+    )
+    stored = read_site(text)
+    graph = stored.graph({})
+    assert stored.files.digests == {}
+    assert stored.hosts["h"].variables == {"ansible_host": "10.0.0.1"}
+    assert graph.limits[0].first == 0
+    assert graph.cobs[CobId("h/a")].confirm is None
+    assert stored.contents == {CobId("h/a"): content_of(graph.cobs[CobId("h/a")])}
+
+
+def a_text() -> str:
+    graph = graph_of("h/a h/b", "h/a up h/b up")
+    return EvaluatedSite(graph, {"h": Host(name="h")}).text()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "3", '{"format":2', '{"format":null}'])
+def test_what_is_no_generation_is_refused(text: str) -> None:
+    with pytest.raises(StoreError, match="generation"):
+        read_site(text)
+
+
+def test_a_newer_generation_is_refused() -> None:
+    with pytest.raises(StoreError, match="format 3") as caught:
+        read_site('{"format":3}')
+    assert "newer Cobweb" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"hosts": {"h": {}}},
+        {"hosts": []},
+        {"types": {}},
+        {"types": {"simple": {"states": 3}}},
+        {"cobs": {"h/a": {"type": "simple"}}},
+        {"cobs": []},
+        {"needs": [{"cob": "h/a"}]},
+        {"needs": [{"cob": "h/a", "in": "up", "on": "h/z", "state": "up"}]},
+        {"needs": [{"cob": "h/z", "in": "up", "on": "h/a", "state": "up"}]},
+        {"limits": [{"name": "a", "scope": "of nothing", "groups": []}]},
+        {"files": 3},
+    ],
+    ids=str,
+)
+def test_damage_is_told_when_the_part_is_asked_for(damage: dict[str, Any]) -> None:
+    stored = read_site(json.dumps({**json.loads(a_text()), **damage}))
+    with pytest.raises(StoreError, match="damaged"):
+        (stored.hosts, stored.files, stored.contents, stored.graph(ROOTS))
+
+
+def test_a_path_below_an_unknown_folder_is_refused() -> None:
+    graph = graph_of({"h/a": a_type(*[Tasks(path="/home/ann/site/a.yml")] * 4)})
+    stored = read_site(EvaluatedSite(graph, {"h": Host(name="h")}, roots=ROOTS).text())
+    with pytest.raises(StoreError, match="folder 'site'"):
+        stored.graph({})

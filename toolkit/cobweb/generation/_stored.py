@@ -1,0 +1,214 @@
+"""A stored generation, read back: from the canonical JSON of a site to its hosts and its graph.
+
+What is read back and evaluated again has the same digest. Vaulted values are not in it: their
+digests stay where they were (see `reveal`). The JSON Schemas of types are not either, nor places,
+but for the folders that the site imports types from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from cobweb.errors import Place, StoreError
+from cobweb.generation._content import FLOAT_MARK, canonical_json, digest_of_text
+from cobweb.generation._kept import KeptFiles
+from cobweb.generation._paths import Paths
+from cobweb.generation._site import FORMAT
+from cobweb.model import (
+    Action,
+    Cob,
+    CobId,
+    CobType,
+    Confirm,
+    Graph,
+    Host,
+    Limit,
+    LimitGroup,
+    LimitScope,
+    LockNeed,
+    Missing,
+    Need,
+    Nothing,
+    PythonAction,
+    Role,
+    Tasks,
+    Transition,
+    TransitionNeed,
+)
+
+__all__ = ["StoredSite", "read_site"]
+
+_FIRST_FORMAT = 1
+_NO_JSON_NUMBERS = ("nan", "inf", "-inf")
+_DAMAGED = "the content of the generation is damaged"
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def read_site(text: str) -> StoredSite:
+    """Read the content of a generation; StoreError where it is none, or a newer Cobweb's."""
+    try:
+        data = json.loads(text)
+        version = data["format"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(_DAMAGED) from error
+    if type(version) is not int or not _FIRST_FORMAT <= version <= FORMAT:
+        message = f"the content of the generation has format {version!r}, not up to {FORMAT}"
+        raise StoreError(message, hint="a newer Cobweb has written it")
+    return StoredSite(data)
+
+
+def _told(
+    method: Callable[Concatenate[StoredSite, _P], _R],
+) -> Callable[Concatenate[StoredSite, _P], _R]:
+    """Make a StoreError of what a damaged content leads to."""
+
+    @wraps(method)
+    def call(site: StoredSite, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return method(site, *args, **kwargs)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StoreError(_DAMAGED) from error
+
+    return call
+
+
+class StoredSite:
+    """The site of a generation; each part is made when it is asked for first.
+
+    Every part raises StoreError where the content is damaged so that it cannot be made.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+
+    @cached_property
+    @_told
+    def hosts(self) -> Mapping[str, Host]:
+        """The hosts that had objects, by name, with the variables that were kept."""
+        return {
+            name: Host(
+                name=name, groups=tuple(host["groups"]), variables=_numbers(host["variables"])
+            )
+            for name, host in self._data["hosts"].items()
+        }
+
+    @cached_property
+    @_told
+    def files(self) -> KeptFiles:
+        """The files that the types worked with; all variables of `hosts` are for them."""
+        return KeptFiles(digests=dict(self._data.get("files", {})), names=None)
+
+    @cached_property
+    @_told
+    def contents(self) -> Mapping[CobId, str]:
+        """The digest of each object, as `content_of` gives it, by sorted id."""
+        return {
+            CobId(cob): digest_of_text(canonical_json(it)) for cob, it in self._data["cobs"].items()
+        }
+
+    @_told
+    def types(self, roots: Mapping[str, str]) -> Mapping[str, CobType]:
+        """Return the types that had objects, by name; `roots` are as in `EvaluatedSite`."""
+        paths = Paths(roots)
+        return {name: _type(name, it, paths) for name, it in self._data["types"].items()}
+
+    @_told
+    def graph(self, roots: Mapping[str, str]) -> Graph:
+        """Return the objects, needs and limits, with actions' paths made absolute by `roots`."""
+        types = self.types(roots)
+        switches = self._data.get("confirm", {})
+        cobs = {
+            CobId(cob): Cob(
+                id=CobId(cob),
+                type=types[it["type"]],
+                spec=_numbers(it["spec"]),
+                confirm=_switch(switches.get(cob)),
+            )
+            for cob, it in self._data["cobs"].items()
+        }
+        needs = tuple(map(_need, self._data["needs"]))
+        if not all(need.cob in cobs and need.on in cobs for need in needs):
+            raise StoreError(_DAMAGED)
+        return Graph(cobs=cobs, needs=needs, limits=tuple(map(_limit, self._data["limits"])))
+
+
+def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:
+    return CobType(
+        name=name,
+        states=tuple(it["states"]),
+        preferred=it["preferred"],
+        remove=it["remove"],
+        check=_action(it["check"], paths),
+        check_timeout_s=it["check_timeout_s"],
+        revert=it.get("revert", ""),
+        place=Place(file=f"{it['folder']}/") if it.get("folder") else None,
+        transitions=tuple(
+            Transition(
+                source=step["from"],
+                dest=step["to"],
+                action=_action(step["action"], paths),
+                timeout_s=step["timeout_s"],
+                attempts=step["attempts"],
+            )
+            for step in it["transitions"]
+        ),
+    )
+
+
+def _action(it: Mapping[str, str], paths: Paths) -> Action:
+    match it:
+        case {"tasks": path}:
+            return Tasks(path=paths.read(path))
+        case {"role": name}:
+            return Role(name=paths.read(name))
+        case {"python": method}:
+            name, _, method = method.rpartition(".")
+            return PythonAction(type_name=name, method=method)
+        case {"missing": message}:
+            return Missing(message=message)
+        case _:
+            return Nothing()
+
+
+def _switch(it: Mapping[str, Any] | None) -> Confirm | None:
+    return None if it is None else Confirm(within_s=it["within_s"], revert=it["revert"])
+
+
+def _need(it: Mapping[str, str]) -> Need:
+    cob, on = CobId(it["cob"]), CobId(it["on"])
+    if "in" in it:
+        return LockNeed(cob=cob, within=it["in"], on=on, state=it["state"])
+    return TransitionNeed(cob=cob, source=it["from"], dest=it["to"], on=on, state=it["state"])
+
+
+def _limit(it: Mapping[str, Any]) -> Limit:
+    return Limit(
+        name=it["name"],
+        scope=LimitScope(it["scope"]),
+        groups=tuple(
+            LimitGroup(
+                name=group["name"], members=frozenset(group["members"]), bound=group["bound"]
+            )
+            for group in it["groups"]
+        ),
+        source=it["from"],
+        dest=it["to"],
+        first=it.get("first", 0),
+        pause_s=it.get("pause_s", 0.0),
+    )
+
+
+def _numbers(value: Any) -> Any:
+    """Return plain data with the numbers back that JSON has not."""
+    if isinstance(value, dict):
+        if len(value) == 1 and value.get(FLOAT_MARK) in _NO_JSON_NUMBERS:
+            return float(value[FLOAT_MARK])
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return value
