@@ -11,7 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from cobweb._resources import data_dir
-from cobweb.inventory import _cobs, _drift, _limits, _load, _references, _sources, _types
+from cobweb.inventory import _cobs, _confirm, _drift, _limits, _load, _references, _sources, _types
 from cobweb.inventory._nodes import plain
 from cobweb.inventory._yaml import read_yaml
 
@@ -45,6 +45,7 @@ def test_the_schemas_know_the_keys_of_the_loader() -> None:
     assert set(parts["action"]["properties"]) == set(_types._ACTION_KEYS)
     assert set(parts["limit"]["properties"]) == set(_limits._KEYS)
     assert set(site["properties"]["drift"]["properties"]) == set(_drift._KEYS)
+    assert set(parts["confirm"]["anyOf"][1]["properties"]) == set(_confirm._KEYS)
     group = parts["group"]["anyOf"][1]
     assert set(group["properties"]) == set(_sources._GROUP_KEYS)
     assert schema("inventory")["$defs"]["group"] == parts["group"]
@@ -71,6 +72,9 @@ def test_sites_of_the_table_of_bad_input_fit() -> None:
         ("site", "cobs: {a: {typ: x}}"),
         ("site", "cobs: {a/b: {type: x}}"),
         ("site", "cobs: {a: {requires: b}}"),
+        ("site", "cobs: {a: {confirm: soon}}"),
+        ("site", "cobs: {a: {confirm: {revert: x}}}"),
+        ("site", "cobs: {a: {confirm: {within: 60s, prepare: x}}}"),
         ("site", "limits: {l: {max: 0}}"),
         ("site", "drift: {ignore: log}"),
         ("site", "drift: {ignored: [log]}"),

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cobweb.errors import Place
+from cobweb.inventory._confirm import confirm_of
 from cobweb.inventory._findings import Findings, did_you_mean, one_of
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place
 from cobweb.inventory._read import as_map, known_keys, required, text
 from cobweb.inventory._select import Selector
-from cobweb.model import CobType
+from cobweb.model import CobType, Confirm
 
 WORDS = ("requires", "after", "binds", "stops")
-_KEYS = ("type", "on", "spec", *WORDS, "needs", "description")
+_KEYS = ("type", "on", "spec", *WORDS, "needs", "confirm", "description")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 
 
@@ -28,6 +29,7 @@ class CobDef:
     host_set: frozenset[str]
     spec: Map | None
     body: Map
+    confirm: Confirm | None
     place: Place
 
 
@@ -82,6 +84,7 @@ class Cobs:
             host_set=self._host_sets[hosts],
             spec=spec,
             body=body,
+            confirm=confirm_of(body, cob_type, what, self._findings),
             place=place,
         )
 

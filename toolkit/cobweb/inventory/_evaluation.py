@@ -120,7 +120,7 @@ class Evaluation:
             id=instances,
             type=[each.type for each in defs],
             spec=list(map(self._specs.evaluate, defs, hosts)),
-            confirm=[None] * len(defs),
+            confirm=[each.confirm for each in defs],
             place=[each.place for each in defs],
         )
         return dict(zip(instances, made, strict=True))

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobweb.errors import Place
+from cobweb.inventory._confirm import shell_texts
 from cobweb.inventory._files import Files
 from cobweb.inventory._findings import did_you_mean, one_of
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place, kind, plain
 from cobweb.inventory._read import as_map, known_keys, number, required, text, texts
 from cobweb.model import ANY, UNKNOWN, Action, CobType, Nothing, Role, State, Tasks, Transition
 
-_KEYS = ("states", "preferred", "remove", "spec", "check", "transitions", "description")
+_KEYS = (
+    *("states", "preferred", "remove", "spec", "check", "transitions", "revert", "prepare"),
+    "description",
+)
 _ACTION_KEYS = ("tasks", "role", "timeout", "attempts")
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 _ARROW = re.compile(r"\s*(\S+)\s*->\s*(\S+)\s*")
@@ -72,6 +76,7 @@ class Types:
         remove = self._state(body, "remove", states, what)
         check = self._check(name, body)
         transitions = self._transitions(name, body, states)
+        revert, prepare = shell_texts(body, what, self._findings)
         if missing or not states or preferred is None or remove is None or check is None:
             return None
         return CobType(
@@ -83,6 +88,8 @@ class Types:
             check_timeout_s=check[1],
             transitions=transitions,
             spec_schema=self._schema(body, what),
+            revert=revert,
+            prepare=prepare,
             place=place,
         )
 
