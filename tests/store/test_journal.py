@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -292,25 +293,28 @@ def test_runs_come_newest_first(store: Store, run_info: RunInfo) -> None:
     assert last.info.id == "r3"
 
 
-def generation(digest: str, content: str = "{}") -> Generation:
-    return Generation(digest=digest, author="ann", time=1.0, message="why", content=content)
+def generation(content: str) -> Generation:
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    return Generation(
+        digest=digest, author="ann", time=1.0, message="why", content=content, commit="c0ffee"
+    )
 
 
 def test_generations_count_from_one_and_know_their_parent(store: Store) -> None:
     content = '{"cobs":"' + "x" * 100_000 + '"}'
-    first = store.save_generation(generation("d1", content))
-    second = store.save_generation(generation("d2"))
+    first = store.save_generation(generation(content))
+    second = store.save_generation(generation("2"))
     assert (first.id, first.parent, second.id, second.parent) == (1, 0, 2, 1)
     assert store.generation(1) == first
-    assert store.generation(1) == replace(generation("d1", content), id=1)
+    assert store.generation(1) == replace(generation(content), id=1)
     assert store.current_generation() == second
 
 
 def test_same_digest_as_the_current_one_adds_no_generation(store: Store) -> None:
-    first = store.save_generation(generation("d1"))
-    assert store.save_generation(replace(generation("d1"), author="bob")) == first
-    store.save_generation(generation("d2"))
-    assert store.save_generation(generation("d1")).id == 3
+    first = store.save_generation(generation("1"))
+    assert store.save_generation(replace(generation("1"), author="bob")) == first
+    store.save_generation(generation("2"))
+    assert store.save_generation(generation("1")).id == 3
 
 
 def test_nothing_is_written_through_a_store_for_reading(url: str, tmp_path: Path) -> None:

@@ -18,8 +18,10 @@ from cobweb.store import (
     Forgotten,
     GrantGone,
     GrantWritten,
+    HostForgotten,
     HostFound,
     HostLost,
+    HostSwitched,
     RunInfo,
     StateWritten,
     TransitionBegan,
@@ -65,6 +67,8 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(GrantGone, cob=cobs, holder=cobs),
     st.builds(HostLost, host=st.sampled_from(["h1", "h2"]), time=times),
     st.builds(HostFound, host=st.sampled_from(["h1", "h2"]), time=times),
+    st.builds(HostSwitched, host=st.sampled_from(["h1", "h2"]), generation=st.integers(1, 9)),
+    st.builds(HostForgotten, host=st.sampled_from(["h1", "h2"])),
     st.builds(Forgotten, cob=cobs),
 )
 
@@ -80,6 +84,7 @@ class Model:
     cobs: dict[CobId, CobRecord] = field(default_factory=dict)
     grants: dict[tuple[CobId, CobId], str] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
+    switched: dict[str, int] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> None:
         match entry:
@@ -87,10 +92,8 @@ class Model:
                 self.grants[entry.cob, entry.holder] = entry.state
             case GrantGone():
                 self.grants.pop((entry.cob, entry.holder), None)
-            case HostLost():
-                self.lost.add(entry.host)
-            case HostFound():
-                self.lost.discard(entry.host)
+            case HostLost() | HostFound() | HostSwitched() | HostForgotten():
+                self.take_host(entry)
             case Forgotten():
                 self.cobs.pop(entry.cob, None)
                 self.grants = {
@@ -103,6 +106,18 @@ class Model:
                 self.cobs[entry.cob] = replace(record, in_transition=(entry.source, entry.dest))
             case EventWritten():
                 raise AssertionError("events are not modelled")
+
+    def take_host(self, entry: HostLost | HostFound | HostSwitched | HostForgotten) -> None:
+        match entry:
+            case HostLost():
+                self.lost.add(entry.host)
+            case HostFound():
+                self.lost.discard(entry.host)
+            case HostSwitched():
+                self.switched[entry.host] = entry.generation
+            case HostForgotten():
+                self.lost.discard(entry.host)
+                self.switched.pop(entry.host, None)
 
     def take_state(self, entry: StateWritten | TransitionFinished) -> None:
         record = replace(
@@ -187,5 +202,6 @@ def test_batches_leave_what_their_entries_mean_one_by_one(
             assert store.states() == model.states()
             assert list(store.states()) == list(model.states())
             assert store.locks() == model.locks()
+            assert store.host_generations() == dict(sorted(model.switched.items()))
     finally:
         store.close()

@@ -24,6 +24,7 @@ from sqlalchemy.pool import StaticPool
 
 from cobweb.errors import StoreError
 from cobweb.store._tables import FORMAT, META, METADATA
+from cobweb.store._upgrade import OLD_FORMAT, upgrade
 
 __all__ = ["Database", "one_at_a_time", "open_database"]
 
@@ -72,7 +73,12 @@ _OTHER_ERROR = ("cannot be used", "check the server, and the rights of this user
 
 
 class Database:
-    """A connection pool, and what the database is called in messages."""
+    """A connection pool, and what the database is called in messages.
+
+    `is_old` if it has the format before this one, which is read but never written.
+    """
+
+    is_old = False
 
     def __init__(self, engine: Engine, label: str, *, readonly: bool) -> None:
         self.engine = engine
@@ -289,13 +295,16 @@ def _ready(database: Database, *, create: bool) -> Database:
 
 
 def _prepare(database: Database, *, create: bool) -> bool:
-    """Make the tables where there are none, and say whether there are; refuse another format's."""
+    """Make or upgrade the tables, and say whether there are some; refuse an unknown format's."""
     with database.write() if create else database.read() as connection:
         if create:
             one_at_a_time(connection)
         tables = inspect(connection).get_table_names()
         if META.name in tables:
-            _check_format(database.label, connection)
+            database.is_old = _format(database.label, connection) == OLD_FORMAT
+            if database.is_old and create:
+                upgrade(connection)
+                database.is_old = False
             return True
         if tables and connection.dialect.name == "sqlite":
             raise StoreError(
@@ -308,16 +317,16 @@ def _prepare(database: Database, *, create: bool) -> bool:
         return create
 
 
-def _check_format(label: str, connection: Connection) -> None:
+def _format(label: str, connection: Connection) -> int:
     found = connection.scalar(select(META.c.value).where(META.c.key == "format"))
-    if found == str(FORMAT):
-        return
     if found is None or not found.isdecimal():
         raise _damaged(label)
-    raise StoreError(
-        f"{label} has format {found}, and this Cobweb knows format {FORMAT}",
-        hint="use the Cobweb that wrote it, or a newer one",
-    )
+    if int(found) not in (OLD_FORMAT, FORMAT):
+        raise StoreError(
+            f"{label} has format {found}, and this Cobweb knows format {FORMAT}",
+            hint="use the Cobweb that wrote it, or a newer one",
+        )
+    return int(found)
 
 
 # --- errors

@@ -18,8 +18,10 @@ from cobweb.store._values import (
     Forgotten,
     GrantGone,
     GrantWritten,
+    HostForgotten,
     HostFound,
     HostLost,
+    HostSwitched,
     StateWritten,
     TransitionBegan,
     TransitionFinished,
@@ -34,14 +36,18 @@ class Batch:
     """What a transaction has to do, in this order: forget, then set.
 
     `cobs` has the columns to set by id, `grants` None for those to delete, `hosts` (reachable,
-    time) by name.
+    time) and `switched` the generation by name. `grants_of` finds grants by their ends; it is made
+    when an object is forgotten, so that forgetting many takes no longer than writing them.
     """
 
     generation: int
     forgotten: dict[CobId, None] = field(default_factory=dict)
     cobs: dict[CobId, dict[str, Any]] = field(default_factory=dict)
     grants: dict[tuple[CobId, CobId], State | None] = field(default_factory=dict)
+    grants_of: dict[CobId, list[tuple[CobId, CobId]]] | None = None
     hosts: dict[str, tuple[bool, float]] = field(default_factory=dict)
+    switched: dict[str, int] = field(default_factory=dict)
+    forgotten_hosts: dict[str, None] = field(default_factory=dict)
     events: list[EventWritten] = field(default_factory=list)
 
 
@@ -61,13 +67,19 @@ def _take(batch: Batch, entry: Entry) -> None:
         case EventWritten():
             batch.events.append(entry)
         case GrantWritten():
-            batch.grants[entry.cob, entry.holder] = entry.state
+            _set_grant(batch, (entry.cob, entry.holder), entry.state)
         case GrantGone():
-            batch.grants[entry.cob, entry.holder] = None
+            _set_grant(batch, (entry.cob, entry.holder), None)
         case HostLost():
             batch.hosts[entry.host] = (False, entry.time)
         case HostFound():
             batch.hosts[entry.host] = (True, entry.time)
+        case HostSwitched():
+            batch.switched[entry.host] = entry.generation
+        case HostForgotten():
+            batch.forgotten_hosts[entry.host] = None
+            batch.hosts.pop(entry.host, None)
+            batch.switched.pop(entry.host, None)
         case _:
             _take_cob(batch, entry)
 
@@ -118,5 +130,20 @@ def _finished(batch: Batch, entry: TransitionFinished) -> dict[str, Any]:
 def _forget(batch: Batch, cob: CobId) -> None:
     batch.forgotten[cob] = None
     batch.cobs.pop(cob, None)
-    for pair in [pair for pair in batch.grants if cob in pair]:
-        del batch.grants[pair]
+    if batch.grants_of is None:
+        batch.grants_of = {}
+        for pair in batch.grants:
+            _note(batch.grants_of, pair)
+    for pair in batch.grants_of.pop(cob, ()):
+        batch.grants.pop(pair, None)
+
+
+def _set_grant(batch: Batch, pair: tuple[CobId, CobId], state: State | None) -> None:
+    batch.grants[pair] = state
+    if batch.grants_of is not None:
+        _note(batch.grants_of, pair)
+
+
+def _note(grants_of: dict[CobId, list[tuple[CobId, CobId]]], pair: tuple[CobId, CobId]) -> None:
+    for end in pair:
+        grants_of.setdefault(end, []).append(pair)

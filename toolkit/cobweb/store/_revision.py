@@ -8,6 +8,7 @@ as quick as making a record of it.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
@@ -30,13 +31,13 @@ _COLUMNS: tuple[ColumnElement[Any], ...] = (
 )
 
 
-def revision(connection: Connection) -> str:
-    """Return the digest of states, contents, lost hosts and the current generation's id."""
+def revision(connection: Connection, host_generations: Mapping[str, int]) -> str:
+    """Return the digest of states, contents, lost hosts, theirs and the current generation."""
     found = hashlib.sha256()
     row = reduce(lambda one, other: one + _SEPARATOR + other, _COLUMNS)
     for rows in connection.scalars(select(row).order_by(COBS.c.id)).partitions(_ROWS_AT_ONCE):
         found.update("".join(f"{text}\n" for text in rows).encode())
     lost = connection.scalars(select(HOSTS.c.name).where(~HOSTS.c.reachable).order_by(HOSTS.c.name))
     newest = connection.scalar(select(func.max(GENERATIONS.c.id)))
-    found.update(repr((list(lost), newest)).encode())
+    found.update(repr((list(lost), newest, sorted(host_generations.items()))).encode())
     return found.hexdigest()

@@ -60,6 +60,12 @@ class Statements:
             )
         )
         self.host = self._upsert(HOSTS, ("name", "reachable", "since"))
+        self.switched = self._upsert(HOSTS, ("name", "generation"))
+        self.forget = tuple(
+            self._compiled(delete(column.table).where(column == bindparam("gone")))
+            for column in (COBS.c.id, GRANTS.c.cob, GRANTS.c.holder)
+        )
+        self.forget_host = self._compiled(delete(HOSTS).where(HOSTS.c.name == bindparam("gone")))
         columns = [column.name for column in EVENTS.columns]
         self._event = self._compiled(
             EVENTS.insert().values({name: bindparam(name) for name in columns})

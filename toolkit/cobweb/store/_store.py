@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -23,13 +21,13 @@ from sqlalchemy import (
     delete,
     false,
     func,
-    or_,
     select,
     update,
 )
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from cobweb.model import CobId, State, host_of
+from cobweb.store import _generations
 from cobweb.store._database import Database, open_database
 from cobweb.store._fold import Batch, fold
 from cobweb.store._lock import Fence, SiteLock
@@ -43,7 +41,15 @@ from cobweb.store._tables import (
     HOSTS,
     RUNS,
 )
-from cobweb.store._values import CobRecord, Entry, Generation, RunInfo, RunRecord
+from cobweb.store._upgrade import Format1, format_1
+from cobweb.store._values import (
+    CobRecord,
+    Entry,
+    Generation,
+    GenerationInfo,
+    RunInfo,
+    RunRecord,
+)
 
 __all__ = ["Store"]
 
@@ -121,13 +127,13 @@ class Store:
         return dict(sorted(found.items()))
 
     def revision(self) -> str:
-        """Return a digest of the states, contents, applied specs, lost hosts and generation.
+        """Return a digest of the states, contents, applied specs, lost hosts and generations.
 
         Whatever a plan is made of is in it; when, why and by which run it was written is not.
         Reads every record.
         """
         with self._database.read() as connection:
-            return revision(connection)
+            return revision(connection, self._host_generations(connection))
 
     def locks(self) -> tuple[tuple[CobId, CobId, State], ...]:
         """Return the state locks that are out as (locked object, holder, state), sorted."""
@@ -144,8 +150,8 @@ class Store:
         batch = fold(entries, generation=self._run[1].generation if self._run else 0)
         with self._database.write() as connection:
             self._fence.check(connection)
-            _write_forgotten(connection, batch)
             cursor = connection.connection.cursor()
+            self._write_forgotten(cursor, batch)
             self._write_cobs(cursor, batch)
             self._write_grants(cursor, batch)
             self._write_hosts(cursor, batch)
@@ -197,34 +203,49 @@ class Store:
 
     # --- generations
 
-    def save_generation(self, generation: Generation) -> Generation:
+    def save_generation(
+        self, generation: Generation, files: Mapping[str, bytes] | None = None
+    ) -> Generation:
         """Store a generation after the current one, and return it with its id and parent.
 
-        If the current generation has the same digest, it is returned and nothing is stored.
+        `files` are the kept files that the content names, by their SHA-256. If the current
+        generation has the same digest, it is returned, and only files that are missing are stored;
+        a damaged one gets a successor.
         """
         with self._database.write() as connection:
             self._fence.check(connection)
-            current = _newest(connection)
-            if current is not None and current.digest == generation.digest:
-                return _generation(current)
-            parent = 0 if current is None else current.id
-            row = {
-                "id": parent + 1,
-                "parent": parent,
-                "digest": generation.digest,
-                "author": generation.author,
-                "time": generation.time,
-                "message": generation.message,
-                "content": zlib.compress(generation.content.encode(), level=1),
-            }
-            connection.execute(GENERATIONS.insert(), row)
-        return replace(generation, id=parent + 1, parent=parent)
+            return _generations.add(connection, generation, files or {})
+
+    def mark_reached(self, generation: int, time: float) -> None:
+        """Store that a whole run with this generation left nothing to do; the first time counts."""
+        chosen = update(GENERATIONS).where(
+            GENERATIONS.c.id == generation, GENERATIONS.c.reached.is_(None)
+        )
+        with self._database.write() as connection:
+            self._fence.check(connection)
+            connection.execute(chosen.values(reached=time))
+
+    def delete_generations(self, generations: Iterable[int]) -> None:
+        """Delete generations, and the kept files that no other one names.
+
+        Ids without a generation are passed over. Reads the contents of all that stay.
+        """
+        ids = sorted(set(generations))
+        with self._database.write() as connection:
+            self._fence.check(connection)
+            connection.execute(delete(GENERATIONS).where(GENERATIONS.c.id.in_(ids)))
+            _generations.delete_unused_files(connection)
+
+    def generations(self) -> tuple[GenerationInfo, ...]:
+        """Return all generations without their contents, the newest first."""
+        with self._database.read() as connection:
+            return _generations.infos(connection, old=self._old(connection))
 
     def current_generation(self) -> Generation | None:
-        """Return the generation that was saved last."""
+        """Return the generation that was saved last; errors as those of `generation`."""
         with self._database.read() as connection:
-            row = _newest(connection)
-            return None if row is None else _generation(row)
+            row = _generations.newest(connection, old=self._old(connection))
+            return None if row is None else _generations.value(row, self.label)
 
     def current_generation_id(self) -> int:
         """Return the id of the generation that was saved last, 0 if there is none."""
@@ -232,14 +253,42 @@ class Store:
             return connection.scalar(select(func.max(GENERATIONS.c.id))) or 0
 
     def generation(self, generation: int) -> Generation | None:
-        """Return the generation with this id."""
+        """Return the generation with this id; StoreError where its content is damaged."""
         with self._database.read() as connection:
-            row = connection.execute(
-                select(GENERATIONS).where(GENERATIONS.c.id == generation)
-            ).first()
-            return None if row is None else _generation(row)
+            row = _generations.one(connection, generation, old=self._old(connection))
+            return None if row is None else _generations.value(row, self.label)
+
+    def host_generations(self) -> Mapping[str, int]:
+        """Return the generation that each host has switched to, by sorted name."""
+        with self._database.read() as connection:
+            return self._host_generations(connection)
+
+    def file(self, digest: str) -> bytes | None:
+        """Return the kept file with this SHA-256; None where it is missing or damaged."""
+        if self._database.is_old:
+            return None
+        with self._database.read() as connection:
+            return _generations.file(connection, digest)
 
     # --- parts
+
+    def _old(self, connection: Connection) -> Format1 | None:
+        return format_1(connection) if self._database.is_old else None
+
+    def _host_generations(self, connection: Connection) -> Mapping[str, int]:
+        old = self._old(connection)
+        if old is not None:
+            return old.host_generations()
+        chosen = select(HOSTS.c.name, HOSTS.c.generation).where(HOSTS.c.generation > 0)
+        rows = connection.execute(chosen.order_by(HOSTS.c.name))
+        return {row.name: row.generation for row in rows}
+
+    def _write_forgotten(self, cursor: DBAPICursor, batch: Batch) -> None:
+        cobs = [(cob,) for cob in batch.forgotten]
+        for statement in self._statements.forget:
+            statement.many_tuples(cursor, cobs)
+        hosts = [(host,) for host in batch.forgotten_hosts]
+        self._statements.forget_host.many_tuples(cursor, hosts)
 
     def _write_cobs(self, cursor: DBAPICursor, batch: Batch) -> None:
         """Upsert the records, those that set the same columns with one statement."""
@@ -260,6 +309,7 @@ class Store:
     def _write_hosts(self, cursor: DBAPICursor, batch: Batch) -> None:
         hosts = [(name, *seen) for name, seen in batch.hosts.items()]
         self._statements.host.many_tuples(cursor, hosts)
+        self._statements.switched.many_tuples(cursor, list(batch.switched.items()))
 
     def _write_events(self, cursor: DBAPICursor, batch: Batch) -> None:
         if batch.events:
@@ -284,15 +334,6 @@ class Store:
         with self._database.read() as connection:
             rows = connection.execute(chosen)
             return [(seq, time, kind, json.loads(data)) for seq, time, kind, data in rows]
-
-
-# --- writing a batch
-
-
-def _write_forgotten(connection: Connection, batch: Batch) -> None:
-    for cob in batch.forgotten:
-        connection.execute(delete(COBS).where(COBS.c.id == cob))
-        connection.execute(delete(GRANTS).where(or_(GRANTS.c.cob == cob, GRANTS.c.holder == cob)))
 
 
 def _json(data: Any) -> str:
@@ -331,22 +372,4 @@ def _run_record(row: Row[Any]) -> RunRecord:
         counts={} if row.counts is None else json.loads(row.counts),
         waits=() if row.waits is None else tuple(json.loads(row.waits)),
         ended=row.ended,
-    )
-
-
-def _newest(connection: Connection) -> Row[Any] | None:
-    return connection.execute(
-        select(GENERATIONS).order_by(GENERATIONS.c.id.desc()).limit(1)
-    ).first()
-
-
-def _generation(row: Row[Any]) -> Generation:
-    return Generation(
-        id=row.id,
-        parent=row.parent,
-        digest=row.digest,
-        author=row.author,
-        time=row.time,
-        message=row.message,
-        content=zlib.decompress(row.content).decode(),
     )

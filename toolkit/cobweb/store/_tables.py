@@ -20,6 +20,7 @@ from sqlalchemy import (
 __all__ = [
     "COBS",
     "EVENTS",
+    "FILES",
     "FORMAT",
     "GENERATIONS",
     "GRANTS",
@@ -30,7 +31,7 @@ __all__ = [
     "SITE_LOCK",
 ]
 
-FORMAT = 1
+FORMAT = 2
 """The version of these tables, in `META` under the key `format`."""
 
 METADATA = MetaData()
@@ -78,6 +79,7 @@ HOSTS = Table(
     Column("name", Text, primary_key=True),
     Column("reachable", Boolean, nullable=False, server_default=true()),
     _time("since"),
+    _number("generation"),
 )
 
 GRANTS = Table(
@@ -129,6 +131,15 @@ GENERATIONS = Table(
     _text("author"),
     _time("time"),
     _text("message"),
+    Column("content", LargeBinary, nullable=False),
+    _text("commit"),
+    Column("reached", Double),
+)
+
+FILES = Table(
+    "cobweb_files",
+    METADATA,
+    Column("digest", Text, primary_key=True),
     Column("content", LargeBinary, nullable=False),
 )
 

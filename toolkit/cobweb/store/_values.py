@@ -22,10 +22,13 @@ __all__ = [
     "EventWritten",
     "Forgotten",
     "Generation",
+    "GenerationInfo",
     "GrantGone",
     "GrantWritten",
+    "HostForgotten",
     "HostFound",
     "HostLost",
+    "HostSwitched",
     "LockOwner",
     "RunInfo",
     "RunRecord",
@@ -114,8 +117,9 @@ class RunRecord:
 class Generation:
     """An evaluated site that was desired once.
 
-    `content` is canonical JSON without secrets, `digest` its SHA-256. The store gives `id`, from 1,
-    and `parent`, 0 for the first.
+    `content` is canonical JSON without secrets, `digest` its SHA-256. `commit` is the Git commit of
+    the site's repository, empty where there is none. The store gives `id`, from 1, and `parent`, 0
+    for the first. `reached` is when a whole run first ended with nothing left to do, if ever.
     """
 
     digest: str
@@ -123,8 +127,25 @@ class Generation:
     time: float
     message: str
     content: str
+    commit: str = ""
+    reached: float | None = None
     id: int = 0
     parent: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationInfo:
+    """A generation without its content, which takes `size` bytes in the database."""
+
+    id: int
+    parent: int
+    digest: str
+    author: str
+    time: float
+    message: str
+    commit: str
+    reached: float | None
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +264,21 @@ class HostFound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostSwitched:
+    """`host` has switched to `generation`: from now on its objects are what that one says."""
+
+    host: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostForgotten:
+    """`host` is given up: whether it is reachable and its generation are not known any more."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Forgotten:
     """`cob` is given up: its record goes, and all locks on it and of it."""
 
@@ -270,6 +306,8 @@ Entry = (
     | GrantGone
     | HostLost
     | HostFound
+    | HostSwitched
+    | HostForgotten
     | Forgotten
     | EventWritten
 )

@@ -1,0 +1,194 @@
+"""A database of format 1, as Cobweb 0.1 made it, is read as it is and upgraded when written."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from cobweb.model import CobId
+from cobweb.store import HostLost, StateWritten, Store, open_store
+
+SCRIPTS = Path(__file__).parent / "format1"
+REACHED = 1795271525.5115285
+NEWEST = "5124b83889e32da03be0714411e818d6c53ce274cd65bb1d2a87de42e0cc86d0"
+
+
+def run_sql(url: str, script: str) -> list[Any]:
+    """Carry out statements on the database of a URL; return the rows of the last one."""
+    if url.startswith("postgresql"):
+        with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as server:
+            cursor = server.execute(script.encode())
+            return cursor.fetchall() if cursor.description else []
+    file = Path(url.removeprefix("sqlite:///"))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        if ";" in script:
+            connection.executescript(script)
+            return []
+        return connection.execute(script).fetchall()
+
+
+@pytest.fixture
+def old_url(fresh_url: Callable[[], str]) -> str:
+    """Return the URL of a database of format 1 with two runs of two generations."""
+    url = fresh_url()
+    run_sql(url, (SCRIPTS / f"{url.partition(':')[0].partition('+')[0]}.sql").read_text())
+    return url
+
+
+def told(store: Store) -> Mapping[str, Any]:
+    """Return all that a store tells."""
+    runs = store.runs()
+    return {
+        "states": store.states(),
+        "locks": store.locks(),
+        "revision": store.revision(),
+        "runs": runs,
+        "events": [list(store.events(run.info.id)) for run in runs],
+        "generations": store.generations(),
+        "contents": [store.generation(info.id) for info in store.generations()],
+        "current": store.current_generation(),
+        "hosts": store.host_generations(),
+        "file": store.file("0" * 64),
+    }
+
+
+def form(url: str) -> str:
+    return str(run_sql(url, "SELECT value FROM cobweb_meta WHERE key = 'format'")[0][0])
+
+
+def test_reading_changes_nothing_and_tells_what_the_upgraded_one_tells(
+    old_url: str, tmp_path: Path
+) -> None:
+    with open_store(old_url, tmp_path, create=False) as store:
+        before = told(store)
+    assert form(old_url) == "1"
+    with open_store(old_url, tmp_path) as store:
+        assert told(store) == before
+    assert form(old_url) == "2"
+    with open_store(old_url, tmp_path, create=False) as store:
+        assert told(store) == before
+    assert [run.info.generation for run in before["runs"]] == [2, 1]
+    assert len(before["events"][0]) > 5
+
+
+def test_hosts_are_in_the_newest_generation_which_was_reached(old_url: str, tmp_path: Path) -> None:
+    with open_store(old_url, tmp_path) as store:
+        newest, first = store.generations()
+        assert store.host_generations() == {"h1": 2, "h2": 2}
+    assert (newest.id, newest.parent, newest.digest) == (2, 1, NEWEST)
+    assert (newest.message, newest.author, newest.commit) == ("second ü", "ann", "")
+    assert (newest.reached, first.reached) == (REACHED, None)
+    assert newest.size > 100
+
+
+def test_upgraded_tables_are_those_of_a_new_database(
+    old_url: str, fresh_url: Callable[[], str], tmp_path: Path
+) -> None:
+    new_url = fresh_url()
+    for url in (old_url, new_url):
+        open_store(url, tmp_path).close()
+    assert columns(old_url) == columns(new_url)
+
+
+def columns(url: str) -> list[Any]:
+    if url.startswith("postgresql"):
+        described = "table_name, column_name, data_type, column_default, is_nullable"
+        source = "information_schema.columns WHERE table_schema = current_schema()"
+        return run_sql(url, f"SELECT {described} FROM {source} ORDER BY 1, 2")  # noqa: S608  # no input
+    tables = run_sql(url, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
+    return [(name, *run_sql(url, f"PRAGMA table_info({name})")) for (name,) in tables]
+
+
+def test_what_was_known_of_a_host_stays(old_url: str, tmp_path: Path) -> None:
+    lost = "INSERT INTO cobweb_hosts (name, reachable, since) VALUES"
+    run_sql(old_url, f"{lost} ('h1', false, 7.0), ('gone', false, 8.0);")
+    with open_store(old_url, tmp_path) as store:
+        assert store.host_generations() == {"h1": 2, "h2": 2}
+        assert [record.reachable for record in store.states().values()] == [False, True, True]
+    rows = run_sql(old_url, "SELECT name, since, generation FROM cobweb_hosts ORDER BY name")
+    assert rows == [("gone", 8.0, 0), ("h1", 7.0, 2), ("h2", 0.0, 2)]
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        "DELETE FROM cobweb_runs;",
+        "UPDATE cobweb_runs SET result = 'failed';",
+        "UPDATE cobweb_runs SET ended = NULL, result = NULL, counts = NULL;",
+        """UPDATE cobweb_runs SET counts = '{"cobs":3,"settled":2}';""",
+        "UPDATE cobweb_runs SET counts = '{}';",
+    ],
+)
+def test_generation_that_no_run_brought_about_was_not_reached(
+    old_url: str, tmp_path: Path, spoilt: str
+) -> None:
+    run_sql(old_url, spoilt)
+    with open_store(old_url, tmp_path) as store:
+        assert [info.reached for info in store.generations()] == [None, None]
+        assert store.host_generations() == {"h1": 2, "h2": 2}
+
+
+def test_database_without_a_generation_is_upgraded(old_url: str, tmp_path: Path) -> None:
+    run_sql(old_url, "DELETE FROM cobweb_generations;")
+    with open_store(old_url, tmp_path, create=False) as store:
+        assert (store.generations(), store.host_generations()) == ((), {})
+    with open_store(old_url, tmp_path) as store:
+        assert (store.generations(), store.host_generations()) == ((), {})
+        assert len(store.states()) == 3
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"hosts":{}}', '{"hosts":1,"cobs":{}}'])
+def test_damaged_generation_does_not_hinder_the_upgrade(
+    old_url: str, tmp_path: Path, content: str
+) -> None:
+    packed = zlib.compress(content.encode()).hex()
+    blob = f"'\\x{packed}'" if old_url.startswith("postgresql") else f"X'{packed}'"
+    run_sql(old_url, f"UPDATE cobweb_generations SET content = {blob} WHERE id = 2;")  # noqa: S608  # no input
+    with open_store(old_url, tmp_path) as store:
+        assert store.host_generations() == {}
+        assert store.generations()[0].reached is None
+        assert len(store.states()) == 3
+
+
+def _open(url: str, folder: str) -> str:
+    with open_store(url, Path(folder)) as store:
+        return store.revision()
+
+
+def test_two_processes_that_upgrade_at_once_do_it_once(old_url: str, tmp_path: Path) -> None:
+    with get_context("spawn").Pool(4) as pool:
+        revisions = pool.starmap(_open, [(old_url, str(tmp_path))] * 8)
+    assert len(set(revisions)) == 1
+    assert form(old_url) == "2"
+
+
+def test_run_of_an_older_cobweb_goes_on_after_the_upgrade(old_url: str, tmp_path: Path) -> None:
+    """Its statements name the columns that it knows."""
+    open_store(old_url, tmp_path).close()
+    run_sql(
+        old_url,
+        "INSERT INTO cobweb_generations (id, digest, parent, author, time, message, content)"
+        " SELECT 3, digest, 2, 'ann', 1.0, '', content FROM cobweb_generations WHERE id = 2;"
+        "INSERT INTO cobweb_hosts (name, reachable, since) VALUES ('h1', false, 7.0)"
+        " ON CONFLICT (name) DO UPDATE SET reachable = excluded.reachable, since = excluded.since;",
+    )
+    with open_store(old_url, tmp_path) as store:
+        assert store.generations()[0].commit == ""
+        assert store.host_generations() == {"h1": 2, "h2": 2}
+
+
+def test_upgraded_database_can_be_written(old_url: str, tmp_path: Path) -> None:
+    with open_store(old_url, tmp_path) as store:
+        up = StateWritten(cob=CobId("h3/c"), state="up", reason="check", time=9.0)
+        store.write([up, HostLost(host="h1", time=9.0)])
+        assert len(store.states()) == 4
+        assert store.host_generations() == {"h1": 2, "h2": 2}

@@ -1,0 +1,148 @@
+"""Generations in the database: their contents, what is told of them without, and kept files.
+
+A content is checked against its digest whenever it is read, so that nobody acts on a damaged one.
+`old` is what a database of format 1 means, None for the present format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Double,
+    Row,
+    Select,
+    bindparam,
+    case,
+    cast,
+    delete,
+    func,
+    literal,
+    select,
+)
+
+from cobweb.errors import StoreError
+from cobweb.store._tables import FILES, GENERATIONS
+from cobweb.store._upgrade import Format1
+from cobweb.store._values import Generation, GenerationInfo
+
+__all__ = ["add", "delete_unused_files", "file", "infos", "newest", "one", "value"]
+
+_PARTS = tuple(field.name for field in fields(GenerationInfo) if field.name != "size")
+_DIGEST = re.compile(r'"([0-9a-f]{64})"')
+
+_HINT = (
+    "restore a backup; without one, `cobweb generations --gc` deletes it as soon as another"
+    " generation is the current one"
+)
+
+
+def infos(connection: Connection, *, old: Format1 | None = None) -> tuple[GenerationInfo, ...]:
+    """Return what is told of all generations, the newest first."""
+    chosen = _select(old).add_columns(func.length(GENERATIONS.c.content).label("size"))
+    rows = connection.execute(chosen)
+    return tuple(
+        GenerationInfo(**{name: getattr(row, name) for name in (*_PARTS, "size")}) for row in rows
+    )
+
+
+def newest(connection: Connection, *, old: Format1 | None = None) -> Row[Any] | None:
+    """Return the row of the newest generation."""
+    return connection.execute(_whole(old).limit(1)).first()
+
+
+def one(connection: Connection, generation: int, *, old: Format1 | None = None) -> Row[Any] | None:
+    """Return the row of the generation with this id."""
+    return connection.execute(_whole(old).where(GENERATIONS.c.id == generation)).first()
+
+
+def value(row: Row[Any], label: str) -> Generation:
+    """Return the generation of a row; StoreError where the content is not what was saved."""
+    content = _unpacked(row.content, row.digest)
+    if content is None:
+        raise StoreError(f"generation {row.id} in {label} is damaged", hint=_HINT)
+    return Generation(**{name: getattr(row, name) for name in _PARTS}, content=content.decode())
+
+
+def add(connection: Connection, generation: Generation, files: Mapping[str, bytes]) -> Generation:
+    """Store a generation after the newest one, and the files that are not there yet.
+
+    If the newest one has the same digest and is sound, it is returned.
+    """
+    _add_files(connection, files)
+    current = newest(connection)
+    if (
+        current is not None
+        and current.digest == generation.digest
+        and _unpacked(current.content, current.digest) is not None
+    ):
+        return replace(generation, **{name: getattr(current, name) for name in _PARTS})
+    parent = 0 if current is None else current.id
+    added = replace(generation, id=parent + 1, parent=parent)
+    row = {name: getattr(added, name) for name in _PARTS}
+    connection.execute(GENERATIONS.insert(), {**row, "content": _packed(added.content.encode())})
+    return added
+
+
+def file(connection: Connection, digest: str) -> bytes | None:
+    """Return the kept file with this SHA-256; None where it is missing or damaged."""
+    packed = connection.scalar(select(FILES.c.content).where(FILES.c.digest == digest))
+    return None if packed is None else _unpacked(packed, digest)
+
+
+def delete_unused_files(connection: Connection) -> None:
+    """Delete the kept files that no generation names; none where a generation is damaged."""
+    unused = set(connection.scalars(select(FILES.c.digest)))
+    ids = connection.scalars(select(GENERATIONS.c.id)).all() if unused else ()
+    for generation in ids:
+        row = one(connection, generation)
+        content = None if row is None else _unpacked(row.content, row.digest)
+        if content is None:
+            return
+        unused.difference_update(_DIGEST.findall(content.decode()))
+    gone = [{"gone": digest} for digest in sorted(unused)]
+    if gone:
+        connection.execute(delete(FILES).where(FILES.c.digest == bindparam("gone")), gone)
+
+
+def _add_files(connection: Connection, files: Mapping[str, bytes]) -> None:
+    known = set(connection.scalars(select(FILES.c.digest))) if files else set()
+    rows = [
+        {"digest": digest, "content": _packed(files[digest])}
+        for digest in sorted(files.keys() - known)
+    ]
+    if rows:
+        connection.execute(FILES.insert(), rows)
+
+
+def _select(old: Format1 | None) -> Select[Any]:
+    parts: dict[str, ColumnElement[Any]] = {name: GENERATIONS.c[name] for name in _PARTS}
+    if old is not None:
+        reached = case((GENERATIONS.c.id == old.newest, cast(old.reached, Double)))
+        parts |= {"commit": literal(""), "reached": reached}
+    named = (column.label(name) for name, column in parts.items())
+    return select(*named).order_by(GENERATIONS.c.id.desc())
+
+
+def _whole(old: Format1 | None) -> Select[Any]:
+    return _select(old).add_columns(GENERATIONS.c.content)
+
+
+def _packed(content: bytes) -> bytes:
+    return zlib.compress(content, level=1)
+
+
+def _unpacked(packed: bytes, digest: str) -> bytes | None:
+    """Return what was packed, None where it has not this SHA-256."""
+    try:
+        content = zlib.decompress(packed)
+    except zlib.error:
+        return None
+    return content if hashlib.sha256(content).hexdigest() == digest else None
