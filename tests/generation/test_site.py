@@ -45,6 +45,7 @@ def a_site(folder: str, line: int = 1) -> tuple[Graph, dict[str, Host], dict[str
         check=Tasks(path=f"{folder}/tasks/check.yml"),
         check_timeout_s=5.0,
         revert="undo",
+        prepare="keep",
         transitions=(
             Transition(source="down", dest="up", action=Role(name=f"{folder}/roles/nginx")),
             Transition(source="up", dest="down", action=Role(name="galaxy.nginx"), attempts=3),
@@ -108,6 +109,7 @@ def test_everything_that_matters_is_written_and_no_secret() -> None:
                 "check_timeout_s": 5.0,
                 "folder": "",
                 "revert": "undo",
+                "prepare": "keep",
                 "transitions": [
                     step("down", "up", {"role": "site:roles/nginx"}),
                     step("up", "down", {"role": "galaxy.nginx"}, attempts=3),
@@ -120,7 +122,7 @@ def test_everything_that_matters_is_written_and_no_secret() -> None:
             "h1/a": {"type": "simple", "spec": {"port": 1, "key": secret}},
             "h2/b": {"type": "simple", "spec": {}},
         },
-        "confirm": {"h2/b": {"within_s": 60.0, "revert": "x"}},
+        "confirm": {"h2/b": {"within_s": 60.0, "revert": "x", "prepare": ""}},
         "files": {"tasks:check.yml": "ab"},
         "needs": [
             {"cob": "h2/b", "from": "down", "to": "up", "on": "h1/a", "state": "up"},
@@ -188,7 +190,7 @@ def test_without_roots_paths_stay_as_they_are() -> None:
 def test_the_digest_of_a_known_site_never_changes() -> None:
     """Journals and saved plans hold it: a new value would make every one of them stale."""
     graph, hosts, roots = a_site("/site")
-    known = "1ecf9dcf1f9e8da7055391d0f2e122c537c1e53a02bfac18ebc1757aa3e47608"
+    known = "9ec0f32df92f1841d32f8910a8c6fd94b056997a877c6a3a3741cb95f1ce1ab9"
     assert EvaluatedSite(graph, hosts, roots=roots).digest == known
 
 

@@ -66,7 +66,7 @@ def sites(draw: st.DrawFn) -> tuple[Graph, dict[str, Host]]:
     place = draw(st.sampled_from([None, Place(file="site.yml"), Place(file="../common/ntp.yml")]))
     kinds = {it.type.name: it.type for it in graph.cobs.values()}
     kinds = {name: _drawn(draw, kind, place) for name, kind in kinds.items()}
-    switches = st.builds(Confirm, within_s=st.floats(1, 90), revert=st.text())
+    switches = st.builds(Confirm, within_s=st.floats(1, 90), revert=st.text(), prepare=st.text())
     cobs = {
         cob: Cob(
             id=cob,
@@ -99,8 +99,14 @@ def _drawn(draw: st.DrawFn, kind: CobType, place: Place | None) -> CobType:
         replace(step, action=draw(actions), timeout_s=draw(st.none() | st.floats(0, 9)))
         for step in kind.transitions
     )
+    revert, prepare = draw(st.text()), draw(st.text())
     return replace(
-        kind, check=draw(actions), transitions=steps, revert=draw(st.text()), place=place
+        kind,
+        check=draw(actions),
+        transitions=steps,
+        revert=revert,
+        prepare=prepare,
+        place=place,
     )
 
 
@@ -129,6 +135,7 @@ def a_type(*actions: Action) -> CobType:
         check=actions[0],
         check_timeout_s=4.0,
         revert="undo",
+        prepare="keep",
         transitions=tuple(
             Transition(source=x, dest=y, action=action, attempts=2)
             for (x, y), action in zip(steps, actions[1:], strict=True)

@@ -10,9 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobweb.engine import (
+    STAY,
+    CheckEnded,
+    Effect,
+    Engine,
+    LockRequested,
+    StartTransition,
+    TransitionEnded,
+)
 from cobweb.generation import SwitchingOrder, switching_order
 from cobweb.model import Cob, CobId, Graph, State, host_of
-from tests.support.graphs import SIMPLE, graph_of, needs_of, type_of, types
+from tests.support.graphs import SIMPLE, graph_of, needs_of, starts, type_of, types
 from tests.support.words import after, requires, stops
 
 Groups = tuple[tuple[str, ...], ...]
@@ -244,3 +253,44 @@ def test_the_order_of_the_input_changes_nothing(
     random.shuffle(needs)
     shuffled = Graph(cobs=dict(cobs), needs=tuple(needs))
     assert switching_order(shuffled, removed) == switching_order(graph, removed)
+
+
+# --- the engine, over the old graph
+
+
+@given(removals(), st.data(), st.randoms(use_true_random=False))
+def test_no_object_of_a_host_that_has_switched_is_ever_asked_for_a_lock(
+    removal: tuple[Graph, frozenset[CobId]], data: st.DataObject, random: Random
+) -> None:
+    """Hosts switch as soon as they may; what is in flight ends in any order, and now and then ill.
+
+    Nor does an object start anything there.
+    """
+    graph, removed = removal
+    truth = data.draw(starts(graph))
+    known = {cob: truth[cob] for cob in sorted(truth) if data.draw(st.booleans())}
+    failing = data.draw(st.sampled_from([0, 0, 20]))
+    order = switching_order(graph, removed)
+    removes = {cob: graph.cobs[cob].type.remove for cob in removed}
+    engine = Engine(graph, goals=dict.fromkeys(graph.cobs, STAY) | removes)
+    switched: set[str] = set()
+    effects = engine.start(known)
+    while True:
+        assert not {host_of(cob) for cob in touched(effects)} & switched
+        missing = {cob for cob in removed if engine.state(cob) != removes[cob]}
+        switched |= {host_of(cob) for cob in order.reached} - order.held(missing).keys()
+        busy = sorted(engine.busy())
+        if not busy:
+            break
+        cob = random.choice(busy)
+        ok = random.randrange(100) >= failing
+        if engine.state(cob) in graph.cobs[cob].type.states:
+            effects = engine.step(TransitionEnded(cob, ok))
+        else:
+            effects = engine.step(CheckEnded(cob, truth[cob] if ok else None))
+        truth[cob] = engine.state(cob) if ok else truth[cob]
+
+
+def touched(effects: tuple[Effect, ...]) -> set[CobId]:
+    """Return the objects that are asked for a lock or that start a transition."""
+    return {it.cob for it in effects if isinstance(it, LockRequested | StartTransition)}

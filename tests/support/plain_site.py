@@ -44,7 +44,11 @@ def evaluated_site(
         "types": {name: _type(types[name], folders) for name in sorted(types)},
         "cobs": {cob: _cob(graph.cobs[cob]) for cob in sorted(graph.cobs)},
         "confirm": {
-            cob: {"within_s": it.confirm.within_s, "revert": it.confirm.revert}
+            cob: {
+                "within_s": it.confirm.within_s,
+                "revert": it.confirm.revert,
+                "prepare": it.confirm.prepare,
+            }
             for cob, it in graph.cobs.items()
             if it.confirm
         },
@@ -71,6 +75,7 @@ def _type(kind: CobType, folders: tuple[tuple[str, str], ...]) -> dict[str, Any]
         "check_timeout_s": kind.check_timeout_s,
         "folder": "",
         "revert": kind.revert,
+        "prepare": kind.prepare,
         "transitions": [
             {
                 "from": step.source,

@@ -19,16 +19,19 @@ from cobweb.generation._content import (
     redact,
 )
 from cobweb.generation._kept import KeptFiles, kept_files
-from cobweb.generation._paths import is_below
+from cobweb.generation._paths import OWN_ROOT, SITE_ROOT, Paths, is_below
 from cobweb.generation._secrets import reveal, secrets_of
 from cobweb.generation._site import EvaluatedSite
 from cobweb.generation._stored import StoredSite, read_site
 from cobweb.generation._switch import Switch, SwitchingOrder, switching_order
 
 __all__ = [
+    "OWN_ROOT",
+    "SITE_ROOT",
     "Changes",
     "EvaluatedSite",
     "KeptFiles",
+    "Paths",
     "StoredSite",
     "Switch",
     "SwitchingOrder",

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 
 from cobweb.errors import Place, StoreError
 
-__all__ = ["SITE_ROOT", "Paths", "is_below"]
+__all__ = ["OWN_ROOT", "SITE_ROOT", "Paths", "folder_outside", "is_below"]
+
+OWN_ROOT = "cobweb"
+"""The word of the playbooks that the package ships; they are there with every Cobweb."""
 
 SITE_ROOT = "site"
 """The word of the site's folder; what an imported file names may stand above it."""

@@ -12,6 +12,7 @@ it at once than a thousand objects. A piece of an object is what its own digest 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, assert_never
@@ -26,7 +27,7 @@ from cobweb.generation._content import (
     redact,
 )
 from cobweb.generation._kept import HostVariables, KeptFiles
-from cobweb.generation._paths import Paths, folder_outside
+from cobweb.generation._paths import OWN_ROOT, Paths, folder_outside
 from cobweb.model import (
     Action,
     CobId,
@@ -47,9 +48,6 @@ __all__ = ["EvaluatedSite"]
 
 FORMAT = 2
 """The version of the data; 1 had no files, no switches, no canaries, and fewer variables."""
-
-_OWN = "cobweb:"
-"""How what the package ships is written; it is there with every Cobweb and asks for nothing."""
 
 
 class EvaluatedSite:
@@ -122,7 +120,7 @@ class EvaluatedSite:
         match action:
             case Tasks(path=path) | Role(name=path):
                 written = self._paths.written(path, kind.place)
-                return written.startswith(_OWN) or self._files.has(written)
+                return written.startswith(f"{OWN_ROOT}:") or self._files.has(written)
             case PythonAction():
                 return False
             case Nothing() | Missing():
@@ -134,7 +132,7 @@ class EvaluatedSite:
 def _switches(graph: Graph) -> Iterator[tuple[CobId, dict[str, Any]]]:
     for cob in graph.cobs.values():
         if cob.confirm is not None:
-            yield cob.id, {"within_s": cob.confirm.within_s, "revert": cob.confirm.revert}
+            yield cob.id, asdict(cob.confirm)
 
 
 def _host(host: Host, variables: HostVariables) -> str:
@@ -151,6 +149,7 @@ def _type(kind: CobType, paths: Paths) -> dict[str, Any]:
         "check_timeout_s": kind.check_timeout_s,
         "folder": folder_outside(kind.place),
         "revert": kind.revert,
+        "prepare": kind.prepare,
         "transitions": [
             {
                 "from": step.source,

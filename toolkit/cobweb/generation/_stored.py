@@ -146,6 +146,7 @@ def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:
         check=_action(it["check"], paths),
         check_timeout_s=it["check_timeout_s"],
         revert=it.get("revert", ""),
+        prepare=it.get("prepare", ""),
         place=Place(file=f"{it['folder']}/") if it.get("folder") else None,
         transitions=tuple(
             Transition(
@@ -176,7 +177,7 @@ def _action(it: Mapping[str, str], paths: Paths) -> Action:
 
 
 def _switch(it: Mapping[str, Any] | None) -> Confirm | None:
-    return None if it is None else Confirm(within_s=it["within_s"], revert=it["revert"])
+    return None if it is None else Confirm(**it)
 
 
 def _need(it: Mapping[str, str]) -> Need:

@@ -24,6 +24,7 @@ from cobweb.inventory._specs import Specs
 from cobweb.inventory._tasks import missing_actions
 from cobweb.inventory._types import ActionUse
 from cobweb.inventory._variables import Hosts
+from cobweb.inventory._work_files import work_files
 from cobweb.model import Cob, CobId, CobType, Graph
 
 
@@ -101,7 +102,13 @@ class Evaluation:
             if use.type_name in used:
                 found.extend(missing_actions(use, self.parts.files))
         found.extend(self._findings.sorted())
+        self.work_files()
         return found.sorted()
+
+    def work_files(self) -> Mapping[str, bytes]:
+        """Return the files that the types in use work with; see `Site.work_files`."""
+        types = {cob.type.name: cob.type for cob in self.parts.cobs.defs.values()}
+        return work_files(types.values(), self.parts.files)
 
     def _made(self, seeds: Mapping[str, Sequence[str]]) -> Graph:
         with no_collections():

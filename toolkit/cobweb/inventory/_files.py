@@ -21,7 +21,7 @@ VAULT_HEADER = b"$ANSIBLE_VAULT;"
 """What a vaulted file or value begins with."""
 
 Notes = Mapping[tuple[str, str], str]
-"""What was asked (the question's name and a path, with a glob after a NUL) -> what was said."""
+"""What was asked (a question's name; a path, after a NUL what else) -> what was said."""
 
 _FILE, _DIR, _NEITHER = "file", "dir", ""
 
@@ -64,6 +64,10 @@ class Files:
         data = path.read_bytes()
         self._note("data", str(path), hashlib.sha256(data).hexdigest())
         return data
+
+    def is_larger(self, path: Path, most_bytes: int) -> bool:
+        """Say whether a file is larger than so many bytes; OSError where there is none."""
+        return bool(self._asked("larger", f"{path}\0{most_bytes}"))
 
     def is_file(self, path: Path) -> bool:
         """Say whether there is a file of this name."""
@@ -155,12 +159,18 @@ def _glob(question: str) -> list[Path]:
     return sorted(Path(folder).glob(pattern))
 
 
+def _larger(question: str) -> str:
+    path, _, most_bytes = question.partition("\0")
+    return "larger" if Path(path).stat().st_size > int(most_bytes) else ""
+
+
 def _digest(values: object) -> str:
     return hashlib.sha256(repr(values).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 _QUESTIONS: Mapping[str, Callable[[str], str]] = {
     "data": _data,
+    "larger": _larger,
     "kind": _kind,
     "members": lambda folder: _digest(_members(folder)),
     "glob": lambda question: _digest(_glob(question)),

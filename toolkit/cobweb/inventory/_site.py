@@ -133,6 +133,14 @@ class Site:
         """
         return self._evaluation.explain(ref)
 
+    def work_files(self) -> Mapping[str, bytes]:
+        """Return the contents of the site's files that the types in use work with.
+
+        The names are those of a generation (`site:tasks/up.yml`). That is the folder of a task file
+        with all below, or a role; see `inventory/_work_files.py` for bounds.
+        """
+        return self._evaluation.work_files()
+
     def findings_of_files(self) -> tuple[Finding, ...]:
         """Return what is wrong with the files that only a run needs, and in unused variables.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cobweb._resources import data_dir
-from cobweb.generation import EvaluatedSite
+from cobweb.generation import OWN_ROOT, SITE_ROOT, EvaluatedSite, kept_files
 from cobweb.inventory import Site
 from cobweb.model import CobId, Graph, Host
 
@@ -63,9 +63,10 @@ def desired_of(site: Site, limit: str | None = None) -> Desired:
 
 def roots_of(site: Site) -> Mapping[str, str]:
     """Return the folders that a generation names by a word: the site's, the shipped playbooks'."""
-    return {"site": str(site.dir.resolve()), "cobweb": str(data_dir("playbooks"))}
+    return {SITE_ROOT: str(site.dir.resolve()), OWN_ROOT: str(data_dir("playbooks"))}
 
 
 def _evaluated(site: Site, graph: Graph) -> EvaluatedSite:
     hosts = {name: site.hosts[name] for name in graph.hosts()}
-    return EvaluatedSite(graph, hosts, roots=roots_of(site))
+    files = kept_files(site.work_files())
+    return EvaluatedSite(graph, hosts, roots=roots_of(site), files=files)
