@@ -129,11 +129,10 @@ def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> Prin
 
 def tell_plan(output: Output, plan: Plan) -> None:
     """Write a plan for people to standard output."""
-    signs = {"added": "+", "changed": "~", "gone": "-"}
-    tones = {"added": Tone.GOOD, "changed": Tone.CAREFUL, "gone": Tone.BAD}
+    signs = {"added": "+", "changed": "~", "removed": "-"}
+    tones = {"added": Tone.GOOD, "changed": Tone.CAREFUL, "removed": Tone.BAD}
     for change in plan.changes:
-        note = " (gone from the site; left as it is)" if change.kind == "gone" else ""
-        output.line(f"{signs[change.kind]} {change.cob}{note}", tones[change.kind])
+        output.line(f"{signs[change.kind]} {change.cob}", tones[change.kind])
         for line in change.lines:
             output.line(f"    {line}", Tone.GOOD if line.startswith("+") else Tone.BAD)
     if plan.checks:

@@ -2,7 +2,8 @@
 
 The engine is a pure machine: `step(input)` returns a tuple of effects in a fixed order. The runtime
 stores them first (section 6 of the design) and then carries them out. Effects on locks are facts to
-be journalled and shown; only `StartCheck`, `StartTransition` and `Send` ask for something.
+be journalled and shown; only `StartCheck`, `StartTransition`, `LimitPaused` and `Send` ask for
+something.
 
 What a large run makes by the million is a named tuple, which is made in a third of the time of a
 frozen dataclass; all the same, values of two classes are never equal.
@@ -18,6 +19,7 @@ from cobweb.model import CobId, State, Transition
 
 __all__ = [
     "Blocked",
+    "Canary",
     "CheckDropped",
     "CheckEnded",
     "Effect",
@@ -25,6 +27,8 @@ __all__ = [
     "HostReturned",
     "HostVanished",
     "Input",
+    "LimitPaused",
+    "LimitResumed",
     "LockGranted",
     "LockRecalled",
     "LockReleased",
@@ -154,6 +158,13 @@ class Halt:
     """Start nothing new from now on; what runs is let end (first interrupt)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitResumed:
+    """The pause of a limit is over: its canary is checked once more (see `LimitPaused`)."""
+
+    limit: str
+
+
 Input = (
     CheckEnded
     | CheckDropped
@@ -162,6 +173,7 @@ Input = (
     | HostVanished
     | HostReturned
     | Receive
+    | LimitResumed
     | Halt
 )
 
@@ -249,6 +261,18 @@ class Send(NamedTuple):
     message: Message
 
 
+@_exact
+class LimitPaused(NamedTuple):
+    """The canary of a limit is home: answer with `LimitResumed` after `pause_s` seconds.
+
+    `cobs` are the objects that went first, sorted; others of the limit wait for them.
+    """
+
+    limit: str
+    cobs: tuple[CobId, ...]
+    pause_s: float
+
+
 Effect = (
     StateFound
     | StartCheck
@@ -257,8 +281,17 @@ Effect = (
     | LockGranted
     | LockReleased
     | LockRecalled
+    | LimitPaused
     | Send
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """How far a limit with `first` has come: who went first, and whether the others may follow."""
+
+    cobs: frozenset[CobId] = frozenset()
+    through: bool = False
 
 
 # --- why an object is not where it should be
@@ -269,7 +302,7 @@ class WaitKind(StrEnum):
 
     LOCK = "lock"  # waits for `on` to be in `state` and to grant it
     HOLDERS = "holders"  # waits for `on` to give back a lock on the present state
-    LIMIT = "limit"  # waits for room in the limit `detail`, which `on` takes
+    LIMIT = "limit"  # waits for room in the limit `detail`, which `on` takes, or for its canary
     RUNNING = "running"  # a check or transition is under way
     FAILED = "failed"  # its transition or check failed in this run
     UNREACHABLE = "unreachable"  # its host cannot be reached
@@ -278,6 +311,7 @@ class WaitKind(StrEnum):
     CHURN = "churn"  # went through one transition too often in this run; `on` is its counterpart
     EXCLUDED = "excluded"  # outside of what this run may move, or asks to move
     HALTED = "halted"  # the run was told to start nothing new
+    UNSWITCHED = "unswitched"  # its host `detail` keeps its generation until `on` is removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,16 +25,19 @@ __all__ = ["Act", "Opening", "SoFar"]
 class SoFar:
     """What the acts before have left, of the objects that took part in them.
 
-    `lost` are hosts that could not be reached, `failed` objects of which a transition or check
-    failed, `applied` the specs applied last, `locks` those that are still out. `halted` says that
-    nothing new is to be started.
+    `contents` are the digests that they were found against. `lost` are hosts that could not be
+    reached, `failed` objects of which a transition or check
+    failed, `applied` the specs applied last, `locks` those that are still out, `waits` the reasons
+    why objects did not get where they should. `halted` says that nothing new is to be started.
     """
 
     states: Mapping[CobId, State] = field(default_factory=dict)
+    contents: Mapping[CobId, str] = field(default_factory=dict)
     applied: Mapping[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
     locks: tuple[Lock, ...] = ()
     failed: frozenset[CobId] = frozenset()
     lost: frozenset[str] = frozenset()
+    waits: tuple[Wait, ...] = ()
     halted: bool = False
 
 
@@ -42,17 +45,19 @@ class SoFar:
 class Act:
     """One act: an engine that was not started yet, and what it works on.
 
-    `known` and `held` are the states and locks that it starts with. `contents` are the digests of
-    the objects' contents, `specs` their specs fit for the journal (secrets replaced), `applied`
-    those applied last as the journal has them. `changed` are objects whose content differs from the
-    journal's. `first` and `told` are entries of the journal and events ahead of all others. `judge`
-    returns why objects are not where they should be when the engine has come to rest.
+    `known` and `held` are the states and locks that it starts with; `found` is what a check of each
+    other object will most likely find. `contents` are the digests of the contents, `specs` the
+    specs fit for the journal (secrets replaced), `applied` those applied last as the journal has
+    them. `changed` are objects whose content differs from the journal's. `first` and `told` are
+    entries of the journal and events ahead of all others. `judge` returns why objects are not where
+    they should be when the engine has come to rest.
     """
 
     graph: Graph
     engine: Engine
     generation: int = 0
     known: Mapping[CobId, State] = field(default_factory=dict)
+    found: Mapping[CobId, State] = field(default_factory=dict)
     held: tuple[Lock, ...] = ()
     contents: Mapping[CobId, str] = field(default_factory=dict)
     specs: Mapping[CobId, Mapping[str, Any]] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from cobweb.generation import redact
 from cobweb.model import UNKNOWN, CobId, CobType, Graph, State, host_of
 from cobweb.store import CobRecord
 
-__all__ = ["OUTDATED", "Baseline", "Refresh", "baseline", "old_locks"]
+__all__ = ["OUTDATED", "Baseline", "Lock", "Refresh", "baseline", "is_certain", "old_locks"]
 
 Lock = tuple[CobId, CobId, State]
 """(locked object, holder, state)."""
@@ -35,10 +35,9 @@ class Baseline:
 
     `known` are states to go on from; all other objects are checked first, and `found` is what their
     check will most likely find. `changed` have another content than the journal's; `added` are not
-    in the journal; `gone` are in the journal, applied, and not in the site. `uncertain` are those
-    whose state the journal has lost: stopped in a transition, or failed. `missed` are hosts that
-    could not be reached the last time. `specs` and `applied` are redacted; a damaged record of what
-    was applied raises StoreError when it is asked for.
+    in the journal. `uncertain` are those whose state the journal has lost: stopped in a transition,
+    or failed. `missed` are hosts that could not be reached the last time. `specs` and `applied` are
+    redacted; a damaged record of what was applied raises StoreError when it is asked for.
     """
 
     known: Mapping[CobId, State]
@@ -48,7 +47,6 @@ class Baseline:
     specs: Mapping[CobId, Mapping[str, Any]]
     changed: frozenset[CobId]
     added: frozenset[CobId]
-    gone: frozenset[CobId]
     uncertain: frozenset[CobId]
     missed: frozenset[str]
 
@@ -90,7 +88,7 @@ def baseline(
         if record is not None and record.content and record.content != contents[cob]:
             changed.add(cob)
         in_doubt = cob in changed or refresh is Refresh.ALL
-        if record and record.reachable and not in_doubt and _is_certain(record, it.type):
+        if record and record.reachable and not in_doubt and is_certain(record, it.type):
             known[cob] = record.state
         else:
             found[cob] = _guess(record, it.type, is_changed=cob in changed)
@@ -102,15 +100,10 @@ def baseline(
         specs=_Made(graph.cobs, lambda cob: redact(dict(cob.spec))),
         changed=frozenset(changed),
         added=frozenset(cob for cob in graph.cobs if cob not in records),
-        gone=frozenset(
-            cob
-            for cob, record in records.items()
-            if cob not in graph.cobs and record.applied is not None
-        ),
         uncertain=frozenset(
             cob
             for cob, it in graph.cobs.items()
-            if cob in records and not _is_certain(records[cob], it.type)
+            if cob in records and not is_certain(records[cob], it.type)
         ),
         missed=frozenset(host_of(cob) for cob, record in records.items() if not record.reachable),
     )
@@ -123,27 +116,32 @@ def old_locks(
     *,
     whole: bool,
 ) -> tuple[tuple[Lock, ...], tuple[Lock, ...]]:
-    """Return the locks of an earlier run that stay in force now, and those that are over.
+    """Return the locks of before that stay in force now, and those that are over.
 
     A lock whose holder takes part ends by itself when the holder has been checked. One whose holder
     does not (`whole` says that all of the site takes part, so the holder is gone) protects nothing,
-    unless the holder may still be in transition on a host outside of `--limit`. Locks on objects
-    that do not take part are left alone.
+    unless the holder may still be in transition. Locks on objects that do not take part are left
+    alone while they may be needed.
     """
     held: list[Lock] = []
     dead: list[Lock] = []
     for lock in locks:
         locked, holder, _ = lock
-        record = records.get(holder)
-        may_move = not whole and record is not None and record.in_transition is not None
+        may_move = _may_move(records.get(holder))
         if locked in graph.cobs and (holder in graph.cobs or may_move):
             held.append(lock)
-        elif whole or locked in graph.cobs:
+        elif (whole and not may_move) or locked in graph.cobs:
             dead.append(lock)
     return tuple(held), tuple(dead)
 
 
-def _is_certain(record: CobRecord, cob_type: CobType) -> bool:
+def _may_move(record: CobRecord | None) -> bool:
+    """Say whether a transition of an object may go on that nobody has seen the end of."""
+    return record is not None and (record.in_transition is not None or record.state == UNKNOWN)
+
+
+def is_certain(record: CobRecord, cob_type: CobType) -> bool:
+    """Say whether the journal knows a state that the type has."""
     return record.in_transition is None and record.state in cob_type.states
 
 

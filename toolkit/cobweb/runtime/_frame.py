@@ -13,6 +13,7 @@ from typing import Any
 
 from cobweb._clock import wall_clock
 from cobweb.errors import CobwebError, ExecutorError, LockedError, StoreError, UsageError
+from cobweb.model import CobId, State
 from cobweb.plugin import Executor, ExecutorSetting, Plugins
 from cobweb.runtime._baseline import Refresh
 from cobweb.runtime._desired import Desired
@@ -28,6 +29,7 @@ __all__ = [
     "Caller",
     "Orders",
     "begun",
+    "command_of",
     "keep_apart",
     "open_executor",
     "told_if_broken",
@@ -44,8 +46,9 @@ class Orders:
     """How a site is to be applied or simulated.
 
     `timeout_s` bounds a check or transition that has no bound of its own; `max_failures` turns the
-    number of objects into how many may fail before nothing new is started; `options` go to the
-    executor as they are. `message` is kept with the generation.
+    number of objects into how many may fail before nothing new is started, `max_unreachable` that
+    of hosts into how many may be unreachable; `options` go to the executor as they are. `message`
+    is kept with the generation.
     """
 
     executor: str = "ansible"
@@ -53,6 +56,7 @@ class Orders:
     timeout_s: float = DEFAULT_TIMEOUT_S
     refresh: Refresh = Refresh.CHANGED
     max_failures: Callable[[int], int] | None = None
+    max_unreachable: Callable[[int], int] | None = None
     seed: int = 0
     verbosity: int = 0
     message: str = ""
@@ -91,14 +95,19 @@ def keep_apart(store: Store, orders: Orders) -> None:
 
 
 def begun(info: RunInfo, orders: Orders, generation: Generation) -> RunInfo:
-    """Return the run as it is stored; its command says where no real host was touched."""
-    simulated = f" --executor {_SIMULATOR}" if orders.executor == _SIMULATOR else ""
+    """Return a run as it is stored that brings about a generation."""
     return replace(
         info,
-        command=f"{info.command}{simulated}",
+        command=command_of(info, orders),
         site=generation.digest,
         generation=generation.id,
     )
+
+
+def command_of(info: RunInfo, orders: Orders) -> str:
+    """Return a run's command as it is stored; it says where no real host was touched."""
+    simulated = f" --executor {_SIMULATOR}" if orders.executor == _SIMULATOR else ""
+    return f"{info.command}{simulated}"
 
 
 @contextmanager
@@ -116,12 +125,18 @@ def told_if_broken(store: Store, info: RunInfo) -> Iterator[None]:
 
 @contextmanager
 def open_executor(
-    plugins: Plugins, orders: Orders, desired: Desired
+    plugins: Plugins,
+    orders: Orders,
+    desired: Desired,
+    expected: Mapping[CobId, State] | None = None,
 ) -> Iterator[tuple[Executor, ExecutorSetting]]:
-    """Open an executor in a private folder, which is removed at the end."""
+    """Open an executor in a private folder, which is removed at the end.
+
+    `expected` is the state in which each object most likely is: what a simulated check finds.
+    """
     executor = _make_executor(plugins, orders.executor)
     work_dir = _make_work_dir()
-    defaults = {cob: it.type.remove for cob, it in desired.graph.cobs.items()}
+    defaults = expected or {cob: it.type.remove for cob, it in desired.graph.cobs.items()}
     setting = ExecutorSetting(
         hosts=desired.hosts,
         site_dir=desired.dir,

@@ -17,8 +17,8 @@ _SHOWN = 5
 class Guard:
     """Counts the hosts that answer; `most` of `hosts` may be unreachable (None: all may).
 
-    A host counts as asked from its first check on, and as heard when any report but "unreachable"
-    came from it. Who is lost, the run knows.
+    A host counts as asked from its first check on, and as heard with the first report of a job on
+    it, whatever that says. Which hosts are `lost` the run knows; all of them have been heard.
     """
 
     def __init__(self, *, hosts: int, most: int | None) -> None:
@@ -39,20 +39,20 @@ class Guard:
         return True
 
     def heard(self, host: str) -> None:
-        """Note that a host has answered, or was given up."""
+        """Note that a host has answered, or is lost."""
         self._pending.discard(host)
 
     def lets_go(self, lost: Collection[str]) -> bool:
-        """Say whether transitions may begin: not too many are lost, whatever the others do."""
-        return self._most is None or len(self._pending.union(lost)) <= self._most
+        """Say whether transitions may begin: not too many are lost, whoever is still silent."""
+        return self._most is None or len(self._pending) + len(lost) <= self._most
 
     def refusal(self, lost: Collection[str]) -> str:
-        """Return why nothing new may begin, as half a sentence; "" where it may."""
+        """Return why nothing new may begin; "" where it may."""
         if self._most is None or len(lost) <= self._most:
             return ""
         names = sorted(lost)
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         return (
             f"{len(names)} of {self._hosts} hosts cannot be reached "
-            f"({', '.join(names[:_SHOWN])}{more}), and --max-unreachable allows {self._most}"
+            f"({', '.join(names[:_SHOWN])}{more}), --max-unreachable allows {self._most}"
         )

@@ -7,19 +7,18 @@ docs/architecture.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Sized
 
 from cobweb._clock import wall_clock
-from cobweb.engine import Engine
 from cobweb.errors import (
     CobwebError,
     PlanError,
 )
 from cobweb.generation import EvaluatedSite
-from cobweb.model import CobId, Graph, host_of
+from cobweb.model import Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
 from cobweb.runtime._baseline import Refresh, baseline
+from cobweb.runtime._course import Course, beliefs, course_of
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._events import Emitter
@@ -34,11 +33,12 @@ from cobweb.runtime._frame import (
 )
 from cobweb.runtime._journal import NoJournal
 from cobweb.runtime._plan import Plan, PlanFile, base_digest, changes_of
-from cobweb.runtime._predict import at_rest, predict
-from cobweb.runtime._result import RunResult, wait_data
+from cobweb.runtime._predict import Prediction, at_rest, predict
+from cobweb.runtime._removal import Removal
+from cobweb.runtime._result import Ending, RunResult, wait_data
 from cobweb.runtime._run import Run, RunSetting
 from cobweb.runtime._site_act import SiteAct
-from cobweb.store import CobRecord, Generation, RunInfo, RunRecord, Store
+from cobweb.store import Generation, RunInfo, RunRecord, Store
 
 __all__ = [
     "apply_site",
@@ -54,24 +54,23 @@ def plan_site(
     desired: Desired, plugins: Plugins, store: Store, *, refresh: Refresh = Refresh.CHANGED
 ) -> Plan:
     """Predict what `apply_site` would do on the states that the journal believes; asks no host."""
-    graph, movable = desired.graph, desired.movable
-    records = _beliefs(store, desired)
-    before = baseline(graph, records, refresh=refresh, contents=desired.evaluated.contents)
-    prediction = at_rest(graph, before.known) or predict(
-        graph, Engine(graph, movable=movable), known=before.known, found=before.found
-    )
+    generation = _next_generation(store, desired)
+    course = course_of(desired, store, refresh=refresh, generation=generation)
+    before, movable = course.before, desired.movable
+    prediction = _at_rest(course) or predict(course.acts)
     return Plan(
         site=desired.evaluated.digest,
-        base=base_digest(records),
+        base=base_digest(course.records),
         generation=store.current_generation_id(),
         changes=tuple(
             change
-            for change in changes_of(before, records)
-            if change.cob in movable or (change.kind == "gone" and desired.limit is None)
+            for change in changes_of(before, course.records, course.removal.gone)
+            if change.cob in movable or change.kind == "removed"
         ),
+        switches=prediction.switches,
         checks=tuple(sorted(cob for cob in before.found if cob in movable)),
         uncertain=tuple(sorted(before.uncertain & movable)),
-        stages=_planner(plugins).stages(graph, prediction.steps),
+        stages=_planner(plugins).stages(course.graph, prediction.steps),
         waits=prediction.waits,
         down_s=prediction.down_s,
         seconds=prediction.seconds,
@@ -80,12 +79,25 @@ def plan_site(
     )
 
 
+def _at_rest(course: Course) -> Prediction | None:
+    return None if course.removal else at_rest(course.desired.graph, course.before.known)
+
+
+def _next_generation(store: Store, desired: Desired) -> int:
+    """Return the generation that an apply would bring about: the current one, or a new one."""
+    current = next(iter(store.generations()), None)
+    if current is None:
+        return 1
+    same = desired.limit is None and current.digest == desired.evaluated.digest
+    return current.id if same else current.id + 1
+
+
 def refuse_stale(plan: PlanFile, desired: Desired, store: Store) -> None:
     """Raise PlanError where a saved plan does not fit the site or the journal any more."""
     hint = "make a new one with `cobweb plan --out`"
     if plan.site != desired.evaluated.digest:
         raise PlanError("the site has changed since the plan was made", hint=hint)
-    if plan.base != base_digest(_beliefs(store, desired)):
+    if plan.base != base_digest(beliefs(store, desired)):
         raise PlanError("the states have changed since the plan was made", hint=hint)
 
 
@@ -104,41 +116,35 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     is checked by the next run.
     """
     keep_apart(store, orders)
-    graph = desired.graph
-    records, locks = store.states(), store.locks()
-    contents = desired.evaluated.contents
-    before = baseline(graph, records, refresh=orders.refresh, contents=contents)
-    before = replace(before, applied=dict(before.applied))  # a damaged record is told now
-    with open_executor(plugins, orders, desired) as (executor, setting):
-        generation = store.save_generation(_generation(desired.whole(), orders, info))
+    generation = store.save_generation(_generation(desired.whole(), orders, info))
+    course = course_of(
+        desired, store, refresh=orders.refresh, generation=generation.id, records=store.states()
+    )
+    desired, before = course.desired, course.before
+    with open_executor(plugins, orders, desired, course.expected) as (executor, setting):
         store.begin_run(begun(info, orders, generation))
         emitter = Emitter(caller.sinks, executor.now)
         run = Run(
             RunSetting(
                 run=info.id,
-                graph=graph,
+                graph=desired.graph,
                 generation=generation.id,
-                missed=before.missed & {host_of(cob) for cob in desired.movable},
-                max_failures=_most_failures(orders, desired.movable),
+                missed=before.missed & course.hosts,
+                max_failures=_most(orders.max_failures, desired.movable),
+                hosts=len(course.hosts),
+                max_unreachable=_most(orders.max_unreachable, course.hosts),
                 beat=caller.beat,
                 beat_s=HEARTBEAT_S,
                 say=caller.say,
             ),
-            _dispatcher(plugins, executor, setting, graph),
+            _dispatcher(plugins, executor, setting, course.graph),
             store,
             emitter,
         )
-        acts = [
-            SiteAct(
-                desired=desired,
-                before=before,
-                records=records,
-                locks=locks,
-                generation=generation.id,
-            )
-        ]
         with told_if_broken(store, info):
-            result = run.go(acts, caller.interrupts)
+            result = run.go(course.acts, caller.interrupts)
+    if result.ending is Ending.OK and desired.limit is None:
+        store.mark_reached(generation.id, wall_clock())
     store.end_run(
         RunRecord(
             info=info,
@@ -158,11 +164,14 @@ def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Ca
     before = baseline(graph, {}, contents=desired.evaluated.contents)
     with open_executor(plugins, orders, desired) as (executor, setting):
         emitter = Emitter(caller.sinks, executor.now)
+        hosts = {host_of(cob) for cob in desired.movable}
         run = Run(
             RunSetting(
                 run=f"simulation-{orders.seed}",
                 graph=graph,
-                max_failures=_most_failures(orders, desired.movable),
+                max_failures=_most(orders.max_failures, desired.movable),
+                hosts=len(hosts),
+                max_unreachable=_most(orders.max_unreachable, hosts),
                 store_events=False,
                 say=caller.say,
             ),
@@ -170,14 +179,9 @@ def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Ca
             NoJournal(),
             emitter,
         )
-        acts = [SiteAct(desired=desired, before=before, records={})]
+        acts = [SiteAct(desired=desired, before=before, removal=Removal(graph=Graph(cobs={})))]
         result = run.go(acts, caller.interrupts)
     return result.with_notices(emitter.notices)
-
-
-def _beliefs(store: Store, desired: Desired) -> Mapping[CobId, CobRecord]:
-    """Return what a plan is based on: with a limit, the records of the objects that it reaches."""
-    return store.states() if desired.limit is None else store.states_of(desired.graph.cobs)
 
 
 def _generation(whole: EvaluatedSite, orders: Orders, info: RunInfo) -> Generation:
@@ -198,8 +202,8 @@ def _planner(plugins: Plugins) -> Planner:
         raise CobwebError(f"there is no planner {_PLANNER}", hint=hint) from None
 
 
-def _most_failures(orders: Orders, movable: frozenset[CobId]) -> int | None:
-    return orders.max_failures(len(movable)) if orders.max_failures else None
+def _most(bound: Callable[[int], int] | None, of: Sized) -> int | None:
+    return bound(len(of)) if bound else None
 
 
 def _dispatcher(
@@ -207,5 +211,3 @@ def _dispatcher(
 ) -> Dispatcher:
     weights = _planner(plugins).priorities(graph)
     return Dispatcher(executor, setting, python_types=plugins.python_types, weights=weights)
-
-

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -39,7 +39,7 @@ PLAN_FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One object that is added, changed or gone; `lines` is the diff of its spec."""
+    """One object that is added, changed or removed; `lines` is the diff of its spec."""
 
     cob: CobId
     kind: str
@@ -53,6 +53,8 @@ class Plan:
     `site` is the digest of the evaluated site, `base` that of the journal's beliefs. `checks` are
     objects whose state would be found first; the steps after that are predicted. `uncertain` are
     those of them whose state the journal has lost: what they need is only known after the check.
+    `switches` are the hosts that would go over from another generation, those that do so together
+    in one group, in order.
     """
 
     site: str
@@ -67,6 +69,7 @@ class Plan:
     limit: str | None = None
     refresh: Refresh = Refresh.CHANGED
     uncertain: tuple[CobId, ...] = ()
+    switches: tuple[tuple[str, ...], ...] = ()
 
     @property
     def steps(self) -> tuple[PlannedStep, ...]:
@@ -77,11 +80,9 @@ class Plan:
     def is_empty(self) -> bool:
         """Say whether nothing is pending: no step, no change, no lost state, nothing that waits.
 
-        A check alone is no change: it finds out and changes nothing. Objects that are gone from
-        the site are left as they are for now.
+        A check alone is no change: it finds out and changes nothing.
         """
-        pending = [change for change in self.changes if change.kind != "gone"]
-        return not (self.steps or pending or self.waits or self.uncertain)
+        return not (self.steps or self.changes or self.waits or self.uncertain)
 
     def as_data(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
@@ -96,6 +97,7 @@ class Plan:
                 {"cob": change.cob, "kind": change.kind, "diff": list(change.lines)}
                 for change in self.changes
             ],
+            "switches": [list(group) for group in self.switches],
             "checks": list(self.checks),
             "uncertain": list(self.uncertain),
             "stages": [[_step(step) for step in stage] for stage in self.stages.stages],
@@ -176,10 +178,12 @@ def plan_text(plan: Plan) -> str:
     return "".join(indented(sealed, indent=1, ascii_only=True)) + "\n"
 
 
-def changes_of(before: Baseline, records: Mapping[CobId, CobRecord]) -> tuple[Change, ...]:
+def changes_of(
+    before: Baseline, records: Mapping[CobId, CobRecord], removed: Iterable[CobId] = ()
+) -> tuple[Change, ...]:
     """Return what differs between the site and what the journal knows, by id."""
     found = [Change(cob=cob, kind="added") for cob in before.added]
-    found += [Change(cob=cob, kind="gone") for cob in before.gone]
+    found += [Change(cob=cob, kind="removed") for cob in removed]
     found += [
         Change(
             cob=cob,

@@ -1,4 +1,4 @@
-"""Predict a run: the real engine on the states that are known, with a clock that only counts.
+"""Predict a run: the real engines on the states that are known, with a clock that only counts.
 
 No host is asked. An object without a known state is taken to be in the state that its check will
 most likely find; every transition takes one unit of time unless a duration is known.
@@ -7,13 +7,13 @@ most likely find; every transition takes one unit of time unless a duration is k
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from cobweb.engine import (
     CheckEnded,
     Effect,
-    Engine,
     Input,
     LockGranted,
     LockReleased,
@@ -25,7 +25,8 @@ from cobweb.engine import (
 )
 from cobweb.model import CobId, Graph, State
 from cobweb.plugin import PlannedStep
-from cobweb.runtime._result import Wait, waits_of
+from cobweb.runtime._acts import Act, Opening, SoFar
+from cobweb.runtime._result import Wait
 
 __all__ = ["Prediction", "at_rest", "predict"]
 
@@ -36,24 +37,27 @@ Duration = Callable[[CobId, State, State], float]
 class Prediction:
     """What a run would do: `steps` by start time, `waits` where it would not get through.
 
-    `down_s` is how long each object that is in its preferred state now would be out of it.
+    `down_s` is how long each object that is in its preferred state now would be out of it,
+    `switches` are the groups of hosts that would switch together, in order.
     """
 
     steps: tuple[PlannedStep, ...]
     waits: tuple[Wait, ...]
     down_s: Mapping[CobId, float]
     seconds: float
+    switches: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Clock:
     """The running of a prediction: what ends when, and who was let through by whom.
 
     `ends` are the ends by time, in the order in which they were begun, `times` a heap of the times.
+    `down` is how long each watched object was out of its preferred state, `left` since when those
+    are that are out of it now.
     """
 
-    engine: Engine
-    found: Mapping[CobId, State]
+    act: Act
     duration: Duration
     now: float = 0.0
     cause: CobId | None = None
@@ -86,19 +90,54 @@ def at_rest(graph: Graph, known: Mapping[CobId, State]) -> Prediction | None:
 
 
 def predict(
-    graph: Graph,
-    engine: Engine,
-    known: Mapping[CobId, State],
-    found: Mapping[CobId, State],
+    acts: Iterable[Opening],
     duration: Duration = lambda _cob, _source, _dest: 1.0,
 ) -> Prediction:
-    """Return what `engine` (new, unused) would do from the `known` states.
+    """Return what the acts of a run would do if nothing failed."""
+    clock: _Clock | None = None
+    waits: list[Wait] = []
+    switches: list[tuple[str, ...]] = []
+    for opening in acts:
+        act = opening(SoFar() if clock is None else _left(clock.act, waits))
+        if act is None:
+            continue
+        if clock is None:
+            clock = _Clock(act=act, duration=duration)
+        clock.act = act
+        told = (data for kind, data in act.told if kind == "generation.switch")
+        switches += [tuple(data["hosts"]) for data in told]
+        _play(clock)
+        waits += act.judge(act.engine)
+    if clock is None:
+        return Prediction(steps=(), waits=(), down_s={}, seconds=0.0)
+    for cob, since in clock.left.items():
+        clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - since
+    return Prediction(
+        steps=tuple(clock.steps),
+        waits=tuple(waits),
+        down_s=dict(clock.down),
+        seconds=clock.now,
+        switches=tuple(switches),
+    )
 
-    `found` is what a check is taken to find where the state is not known.
-    """
-    clock = _Clock(engine=engine, found=found, duration=duration)
-    _note_down(graph, clock, {**found, **known})
-    _carry(graph, clock, engine.start(known))
+
+def _left(act: Act, waits: Sequence[Wait]) -> SoFar:
+    """Return what an act leaves where nothing fails."""
+    return SoFar(
+        states=act.engine.states(),
+        contents=act.contents,
+        locks=act.engine.locks(),
+        waits=tuple(waits),
+    )
+
+
+def _play(clock: _Clock) -> None:
+    """Go through one act."""
+    act, engine, begin = clock.act, clock.act.engine, len(clock.steps)
+    last = clock.cause
+    clock.cause = None
+    _note_down(clock)
+    _carry(clock, engine.start(act.known, act.held))
     while clock.times:
         clock.now = clock.times[0]
         for end in clock.ends[clock.now]:  # grows while it is gone through
@@ -106,23 +145,28 @@ def predict(
                 clock.last_end[end.cob] = clock.now
                 clock.cause = end.cob
             if effects := engine.step(end):
-                _carry(graph, clock, effects)
+                _carry(clock, effects)
         del clock.ends[heapq.heappop(clock.times)]
-    for cob, since in clock.left.items():
-        clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - since
-    return Prediction(
-        steps=tuple(clock.steps), waits=waits_of(engine), down_s=dict(clock.down), seconds=clock.now
-    )
+    if last is not None:
+        _after(clock, begin, last)
 
 
-def _note_down(graph: Graph, clock: _Clock, states: Mapping[CobId, State]) -> None:
+def _after(clock: _Clock, begin: int, last: CobId) -> None:
+    """Note that what an act begins with waits for what ended the act before."""
+    for number, step in enumerate(clock.steps[begin:], begin):
+        if not step.waits_for:
+            clock.steps[number] = replace(step, waits_for=(last,))
+
+
+def _note_down(clock: _Clock) -> None:
     """Objects that are up now are watched for the time that they are not."""
-    for cob, state in states.items():
-        if state == graph.cobs[cob].type.preferred:
-            clock.down[cob] = 0.0
+    act = clock.act
+    for cob, state in chain(act.found.items(), act.known.items()):
+        if cob not in clock.left and state == act.graph.cobs[cob].type.preferred:
+            clock.down.setdefault(cob, 0.0)
 
 
-def _carry(graph: Graph, clock: _Clock, effects: Iterable[Effect]) -> None:
+def _carry(clock: _Clock, effects: Iterable[Effect]) -> None:
     """Take effects in; the kinds of which there are most come first."""
     for effect in effects:
         if isinstance(effect, LockRequested):
@@ -134,11 +178,11 @@ def _carry(graph: Graph, clock: _Clock, effects: Iterable[Effect]) -> None:
             _enable(clock, effect.cob, effect.holder)
         elif isinstance(effect, StateFound):
             if effect.cob in clock.left:
-                _watch(graph, clock, effect)
+                _watch(clock, effect)
         elif isinstance(effect, StartTransition):
-            _start(graph, clock, effect)
+            _start(clock, effect)
         elif isinstance(effect, StartCheck):
-            clock.push(CheckEnded(cob=effect.cob, state=clock.found[effect.cob]), 0.0)
+            clock.push(CheckEnded(cob=effect.cob, state=clock.act.found[effect.cob]), 0.0)
 
 
 def _enable(clock: _Clock, cob: CobId, by: CobId) -> None:
@@ -152,10 +196,10 @@ def _enable(clock: _Clock, cob: CobId, by: CobId) -> None:
         clock.enabled[cob] = {by: end}
 
 
-def _start(graph: Graph, clock: _Clock, effect: StartTransition) -> None:
+def _start(clock: _Clock, effect: StartTransition) -> None:
     cob, step = effect.cob, effect.transition
     length = clock.duration(cob, step.source, step.dest)
-    if cob in clock.down and step.source == graph.cobs[cob].type.preferred:
+    if cob in clock.down and step.source == clock.act.graph.cobs[cob].type.preferred:
         clock.left.setdefault(cob, clock.now)
     clock.steps.append(
         PlannedStep(
@@ -183,8 +227,8 @@ def _waited_for(clock: _Clock, effect: StartTransition) -> tuple[CobId, ...]:
     return tuple(enabled)
 
 
-def _watch(graph: Graph, clock: _Clock, effect: StateFound) -> None:
+def _watch(clock: _Clock, effect: StateFound) -> None:
     """See whether an object that left its preferred state is back in it."""
     cob = effect.cob
-    if effect.state == graph.cobs[cob].type.preferred:
+    if effect.state == clock.act.graph.cobs[cob].type.preferred:
         clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - clock.left.pop(cob)

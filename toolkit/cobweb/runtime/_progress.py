@@ -24,7 +24,9 @@ class Progress:
 
     `applied` has the specs applied last, `messages` what failed jobs said, `failed` the objects
     that failed, `lost` what was said of each host that cannot be reached, `missed` the hosts that
-    could not be reached the last time and have not answered yet.
+    could not be reached the last time and have not answered yet. `begun` counts the transitions
+    that began, `transitions` those that ended well; `stopped` says why nothing new is started where
+    it was not the user's wish.
     """
 
     act: Act = field(default_factory=_nothing)
@@ -34,7 +36,9 @@ class Progress:
     lost: dict[str, str] = field(default_factory=dict)
     missed: set[str] = field(default_factory=set)
     checks: int = 0
+    begun: int = 0
     transitions: int = 0
+    stopped: str = ""
     halted: bool = False
     interrupted: bool = False
     now_s: float = 0.0

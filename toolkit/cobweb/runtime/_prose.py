@@ -22,6 +22,7 @@ _SENTENCES = {
     WaitKind.CHURN: "{cob} went to and fro too often, pushed by {on}{detail}",
     WaitKind.EXCLUDED: "{cob} is outside of what this run may move (--limit)",
     WaitKind.HALTED: "{cob} was not begun: the run was told to stop",
+    WaitKind.UNSWITCHED: "{cob} stays as it is: before host {host} goes on, {on} must be removed",
 }
 
 

@@ -107,6 +107,10 @@ class Record:
         event = {"cob": cob, "state": UNKNOWN, "reason": reason}
         self._told.append(("cob.state", event | _failure(message, report)))
 
+    def found(self, cob: CobId, state: State, reason: str, **more: Any) -> None:
+        """Tell which state was found, and what else belongs to the reason."""
+        self._told.append(("cob.state", {"cob": cob, "state": state, "reason": reason, **more}))
+
     def began(self, job: Job, locks: Locks, now_s: float) -> None:
         """Add the begin of a transition."""
         self._began_s[job.cob] = now_s

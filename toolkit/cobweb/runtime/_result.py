@@ -20,11 +20,13 @@ class Ending(StrEnum):
     FAILED = "failed"
     STUCK = "stuck"
     INTERRUPTED = "interrupted"
+    DRIFT = "drift"
 
     @property
     def exit_code(self) -> int:
         """The process exit code that tells this ending."""
-        return {"ok": 0, "failed": 1, "stuck": 4, "interrupted": 130}[self.value]
+        codes = {"ok": 0, "failed": 1, "drift": 2, "stuck": 4, "interrupted": 130}
+        return codes[self.value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What a run did; `messages` holds what failed jobs said, by object."""
+    """What a run did; `messages` holds what failed jobs said, by object.
+
+    `in_flight` are the jobs that were stopped in the middle, `stopped` says why nothing new was
+    started from some moment on ("" where nobody but the user said so).
+    """
 
     run: str
     ending: Ending
@@ -53,6 +59,7 @@ class RunResult:
     messages: Mapping[CobId, str] = field(default_factory=dict)
     seconds: float = 0.0
     in_flight: tuple[str, ...] = ()
+    stopped: str = ""
     notices: tuple[str, ...] = ()
 
     @property

@@ -36,6 +36,7 @@ from cobweb.model import UNKNOWN, CobId, Graph, Job, JobKind, Outcome, Report, S
 from cobweb.runtime._acts import Act, Opening, SoFar
 from cobweb.runtime._dispatch import Dispatcher, describe
 from cobweb.runtime._events import Emitter
+from cobweb.runtime._guard import Guard
 from cobweb.runtime._journal import Journal
 from cobweb.runtime._progress import Progress
 from cobweb.runtime._record import Record
@@ -63,8 +64,10 @@ class RunSetting:
 
     `graph` is what is wanted at its end. `missed` are hosts that could not be reached the last time
     and of which all objects take part. `max_failures` stops new work when more objects than that
-    have failed (None: never). `beat` is called from the run's thread at least every `beat_s`
-    seconds; `say` gets sentences for people.
+    have failed (None: never), `max_unreachable` when more of the `hosts` that take part than that
+    cannot be reached; as long as that can come out of the first checks, no transition begins.
+    `beat` is called from the run's thread at least every `beat_s` seconds; `say` gets sentences for
+    people.
     """
 
     run: str
@@ -72,6 +75,8 @@ class RunSetting:
     generation: int = 0
     missed: frozenset[str] = frozenset()
     max_failures: int | None = None
+    hosts: int = 0
+    max_unreachable: int | None = None
     store_events: bool = True
     beat: Callable[[], None] = lambda: None
     say: Callable[[str], None] = lambda _text: None
@@ -89,6 +94,7 @@ class Run:
         self._record = Record(journal, emitter, store_events=setting.store_events)
         self._so_far = Progress(missed=set(setting.missed))
         self._reports = Reports(self._so_far, self._record, dispatcher, self._step)
+        self._guard = Guard(hosts=setting.hosts, most=setting.max_unreachable)
         self._locks: dict[CobId, tuple[tuple[CobId, State], ...]] = {}
         self._untaken: deque[tuple[Job, Report]] = deque()
         self._waits: list[Wait] = []
@@ -127,10 +133,12 @@ class Run:
         engine = so_far.act.engine
         return SoFar(
             states=engine.states(),
+            contents=so_far.act.contents,
             applied=so_far.applied,
             locks=engine.locks(),
             failed=frozenset(so_far.failed),
             lost=frozenset(so_far.lost),
+            waits=tuple(self._waits),
             halted=so_far.halted,
         )
 
@@ -154,23 +162,35 @@ class Run:
         so_far.act = act
         so_far.applied = dict(act.applied)
         self._record.act_started(act)
+        self._dispatcher.hold_transitions()
         self._absorb(act.engine.start(act.known, act.held))
         for host in sorted(so_far.lost.keys() & set(act.graph.hosts())):
             self._reports.leave_out(host)
+            self._guard.heard(host)
         if so_far.halted:
             self._start_nothing()
 
     # --- interrupts and limits
 
     def _look_at(self, interrupts: Interrupts) -> None:
-        """Start nothing new once the user says so or too much has failed."""
+        """Start nothing new once the user says so, too much has failed or too many are lost."""
         so_far = self._so_far
         if interrupts.count and not so_far.interrupted:
             so_far.interrupted = True
             self._halt("")
-        most = self._setting.max_failures
-        if most is not None and len(so_far.failed) > most and not so_far.halted:
-            self._halt(f"{len(so_far.failed)} failed, more than may: ")
+        if not so_far.halted:
+            self._look_at_trouble()
+        if self._guard.lets_go(so_far.lost):
+            self._dispatcher.let_transitions_go()
+
+    def _look_at_trouble(self) -> None:
+        so_far, most = self._so_far, self._setting.max_failures
+        if most is not None and len(so_far.failed) > most:
+            so_far.stopped = f"{len(so_far.failed)} failed, more than may"
+            self._halt(f"{so_far.stopped}: ")
+        elif refusal := self._guard.refusal(so_far.lost):
+            so_far.stopped = refusal
+            self._halt("too many hosts cannot be reached: ")
 
     def _halt(self, why: str) -> None:
         with suppress(OSError):  # the terminal may be gone; what is at work shall end all the same
@@ -204,8 +224,11 @@ class Run:
         """Take reports; what very many say is stored in parts, each of which may take its time."""
         self._untaken.extend(ended)
         while self._untaken:
-            self._reports.take(*self._untaken[0])
+            job, report = self._untaken[0]
+            self._reports.take(job, report)
             self._untaken.popleft()
+            if self._dispatcher.reaches(job):
+                self._guard.heard(job.host)
             if self._record.size >= _LARGEST_BATCH:
                 self._record.flush()
                 self._setting.beat()
@@ -230,7 +253,9 @@ class Run:
             case StateFound():
                 self._note_state(effect)
             case StartCheck(cob=cob):
-                self._dispatcher.add(self._check_job(cob))
+                job = self._check_job(cob)
+                asks = self._dispatcher.reaches(job) and self._guard.ask(job.host)
+                self._dispatcher.add(job, first=asks)
             case StartTransition(cob=cob):
                 self._locks[cob] = effect.locks
                 self._dispatcher.add(self._transition_job(effect))
@@ -305,6 +330,7 @@ class Run:
             if job.kind is JobKind.CHECK:
                 self._so_far.checks += 1
             elif job.attempt == 1:
+                self._so_far.begun += 1
                 self._record.began(job, self._locks.pop(job.cob, ()), now_s)
         self._record.flush()
         self._dispatcher.submit(jobs)
@@ -332,7 +358,14 @@ class Run:
             messages=dict(so_far.messages),
             seconds=self._dispatcher.now() - started_s,
             in_flight=stopped,
+            stopped=_stopped_line(so_far),
         )
+
+
+def _stopped_line(so_far: Progress) -> str:
+    """Return why a run stopped by itself, and that it has changed nothing where that is so."""
+    nothing = "" if so_far.begun or not so_far.stopped else "; nothing was changed"
+    return f"{so_far.stopped}{nothing}"
 
 
 def _halted_line(running: list[str]) -> str:

@@ -1,0 +1,110 @@
+"""What a run sets out with: what is believed, what is gone, and the acts that lie ahead."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cobweb.model import CobId, Graph, State, host_of
+from cobweb.runtime._acts import Opening
+from cobweb.runtime._baseline import Baseline, Refresh, baseline
+from cobweb.runtime._desired import Desired
+from cobweb.runtime._removal import Removal, RemovalAct, gone_of, removal_of
+from cobweb.runtime._site_act import SiteAct
+from cobweb.store import CobRecord, Store
+
+__all__ = ["Course", "beliefs", "course_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """The way from what is believed to what is desired.
+
+    `desired` has the hosts of removed objects as well, `graph` all objects of all acts. `expected`
+    is the state in which each of them most likely is.
+    """
+
+    desired: Desired
+    records: Mapping[CobId, CobRecord]
+    before: Baseline
+    removal: Removal
+    acts: tuple[Opening, ...]
+    graph: Graph
+    expected: Mapping[CobId, State]
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The hosts whose objects may be moved."""
+        return frozenset(map(host_of, {*self.desired.movable, *self.removal.removed}))
+
+
+def beliefs(store: Store, desired: Desired) -> Mapping[CobId, CobRecord]:
+    """Return what the journal says of the objects that take part and of what is gone.
+
+    With a limit that is read object by object and host by host.
+    """
+    if desired.limit is None:
+        return store.states()
+    found = store.states_of(desired.graph.cobs)
+    return {**found, **store.states_on(desired.chosen)}
+
+
+def course_of(
+    desired: Desired,
+    store: Store,
+    *,
+    refresh: Refresh = Refresh.CHANGED,
+    generation: int,
+    records: Mapping[CobId, CobRecord] | None = None,
+) -> Course:
+    """Return the course of a run that brings about `generation`, which is what is desired.
+
+    StoreError where the state database or an old generation in it is damaged.
+    """
+    records = beliefs(store, desired) if records is None else records
+    locks, active = store.locks(), store.host_generations()
+    before = baseline(desired.graph, records, refresh=refresh, contents=desired.evaluated.contents)
+    removal = removal_of(store, desired, gone_of(desired, records))
+    if removal.hosts:
+        desired = replace(desired, hosts={**desired.hosts, **removal.hosts})
+    removing = RemovalAct(
+        removal=removal,
+        desired=desired,
+        records=records,
+        locks=locks,
+        refresh=refresh,
+        generation=generation,
+    )
+    past = removing.before()
+    return Course(
+        desired=desired,
+        records=records,
+        before=before,
+        removal=removal,
+        acts=(
+            removing,
+            SiteAct(
+                desired=desired,
+                before=before,
+                removal=removal,
+                records=records,
+                locks=locks,
+                active=active,
+                refresh=refresh,
+                generation=generation,
+            ),
+        ),
+        graph=_union(removal.graph, desired.graph),
+        expected=ChainMap(*map(dict, (before.known, before.found, past.known, past.found))),
+    )
+
+
+def _union(old: Graph, new: Graph) -> Graph:
+    """Return the objects of both; of one that is in both, as it is in the new one."""
+    if not old.cobs:
+        return new
+    needs = dict.fromkeys((*old.needs, *new.needs))
+    return Graph(
+        cobs=dict(sorted({**old.cobs, **new.cobs}.items())), needs=tuple(needs), limits=new.limits
+    )

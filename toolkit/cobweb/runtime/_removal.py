@@ -1,0 +1,212 @@
+"""What is gone from the site: found in the journal, and taken away before its host switches.
+
+Each host has switched to some generation, which says what its objects are and need; an object that
+is in the journal and not wanted any more is removed under it (COB paper, section 5.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+
+from cobweb.engine import STAY, Blocked, Engine, WaitKind
+from cobweb.generation import SwitchingOrder, contents, switching_order
+from cobweb.model import Cob, CobId, Graph, Host, Limit, LimitGroup, Need, host_of
+from cobweb.runtime._acts import Act, SoFar
+from cobweb.runtime._baseline import Baseline, Lock, Refresh, baseline, old_locks
+from cobweb.runtime._desired import Desired
+from cobweb.runtime._generations import Generations
+from cobweb.runtime._result import Wait, waits_of
+from cobweb.store import CobRecord, GrantGone, Store
+
+__all__ = ["Removal", "RemovalAct", "gone_of", "removal_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """What is to be removed, and the old objects that this may take.
+
+    `graph` has the `removed` objects and all that they can ask for, as their hosts know them;
+    `hosts` are those of them that the site has not any more. `undefined` objects are gone as well,
+    but no generation says what they are.
+    """
+
+    graph: Graph
+    removed: frozenset[CobId] = frozenset()
+    undefined: frozenset[CobId] = frozenset()
+    order: SwitchingOrder = field(
+        default_factory=lambda: SwitchingOrder(steps=(), reached=frozenset())
+    )
+    hosts: Mapping[str, Host] = field(default_factory=dict)
+
+    @property
+    def gone(self) -> frozenset[CobId]:
+        """All objects that are to be removed."""
+        return self.removed | self.undefined
+
+    def __bool__(self) -> bool:
+        """Say whether anything is gone."""
+        return bool(self.gone)
+
+    def held(self, missing: AbstractSet[CobId]) -> dict[str, CobId]:
+        """Return the hosts that must not switch, each with an object that must be gone before.
+
+        `missing` are the removed objects that have not arrived in their `remove` state.
+        """
+        found = self.order.held(missing)
+        for cob in sorted(self.undefined, reverse=True):
+            found[host_of(cob)] = cob
+        return found
+
+    def waits(self, records: Mapping[CobId, CobRecord]) -> tuple[Wait, ...]:
+        """Return of each object that nothing says how to remove that it is still there."""
+        detail = "no generation says how; `cobweb forget` gives it up"
+        return tuple(
+            Wait(
+                cob=cob,
+                state=records[cob].state,
+                chain=(Blocked(cob=cob, kind=WaitKind.NO_WAY, state="removal", detail=detail),),
+            )
+            for cob in sorted(self.undefined)
+        )
+
+
+def gone_of(desired: Desired, records: Mapping[CobId, CobRecord]) -> frozenset[CobId]:
+    """Return the objects of the journal that are not wanted any more.
+
+    With a limit only those of its hosts.
+    """
+    known = desired.graph.cobs
+    is_whole = desired.limit is None
+    return frozenset(
+        cob for cob in records if cob not in known and (is_whole or host_of(cob) in desired.chosen)
+    )
+
+
+def removal_of(store: Store, desired: Desired, gone: AbstractSet[CobId]) -> Removal:
+    """Return how the objects that are gone are to be removed.
+
+    Reads the generations that hosts have switched to. StoreError where one of them is damaged.
+    """
+    if not gone:
+        return Removal(graph=Graph(cobs={}))
+    old, hosts = _as_hosts_know_it(Generations(store, desired.roots), gone)
+    removed = frozenset(gone & old.cobs.keys())
+    order = switching_order(old, removed)
+    return Removal(
+        graph=_part(old, order.reached),
+        removed=removed,
+        undefined=frozenset(gone - removed),
+        order=order,
+        hosts={name: it for name, it in hosts.items() if name not in desired.hosts},
+    )
+
+
+def _as_hosts_know_it(
+    past: Generations, gone: AbstractSet[CobId]
+) -> tuple[Graph, Mapping[str, Host]]:
+    """Return the objects and needs of each host in the generation that it has switched to.
+
+    What is gone and not in that one is taken from the newest generation that has it.
+    """
+    source = {cob: _source(past, cob) for cob in sorted(gone)}
+    cobs: dict[CobId, Cob] = {}
+    needs: list[Need] = []
+    limits: tuple[Limit, ...] = ()
+    hosts: dict[str, Host] = {}
+    for generation in sorted({*past.active.values(), *source.values()}):
+        found = past.find(generation)
+        if found is None:
+            continue
+        site, graph = found
+        own = {
+            cob
+            for cob, it in graph.cobs.items()
+            if source.get(cob, past.active.get(it.host)) == generation
+        }
+        cobs |= {cob: graph.cobs[cob] for cob in own}
+        needs += [need for need in graph.needs if need.cob in own]
+        limits = graph.limits
+        hosts |= {host_of(cob): site.hosts[host_of(cob)] for cob in own}
+    whole = Graph(cobs=dict(sorted(cobs.items())), needs=tuple(needs), limits=limits)
+    return _part(whole, whole.cobs.keys()), hosts
+
+
+def _source(past: Generations, cob: CobId) -> int:
+    """Return the generation that defines an object that is gone, 0 if none does."""
+    for generation in (past.active.get(host_of(cob), 0), *past.ids):
+        found = past.find(generation)
+        if found is not None and cob in found[1].cobs:
+            return generation
+    return 0
+
+
+def _part(graph: Graph, chosen: AbstractSet[CobId]) -> Graph:
+    """Return a part of a graph: needs between its objects, limits with their old bounds."""
+    limits = []
+    for limit in graph.limits:
+        groups = [
+            LimitGroup(name=group.name, members=group.members & chosen, bound=group.bound)
+            for group in limit.groups
+        ]
+        limits.append(replace(limit, groups=tuple(group for group in groups if group.members)))
+    return Graph(
+        cobs={cob: it for cob, it in graph.cobs.items() if cob in chosen},
+        needs=tuple(need for need in graph.needs if need.cob in chosen and need.on in chosen),
+        limits=tuple(limit for limit in limits if limit.groups),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalAct:
+    """The opening of the act in which removed objects go to their `remove` state.
+
+    All others stay where they are, unless a removal asks them to move.
+    """
+
+    removal: Removal
+    desired: Desired
+    records: Mapping[CobId, CobRecord]
+    locks: Iterable[Lock]
+    refresh: Refresh
+    generation: int
+
+    def __call__(self, _so_far: SoFar) -> Act | None:
+        """Return the act; None where nothing that is gone is defined."""
+        removal, graph = self.removal, self.removal.graph
+        if not removal.removed:
+            return None
+        before = self.before()
+        goals = {
+            cob: it.type.remove if cob in removal.removed else STAY
+            for cob, it in graph.cobs.items()
+        }
+        held, dead = old_locks(graph, self.records, self.locks, whole=False)
+        return Act(
+            graph=graph,
+            engine=Engine(graph, movable=self._movable(), goals=goals, generation=self.generation),
+            generation=self.generation,
+            known=before.known,
+            found=before.found,
+            held=held,
+            contents=before.contents,
+            specs=before.specs,
+            applied=before.applied,
+            first=tuple(GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead),
+            judge=self._judge,
+        )
+
+    def before(self) -> Baseline:
+        """Return what is believed of the objects of the act."""
+        graph = self.removal.graph
+        return baseline(graph, self.records, refresh=self.refresh, contents=contents(graph))
+
+    def _movable(self) -> AbstractSet[CobId]:
+        cobs = self.removal.graph.cobs
+        if self.desired.limit is None:
+            return cobs.keys()
+        return {cob for cob, it in cobs.items() if it.host in self.desired.chosen}
+
+    def _judge(self, engine: Engine) -> tuple[Wait, ...]:
+        return tuple(wait for wait in waits_of(engine) if wait.cob in self.removal.removed)
