@@ -150,7 +150,7 @@ class Rig:
         ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rig() -> type[Rig]:
     """Return the rig's class; the tests say what is special."""
     return Rig

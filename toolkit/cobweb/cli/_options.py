@@ -25,6 +25,7 @@ __all__ = [
     "limit_option",
     "log_options",
     "max_failures_option",
+    "max_unreachable_option",
     "output_option",
     "parallel_option",
     "pass_request",
@@ -180,6 +181,18 @@ def max_failures_option(function: _F) -> _F:
         type=FAILURES,
         help="Start nothing new once more objects than this have failed.",
     )(function)
+
+
+def max_unreachable_option(default: str | None) -> Callable[[_F], _F]:
+    """Add `--max-unreachable N|P%`, an `Allowance`, or None where there is no default."""
+    return click.option(
+        "--max-unreachable",
+        metavar="N|P%",
+        type=FAILURES,
+        default=default,
+        show_default=default is not None,
+        help="Change nothing while more hosts than this cannot be reached.",
+    )
 
 
 def refresh_option(function: _F) -> _F:

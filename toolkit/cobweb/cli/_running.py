@@ -19,7 +19,15 @@ from cobweb.errors import CobwebError, UsageError
 if TYPE_CHECKING:
     from cobweb.runtime import Desired, RunResult, Sink, Wait
 
-__all__ = ["Listeners", "failure_bound", "goals_of", "listeners", "result_data", "tell_result"]
+__all__ = [
+    "Listeners",
+    "failure_bound",
+    "goals_of",
+    "listeners",
+    "lost_bound",
+    "result_data",
+    "tell_result",
+]
 
 _SHOWN = 20
 """How many objects that are not settled are told of in text; JSON has all."""
@@ -99,6 +107,17 @@ def failure_bound(allowance: Any) -> Callable[[int], int] | None:
     return None if allowance is None else allowance.bound
 
 
+def lost_bound(allowance: Any) -> Callable[[int], int] | None:
+    """Return what `Orders.max_unreachable` wants for the value of `--max-unreachable`.
+
+    A share lets one host be lost in any case: it stands in the way of nothing but itself.
+    """
+    if allowance is None:
+        return None
+    least = 1 if allowance.percent and allowance.value else 0
+    return lambda total: max(least, allowance.bound(total))
+
+
 def result_data(result: RunResult) -> dict[str, Any]:
     """Return what `cobweb apply -o json` writes."""
     from cobweb.runtime import wait_data
@@ -112,6 +131,7 @@ def result_data(result: RunResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "unsettled": wait_data(result),
         "in_flight": list(result.in_flight),
+        "stopped": result.stopped,
     }
 
 
@@ -121,6 +141,8 @@ def tell_result(output: Output, result: RunResult) -> None:
         _tell_waits(output, result)
     for line in result.in_flight:
         output.summary(f"stopped in the middle: {line}", Tone.BAD)
+    if result.stopped:
+        output.summary(f"stopped: {result.stopped}", Tone.BAD)
     for notice in result.notices:
         output.summary(f"note: {notice}", Tone.CAREFUL)
     output.summary(_last_line(result), Tone.GOOD if result.exit_code == 0 else Tone.BAD)

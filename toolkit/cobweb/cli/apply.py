@@ -15,6 +15,7 @@ from cobweb.cli._options import (
     executor_option,
     limit_option,
     max_failures_option,
+    max_unreachable_option,
     output_option,
     parallel_option,
     pass_request,
@@ -27,7 +28,7 @@ from cobweb.cli._output import Output
 from cobweb.cli._parameters import Allowance
 from cobweb.cli._pipeline import annotations_option, in_pipeline, tell_pipeline
 from cobweb.cli._request import Request
-from cobweb.cli._running import failure_bound, tell_result
+from cobweb.cli._running import failure_bound, lost_bound, tell_result
 from cobweb.cli._session import Session, open_site
 from cobweb.errors import PlanError, UsageError
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 @executor_option
 @limit_option
 @max_failures_option
+@max_unreachable_option("40%")
 @parallel_option
 @timeout_option
 @yes_option
@@ -67,6 +69,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     executor: str | None,
     limit: str | None,
     max_failures: Allowance | None,
+    max_unreachable: Allowance | None,
     parallel: int | None,
     timeout: float | None,
     yes: bool,
@@ -89,6 +92,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         timeout_s=timeout or DEFAULT_TIMEOUT_S,
         refresh=saved.refresh if saved and saved.refresh is Refresh.ALL else Refresh(refresh),
         max_failures=failure_bound(max_failures),
+        max_unreachable=lost_bound(max_unreachable),
         seed=seed,
         verbosity=request.verbosity,
         message=message,

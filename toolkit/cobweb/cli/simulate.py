@@ -15,6 +15,7 @@ from cobweb.cli._options import (
     examples,
     limit_option,
     max_failures_option,
+    max_unreachable_option,
     output_option,
     parallel_option,
     pass_request,
@@ -23,7 +24,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import Allowance
 from cobweb.cli._request import Request
-from cobweb.cli._running import failure_bound, goals_of, listeners, tell_result
+from cobweb.cli._running import failure_bound, goals_of, listeners, lost_bound, tell_result
 from cobweb.cli._session import open_site
 from cobweb.errors import UsageError
 
@@ -60,6 +61,7 @@ _ENDS = 2
 @events_option
 @limit_option
 @max_failures_option
+@max_unreachable_option(None)
 @parallel_option
 @output_option()
 @site_options
@@ -75,6 +77,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     events: str | None,
     limit: str | None,
     max_failures: Allowance | None,
+    max_unreachable: Allowance | None,
     parallel: int | None,
 ) -> int:
     """Run the site without hosts.
@@ -107,6 +110,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             executor="simulate",
             parallel=parallel or _PARALLEL,
             max_failures=failure_bound(max_failures),
+            max_unreachable=lost_bound(max_unreachable),
             seed=seed,
             options=options,
         )
