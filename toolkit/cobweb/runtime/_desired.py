@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cobweb._resources import data_dir
-from cobweb.generation import OWN_ROOT, SITE_ROOT, EvaluatedSite, kept_files
+from cobweb.generation import OWN_ROOT, SITE_ROOT, EvaluatedSite, kept_files, secrets_of
 from cobweb.inventory import Site
 from cobweb.model import CobId, Graph, Host
+from cobweb.runtime._commit import commit_of
 
 __all__ = ["Desired", "desired_of", "roots_of"]
 
@@ -21,7 +24,9 @@ class Desired:
     `graph` has the objects that take part, of which the `movable` ones may be moved. `hosts` are
     all hosts of the site, `chosen` those that the limit selects (all without one). `evaluated` is
     `graph` as a generation has it, `whole` makes that of all of the site. `roots` are the folders
-    that the paths of actions are relative to in a generation. `dir` is the site's folder.
+    that the paths of actions are relative to in a generation. `dir` is the site's folder, `commit`
+    the Git commit that it is at. `files` are the kept files by their SHA-256, `secrets` the vaulted
+    values of the site as it is now, by the digest that stands for each in a generation.
     """
 
     graph: Graph
@@ -31,6 +36,9 @@ class Desired:
     whole: Callable[[], EvaluatedSite]
     roots: Mapping[str, str]
     dir: Path
+    commit: Callable[[], str]
+    files: Callable[[], Mapping[str, bytes]]
+    secrets: Callable[[], Mapping[str, Mapping[str, Any]]]
     limit: str | None = None
 
     @property
@@ -57,6 +65,9 @@ def desired_of(site: Site, limit: str | None = None) -> Desired:
         whole=lambda: evaluated if limit is None else _evaluated(site, site.graph(None)),
         roots=roots_of(site),
         dir=site.dir,
+        commit=lambda: commit_of(site.dir),
+        files=lambda: _files(site),
+        secrets=lambda: _secrets(site),
         limit=limit,
     )
 
@@ -70,3 +81,16 @@ def _evaluated(site: Site, graph: Graph) -> EvaluatedSite:
     hosts = {name: site.hosts[name] for name in graph.hosts()}
     files = kept_files(site.work_files())
     return EvaluatedSite(graph, hosts, roots=roots_of(site), files=files)
+
+
+def _files(site: Site) -> Mapping[str, bytes]:
+    return {hashlib.sha256(content).hexdigest(): content for content in site.work_files().values()}
+
+
+def _secrets(site: Site) -> Mapping[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for host in site.hosts.values():
+        found |= secrets_of(host.variables)
+    for cob in site.graph(None).cobs.values():
+        found |= secrets_of(cob.spec)
+    return found

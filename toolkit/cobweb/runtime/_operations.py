@@ -14,7 +14,6 @@ from cobweb.errors import (
     CobwebError,
     PlanError,
 )
-from cobweb.generation import EvaluatedSite
 from cobweb.model import Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
 from cobweb.runtime._baseline import Refresh, baseline
@@ -116,7 +115,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     is checked by the next run.
     """
     keep_apart(store, orders)
-    generation = store.save_generation(_generation(desired.whole(), orders, info))
+    generation = store.save_generation(_generation(desired, orders, info), desired.files())
     course = course_of(
         desired, store, refresh=orders.refresh, generation=generation.id, records=store.states()
     )
@@ -184,13 +183,15 @@ def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Ca
     return result.with_notices(emitter.notices)
 
 
-def _generation(whole: EvaluatedSite, orders: Orders, info: RunInfo) -> Generation:
+def _generation(desired: Desired, orders: Orders, info: RunInfo) -> Generation:
+    whole = desired.whole()
     return Generation(
         digest=whole.digest,
         author=info.user,
         time=info.started,
         message=orders.message,
         content=whole.text(),
+        commit=desired.commit(),
     )
 
 
