@@ -65,9 +65,9 @@ class SwitchingOrder:
     def held(self, missing: AbstractSet[CobId]) -> dict[str, CobId]:
         """Return the hosts that must not switch, each with a missing removed object that says so.
 
-        `missing` are the removed objects that have not arrived in their `remove` state. The object
-        named is the smallest one of the host's own group, else one of a group that must be earlier.
-        Linear in the steps.
+        `missing` are the removed objects that do not rest in their `remove` state: that are
+        elsewhere, or asked to be, or have something in flight. The object named is the smallest one
+        of the host's own group, else one of a group that must be earlier. Linear in the steps.
         """
         first: dict[str, CobId] = {}
         for cob in sorted(missing):
