@@ -96,6 +96,22 @@ def test_a_file_of_events_needs_no_site(
     assert [failure["cob"] for failure in data["failures"]] == ["alpha/a"]
 
 
+def test_the_order_in_which_hosts_switched_is_told(run: Run, tmp_path: Path) -> None:
+    many = [f"h{number:02}" for number in range(40)]
+    switches = (["db01"], many)
+    lines = [{"type": "version", "events": 1}, {"type": "run.start", "run": "r", "generation": 2}]
+    lines += [
+        {"type": "generation.switch", "time": 5.0 + n, "hosts": hosts, "generation": 2}
+        for n, hosts in enumerate(switches)
+    ]
+    (tmp_path / "x").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told = run("report", "--events", tmp_path / "x")
+    assert told.code == 0
+    assert "Hosts switched to generation 2\n" in told.out
+    assert "\n1.00 s      40  h00, h01, h02, h03, h04, h05, h06, h07 and 32 more\n" in told.out
+    assert max(map(len, told.out.splitlines())) <= 80
+
+
 def test_a_report_goes_into_a_file(run: Run, ran: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.json"
     told = run("-C", ran, "report", "-o", "json", "--out", out)

@@ -45,6 +45,9 @@ class Tale:
             "transition.end", cob=cob, result=result, attempt=1, seconds=1.0, **{**rest, **said}
         )
 
+    def switch(self, *hosts: str, generation: int = 3) -> None:
+        self.add("generation.switch", hosts=list(hosts), generation=generation)
+
     def over(self, result: str = "ok", code: int = 0, **rest: Any) -> None:
         counts = {"hosts": 2, "cobs": 3, "waiting": 0}
         self.add("run.end", **{"result": result, "exit_code": code, "counts": counts, **rest})
@@ -101,4 +104,17 @@ def bad(tale: Tale) -> Tale:
     tale.end("db/db", message="start <b>: <script>alert(1)</script>", tasks=tasks)
     tale.state("db/db", "down")
     tale.over("failed", 1, unreachable={"old": "no route"})
+    return tale
+
+
+@pytest.fixture
+def moved(tale: Tale) -> Tale:
+    """Return a run that removes `web/app` and then lets its host switch, after all others."""
+    tale.switch("db", "idle")
+    tale.start("web/app", "up", "down")
+    tale.at(2)
+    tale.end("web/app", source="up", dest="down")
+    tale.switch("web")
+    tale.state("db/db", "up")
+    tale.over()
     return tale

@@ -8,12 +8,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from cobweb.cli.schema import read_schema
-from cobweb.report import report_data, span
+from cobweb.report import hosts_text, report_data, span
 
 Tale = Any
 
 
-@pytest.mark.parametrize("name", ["good", "bad", "tale"])
+@pytest.mark.parametrize("name", ["good", "bad", "moved", "tale"])
 def test_data_follow_the_schema(name: str, request: pytest.FixtureRequest) -> None:
     report = request.getfixturevalue(name).report()
     Draft202012Validator(read_schema("report")).validate(report_data(report))
@@ -35,6 +35,25 @@ def test_data_say_what_was_waited_for(good: Tale) -> None:
         "start": 0.0,
         "end": 6.0,
     }
+
+
+def test_data_say_which_hosts_switched_and_when(moved: Tale) -> None:
+    assert report_data(moved.report())["switches"] == [
+        {"at": 0.0, "hosts": ["db", "idle"], "generation": 3},
+        {"at": 2.0, "hosts": ["web"], "generation": 3},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "text"),
+    [
+        (2, "h0, h1"),
+        (8, "h0, h1, h2, h3, h4, h5, h6, h7"),
+        (9, "h0, h1, h2, h3, h4, h5, h6, h7 and 1 more"),
+    ],
+)
+def test_many_hosts_are_told_by_the_first(hosts: int, text: str) -> None:
+    assert hosts_text([f"h{number}" for number in range(hosts)]) == text
 
 
 @pytest.mark.parametrize(

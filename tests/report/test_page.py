@@ -56,7 +56,7 @@ def _unpacked(page: str) -> tuple[dict[str, Any], dict[str, list[int]]]:
     return head, columns
 
 
-@pytest.mark.parametrize("name", ["good", "bad", "tale"])
+@pytest.mark.parametrize("name", ["good", "bad", "moved", "tale"])
 def test_the_page_needs_nothing_else(name: str, request: pytest.FixtureRequest) -> None:
     page = _page(request.getfixturevalue(name).report())
     assert not re.search(r"https?:|//[a-z]", re.sub(r"<script[^>]*id=.data.*?</script>", "", page))
@@ -156,6 +156,14 @@ def test_marks_and_causes_are_told(bad: Tale) -> None:
     assert cause.startswith("db/db failed in this run")
 
 
+def test_the_page_tells_when_hosts_switched(moved: Tale) -> None:
+    page = _page(moved.report())
+    head, _ = _unpacked(page)
+    assert head["hosts"] == ["db", "web"]
+    assert head["switches"] == [[0, 3, [0]], [2000, 3, [1]]]
+    assert "<td>db, idle</td>" in page
+
+
 def test_too_many_waits_lose_the_shortest_and_it_is_said(
     tale: Tale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +229,7 @@ def browser() -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["good", "bad"])
+@pytest.mark.parametrize("name", ["good", "bad", "moved"])
 def test_a_browser_shows_the_timeline_without_an_error(
     name: str, request: pytest.FixtureRequest, browser: str, tmp_path: Path
 ) -> None:

@@ -300,3 +300,23 @@ def test_nothing_is_kept_per_event(tale: Tale) -> None:
     assert (len(story.cobs), len(story.state)) == (2, 2)
     assert (len(story.steps), len(story.waits), len(story.failures)) == (0, 1, 0)
     assert story.events == 2003
+
+
+def test_switches_are_told_in_their_order(moved: Tale) -> None:
+    told = [(it.at_ms, it.hosts, it.generation) for it in moved.story().switches]
+    assert told == [(0, ("db", "idle"), 3), (2000, ("web",), 3)]
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        ({"hosts": "web", "generation": 3}, "hosts must be a list"),
+        ({"hosts": [1], "generation": 3}, "a host must be text"),
+        ({"hosts": ["web"], "generation": "3"}, "generation must be a whole number"),
+        ({"generation": 3}, "it has no 'hosts'"),
+    ],
+)
+def test_an_odd_switch_is_no_event(tale: Tale, odd: dict[str, Any], message: str) -> None:
+    tale.add("generation.switch", **odd)
+    with pytest.raises(CobwebError, match=message):
+        tale.story()

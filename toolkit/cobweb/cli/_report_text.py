@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = ["tell_report"]
 
+_AN_ORDER = 2
+"""Fewer groups of hosts that switched are no order that is worth telling."""
+
 _SHOWN_FAILURES = 20
 _SHOWN_CAUSES = 20
 _SHOWN_WAITING = 3
 _SHOWN_ROWS = 10
 _SHOWN_PATH = 30
+_SHOWN_SWITCHES = 30
 
 
 def tell_report(output: Output, report: Report) -> None:
@@ -27,6 +31,7 @@ def tell_report(output: Output, report: Report) -> None:
     _summary(output, report)
     _failures(output, report)
     _waiting(output, report)
+    _switches(output, report)
     _path(output, report)
     _slowest(output, report)
     _waited(output, report)
@@ -99,6 +104,24 @@ def _waiting(output: Output, report: Report) -> None:
         if len(waits) > _SHOWN_WAITING:
             output.line(f"  ... and {count(len(waits) - _SHOWN_WAITING, 'object')} more")
     _more(output, len(causes) - _SHOWN_CAUSES, "causes")
+
+
+def _switches(output: Output, report: Report) -> None:
+    """Tell the order in which hosts switched, where there was one."""
+    from cobweb.report import hosts_text, span
+
+    switches = report.story.switches
+    if len(switches) < _AN_ORDER:
+        return
+    _head(output, f"Hosts switched to generation {switches[-1].generation}")
+    columns = (
+        Column(title="AT", right=True),
+        Column(title="NUMBER", right=True),
+        Column(title="HOSTS", flexible=True),
+    )
+    rows = [(span(it.at_ms), str(len(it.hosts)), hosts_text(it.hosts)) for it in switches]
+    write_table(output, columns, rows[:_SHOWN_SWITCHES])
+    _more(output, len(rows) - _SHOWN_SWITCHES)
 
 
 def _path(output: Output, report: Report) -> None:

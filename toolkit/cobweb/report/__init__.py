@@ -15,6 +15,7 @@ from cobweb.report._prose import (
     chain_text,
     failure_lines,
     failure_title,
+    hosts_text,
     path_reason,
     span,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "failure_title",
     "github_commands",
     "gitlab_quality",
+    "hosts_text",
     "html_page",
     "junit_xml",
     "make_report",

@@ -7,7 +7,7 @@ from typing import Any
 from cobweb.report._analysis import HostSum, Slow
 from cobweb.report._columns import NONE
 from cobweb.report._report import Report
-from cobweb.report._values import Failure
+from cobweb.report._values import Failure, Switched
 
 __all__ = ["FORMAT", "report_data"]
 
@@ -33,6 +33,7 @@ def report_data(report: Report) -> dict[str, Any]:
             "waiting": len(report.waiting),
         },
         "unreachable": dict(sorted(story.unreachable.items())),
+        "switches": [_switch(switch) for switch in story.switches],
         "failures": [_failure(failure) for failure in story.failures],
         "waiting": [
             {"cob": it.cob, "state": it.state, "chain": [dict(link) for link in it.chain]}
@@ -73,6 +74,14 @@ def _run(report: Report) -> dict[str, Any]:
         "result": story.result,
         "exit_code": story.exit_code,
         "seconds": _seconds(story.last_ms),
+    }
+
+
+def _switch(switch: Switched) -> dict[str, Any]:
+    return {
+        "at": _seconds(switch.at_ms),
+        "hosts": list(switch.hosts),
+        "generation": switch.generation,
     }
 
 

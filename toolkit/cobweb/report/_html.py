@@ -21,6 +21,7 @@ from cobweb.report._prose import (
     cause_of,
     chain_text,
     failure_title,
+    hosts_text,
     path_reason,
     span,
 )
@@ -38,6 +39,7 @@ MOST_HOSTS = 2000
 _MOST_CAUSES = 200
 _MOST_WAITING = 30
 _MOST_PATH = 300
+_MOST_SWITCHES = 300
 _OPEN = 5
 """So many failures are unfolded from the start."""
 
@@ -71,6 +73,7 @@ def html_page(report: Report) -> Iterator[str]:
     yield from _failures(report)
     yield from _waiting(report)
     yield _asset("timeline.html")
+    yield from _switches(report)
     yield from _path(report)
     yield from _graph(report)
     yield from _slowest(report)
@@ -123,6 +126,7 @@ _SECTIONS = {
     "failures": "Failures",
     "waiting": "Not settled",
     "timeline": "Timeline",
+    "switches": "Switches",
     "path": "Critical path",
     "graph": "Graph",
     "slowest": "Slowest",
@@ -210,6 +214,19 @@ def _folded(parts: Iterable[str], what: str) -> Iterator[str]:
     if rest:
         yield f'<details class="rest"><summary>{len(rest):,} more {what}</summary>'
         yield "".join(rest) + "</details>\n"
+
+
+def _switches(report: Report) -> Iterator[str]:
+    switches = report.story.switches
+    rows = [
+        (span(it.at_ms), str(it.generation), f"{len(it.hosts):,}", hosts_text(it.hosts))
+        for it in switches
+    ]
+    yield '<section id="switches"><h2>Switches</h2>\n<p class="quiet">When which hosts switched to'
+    yield " another generation: after all that is removed there, and needed for that, had gone.</p>"
+    yield "\n"
+    yield from _table(("at", "generation", "number", "hosts"), rows[:_MOST_SWITCHES], right=3)
+    yield _more(len(rows) - _MOST_SWITCHES, "switches") + "</section>\n"
 
 
 def _path(report: Report) -> Iterator[str]:

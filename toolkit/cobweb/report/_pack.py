@@ -100,6 +100,10 @@ def _cobs(
         "states": list(story.states),
         "causes": list(causes),
         "failures": {failure.cob: n for n, failure in enumerate(story.failures)},
+        "switches": [
+            [it.at_ms, it.generation, [hosts[host] for host in it.hosts if host in hosts]]
+            for it in story.switches
+        ],
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cobweb.engine import Blocked, WaitKind
@@ -10,10 +10,20 @@ from cobweb.model import CobId
 from cobweb.report._analysis import UNTOLD, PathStep
 from cobweb.report._values import Failure, Waiting
 
-__all__ = ["cause_of", "chain_text", "failure_lines", "failure_title", "path_reason", "span"]
+__all__ = [
+    "cause_of",
+    "chain_text",
+    "failure_lines",
+    "failure_title",
+    "hosts_text",
+    "path_reason",
+    "span",
+]
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
+
+_SHOWN_HOSTS = 8
 
 
 def span(ms: int) -> str:
@@ -72,6 +82,12 @@ def path_reason(it: PathStep, before: PathStep | None) -> str:
     if it.reason == "own":
         return f"after its own {before.step.source} -> {before.step.dest}{late}"
     return f"after {before.step.cob}{late}"
+
+
+def hosts_text(hosts: Sequence[str]) -> str:
+    """Return hosts that did something together as one short text."""
+    more = len(hosts) - _SHOWN_HOSTS
+    return ", ".join(hosts[:_SHOWN_HOSTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _link(link: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from cobweb.model import UNKNOWN
 from cobweb.report._columns import LATEST_MS, NONE, End, Heard, Steps, Waits
-from cobweb.report._values import Failure, Story, TaskSaid
+from cobweb.report._values import Failure, Story, Switched, TaskSaid
 
 __all__ = ["MOST_OUTPUTS", "Recorder"]
 
@@ -42,7 +42,12 @@ _TYPES: Mapping[str, Mapping[str, type]] = {
 _INSIDE: Mapping[str, type] = {"counts": int, "unreachable": str}
 """What the values inside of these values must be."""
 
-_WORDS: Mapping[type, str] = {str: "text", int: "a whole number", dict: "a mapping"}
+_WORDS: Mapping[type, str] = {
+    str: "text",
+    int: "a whole number",
+    dict: "a mapping",
+    list: "a list",
+}
 
 Event = Mapping[str, Any]
 
@@ -60,6 +65,7 @@ class Recorder:
         self._pending: dict[int, int] = {}
         self._recalled: set[int] = set()
         self._failures: dict[int, Failure] = {}
+        self._switches: list[Switched] = []
         self._first: float | None = None
         self._last_ms = 0
         self._number = 0
@@ -75,6 +81,7 @@ class Recorder:
             "lock.recall": self._on_recall,
             "transition.start": self._on_start,
             "transition.end": self._on_end,
+            "generation.switch": self._on_switch,
             "run.end": self._remember,
         }
 
@@ -104,6 +111,7 @@ class Recorder:
             waits=self._waits,
             failures=tuple(sorted(self._failures.values(), key=lambda it: (it.at_ms, it.cob))),
             unreachable=dict(end.get("unreachable", {})),
+            switches=tuple(self._switches),
             run=str(start.get("run", "")),
             generation=int(start.get("generation", 0)),
             cobweb=str(self._said.get("version", {}).get("cobweb", "")),
@@ -203,6 +211,14 @@ class Recorder:
         self._state[cob] = self._number_of(event["state"])
         if end is End.FAILED and not event.get("unreachable"):
             self._fail(cob, event, now, kind="transition")
+
+    def _on_switch(self, event: Event, now: int) -> None:
+        hosts, generation = event["hosts"], event["generation"]
+        _must_be(list, hosts, "hosts")
+        for host in hosts:
+            _must_be(str, host, "a host")
+        _must_be(int, generation, "generation")
+        self._switches.append(Switched(at_ms=now, hosts=tuple(hosts), generation=generation))
 
     # --- parts
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cobweb.report._columns import Steps, Waits
 
-__all__ = ["Failure", "RunFacts", "Story", "TaskSaid", "Waiting"]
+__all__ = ["Failure", "RunFacts", "Story", "Switched", "TaskSaid", "Waiting"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,15 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Switched:
+    """Hosts that switched to another generation at the same moment."""
+
+    at_ms: int
+    hosts: tuple[str, ...]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     """One run as its events tell it.
 
@@ -65,6 +74,7 @@ class Story:
     waits: Waits
     failures: tuple[Failure, ...]
     unreachable: Mapping[str, str]
+    switches: tuple[Switched, ...]
     run: str
     generation: int
     cobweb: str

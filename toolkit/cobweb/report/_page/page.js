@@ -8,7 +8,7 @@ const MARK_WORDS = ["", "failed", "host not reached", "not settled"];
 const $ = id => document.getElementById(id);
 const one = (n, word) => n.toLocaleString("en") + " " + word + (n === 1 ? "" : "s");
 
-let head, cob, step, wait, stepsOf, waitsOf, groups, hosts;
+let head, cob, step, wait, stepsOf, waitsOf, groups, hosts, switchesOf;
 let rows = [], active = 0, view = [0, 1], keep = null, colors = {}, folded = new Map(), asked = false;
 
 function span(ms) {
@@ -51,6 +51,9 @@ function group() {
   const first = offsets(cob.host, head.hosts.length);
   hosts = head.hosts.map((name, i) => ({
     kind: "host", key: "h" + i, name, from: first[i], to: first[i + 1], open: head.hosts.length <= FEW_HOSTS}));
+  switchesOf = hosts.map(() => []);
+  for (const [ms, generation, members] of head.switches)
+    for (const i of members) switchesOf[i].push([ms, generation]);
   groups = [];
   const size = head.hosts.length > FEW_GROUPS ? PER_GROUP : head.hosts.length;
   for (let i = 0; i < hosts.length; i += size) {
@@ -190,6 +193,7 @@ function draw() {
     pen.fillRect(left, y + ROW - 1, place.width, 1);
     if (rows[i].kind === "cob") drawCob(pen, rows[i].cob, y, place);
     else drawFold(pen, rows[i], y, place);
+    if (rows[i].kind === "host") drawSwitches(pen, cob.host[rows[i].from], y, place);
   }
   pen.restore();
   labels(first, last, left);
@@ -268,6 +272,20 @@ function drawCob(pen, i, y, place) {
     }
     words(pen, s, kind, Math.max(x, place.left), y, far);
   }
+}
+
+function drawSwitches(pen, host, y, place) {
+  for (const [ms] of switchesOf[host]) diamond(pen, xOf(ms, place), y);
+}
+
+function diamond(pen, x, y) {
+  pen.fillStyle = colors.fg;
+  pen.strokeStyle = colors.bg;
+  pen.beginPath();
+  pen.moveTo(x, y + 3); pen.lineTo(x + 7, y + 10); pen.lineTo(x, y + 17); pen.lineTo(x - 7, y + 10);
+  pen.closePath();
+  pen.fill();
+  pen.stroke();
 }
 
 function words(pen, s, kind, x, y, far) {
@@ -388,7 +406,8 @@ function sums(row) {
 
 function legend() {
   const kinds = [["run", "transition"], ["bad", "failed transition"], ["wait", "waits for a lock"],
-    ["room", "has its locks, waits for room"], ["crit", "on the critical path"]];
+    ["room", "has its locks, waits for room"], ["crit", "on the critical path"],
+    ...head.switches.length ? [["switch", "its host switches to another generation"]] : []];
   $("legend").replaceChildren(...kinds.map(([kind, text]) => {
     const element = document.createElement("span"), picture = document.createElement("canvas");
     const pen = canvas(picture, 34, ROW);
@@ -396,7 +415,8 @@ function legend() {
       bar(pen, "run", 2, 0, 28);
       pen.fillStyle = colors.crit;
       pen.fillRect(2, 1, 28, 2.5);
-    } else bar(pen, kind, 2, kind === "wait" ? -6 : 0, kind === "bad" ? 18 : 28);
+    } else if (kind === "switch") diamond(pen, 17, 0);
+    else bar(pen, kind, 2, kind === "wait" ? -6 : 0, kind === "bad" ? 18 : 28);
     element.append(picture, text);
     return element;
   }), "\u2298 host not reached, \u25d4 not settled. Folded rows show how many at once: above those that wait, below those at work.");
@@ -411,7 +431,9 @@ function tell(row) {
   if (row.kind !== "cob") {
     let moved = 0;
     for (let i = row.from; i < row.to; i++) moved += stepsOf[i + 1] - stepsOf[i];
-    title.textContent = row.name + ": " + one(row.to - row.from, "object") + ", " + one(moved, "transition");
+    const switched = row.kind === "host" ? switchesOf[cob.host[row.from]] : [];
+    title.textContent = [row.name + ": " + one(row.to - row.from, "object"), one(moved, "transition"),
+      ...switched.map(([ms, generation]) => "switched to generation " + generation + " at " + span(ms))].join(", ");
     box.replaceChildren(title);
     return;
   }
