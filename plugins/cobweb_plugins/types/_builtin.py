@@ -75,11 +75,19 @@ def _cob_type(name: str, *, renew: str, up: str, down: str) -> CobType:
             for (source, dest), file in ways.items()
         ),
         spec_schema=_schema(name),
+        revert=_shell_text(name, "revert"),
+        prepare=_shell_text(name, "prepare"),
     )
 
 
 def _tasks(name: str, file: str) -> Tasks:
     return Tasks(path=str(Path(str(data_dir("playbooks"))) / name / f"{file}.yml"))
+
+
+def _shell_text(name: str, file: str) -> str:
+    """Return a text of the dead-man switch; "" where the type has none."""
+    path = data_dir("playbooks") / name / f"{file}.sh.j2"
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _schema(name: str) -> Mapping[str, Any]:

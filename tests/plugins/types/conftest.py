@@ -63,6 +63,13 @@ def service_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return _module(monkeypatch, "cobweb_service")
 
 
+@pytest.fixture
+def confirm_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import the module of the dead-man switch."""
+    _load(monkeypatch, "module_utils/cobweb_watcher.py")
+    return _module(monkeypatch, "cobweb_confirm")
+
+
 def _module(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
     _load(monkeypatch, "module_utils/cobweb_host.py")
     return _load(monkeypatch, f"library/{name}.py")

@@ -24,6 +24,7 @@ from functools import lru_cache
 from cobweb.errors import PluginError
 from cobweb.model import CobId, Job, JobKind, Missing, Nothing, Outcome, PythonAction, Report
 from cobweb.plugin import CobContext, Executor, ExecutorSetting, PythonType
+from cobweb.runtime._confirm import DeadManSwitch
 
 __all__ = ["Dispatcher", "describe", "retry_delay_s"]
 
@@ -74,6 +75,7 @@ class Dispatcher:
         self._own_reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._held: list[Job] | None = None
         self._numbers = 0
+        self._switch = DeadManSwitch(setting, now=executor.now, next_number=self.next_number)
 
     @property
     def now(self) -> Callable[[], float]:
@@ -138,10 +140,7 @@ class Dispatcher:
         """Start jobs that were taken and journalled."""
         for job in jobs:
             self._in_flight[job.number] = job
-            if self.reaches(job):
-                self._executor.submit(job)
-            else:
-                self._carry_out(job)
+            self._start(self._switch.begin(job) if job.confirm else job)
 
     def drop_waiting(self, host: str | None = None) -> tuple[Job, ...]:
         """Forget the jobs (of one host, or all) that are not in flight, and return them."""
@@ -159,7 +158,10 @@ class Dispatcher:
         else:
             reports.extend(self._own_ended(block_s=timeout_s))
         reports.extend(self._own_overdue())
-        return [(self._in_flight.pop(report.number), report) for report in reports]
+        ended = [whole for report in reports if (whole := self._switch.take(report))]
+        for step in self._switch.due():
+            self._start(step)
+        return [(self._in_flight.pop(report.number), report) for report in ended]
 
     def wake(self) -> None:
         """End a `wait` early."""
@@ -183,6 +185,12 @@ class Dispatcher:
     def close(self, *, kill: bool = False) -> None:
         """Close the executor and forget what was in flight."""
         self._executor.close(kill=kill)
+
+    def _start(self, job: Job) -> None:
+        if self.reaches(job):
+            self._executor.submit(job)
+        else:
+            self._carry_out(job)
 
     def _last_reports(self) -> list[Report]:
         ended = self._own_ended(block_s=0.0)
@@ -215,6 +223,8 @@ class Dispatcher:
         while self._later and not self._waits(self._later[0][2]):
             heapq.heappop(self._later)
         waits = [due - self._executor.now() for due, _, _ in self._later[:1]]
+        if (due_s := self._switch.due_s()) is not None:
+            waits.append(due_s - self._executor.now())
         waits += [deadline - time.monotonic() for deadline in self._own.values()]
         if most_s is not None:
             waits.append(most_s)
