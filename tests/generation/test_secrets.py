@@ -34,6 +34,18 @@ def test_a_place_is_a_dotted_path() -> None:
     assert revealed["c"] == [again]
 
 
+def test_a_secret_at_the_same_place_is_taken_instead() -> None:
+    old, new = {"__ansible_vault": "61"}, {"__ansible_vault": "62"}
+    value = redact({"a": [old, {"b": old}, old], "c": old, "d": old, "e": old})
+    instead = {"a": [new, {"b": new}], "c": {"d": new}, "d": "plain", "f": new}
+    revealed, missing = reveal(value, {}, instead)
+    assert revealed["a"][:2] == [new, {"b": new}]
+    assert missing == ("a.2", "c", "d", "e")
+    assert reveal(value, secrets_of(old), instead)[0]["a"][0] == old
+    assert reveal(redact([old, old]), {}, [new, new, new])[0] == [new, new]
+    assert reveal(redact([old]), {}, "text")[1] == ("0",)
+
+
 def test_a_secret_that_is_the_whole_value_has_no_path() -> None:
     assert reveal(redact({"__ansible_vault": "61"}), {})[1] == ("",)
 

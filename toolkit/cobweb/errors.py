@@ -14,6 +14,7 @@ __all__ = [
     "CobwebError",
     "ExecutorError",
     "Finding",
+    "GenerationError",
     "LockedError",
     "Place",
     "PlanError",
@@ -87,6 +88,20 @@ class SiteError(CobwebError):
 
 class PlanError(CobwebError):
     """A plan file cannot be used: it is damaged or its base has changed."""
+
+
+class GenerationError(CobwebError):
+    """An earlier generation cannot be desired again: `problems` say what is gone or wrong."""
+
+    exit_code = 3
+
+    def __init__(self, generation: int, problems: Sequence[str], *, hint: str = "") -> None:
+        super().__init__(f"generation {generation} cannot be desired again", hint=hint)
+        self.generation = generation
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {problem}" for problem in self.problems)])
 
 
 class StoreError(CobwebError):

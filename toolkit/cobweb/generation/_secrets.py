@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 from cobweb.generation._content import SECRET_MARK, is_vaulted, redact
@@ -24,30 +25,57 @@ def secrets_of(value: Any) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def reveal(value: Any, secrets: Mapping[str, Mapping[str, Any]]) -> tuple[Any, tuple[str, ...]]:
+def reveal(
+    value: Any, secrets: Mapping[str, Mapping[str, Any]], instead: Any = None
+) -> tuple[Any, tuple[str, ...]]:
     """Return redacted data with its vault marks back, and where the marks are not known any more.
 
-    These places are dotted paths, sorted; what is there stays redacted.
+    These places are dotted paths, sorted; what is there stays redacted. Where `instead` has a vault
+    mark at the same place, that is taken.
     """
     missing: list[str] = []
-    return _revealed(value, secrets, "", missing), tuple(sorted(missing))
+    return _revealed(value, secrets, instead, ("", missing)), tuple(sorted(missing))
 
 
 def _revealed(
-    value: Any, secrets: Mapping[str, Mapping[str, Any]], path: str, missing: list[str]
+    value: Any,
+    secrets: Mapping[str, Mapping[str, Any]],
+    instead: Any,
+    at: tuple[str, list[str]],
 ) -> Any:
+    path, missing = at
     if isinstance(value, Mapping):
         if len(value) == 1 and SECRET_MARK in value:
-            known = secrets.get(value[SECRET_MARK])
-            if known is None:
-                missing.append(path)
-            return value if known is None else known
-        items = value.items()
-        return {key: _revealed(item, secrets, _at(path, key), missing) for key, item in items}
+            return _secret(value, secrets, instead, at)
+        other = instead if isinstance(instead, Mapping) else {}
+        return {
+            key: _revealed(item, secrets, other.get(key), (_below(path, key), missing))
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_revealed(it, secrets, _at(path, n), missing) for n, it in enumerate(value)]
+        others = instead if isinstance(instead, list | tuple) else ()
+        return [
+            _revealed(item, secrets, other, (_below(path, number), missing))
+            for number, (item, other) in enumerate(zip_longest(value, others[: len(value)]))
+        ]
     return value
 
 
-def _at(path: str, key: object) -> str:
+def _secret(
+    mark: Mapping[str, Any],
+    secrets: Mapping[str, Mapping[str, Any]],
+    instead: Any,
+    at: tuple[str, list[str]],
+) -> Mapping[str, Any]:
+    path, missing = at
+    known = secrets.get(mark[SECRET_MARK])
+    if known is None and isinstance(instead, Mapping) and is_vaulted(instead):
+        known = instead
+    if known is None:
+        missing.append(path)
+        return mark
+    return known
+
+
+def _below(path: str, key: object) -> str:
     return f"{path}.{key}" if path else str(key)

@@ -7,8 +7,18 @@ their places (design, section 3). `Site.graph` evaluates specs per host, for all
 from __future__ import annotations
 
 from cobweb.inventory._explain import VAULTED, Explanation, UsedVariable
+from cobweb.inventory._fits import unfit_specs
 from cobweb.inventory._load import find_site, load_site
 from cobweb.inventory._site import Site
 from cobweb.inventory._state import find_state
 
-__all__ = ["VAULTED", "Explanation", "Site", "UsedVariable", "find_site", "find_state", "load_site"]
+__all__ = [
+    "VAULTED",
+    "Explanation",
+    "Site",
+    "UsedVariable",
+    "find_site",
+    "find_state",
+    "load_site",
+    "unfit_specs",
+]

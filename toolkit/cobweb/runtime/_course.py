@@ -10,6 +10,7 @@ from cobweb.model import CobId, Graph, State, host_of
 from cobweb.runtime._acts import Opening
 from cobweb.runtime._baseline import Baseline, Refresh, baseline
 from cobweb.runtime._desired import Desired
+from cobweb.runtime._kept_work import KeptWork
 from cobweb.runtime._removal import Removal, RemovalAct, gone_of, removal_of
 from cobweb.runtime._site_act import SiteAct
 from cobweb.store import CobRecord, Store
@@ -29,9 +30,15 @@ class Course:
     records: Mapping[CobId, CobRecord]
     before: Baseline
     removal: Removal
-    acts: tuple[Opening, ...]
+    removal_act: RemovalAct
+    site_act: SiteAct
     graph: Graph
     expected: Mapping[CobId, State]
+
+    @property
+    def acts(self) -> tuple[Opening, ...]:
+        """The acts, in their order."""
+        return (self.removal_act, self.site_act)
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -50,22 +57,26 @@ def beliefs(store: Store, desired: Desired) -> Mapping[CobId, CobRecord]:
     return {**found, **store.states_on(desired.chosen)}
 
 
-def course_of(
+def course_of(  # noqa: PLR0913  # what is desired of what, how, and what is known beforehand
     desired: Desired,
     store: Store,
     *,
     refresh: Refresh = Refresh.CHANGED,
     generation: int,
     records: Mapping[CobId, CobRecord] | None = None,
+    work: KeptWork | None = None,
 ) -> Course:
     """Return the course of a run that brings about `generation`, which is what is desired.
 
+    A course that is to be run is given `work`, which finds the files of earlier generations.
     StoreError where the state database or an old generation in it is damaged.
     """
     records = beliefs(store, desired) if records is None else records
     locks, active = store.locks(), store.host_generations()
     before = baseline(desired.graph, records, refresh=refresh, contents=desired.evaluated.contents)
-    removal = removal_of(store, desired, gone_of(desired, records))
+    removal = removal_of(store, desired, gone_of(desired, records), work)
+    if work and desired.kept:
+        desired = replace(desired, graph=work.graph(desired.graph, desired.kept))
     if removal.hosts:
         desired = replace(desired, hosts={**desired.hosts, **removal.hosts})
     removing = RemovalAct(
@@ -82,18 +93,16 @@ def course_of(
         records=records,
         before=before,
         removal=removal,
-        acts=(
-            removing,
-            SiteAct(
-                desired=desired,
-                before=before,
-                removal=removal,
-                records=records,
-                locks=locks,
-                active=active,
-                refresh=refresh,
-                generation=generation,
-            ),
+        removal_act=removing,
+        site_act=SiteAct(
+            desired=desired,
+            before=before,
+            removal=removal,
+            records=records,
+            locks=locks,
+            active=active,
+            refresh=refresh,
+            generation=generation,
         ),
         graph=_union(removal.graph, desired.graph),
         expected=ChainMap(*map(dict, (before.known, before.found, past.known, past.found))),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cobweb._resources import data_dir
-from cobweb.generation import OWN_ROOT, SITE_ROOT, EvaluatedSite, kept_files, secrets_of
+from cobweb.generation import OWN_ROOT, SITE_ROOT, EvaluatedSite, KeptFiles, kept_files, secrets_of
 from cobweb.inventory import Site
 from cobweb.model import CobId, Graph, Host
 from cobweb.runtime._commit import commit_of
@@ -26,7 +26,8 @@ class Desired:
     `graph` as a generation has it, `whole` makes that of all of the site. `roots` are the folders
     that the paths of actions are relative to in a generation. `dir` is the site's folder, `commit`
     the Git commit that it is at. `files` are the kept files by their SHA-256, `secrets` the vaulted
-    values of the site as it is now, by the digest that stands for each in a generation.
+    values of the site as it is now, by the digest that stands for each in a generation. `kept` are
+    the files of the earlier generation that it is, if it is one.
     """
 
     graph: Graph
@@ -40,6 +41,7 @@ class Desired:
     files: Callable[[], Mapping[str, bytes]]
     secrets: Callable[[], Mapping[str, Mapping[str, Any]]]
     limit: str | None = None
+    kept: KeptFiles | None = None
 
     @property
     def movable(self) -> frozenset[CobId]:

@@ -32,6 +32,7 @@ __all__ = [
     "command_of",
     "keep_apart",
     "open_executor",
+    "private_folder",
     "told_if_broken",
 ]
 
@@ -135,33 +136,38 @@ def open_executor(
     `expected` is the state in which each object most likely is: what a simulated check finds.
     """
     executor = _make_executor(plugins, orders.executor)
-    work_dir = _make_work_dir()
     defaults = expected or {cob: it.type.remove for cob, it in desired.graph.cobs.items()}
-    setting = ExecutorSetting(
-        hosts=desired.hosts,
-        site_dir=desired.dir,
-        work_dir=work_dir,
-        parallel=orders.parallel,
-        timeout_s=orders.timeout_s,
-        seed=orders.seed,
-        verbosity=orders.verbosity,
-        roles_path=(desired.dir / "roles",),
-        options={"defaults": defaults, **orders.options},
-    )
-    try:
-        executor.open(setting)
-        yield executor, setting
-    finally:
-        executor.close(kill=True)
-        shutil.rmtree(work_dir, ignore_errors=True)
+    with private_folder() as work_dir:
+        setting = ExecutorSetting(
+            hosts=desired.hosts,
+            site_dir=desired.dir,
+            work_dir=work_dir,
+            parallel=orders.parallel,
+            timeout_s=orders.timeout_s,
+            seed=orders.seed,
+            verbosity=orders.verbosity,
+            roles_path=(desired.dir / "roles",),
+            options={"defaults": defaults, **orders.options},
+        )
+        try:
+            executor.open(setting)
+            yield executor, setting
+        finally:
+            executor.close(kill=True)
 
 
-def _make_work_dir() -> Path:
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """Make a folder for a run's own files, which is removed at the end."""
     try:
-        return Path(tempfile.mkdtemp(prefix="cobweb-"))
+        folder = Path(tempfile.mkdtemp(prefix="cobweb-"))
     except OSError as error:
         message = f"cannot make a folder for temporary files: {error.strerror or error}"
         raise ExecutorError(message, hint="make room, or set TMPDIR") from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make_executor(plugins: Plugins, name: str) -> Executor:

@@ -17,6 +17,7 @@ from cobweb.runtime._acts import Act, SoFar
 from cobweb.runtime._baseline import Baseline, Lock, Refresh, baseline, old_locks
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._generations import Generations
+from cobweb.runtime._kept_work import KeptWork, Secrets
 from cobweb.runtime._result import Wait, waits_of
 from cobweb.store import CobRecord, GrantGone, Store
 
@@ -84,22 +85,28 @@ def gone_of(desired: Desired, records: Mapping[CobId, CobRecord]) -> frozenset[C
     )
 
 
-def removal_of(store: Store, desired: Desired, gone: AbstractSet[CobId]) -> Removal:
+def removal_of(
+    store: Store, desired: Desired, gone: AbstractSet[CobId], work: KeptWork | None = None
+) -> Removal:
     """Return how the objects that are gone are to be removed.
 
+    Where what that takes is gone as well (a secret; with `work`, a task file without a copy), the
+    actions of the objects that need it fail.
     Reads the generations that hosts have switched to. StoreError where one of them is damaged.
     """
     if not gone:
         return Removal(graph=Graph(cobs={}))
-    old, hosts = _as_hosts_know_it(Generations(store, desired.roots), gone)
+    old, hosts = _as_hosts_know_it(Generations(store, desired.roots, work), gone)
     removed = frozenset(gone & old.cobs.keys())
     order = switching_order(old, removed)
+    secrets = Secrets(desired.secrets, desired.hosts, desired.graph.cobs)
+    graph, hosts = secrets.graph(_part(old, order.reached), hosts)
     return Removal(
-        graph=_part(old, order.reached),
+        graph=graph,
         removed=removed,
         undefined=frozenset(gone - removed),
         order=order,
-        hosts={name: it for name, it in hosts.items() if name not in desired.hosts},
+        hosts=hosts,
     )
 
 

@@ -1,0 +1,171 @@
+"""An earlier generation desired again: what it says, carried out by what there is now.
+
+Its content is desired as it is, so that the new generation has the digest of the old one. Files
+that have changed since come from their copies (see `_kept_work`), vaulted values from the site by
+their digests, and types of plugins from the plugins, where they still have the same matrix. What is
+gone is told before anything is changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from cobweb.engine import analyse
+from cobweb.errors import GenerationError, StoreError, UsageError
+from cobweb.generation import EvaluatedSite, StoredSite, read_site
+from cobweb.inventory import Site, unfit_specs
+from cobweb.model import CobType, Graph, Host, Missing
+from cobweb.plugin import Plugins
+from cobweb.runtime._desired import Desired, desired_of
+from cobweb.runtime._kept_work import KeptWork, Secrets
+from cobweb.store import Generation, GenerationInfo, Store
+
+__all__ = ["before_last", "desired_again", "original_of"]
+
+MOST_PROBLEMS = 20
+"""How many problems are told of; the others are counted."""
+
+
+def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -> Desired:
+    """Return what a generation desired.
+
+    UsageError for one that there is not, StoreError for one that is damaged, GenerationError for
+    one that cannot come about any more: secrets, types, plugins or task files are gone, specs do
+    not fit the types of plugins, or the analysis finds what can never work.
+    """
+    found, stored = _stored(store, generation)
+    now = desired_of(site)
+    secrets = Secrets(now.secrets, now.hosts)
+    original = stored.graph(now.roots)
+    hosts = {name: secrets.host(host) for name, host in stored.hosts.items()}
+    graph = _with_present_types(original, plugins.types)
+    graph, lost = _with_secrets(graph, secrets)
+    problems = [
+        *(f"{name}: {it} is not in the site any more" for name, it in _lost_variables(hosts)),
+        *lost,
+        *_missing_work(original, stored, KeptWork(store, now.roots, plugins.python_types), plugins),
+        *_changed_types(original, plugins.types),
+    ]
+    problems = problems or [*_wrong(graph)]
+    if problems:
+        raise _refusal(found, problems)
+    evaluated = EvaluatedSite(original, stored.hosts, roots=now.roots, files=stored.files)
+    known = {name: host for name, (host, _) in hosts.items()}
+    return replace(
+        now,
+        graph=graph,
+        hosts={**now.hosts, **known},
+        chosen=frozenset({*now.hosts, *known}),
+        evaluated=evaluated,
+        whole=lambda: evaluated,
+        commit=lambda: found.commit,
+        files=dict,
+        kept=stored.files,
+    )
+
+
+def before_last(store: Store) -> int:
+    """Return the generation to go back to: the newest that was reached before the current one.
+
+    If the current one was never reached that is the newest that was. UsageError without one.
+    """
+    infos = store.generations()
+    for info in infos:
+        if info.reached is not None and info.digest != infos[0].digest:
+            return info.id
+    raise UsageError(
+        "there is no earlier generation that was reached",
+        hint="`cobweb generations` lists them; name one to go to it",
+    )
+
+
+def original_of(infos: tuple[GenerationInfo, ...]) -> int:
+    """Return the generation that the current one is again, 0 if it is a new one.
+
+    `infos` are those of the store, the newest first.
+    """
+    same = [info.id for info in infos[1:] if info.digest == infos[0].digest]
+    return same[-1] if same else 0
+
+
+def _stored(store: Store, generation: int) -> tuple[Generation, StoredSite]:
+    found = store.generation(generation)
+    if found is None:
+        message = f"there is no generation {generation}"
+        raise UsageError(message, hint="`cobweb generations` lists them")
+    if hashlib.sha256(found.content.encode()).hexdigest() != found.digest:
+        raise StoreError(f"the content of generation {generation} is damaged in {store.label}")
+    return found, read_site(found.content)
+
+
+def _with_present_types(graph: Graph, types: Mapping[str, CobType]) -> Graph:
+    """Return the objects with the types of plugins as these are now."""
+    cobs = {
+        cob: replace(it, type=types[it.type.name]) if it.type.name in types else it
+        for cob, it in graph.cobs.items()
+    }
+    return replace(graph, cobs=cobs)
+
+
+def _with_secrets(graph: Graph, secrets: Secrets) -> tuple[Graph, list[str]]:
+    """Return the objects with their secrets back, and what is said of those that are gone."""
+    problems: list[str] = []
+    cobs = {}
+    for cob, it in graph.cobs.items():
+        spec, missing = secrets.spec(it)
+        cobs[cob] = it if spec is it.spec else replace(it, spec=spec)
+        problems += [
+            f"{cob}.spec.{place}: its vaulted value is not in the site any more"
+            for place in missing
+        ]
+    return replace(graph, cobs=cobs), problems
+
+
+def _lost_variables(
+    hosts: Mapping[str, tuple[Host, tuple[str, ...]]],
+) -> Iterator[tuple[str, str]]:
+    for name, (_, lost) in sorted(hosts.items()):
+        for variable in lost:
+            yield name, f"the vaulted value of the variable {variable}"
+
+
+def _missing_work(
+    graph: Graph, stored: StoredSite, work: KeptWork, plugins: Plugins
+) -> Iterator[str]:
+    """Yield why types cannot do their work; those of plugins that are there do it their way."""
+    types = {it.type.name: it.type for it in graph.cobs.values()}
+    for name in sorted(types.keys() - plugins.types.keys()):
+        for action in work.type(types[name], stored.files).actions():
+            if isinstance(action, Missing):
+                yield f"type {name}: {action.message}"
+                break
+
+
+def _changed_types(graph: Graph, present: Mapping[str, CobType]) -> Iterator[str]:
+    types = {it.type.name: it.type for it in graph.cobs.values()}
+    for name in sorted(types.keys() & present.keys()):
+        if _matrix(types[name]) != _matrix(present[name]):
+            yield f"type {name}: the plugin has given it other states or transitions since"
+
+
+def _matrix(kind: CobType) -> tuple[object, ...]:
+    steps = frozenset((step.source, step.dest) for step in kind.transitions)
+    return (kind.states, kind.preferred, kind.remove, steps)
+
+
+def _wrong(graph: Graph) -> Iterator[str]:
+    """Yield what is wrong with a generation whose parts are all there."""
+    yield from unfit_specs(graph.cobs.values())
+    for trouble in analyse(graph):
+        yield "; ".join([trouble.message, *map(str, trouble.cycle)])
+
+
+def _refusal(generation: Generation, problems: list[str]) -> GenerationError:
+    commit = generation.commit.partition("+")[0]
+    checkout = f"check out commit {commit[:12]} of the site" if commit else "bring back its files"
+    told = problems[:MOST_PROBLEMS]
+    if len(problems) > len(told):
+        told.append(f"... and {len(problems) - len(told)} more")
+    return GenerationError(generation.id, told, hint=f"{checkout}, and apply")

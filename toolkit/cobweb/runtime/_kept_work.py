@@ -1,0 +1,242 @@
+"""The work of an earlier generation, made fit to be done again: its files, and its secrets.
+
+A task file that is gone from the site, or says something else by now, runs from the copy that the
+state database has. What cannot be brought back becomes an action that fails with the reason, so
+that it is the failure of those objects alone that need it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, assert_never
+
+from cobweb.errors import ExecutorError
+from cobweb.generation import SITE_ROOT, KeptFiles, Paths, is_below, reveal
+from cobweb.model import (
+    Action,
+    Cob,
+    CobId,
+    CobType,
+    Graph,
+    Host,
+    Missing,
+    Nothing,
+    PythonAction,
+    Role,
+    Tasks,
+)
+from cobweb.plugin import PythonType
+from cobweb.store import Store
+
+__all__ = ["KeptWork", "Secrets"]
+
+_CONNECTION = "ansible_"
+
+
+class Secrets:
+    """Finds vaulted values again among those that the site has now.
+
+    `present` returns these, by their digests; it is asked when it must be. `hosts` are those of the
+    site now: one that is there is reached by what that says. `cobs` are its objects, where a secret
+    that is another now may be taken for the one that was.
+    """
+
+    def __init__(
+        self,
+        present: Callable[[], Mapping[str, Mapping[str, Any]]],
+        hosts: Mapping[str, Host],
+        cobs: Mapping[CobId, Cob] | None = None,
+    ) -> None:
+        self._find = present
+        self._hosts = hosts
+        self._cobs = cobs or {}
+
+    @cached_property
+    def _present(self) -> Mapping[str, Mapping[str, Any]]:
+        return self._find()
+
+    def spec(self, cob: Cob) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        """Return the spec of an object with its secrets back, and the places of those gone."""
+        now = self._cobs.get(cob.id)
+        return self._revealed(cob.spec, None if now is None else now.spec)
+
+    def host(self, host: Host) -> tuple[Host, tuple[str, ...]]:
+        """Return a host with its secrets back, and the names of variables without which it is lost.
+
+        These are of its connection. Another variable whose secret is gone is left out: tasks that
+        ask for it say so.
+        """
+        now = self._hosts.get(host.name)
+        variables, missing = self._revealed(host.variables, None if now is None else now.variables)
+        names = {place.partition(".")[0] for place in missing}
+        lost = sorted(name for name in names if name.startswith(_CONNECTION))
+        kept = {name: value for name, value in variables.items() if name not in names}
+        return replace(host, variables=kept), tuple(lost)
+
+    def graph(self, graph: Graph, hosts: Mapping[str, Host]) -> tuple[Graph, Mapping[str, Host]]:
+        """Return the objects with their secrets back, and those hosts that the site has no more.
+
+        Every action of an object fails that has lost one, or whose host has.
+        """
+        gone = {name: self.host(it) for name, it in hosts.items() if name not in self._hosts}
+        cobs = {
+            cob: self._cob(it, gone[it.host][1] if it.host in gone else ())
+            for cob, it in graph.cobs.items()
+        }
+        return replace(graph, cobs=cobs), {name: host for name, (host, _) in gone.items()}
+
+    def _revealed(self, value: Any, instead: Any) -> tuple[Any, tuple[str, ...]]:
+        if not reveal(value, {})[1]:
+            return value, ()
+        return reveal(value, self._present, instead)
+
+    def _cob(self, cob: Cob, lost: Sequence[str]) -> Cob:
+        spec, missing = self.spec(cob)
+        names = [
+            *(f"the variable {name}" for name in lost),
+            *(f"spec.{place}" for place in missing),
+        ]
+        if not names:
+            return cob if spec is cob.spec else replace(cob, spec=spec)
+        message = f"the vaulted value of {', '.join(names)} is not in the site any more"
+        return replace(cob, type=_failing(cob.type, message))
+
+
+class KeptWork:
+    """Lets types of earlier generations work with the files that they had.
+
+    `folder` gets the copies; it is private to the run and exists. Without one nothing is written,
+    and actions keep their paths: to find out what is missing. `roots` are those of the site now.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        roots: Mapping[str, str],
+        python_types: Mapping[str, PythonType],
+        folder: Path | None = None,
+    ) -> None:
+        self._store = store
+        self._paths = Paths(roots)
+        self._python_types = python_types
+        self._folder = folder
+        self._present: dict[str, str] = {}
+        self._copies: dict[str, bytes | None] = {}
+        self._restored: dict[tuple[tuple[str, str], ...], Paths] = {}
+
+    def graph(self, graph: Graph, files: KeptFiles) -> Graph:
+        """Return the graph with the work of its types found again; `files` are its generation's.
+
+        StoreError where the state database fails, ExecutorError where a copy cannot be written.
+        """
+        types = {id(it.type): it.type for it in graph.cobs.values()}
+        made = {number: self.type(kind, files) for number, kind in types.items()}
+        if all(made[number] is kind for number, kind in types.items()):
+            return graph
+        cobs = {cob: replace(it, type=made[id(it.type)]) for cob, it in graph.cobs.items()}
+        return replace(graph, cobs=cobs)
+
+    def type(self, kind: CobType, files: KeptFiles) -> CobType:
+        """Return a type with its work found again; itself where all is as it was."""
+        check = self._action(kind.check, kind, files)
+        steps = tuple(
+            replace(step, action=self._action(step.action, kind, files))
+            for step in kind.transitions
+        )
+        if check == kind.check and steps == kind.transitions:
+            return kind
+        return replace(kind, check=check, transitions=steps)
+
+    def _action(self, action: Action, kind: CobType, files: KeptFiles) -> Action:
+        match action:
+            case Tasks(path=path):
+                found = self._place(path, kind, files, is_role=False)
+                return found if isinstance(found, Missing) else Tasks(path=found)
+            case Role(name=name) if name.startswith("/"):
+                found = self._place(name, kind, files, is_role=True)
+                return found if isinstance(found, Missing) else Role(name=found)
+            case PythonAction(type_name=name, method=method):
+                known = self._python_types.get(name)
+                if hasattr(known, method):
+                    return action
+                return Missing(message=f"no plugin has the type {name} with `{method}` any more")
+            case Role() | Nothing() | Missing():
+                return action
+            case _:
+                assert_never(action)
+
+    def _place(self, path: str, kind: CobType, files: KeptFiles, *, is_role: bool) -> str | Missing:
+        """Return where a task file or role is now that is as it was, or why there is none."""
+        written = self._paths.written(path, kind.place)
+        what = "role" if is_role else "task file"
+        names = _names(written, files, is_role=is_role)
+        if not names:
+            there = Path(path).is_dir() if is_role else Path(path).is_file()
+            gone = Missing(message=f"the {what} {written} is gone, and no generation has a copy")
+            return path if there else gone
+        if all(self._present_digest(name) == files.digests[name] for name in names):
+            return path
+        lost = [name for name in names if self._copy(files.digests[name]) is None]
+        if lost:
+            message = f"the {what} {written} is not as it was, and the copy of {lost[0]} is gone"
+            return Missing(message=message)
+        return path if self._folder is None else self._restore(files).read(written)
+
+    def _present_digest(self, name: str) -> str:
+        """Return the digest of a file as it is in the site now, "" where there is none."""
+        if name not in self._present:
+            self._present[name] = ""
+            with suppress(OSError):
+                data = Path(self._paths.read(name)).read_bytes()
+                self._present[name] = hashlib.sha256(data).hexdigest()
+        return self._present[name]
+
+    def _copy(self, digest: str) -> bytes | None:
+        if digest not in self._copies:
+            self._copies[digest] = self._store.file(digest)
+        return self._copies[digest]
+
+    def _restore(self, files: KeptFiles) -> Paths:
+        """Write the files of a generation once, beside each other as they were; return where."""
+        assert self._folder is not None
+        key = tuple(sorted(files.digests.items()))
+        if key not in self._restored:
+            top = self._folder / f"generation-{len(self._restored) + 1}"
+            up = max(name.count("../") for name in files.digests)
+            site = top.joinpath(*["up"] * up, SITE_ROOT)
+            self._restored[key] = Paths({SITE_ROOT: str(site)})
+            for name, digest in files.digests.items():
+                path = self._restored[key].read(name)
+                data = self._copy(digest)
+                if data is not None and is_below(path, str(top)):
+                    _write(Path(path), data)
+        return self._restored[key]
+
+
+def _names(written: str, files: KeptFiles, *, is_role: bool) -> list[str]:
+    """Return the kept files that belong to a task file or role."""
+    if not is_role and written not in files.digests:
+        return []
+    folder = f"{written}/" if is_role else written.rpartition("/")[0] + "/"
+    return [name for name in files.digests if name == written or name.startswith(folder)]
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        message = f"cannot write the copy of a task file: {error.strerror or error}"
+        raise ExecutorError(message, hint="make room, or set TMPDIR") from error
+
+
+def _failing(kind: CobType, message: str) -> CobType:
+    """Return a type whose every action fails."""
+    missing = Missing(message=message)
+    steps = tuple(replace(step, action=missing) for step in kind.transitions)
+    return replace(kind, check=missing, transitions=steps)
