@@ -238,3 +238,15 @@ def test_every_text_survives_being_kept() -> None:
         text="é\udcff\n" * 3, summaries=[("x\x00", Tone.GOOD)], file="", is_empty=True
     )
     assert PrintedPlan.unpack(plan.pack()) == plan
+
+
+def test_a_plan_names_the_last_run_also_where_that_changed_nothing(
+    run: Run, site: Path, made: list[Any]
+) -> None:
+    assert run("-C", site, *APPLY).code == 0
+    first = run("-C", site, "plan", "-o", "json")
+    assert run("-C", site, *APPLY).code == 0
+    again = run("-C", site, "plan", "-o", "json")
+    assert len(made) == 2
+    assert made[0].run != made[1].run
+    assert first.out.replace(made[0].run, made[1].run) == again.out

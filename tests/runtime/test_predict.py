@@ -176,7 +176,9 @@ def test_the_base_is_the_digest_of_what_is_believed_by_id(figure: MakeGraph) -> 
 
 def plan() -> Plan:
     stages = Stages(stages=(), critical_path=())
-    return Plan(site="s", base="b", generation=1, changes=(), checks=(), stages=stages, waits=())
+    return Plan(
+        site="s", base="b", generation=1, run="r", changes=(), checks=(), stages=stages, waits=()
+    )
 
 
 def test_a_plan_file_can_be_read_back() -> None:
@@ -197,7 +199,10 @@ def edited(**changes: Any) -> str:
         ('{"seal": 1}', "x.plan: this is no plan"),
         (plan_text(plan())[:-20], "x.plan: this is no plan"),
         (edited(site="other"), "x.plan: the plan was edited or damaged"),
-        (edited(format=99), "x.plan: plan format 99 is not 1"),
+        (
+            edited(format=99),
+            "x.plan: the plan was made by another version of Cobweb: format 99 is not 2",
+        ),
     ],
 )
 def test_what_is_no_plan_is_refused(text: str, message: str) -> None:

@@ -157,7 +157,10 @@ def plan_key(session: Session, output: Output, options: Mapping[str, Any]) -> st
     is_text = output.format is Format.TEXT
     form = [output.format, output.width, output.color] if is_text else [output.format]
     plugins = list(_plugin_files(session.plugins))
-    parts = [_FORMAT, site, session.store().revision(), dict(options), form, plugins]
+    store = session.store()
+    last = store.last_run()  # which a plan names
+    run = last.info.id if last else ""
+    parts = [_FORMAT, site, store.revision(), run, dict(options), form, plugins]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -9,7 +9,6 @@ from cobweb.runtime._frame import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Caller, O
 from cobweb.runtime._operations import (
     apply_site,
     plan_site,
-    refuse_stale,
     simulate_site,
 )
 from cobweb.runtime._past import why_in_run
@@ -17,6 +16,7 @@ from cobweb.runtime._plan import Change, Plan, PlanFile, plan_text, read_plan
 from cobweb.runtime._prose import chain_lines, link_text
 from cobweb.runtime._result import Ending, RunResult, Wait, chain_data, wait_data
 from cobweb.runtime._signals import Interrupts, handle_signals, signals_as_interrupt
+from cobweb.runtime._stale import refuse_stale
 from cobweb.runtime._why import Reason, goes_on, why
 
 __all__ = [

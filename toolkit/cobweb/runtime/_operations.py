@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 
 from cobweb._clock import wall_clock
-from cobweb.errors import (
-    CobwebError,
-    PlanError,
-)
+from cobweb.errors import CobwebError
 from cobweb.model import Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
 from cobweb.runtime._baseline import Refresh, baseline
-from cobweb.runtime._course import Course, beliefs, course_of
+from cobweb.runtime._course import Course, course_of
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._events import Emitter
@@ -31,7 +28,7 @@ from cobweb.runtime._frame import (
     told_if_broken,
 )
 from cobweb.runtime._journal import NoJournal
-from cobweb.runtime._plan import Plan, PlanFile, base_digest, changes_of
+from cobweb.runtime._plan import Plan, base_digest, changes_of
 from cobweb.runtime._predict import Prediction, at_rest, predict
 from cobweb.runtime._removal import Removal
 from cobweb.runtime._result import Ending, RunResult, wait_data
@@ -42,7 +39,6 @@ from cobweb.store import Generation, RunInfo, RunRecord, Store
 __all__ = [
     "apply_site",
     "plan_site",
-    "refuse_stale",
     "simulate_site",
 ]
 
@@ -61,6 +57,7 @@ def plan_site(
         site=desired.evaluated.digest,
         base=base_digest(course.records),
         generation=store.current_generation_id(),
+        run=_last_run_id(store),
         changes=tuple(
             change
             for change in changes_of(before, course.records, course.removal.gone)
@@ -82,6 +79,12 @@ def _at_rest(course: Course) -> Prediction | None:
     return None if course.removal else at_rest(course.desired.graph, course.before.known)
 
 
+def _last_run_id(store: Store) -> str:
+    """Return the id of the run that began last, "" where there was none."""
+    last = store.last_run()
+    return "" if last is None else last.info.id
+
+
 def _next_generation(store: Store, desired: Desired) -> int:
     """Return the generation that an apply would bring about: the current one, or a new one."""
     current = next(iter(store.generations()), None)
@@ -89,15 +92,6 @@ def _next_generation(store: Store, desired: Desired) -> int:
         return 1
     same = desired.limit is None and current.digest == desired.evaluated.digest
     return current.id if same else current.id + 1
-
-
-def refuse_stale(plan: PlanFile, desired: Desired, store: Store) -> None:
-    """Raise PlanError where a saved plan does not fit the site or the journal any more."""
-    hint = "make a new one with `cobweb plan --out`"
-    if plan.site != desired.evaluated.digest:
-        raise PlanError("the site has changed since the plan was made", hint=hint)
-    if plan.base != base_digest(beliefs(store, desired)):
-        raise PlanError("the states have changed since the plan was made", hint=hint)
 
 
 def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as which run

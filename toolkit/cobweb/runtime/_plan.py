@@ -34,23 +34,36 @@ __all__ = [
     "spec_diff",
 ]
 
-PLAN_FORMAT = 1
+PLAN_FORMAT = 2
+
+_CONTENT_DIGITS = 12
+"""How many digits of a content's digest a plan has: enough to notice another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One object that is added, changed or removed; `lines` is the diff of its spec."""
+    """One object that is added, changed or removed; `lines` is the diff of its spec.
+
+    `content` is the beginning of the digest of what it is to be, "" for what is removed.
+    """
 
     cob: CobId
     kind: str
     lines: tuple[str, ...] = ()
+    content: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the change as plain JSON data."""
+        data = {"cob": self.cob, "kind": self.kind, "diff": list(self.lines)}
+        return data | ({"content": self.content} if self.content else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What `apply` would do now.
 
-    `site` is the digest of the evaluated site, `base` that of the journal's beliefs. `checks` are
+    `site` is the digest of the evaluated site, `base` that of the journal's beliefs, `run` the last
+    run that the journal knew of and `generation` its current generation. `checks` are
     objects whose state would be found first; the steps after that are predicted. `uncertain` are
     those of them whose state the journal has lost: what they need is only known after the check.
     `switches` are the hosts that would go over from another generation, those that do so together
@@ -60,6 +73,7 @@ class Plan:
     site: str
     base: str
     generation: int
+    run: str
     changes: tuple[Change, ...]
     checks: tuple[CobId, ...]
     stages: Stages
@@ -91,12 +105,10 @@ class Plan:
             "site": self.site,
             "base": self.base,
             "generation": self.generation,
+            "run": self.run,
             "limit": self.limit,
             "refresh": str(self.refresh),
-            "changes": [
-                {"cob": change.cob, "kind": change.kind, "diff": list(change.lines)}
-                for change in self.changes
-            ],
+            "changes": [change.as_data() for change in self.changes],
             "switches": [list(group) for group in self.switches],
             "checks": list(self.checks),
             "uncertain": list(self.uncertain),
@@ -117,12 +129,26 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """What `apply` needs to know of a saved plan."""
+    """What `apply` needs to know of a saved plan.
+
+    `states` says where objects were when the plan was made, or why that was not known: `NEW`,
+    `CHANGED` or `IN_DOUBT`. Objects of the site that do not stand there were where they are wanted.
+    `contents` begin the digests of those to be added or changed; `removed` are those to be removed.
+    """
 
     site: str
     base: str
+    generation: int
+    run: str
     limit: str | None
     refresh: Refresh
+    states: Mapping[CobId, str]
+    contents: Mapping[CobId, str]
+    removed: frozenset[CobId]
+
+
+NEW, CHANGED, IN_DOUBT = "new", "to be changed", "in doubt"
+"""Why a plan does not say in which state an object was."""
 
 
 def _step(step: PlannedStep) -> dict[str, Any]:
@@ -157,18 +183,35 @@ def read_plan(text: str, name: str) -> PlanFile:
         data = json.loads(text)
         seal = data.pop("seal")
         if data["format"] != PLAN_FORMAT:
-            message = f"{name}: plan format {data['format']!r} is not {PLAN_FORMAT}"
+            which = f"format {data['format']!r} is not {PLAN_FORMAT}"
+            message = f"{name}: the plan was made by another version of Cobweb: {which}"
             raise PlanError(message, hint=hint)
         if seal != digest(data):
             raise PlanError(f"{name}: the plan was edited or damaged", hint=hint)
-        return PlanFile(
-            site=data["site"],
-            base=data["base"],
-            limit=data["limit"],
-            refresh=Refresh(data["refresh"]),
-        )
+        return _plan_file(data)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PlanError(f"{name}: this is no plan", hint=hint) from error
+
+
+def _plan_file(data: Mapping[str, Any]) -> PlanFile:
+    kinds = {"added": NEW, "changed": CHANGED}
+    changes = {change["cob"]: change for change in data["changes"]}
+    states: dict[CobId, str] = {wait["cob"]: wait["state"] for wait in data["waits"]}
+    for stage in reversed(data["stages"]):
+        states |= {step["cob"]: step["from"] for step in stage}
+    states |= dict.fromkeys(data["checks"], IN_DOUBT)
+    states |= {cob: kinds[it["kind"]] for cob, it in changes.items() if it["kind"] in kinds}
+    return PlanFile(
+        site=data["site"],
+        base=data["base"],
+        generation=data["generation"],
+        run=data["run"],
+        limit=data["limit"],
+        refresh=Refresh(data["refresh"]),
+        states=states,
+        contents={cob: it["content"] for cob, it in changes.items() if it["kind"] in kinds},
+        removed=frozenset(cob for cob, it in changes.items() if it["kind"] not in kinds),
+    )
 
 
 def plan_text(plan: Plan) -> str:
@@ -182,13 +225,17 @@ def changes_of(
     before: Baseline, records: Mapping[CobId, CobRecord], removed: Iterable[CobId] = ()
 ) -> tuple[Change, ...]:
     """Return what differs between the site and what the journal knows, by id."""
-    found = [Change(cob=cob, kind="added") for cob in before.added]
+    short = {
+        cob: before.contents[cob][:_CONTENT_DIGITS] for cob in (*before.added, *before.changed)
+    }
+    found = [Change(cob=cob, kind="added", content=short[cob]) for cob in before.added]
     found += [Change(cob=cob, kind="removed") for cob in removed]
     found += [
         Change(
             cob=cob,
             kind="changed",
             lines=spec_diff(records[cob].applied or {}, before.specs[cob]),
+            content=short[cob],
         )
         for cob in before.changed
     ]
