@@ -42,7 +42,7 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
     from cobweb.runtime import Caller, Interrupts, apply_site, handle_signals
 
     plugins, store = session.plugins, session.store(create=True)
-    info, owner = _myself(command)
+    info, owner = this_run(command)
     with store.site_lock(clock=wall_clock).acquire(owner) as lock:
         for notice in lock.notices:
             output.summary(f"note: {notice}", Tone.CAREFUL)
@@ -70,7 +70,7 @@ def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) 
         return (plan.is_empty and not plan.checks) or _confirmed(output, plan)
 
 
-def _myself(command: str) -> tuple[RunInfo, LockOwner]:
+def this_run(command: str) -> tuple[RunInfo, LockOwner]:
     """Return this process as a new run and as the owner of the site lock."""
     from cobweb.store import RunInfo, this_process
 

@@ -30,6 +30,8 @@ COMMANDS: Mapping[str, str] = {
     "simulate": "Run the site without hosts.",
     "status": "Show states, locks and the last run.",
     "why": "Say what an object waits for.",
+    "generations": "List the generations of the site, the newest first.",
+    "forget": "Give up objects that are gone from the site.",
     "runs": "List the runs of the site, the newest first.",
     "report": "Tell what happened in a run (default: the last one).",
     "plugins": "List the plugins that were loaded, and what was left out.",

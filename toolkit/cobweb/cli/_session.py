@@ -110,18 +110,18 @@ class Session:
             self._stores[create] = open_store(site.state_url, site.dir, create=create)
         return self._stores[create]
 
-    def history(self) -> Store:
-        """Open the state database for reading, whatever is wrong with the rest of the site.
+    def history(self, *, create: bool = False) -> Store:
+        """Open the state database, once, whatever is wrong with the rest of the site.
 
-        Neither plugins nor the inventory are asked; a missing database reads as empty.
+        Neither plugins nor the inventory are asked; `create` is as for `store`.
         """
         from cobweb.inventory import find_state
         from cobweb.store import open_store
 
-        if False not in self._stores:
+        if create not in self._stores:
             url, folder = find_state(self.path)
-            self._stores[False] = open_store(url, folder, create=False)
-        return self._stores[False]
+            self._stores[create] = open_store(url, folder, create=create)
+        return self._stores[create]
 
     def close(self) -> None:
         """Close what was opened; may be called again."""

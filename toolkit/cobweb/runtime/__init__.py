@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from cobweb.runtime._baseline import Refresh
+from cobweb.runtime._collection import KEPT, collect_generations
 from cobweb.runtime._desired import Desired, desired_of
 from cobweb.runtime._events import Sink, json_lines
+from cobweb.runtime._forgetting import Farewell, farewell
 from cobweb.runtime._frame import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Caller, Orders
 from cobweb.runtime._operations import (
     apply_site,
@@ -22,10 +24,12 @@ from cobweb.runtime._why import Reason, goes_on, why
 __all__ = [
     "DEFAULT_PARALLEL",
     "DEFAULT_TIMEOUT_S",
+    "KEPT",
     "Caller",
     "Change",
     "Desired",
     "Ending",
+    "Farewell",
     "Interrupts",
     "Orders",
     "Plan",
@@ -38,7 +42,9 @@ __all__ = [
     "apply_site",
     "chain_data",
     "chain_lines",
+    "collect_generations",
     "desired_of",
+    "farewell",
     "goes_on",
     "handle_signals",
     "json_lines",

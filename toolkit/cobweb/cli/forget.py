@@ -1,0 +1,100 @@
+"""`cobweb forget`: give up objects that are gone from the site, as they are."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from cobweb._clock import wall_clock
+from cobweb.cli._applying import this_run
+from cobweb.cli._options import examples, output_option, pass_request, site_options, yes_option
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._request import Request
+from cobweb.cli._session import open_site
+from cobweb.cli._text import count
+from cobweb.errors import UsageError
+
+if TYPE_CHECKING:
+    from cobweb.runtime import Farewell
+
+_MOST_ASKED = 20
+"""How many objects the question names."""
+
+
+@click.command(
+    "forget",
+    epilog=examples("cobweb forget app01/old-app --yes", "cobweb forget --host app01"),
+)
+@click.argument("cobs", metavar="[ID]...", nargs=-1)
+@click.option(
+    "--host", "hosts", metavar="HOST", multiple=True, help="All objects of this host; repeatable."
+)
+@yes_option
+@output_option()
+@site_options
+@pass_request
+def command(request: Request, *, cobs: tuple[str, ...], hosts: tuple[str, ...], yes: bool) -> int:
+    """Give up objects that are gone from the site.
+
+    They stay on their hosts as they are: Cobweb will neither remove them nor
+    tell of them any more, and locks on them and of them end. What is still in
+    the site cannot be forgotten. On a terminal a question is asked first;
+    without one --yes is needed.
+    """
+    from cobweb.runtime import farewell
+
+    if not (cobs or hosts):
+        raise UsageError("nothing to forget is named", hint="name objects, or --host HOST")
+    asked = sys.stdin.isatty() and sys.stderr.isatty()
+    if not (asked or yes):
+        raise UsageError("nobody can be asked without a terminal", hint="add --yes")
+    output = Output.of(request)
+    with open_site(request) as session:
+        chosen = farewell(session.site, session.store(), cobs, hosts)
+        if not yes and not _confirmed(output, chosen):
+            output.summary("nothing was changed")
+            return 0
+        _, owner = this_run("forget")
+        store = session.store(create=True)
+        with store.site_lock(clock=wall_clock).acquire(owner) as lock:
+            for notice in lock.notices:
+                output.summary(f"note: {notice}", Tone.CAREFUL)
+            chosen = farewell(session.site, store, cobs, hosts)
+            store.write(list(chosen.entries()))
+    _tell(output, chosen)
+    return 0
+
+
+def _confirmed(output: Output, chosen: Farewell) -> bool:
+    shown = list(chosen.cobs.values())[:_MOST_ASKED]
+    for record in shown:
+        output.summary(f"{record.cob} is {record.state}, and stays so")
+    if len(chosen.cobs) > len(shown):
+        output.summary(f"... and {len(chosen.cobs) - len(shown)} more")
+    return click.confirm(f"Forget {_what(chosen)}?", default=False, err=True)
+
+
+def _tell(output: Output, chosen: Farewell) -> None:
+    data = {
+        "format": 1,
+        "forgotten": [
+            {"cob": record.cob, "state": record.state} for record in chosen.cobs.values()
+        ],
+        "hosts": list(chosen.hosts),
+        "locks": [
+            {"cob": cob, "holder": holder, "state": state} for cob, holder, state in chosen.locks
+        ],
+    }
+    if output.data(data):
+        return
+    for cob in chosen.cobs:
+        output.line(f"forgotten: {cob}")
+    ended = f", {count(len(chosen.locks), 'lock')} ended" if chosen.locks else ""
+    output.summary(f"{_what(chosen)} forgotten{ended}")
+
+
+def _what(chosen: Farewell) -> str:
+    objects = count(len(chosen.cobs), "object")
+    return f"{objects} and {count(len(chosen.hosts), 'host')}" if chosen.hosts else objects
