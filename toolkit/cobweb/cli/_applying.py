@@ -5,15 +5,27 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cobweb._clock import wall_clock
+from cobweb.cli._options import (
+    events_option,
+    executor_option,
+    max_failures_option,
+    max_unreachable_option,
+    parallel_option,
+    refresh_option,
+    timeout_option,
+    yes_option,
+)
 from cobweb.cli._output import Output, Tone
-from cobweb.cli._running import goals_of, listeners
+from cobweb.cli._pipeline import annotations_option
+from cobweb.cli._request import Request
+from cobweb.cli._running import failure_bound, goals_of, listeners, lost_bound, tell_result
 from cobweb.cli._session import Session
 from cobweb.cli.plan import tell_plan
 
@@ -21,7 +33,47 @@ if TYPE_CHECKING:
     from cobweb.runtime import Desired, Orders, Plan, RunResult
     from cobweb.store import LockOwner, RunInfo
 
-__all__ = ["carry_out"]
+__all__ = ["carry_out", "go_back", "orders_of", "run_options", "this_run"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
+    click.option("-m", "--message", default="", help="Kept with the generation: why this is done."),
+    click.option("--seed", type=int, default=0, help="Seed of the waits between attempts."),
+    refresh_option,
+    events_option,
+    executor_option,
+    max_failures_option,
+    max_unreachable_option("40%"),
+    parallel_option,
+    timeout_option,
+    yes_option,
+    annotations_option,
+)
+
+
+def run_options(function: _F) -> _F:
+    """Add the options of a run that changes the site; `orders_of` takes most of them."""
+    for add in reversed(_RUN_OPTIONS):
+        function = add(function)
+    return function
+
+
+def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
+    """Return the orders that the options of a run give; `refresh` may be one already."""
+    from cobweb.runtime import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Orders, Refresh
+
+    return Orders(
+        executor=options["executor"] or "ansible",
+        parallel=options["parallel"] or DEFAULT_PARALLEL,
+        timeout_s=options["timeout"] or DEFAULT_TIMEOUT_S,
+        refresh=Refresh(options["refresh"]),
+        max_failures=failure_bound(options["max_failures"]),
+        max_unreachable=lost_bound(options["max_unreachable"]),
+        seed=options["seed"],
+        verbosity=request.verbosity,
+        message=options["message"],
+    )
 
 
 def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two switches
@@ -32,12 +84,14 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
     *,
     command: str,
     events: str | None,
+    append: bool = False,
     check: Callable[[Desired], None] = lambda _desired: None,
     ask: bool,
 ) -> RunResult | None:
     """Bring about what is `wanted` under the site lock; None where the user said no.
 
-    What is wanted is asked for, and `check`ed, when the lock is held.
+    What is wanted is asked for, and `check`ed, when the lock is held. With `append` the events
+    follow those of an earlier run.
     """
     from cobweb.runtime import Caller, Interrupts, apply_site, handle_signals
 
@@ -51,11 +105,45 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
         if ask and not _agreed(session, output, desired, orders):
             return None
         interrupts = Interrupts()
-        with listeners(output, goals_of(desired), events) as heard, handle_signals(interrupts):
+        goals = goals_of(desired)
+        with (
+            listeners(output, goals, events, append=append) as heard,
+            handle_signals(interrupts),
+        ):
             caller = Caller(
                 sinks=heard.sinks, interrupts=interrupts, beat=lock.heartbeat, say=heard.say
             )
             return apply_site(desired, plugins, store, orders, caller, info=info)
+
+
+def go_back(  # noqa: PLR0913  # as `carry_out`
+    session: Session,
+    output: Output,
+    orders: Orders,
+    generation: int,
+    *,
+    events: str | None,
+    append: bool = False,
+    ask: bool,
+) -> RunResult | None:
+    """Make an earlier generation desired again and bring it about; None where the user said no."""
+    from cobweb.runtime import desired_again
+
+    orders = replace(orders, message=orders.message or f"rollback to {generation}")
+    store = session.store(create=True)
+    result = carry_out(
+        session,
+        output,
+        orders,
+        lambda: desired_again(session.site, session.plugins, store, generation),
+        command="rollback",
+        events=events,
+        append=append,
+        ask=ask,
+    )
+    if result is not None:
+        tell_result(output, result)
+    return result
 
 
 def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) -> bool:

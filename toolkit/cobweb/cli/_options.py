@@ -196,13 +196,13 @@ def max_unreachable_option(default: str | None) -> Callable[[_F], _F]:
 
 
 def refresh_option(function: _F) -> _F:
-    """Add `--refresh changed|all`."""
+    """Add `--refresh changed|all|none`."""
     return click.option(
         "--refresh",
-        type=click.Choice(["changed", "all"]),
+        type=click.Choice(["changed", "all", "none"]),
         default="changed",
         show_default=True,
-        help="Check the objects in doubt (changed, new, interrupted), or all.",
+        help="Check the objects in doubt (changed, new, interrupted), all, or as few as can be.",
     )(function)
 
 

@@ -14,9 +14,10 @@ from cobweb._clock import wall_clock
 from cobweb.cli._text import plain
 
 if TYPE_CHECKING:
+    from cobweb.cli._session import Session
     from cobweb.report import Report
 
-__all__ = ["annotations_option", "in_pipeline", "tell_pipeline"]
+__all__ = ["annotations_option", "in_pipeline", "tell_pipeline", "tell_run"]
 
 _MOST_TOLD = 50
 """How many failures, lost hosts and causes of waits the section of a log names."""
@@ -53,6 +54,16 @@ def tell_pipeline(report: Report) -> None:
                 lines = [line for it in shown for line in (it.title, *_indented(it.lines))]
                 more = len(troubles) - len(shown)
                 _section([*lines, f"... and {more} more"] if more else lines)
+
+
+def tell_run(session: Session, run: str) -> None:
+    """Tell the pipeline what went wrong in a run, from the journal."""
+    from cobweb.cli._report_source import report_of
+
+    store = session.store(create=True)
+    record = store.run(run)
+    if record is not None:
+        tell_pipeline(report_of(store, record))
 
 
 def _section(lines: list[str]) -> None:

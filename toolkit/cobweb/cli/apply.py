@@ -90,7 +90,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         executor=executor or "ansible",
         parallel=parallel or DEFAULT_PARALLEL,
         timeout_s=timeout or DEFAULT_TIMEOUT_S,
-        refresh=saved.refresh if saved and saved.refresh is Refresh.ALL else Refresh(refresh),
+        refresh=saved.refresh if saved and refresh == Refresh.CHANGED else Refresh(refresh),
         max_failures=failure_bound(max_failures),
         max_unreachable=lost_bound(max_unreachable),
         seed=seed,

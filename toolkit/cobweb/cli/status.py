@@ -49,7 +49,7 @@ _COLUMNS = (
 def command(request: Request, reference: str | None, limit: str | None) -> int:
     """Show states, locks and the last run.
 
-    These are the beliefs of the journal; `cobweb apply --refresh all` finds out.
+    These are the beliefs of the journal; `cobweb drift` finds out what is true.
     """
     output = Output.of(request)
     with open_site(request) as session:
@@ -103,6 +103,7 @@ def _cob(cob: str, cob_type: Any, record: CobRecord | None) -> dict[str, Any]:
         "in_transition": list(record.in_transition) if record and record.in_transition else None,
         "failed": bool(record and record.failed),
         "reachable": record.reachable if record else True,
+        "drifted": bool(record and record.reason == "drift"),
         "since": record.since if record else None,
         "run": record.run if record else None,
     }
@@ -162,6 +163,8 @@ def _note(cob: Mapping[str, Any]) -> str:
         notes.append("in transition " + " -> ".join(cob["in_transition"]))
     if cob["failed"]:
         notes.append("failed")
+    if cob["drifted"]:
+        notes.append("drifted")
     if not cob["reachable"]:
         notes.append("unreachable")
     return ", ".join(notes)

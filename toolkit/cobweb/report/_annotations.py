@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cobweb.report._prose import cause_of, chain_text, failure_lines, failure_title
+from cobweb.report._prose import cause_of, chain_text, failure_lines, failure_words
 from cobweb.report._report import Report
 
 __all__ = ["MOST_ANNOTATIONS", "Trouble", "github_commands", "gitlab_quality", "troubles_of"]
@@ -42,7 +42,7 @@ def troubles_of(report: Report) -> list[Trouble]:
         Trouble(
             kind="failed",
             about=failure.cob,
-            title=f"{failure.cob}: {failure_title(failure)} failed",
+            title=f"{failure.cob}: {failure_words(failure)}",
             lines=tuple(failure_lines(failure)),
         )
         for failure in report.story.failures

@@ -46,7 +46,13 @@ _OPEN = 5
 _LISTED = 20
 """So many failures and causes stand in the open; further ones are folded together."""
 
-_RESULTS = {"ok": "\u2713", "failed": "\u2717", "stuck": "\u25d4", "interrupted": "\u25a0"}
+_RESULTS = {
+    "ok": "\u2713",
+    "failed": "\u2717",
+    "stuck": "\u25d4",
+    "interrupted": "\u25a0",
+    "drift": "\u2260",
+}
 
 
 def html_page(report: Report) -> Iterator[str]:

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from cobweb.model import CobId, host_of
 from cobweb.report._columns import End
-from cobweb.report._prose import chain_text, failure_lines, failure_title
+from cobweb.report._prose import chain_text, failure_lines, failure_words
 from cobweb.report._report import Report
 from cobweb.report._values import Failure, Waiting
 
@@ -65,7 +65,7 @@ def _end(
     failure: Failure | None, it: Waiting | None, messages: Mapping[str, str]
 ) -> tuple[str, str]:
     if failure is not None:
-        title = f"{failure_title(failure)} failed: {failure.message}"
+        title = f"{failure_words(failure)}: {failure.message}"
         return "failure", _element("failure", title, "\n".join(failure_lines(failure)))
     if it is None:
         return "ok", ""

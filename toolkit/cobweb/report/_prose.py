@@ -15,6 +15,7 @@ __all__ = [
     "chain_text",
     "failure_lines",
     "failure_title",
+    "failure_words",
     "hosts_text",
     "path_reason",
     "span",
@@ -58,10 +59,15 @@ def cause_message(it: Waiting, messages: Mapping[str, str]) -> str:
 
 
 def failure_title(failure: Failure) -> str:
-    """Return what failed: the check, or which transition."""
-    if failure.kind == "check":
-        return "check"
+    """Return what failed: the check, or which transition; or that it is drift."""
+    if failure.kind in ("check", "drift"):
+        return failure.kind
     return f"{failure.source} -> {failure.dest}"
+
+
+def failure_words(failure: Failure) -> str:
+    """Return what became of the object, as the end of a sentence."""
+    return "drifted" if failure.kind == "drift" else f"{failure_title(failure)} failed"
 
 
 def failure_lines(failure: Failure) -> list[str]:

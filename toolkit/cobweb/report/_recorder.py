@@ -141,6 +141,9 @@ class Recorder:
             self._known[cob] = now
         if event["reason"] == "check" and event["state"] == UNKNOWN:
             self._fail(cob, event, now, kind="check")
+        elif event["reason"] == "drift":
+            said = f"was {event.get('was', UNKNOWN)}, is {event['state']}"
+            self._fail(cob, {**event, "message": said}, now, kind="drift")
 
     def _on_request(self, event: Event, now: int) -> None:
         on, holder = self._cob(event["cob"]), self._cob(event["holder"])

@@ -23,7 +23,10 @@ class TaskSaid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A transition or check that failed for good; `whole` says that no output was left out."""
+    """A transition or check that failed for good, or drift; `kind` says which.
+
+    `whole` says that no output was left out.
+    """
 
     cob: str
     kind: str

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from cobweb.runtime._again import desired_again, original_of, to_go_back_to
 from cobweb.runtime._baseline import Refresh
 from cobweb.runtime._collection import KEPT, collect_generations
 from cobweb.runtime._desired import Desired, desired_of
+from cobweb.runtime._drift import DriftResult, drift_data
 from cobweb.runtime._events import Sink, json_lines
 from cobweb.runtime._forgetting import Farewell, farewell
 from cobweb.runtime._frame import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Caller, Orders
+from cobweb.runtime._looking import drift_site
 from cobweb.runtime._operations import (
     apply_site,
     plan_site,
@@ -28,6 +31,7 @@ __all__ = [
     "Caller",
     "Change",
     "Desired",
+    "DriftResult",
     "Ending",
     "Farewell",
     "Interrupts",
@@ -43,18 +47,23 @@ __all__ = [
     "chain_data",
     "chain_lines",
     "collect_generations",
+    "desired_again",
     "desired_of",
+    "drift_data",
+    "drift_site",
     "farewell",
     "goes_on",
     "handle_signals",
     "json_lines",
     "link_text",
+    "original_of",
     "plan_site",
     "plan_text",
     "read_plan",
     "refuse_stale",
     "signals_as_interrupt",
     "simulate_site",
+    "to_go_back_to",
     "wait_data",
     "why",
     "why_in_run",

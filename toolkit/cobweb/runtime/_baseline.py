@@ -23,10 +23,11 @@ OUTDATED = "outdated"
 
 
 class Refresh(StrEnum):
-    """Which objects are checked at the start: only those in doubt, or all."""
+    """Which objects are checked at the start: only those in doubt, all, or as few as can be."""
 
     CHANGED = "changed"
     ALL = "all"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +86,14 @@ def baseline(
     changed: set[CobId] = set()
     for cob, it in graph.cobs.items():
         record = records.get(cob)
-        if record is not None and record.content and record.content != contents[cob]:
+        is_changed = bool(record and record.content and record.content != contents[cob])
+        if is_changed:
             changed.add(cob)
-        in_doubt = cob in changed or refresh is Refresh.ALL
-        if record and record.reachable and not in_doubt and is_certain(record, it.type):
-            known[cob] = record.state
+        guess = _guess(record, it.type, is_changed=is_changed)
+        if _is_known(record, it.type, guess, refresh, is_changed=is_changed):
+            known[cob] = guess
         else:
-            found[cob] = _guess(record, it.type, is_changed=cob in changed)
+            found[cob] = guess
     return Baseline(
         known=known,
         found=found,
@@ -138,6 +140,26 @@ def old_locks(
 def _may_move(record: CobRecord | None) -> bool:
     """Say whether a transition of an object may go on that nobody has seen the end of."""
     return record is not None and (record.in_transition is not None or record.state == UNKNOWN)
+
+
+def _is_known(
+    record: CobRecord | None,
+    cob_type: CobType,
+    guess: State,
+    refresh: Refresh,
+    *,
+    is_changed: bool,
+) -> bool:
+    """Say whether an object goes on from its guessed state without a check.
+
+    With `Refresh.NONE` a changed one does, but for one that would be taken to be as it is wanted:
+    its change would never be carried out.
+    """
+    if record is None or not record.reachable or not is_certain(record, cob_type):
+        return False
+    if is_changed:
+        return refresh is Refresh.NONE and guess != cob_type.preferred
+    return refresh is not Refresh.ALL
 
 
 def is_certain(record: CobRecord, cob_type: CobType) -> bool:

@@ -263,8 +263,11 @@ class Run:
                 pass
 
     def _note_state(self, effect: StateFound) -> None:
-        """Write down what was found; what the journal said itself need not be told to it."""
-        if effect.reason is StateReason.JOURNAL:
+        """Write down what was found; what the journal said itself need not be told to it.
+
+        Of a changed object that goes on without a check it is told for which content that is.
+        """
+        if effect.reason is StateReason.JOURNAL and effect.cob not in self._so_far.act.changed:
             return
         is_known = effect.state != UNKNOWN
         self._record.write(

@@ -75,7 +75,7 @@ def why(site: Site, store: Store, reference: str) -> Reason:
     records = store.states()
     before = baseline(graph, records)
     record = records.get(cob)
-    last = store.last_run()
+    last = store.last_run(but="drift")  # a look at what is leaves nobody waiting
     answer = Reason(
         cob=cob,
         state=record.state if record else "unknown",

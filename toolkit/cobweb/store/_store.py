@@ -22,6 +22,7 @@ from sqlalchemy import (
     delete,
     false,
     func,
+    not_,
     select,
     update,
 )
@@ -194,9 +195,14 @@ class Store:
             rows = connection.execute(select(RUNS).order_by(RUNS.c.number.desc()).limit(limit))
             return tuple(_run_record(row) for row in rows)
 
-    def last_run(self) -> RunRecord | None:
-        """Return the run that began last."""
-        return next(iter(self.runs(1)), None)
+    def last_run(self, *, but: str | None = None) -> RunRecord | None:
+        """Return the run that began last; one of the command `but` does not count."""
+        chosen = select(RUNS).order_by(RUNS.c.number.desc()).limit(1)
+        if but is not None:
+            chosen = chosen.where(not_(RUNS.c.command.startswith(but, autoescape=True)))
+        with self._database.read() as connection:
+            row = connection.execute(chosen).first()
+            return None if row is None else _run_record(row)
 
     def run(self, run: str) -> RunRecord | None:
         """Return the run with this id."""

@@ -1,0 +1,221 @@
+"""`cobweb drift`: what somebody has changed by hand; nothing on a host is changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from cobweb._clock import wall_clock
+from cobweb.cli._analysis import check_all
+from cobweb.cli._applying import this_run
+from cobweb.cli._options import (
+    events_option,
+    examples,
+    executor_option,
+    limit_option,
+    output_option,
+    parallel_option,
+    pass_request,
+    site_options,
+    timeout_option,
+)
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._pipeline import annotations_option, in_pipeline, tell_run
+from cobweb.cli._render import Cell, Column, write_table
+from cobweb.cli._request import Request
+from cobweb.cli._running import goals_of, listeners
+from cobweb.cli._session import Session, open_site
+from cobweb.cli._text import count, plain, wrap
+from cobweb.model import host_of
+
+if TYPE_CHECKING:
+    from cobweb.runtime import DriftResult, Orders
+
+_DRIFTED = (
+    Column(title="OBJECT", flexible=True),
+    Column(title="WAS"),
+    Column(title="IS"),
+    Column(title="SINCE"),
+)
+_DOUBTFUL = (
+    Column(title="OBJECT", flexible=True),
+    Column(title="IN DOUBT", flexible=True),
+    Column(title="IS"),
+)
+_SIGNS = {
+    "added": ("+", Tone.GOOD),
+    "changed": ("~", Tone.CAREFUL),
+    "removed": ("-", Tone.BAD),
+}
+_SHOWN = 20
+"""How many pending changes, or objects that were not checked, are told of; JSON has all."""
+
+
+@click.command(
+    "drift",
+    epilog=examples("cobweb drift", "cobweb drift --limit app -o json", "cobweb drift --no-color"),
+)
+@events_option
+@executor_option
+@limit_option
+@parallel_option
+@timeout_option
+@annotations_option
+@output_option()
+@site_options
+@pass_request
+def command(  # noqa: PLR0913  # one parameter per option of section 7
+    request: Request,
+    *,
+    events: str | None,
+    executor: str | None,
+    limit: str | None,
+    parallel: int | None,
+    timeout: float | None,
+    annotations: bool,
+) -> int:
+    """Find what was changed by hand.
+
+    Every object is checked against what was applied last; nothing on a host is
+    changed. What has drifted is noted, so that the next apply repairs it.
+    Exits with 2 where something has drifted.
+    """
+    from cobweb.runtime import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Orders, drift_data
+
+    orders = Orders(
+        executor=executor or "ansible",
+        parallel=parallel or DEFAULT_PARALLEL,
+        timeout_s=timeout or DEFAULT_TIMEOUT_S,
+        verbosity=request.verbosity,
+    )
+    output = Output.of(request)
+    with open_site(request) as session:
+        check_all(session, limit)
+        result = _look(session, output, orders, limit=limit, events=events)
+        if not output.data(drift_data(result)):
+            _tell(output, result)
+        _sum_up(output, result)
+        if annotations and result.exit_code and in_pipeline():
+            tell_run(session, result.run)
+    return result.exit_code
+
+
+def _look(
+    session: Session, output: Output, orders: Orders, *, limit: str | None, events: str | None
+) -> DriftResult:
+    """Look for drift under the site lock."""
+    from cobweb.runtime import Caller, Interrupts, desired_of, drift_site, handle_signals
+
+    site, plugins, store = session.site, session.plugins, session.store(create=True)
+    info, owner = this_run("drift")
+    with store.site_lock(clock=wall_clock).acquire(owner) as lock:
+        for notice in lock.notices:
+            output.summary(f"note: {notice}", Tone.CAREFUL)
+        desired = desired_of(site, limit)
+        interrupts = Interrupts()
+        with listeners(output, goals_of(desired), events) as heard, handle_signals(interrupts):
+            caller = Caller(
+                sinks=heard.sinks, interrupts=interrupts, beat=lock.heartbeat, say=heard.say
+            )
+            return drift_site(
+                desired, plugins, store, orders, caller, info=info, ignores=site.ignores_drift
+            )
+
+
+def _tell(output: Output, result: DriftResult) -> None:
+    """Write what was found, each kind for itself, with a line between them."""
+    parts = (
+        (result.drifted, _tell_drifted),
+        (result.doubtful, _tell_doubtful),
+        (result.unchecked, _tell_unchecked),
+        (result.pending, _tell_pending),
+    )
+    for number, tell in enumerate(tell for found, tell in parts if found):
+        if number:
+            output.line()
+        tell(output, result)
+
+
+def _tell_drifted(output: Output, result: DriftResult) -> None:
+    rows = [
+        (
+            it.cob,
+            it.was,
+            Cell(text=it.state, tone=Tone.BAD),
+            time.strftime("%m-%d %H:%M:%S", time.localtime(it.since)),
+        )
+        for it in result.drifted
+    ]
+    write_table(output, _DRIFTED, rows)
+
+
+def _tell_doubtful(output: Output, result: DriftResult) -> None:
+    rows = [(it.cob, it.why, it.state) for it in result.doubtful]
+    write_table(output, _DOUBTFUL, rows)
+
+
+def _tell_unchecked(output: Output, result: DriftResult) -> None:
+    """Tell of lost hosts by host, of all else by object."""
+    lines = []
+    on_lost: dict[str, int] = {}
+    for it in result.unchecked:
+        host = host_of(it.cob)
+        if host in result.unreachable:
+            on_lost[host] = on_lost.get(host, 0) + 1
+        else:
+            lines.append(f"not checked: {it.cob}: {it.message}")
+    for host, said in result.unreachable.items():
+        objects = count(on_lost.get(host, 0), "object")
+        lines.append(f"host {host} cannot be reached, {objects} not checked: {said}")
+    _tell_some(output, [(line, Tone.BAD) for line in lines])
+
+
+def _tell_pending(output: Output, result: DriftResult) -> None:
+    output.line("pending changes, which the next apply makes:", Tone.HEAD)
+    lines = []
+    for it in result.pending:
+        sign, tone = _SIGNS[str(it.kind)]
+        lines.append((f"{sign} {it.cob}", tone))
+    _tell_some(output, lines)
+
+
+def _tell_some(output: Output, lines: Sequence[tuple[str, Tone]]) -> None:
+    for line, tone in lines[:_SHOWN]:
+        for part in wrap(plain(line), output.width):
+            output.line(part, tone)
+    if len(lines) > _SHOWN:
+        output.line(f"... and {len(lines) - _SHOWN} more (-o json has all)")
+
+
+def _sum_up(output: Output, result: DriftResult) -> None:
+    """Write the last lines for people, on standard error."""
+    for line in result.in_flight:
+        output.summary(f"stopped in the middle: {line}", Tone.CAREFUL)
+    for notice in result.notices:
+        output.summary(f"note: {notice}", Tone.CAREFUL)
+    counts = result.counts
+    rest = [
+        f"{counts[name]} {word}"
+        for name, word in (
+            ("pending", "pending"),
+            ("doubtful", "in doubt"),
+            ("unchecked", "not checked"),
+            ("ignored", "ignored"),
+        )
+        if counts[name]
+    ]
+    done = f"({count(counts['checks'], 'check')}, {result.seconds:.1f} s)"
+    words = f"{_verdict(result)} {done}"
+    tone = Tone.GOOD if result.exit_code == 0 else Tone.BAD
+    output.summary("; ".join([words, ", ".join(rest)]) if rest else words, tone)
+
+
+def _verdict(result: DriftResult) -> str:
+    counts = result.counts
+    found = f"{counts['drifted']} of {count(counts['cobs'], 'object')} drifted"
+    if str(result.ending) == "interrupted":
+        return f"interrupted: {found} as far as is known"
+    return found if counts["drifted"] else "no drift"

@@ -1,0 +1,291 @@
+"""What is on the hosts against what was left there: drift, told apart from pending changes.
+
+Theory of operation. The journal says in which state each object was left, and for which content.
+A look checks every object against that content: the site's, or the one applied last where the site
+has changed since, so that a pending change is no drift. An object has drifted where its check finds
+another state than the one that was left. That is written to the journal as its state, so that the
+next apply repairs it, and its event says what was left (`was`) and since when it is known to be
+otherwise; a later look goes on from there. What is found as it was left is not written again.
+
+No engine is needed: a check needs no lock. Nothing on a host is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import count
+from typing import Any
+
+from cobweb.model import Cob, CobId, CobType, Host, State, host_of
+from cobweb.runtime._definitions import Definitions
+from cobweb.runtime._desired import Desired
+from cobweb.runtime._result import Ending
+from cobweb.store import CobRecord, Store
+
+__all__ = [
+    "DRIFT",
+    "Doubtful",
+    "DriftResult",
+    "Drifted",
+    "Left",
+    "Look",
+    "Pending",
+    "PendingKind",
+    "Subject",
+    "Unchecked",
+    "drift_data",
+    "look_of",
+    "why_doubtful",
+]
+
+DRIFT = "drift"
+"""The reason of a state that was found where another was left."""
+
+
+class PendingKind(StrEnum):
+    """How an object differs between the site and what was applied last."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """How an object was left: `was` since `was_since`; otherwise since `since` (None: as left)."""
+
+    was: State
+    was_since: float
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """An object that is checked, as it was applied last under `generation`.
+
+    `left` is None where the journal has lost its state; then nothing can have drifted from it.
+    """
+
+    cob: Cob
+    record: CobRecord
+    generation: int
+    left: Left | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drifted:
+    """An object that was left in the state `was` and is in `state`, known since `since`."""
+
+    cob: CobId
+    was: State
+    was_since: float
+    state: State
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """An object that the next apply adds, changes or removes."""
+
+    cob: CobId
+    kind: PendingKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubtful:
+    """An object whose state the journal has lost, `why`, and the state that was found."""
+
+    cob: CobId
+    why: str
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchecked:
+    """An object of which nothing could be found out, and what was said."""
+
+    cob: CobId
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftResult:
+    """What a look has found; objects are sorted by id.
+
+    `unreachable` has what was said of each host that was lost, `in_flight` a line for each check
+    that was stopped in the middle. Times are those of the executor's clock.
+    """
+
+    run: str
+    ending: Ending
+    counts: Mapping[str, int]
+    drifted: tuple[Drifted, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    doubtful: tuple[Doubtful, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+    in_flight: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """The process exit code."""
+        return self.ending.exit_code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look has to do: check the `subjects`, in this order.
+
+    `pending` are all changes that the next apply has, `undefined` those of them that cannot be
+    checked, for no generation says any more what was applied. `hosts` are all that can be asked,
+    `missed` those that could not be reached the last time, with all that the journal has of them.
+    `ignored` counts the objects that the site leaves out.
+    """
+
+    subjects: tuple[Subject, ...]
+    pending: tuple[Pending, ...]
+    undefined: tuple[CobId, ...]
+    hosts: Mapping[str, Host]
+    missed: Mapping[str, frozenset[CobId]]
+    ignored: int
+
+
+def look_of(desired: Desired, store: Store, *, ignores: Callable[[CobId], bool]) -> Look:
+    """Return what is to be checked of a site; with a limit only the objects of its hosts."""
+    records = store.states()
+    chosen = _chosen(desired, records)
+    looked_at = [cob for cob in chosen if not ignores(cob)]
+    pending = _pending(desired, records, looked_at)
+    old = [cob for cob, kind in pending.items() if kind is not PendingKind.ADDED]
+    definitions = Definitions(store, desired).of(records[cob] for cob in old)
+    noticed = _noticed(store, [records[cob] for cob in looked_at if cob in records])
+    subjects = []
+    for cob in looked_at:
+        if cob not in pending:
+            it, generation = desired.graph.cobs[cob], records[cob].generation
+        elif cob in definitions:
+            it, generation = definitions[cob].cob, definitions[cob].generation
+        else:
+            continue
+        subjects.append(
+            Subject(
+                cob=it,
+                record=records[cob],
+                generation=generation,
+                left=_left(records[cob], it.type, noticed.get(cob)),
+            )
+        )
+    past = {host_of(cob): definition.host for cob, definition in definitions.items()}
+    return Look(
+        subjects=tuple(_in_turns(subjects)),
+        pending=tuple(Pending(cob=cob, kind=kind) for cob, kind in pending.items()),
+        undefined=tuple(cob for cob in old if cob not in definitions),
+        hosts={**past, **desired.hosts} if past.keys() - desired.hosts.keys() else desired.hosts,
+        missed=_missed(records),
+        ignored=len(chosen) - len(looked_at),
+    )
+
+
+def why_doubtful(record: CobRecord) -> str:
+    """Return why the journal does not know the state of an object."""
+    if record.in_transition is not None:
+        return f"stopped in {' -> '.join(record.in_transition)}"
+    return "failed" if record.failed else "its state was lost"
+
+
+def drift_data(result: DriftResult) -> dict[str, Any]:
+    """Return what `cobweb drift -o json` writes."""
+    return {
+        "format": 1,
+        "run": result.run,
+        "result": str(result.ending),
+        "exit_code": result.exit_code,
+        "counts": dict(result.counts),
+        "seconds": round(result.seconds, 3),
+        "drifted": [
+            {
+                "cob": it.cob,
+                "was": it.was,
+                "was_since": it.was_since,
+                "is": it.state,
+                "since": it.since,
+            }
+            for it in result.drifted
+        ],
+        "pending": [{"cob": it.cob, "kind": str(it.kind)} for it in result.pending],
+        "doubtful": [{"cob": it.cob, "why": it.why, "is": it.state} for it in result.doubtful],
+        "unchecked": [{"cob": it.cob, "message": it.message} for it in result.unchecked],
+        "unreachable": dict(result.unreachable),
+        "in_flight": list(result.in_flight),
+    }
+
+
+def _chosen(desired: Desired, records: Mapping[CobId, CobRecord]) -> list[CobId]:
+    """Return the objects of the site and of the journal, sorted; with a limit of its hosts."""
+    every = desired.graph.cobs.keys() | records.keys()
+    if desired.limit is not None:
+        every = {cob for cob in every if host_of(cob) in desired.chosen}
+    return sorted(every)
+
+
+def _pending(
+    desired: Desired, records: Mapping[CobId, CobRecord], cobs: list[CobId]
+) -> dict[CobId, PendingKind]:
+    contents = desired.evaluated.contents
+    found: dict[CobId, PendingKind] = {}
+    for cob in cobs:
+        if cob not in records:
+            found[cob] = PendingKind.ADDED
+        elif cob not in contents:
+            found[cob] = PendingKind.REMOVED
+        elif records[cob].content and records[cob].content != contents[cob]:
+            found[cob] = PendingKind.CHANGED
+    return found
+
+
+def _noticed(store: Store, records: list[CobRecord]) -> dict[CobId, Left]:
+    """Return how the objects were left that have drifted already, as the events of it tell."""
+    drifted = {it.cob: it for it in records if it.reason == DRIFT}
+    found: dict[CobId, Left] = {}
+    for run in sorted({it.run for it in drifted.values()}):
+        for event in store.events(run):
+            cob = event.get("cob")
+            if event.get("reason") == DRIFT and cob in drifted and drifted[cob].run == run:
+                found[cob] = Left(
+                    was=event["was"], was_since=event["was_since"], since=event["since"]
+                )
+    return found
+
+
+def _left(record: CobRecord, cob_type: CobType, noticed: Left | None) -> Left | None:
+    """Return how an object was left; None where nobody knows.
+
+    Of drift whose events are gone nothing is known but that the object is not as it was left; that
+    will have been its preferred state.
+    """
+    if record.in_transition is not None or record.state not in cob_type.states:
+        return None
+    if record.reason != DRIFT:
+        return Left(was=record.state, was_since=record.since)
+    lost = Left(was=cob_type.preferred, was_since=record.since, since=record.since)
+    return noticed or lost
+
+
+def _missed(records: Mapping[CobId, CobRecord]) -> dict[str, frozenset[CobId]]:
+    found: dict[str, set[CobId]] = {}
+    for cob, record in records.items():
+        if not record.reachable:
+            found.setdefault(host_of(cob), set()).add(cob)
+    return {host: frozenset(cobs) for host, cobs in found.items()}
+
+
+def _in_turns(subjects: list[Subject]) -> Iterator[Subject]:
+    """Yield the objects so that hosts take turns: the first of each, then the second of each."""
+    numbers: dict[str, count[int]] = {}
+    turns = [next(numbers.setdefault(it.cob.host, count())) for it in subjects]
+    order = sorted(range(len(subjects)), key=lambda at: (turns[at], at))
+    return (subjects[at] for at in order)

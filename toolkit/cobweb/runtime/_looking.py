@@ -1,0 +1,293 @@
+"""The run behind `cobweb drift`: every check once, what was found to the journal and to events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from cobweb._clock import wall_clock
+from cobweb.model import CobId, Job, JobKind, Outcome, Report, State, host_of
+from cobweb.plugin import Plugins
+from cobweb.runtime._desired import Desired
+from cobweb.runtime._dispatch import Dispatcher, describe
+from cobweb.runtime._drift import (
+    DRIFT,
+    Doubtful,
+    Drifted,
+    DriftResult,
+    Left,
+    Look,
+    Subject,
+    Unchecked,
+    look_of,
+    why_doubtful,
+)
+from cobweb.runtime._events import Emitter
+from cobweb.runtime._frame import (
+    HEARTBEAT_S,
+    Caller,
+    Orders,
+    command_of,
+    keep_apart,
+    open_executor,
+    told_if_broken,
+)
+from cobweb.runtime._record import Record
+from cobweb.runtime._result import Ending
+from cobweb.store import HostFound, HostLost, RunInfo, RunRecord, StateWritten, Store
+
+__all__ = ["drift_site"]
+
+_KILL = 2
+"""How many interrupts stop the checks that are at work."""
+
+
+def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as which run
+    desired: Desired,
+    plugins: Plugins,
+    store: Store,
+    orders: Orders,
+    caller: Caller,
+    *,
+    info: RunInfo,
+    ignores: Callable[[CobId], bool] = lambda _cob: False,
+) -> DriftResult:
+    """Check what was applied, as the run `info`; the caller holds the site lock.
+
+    Objects that `ignores` names are left out. Raises StoreError, LockedError, ExecutorError; what
+    had been found by then is in the journal.
+    """
+    keep_apart(store, orders)
+    look = look_of(desired, store, ignores=ignores)
+    left = {it.cob.id: it.record.state for it in look.subjects}
+    orders = replace(orders, options={"defaults": left, **orders.options})
+    generation = store.current_generation_id()
+    with open_executor(plugins, orders, replace(desired, hosts=look.hosts)) as opened:
+        executor, setting = opened
+        command = command_of(info, orders)
+        store.begin_run(replace(info, command=command, generation=generation))
+        emitter = Emitter(caller.sinks, executor.now)
+        record = Record(store, emitter, store_events=True)
+        record.run_started(info.id, desired.graph, generation=generation)
+        dispatcher = Dispatcher(executor, setting, python_types=plugins.python_types)
+        with told_if_broken(store, info):
+            looking = _Looking(look, dispatcher, record, caller, parallel=orders.parallel)
+            result = looking.go(info.id)
+    store.end_run(
+        RunRecord(
+            info=info,
+            result=str(result.ending),
+            exit_code=result.exit_code,
+            counts=result.counts,
+            ended=wall_clock(),
+        )
+    )
+    return replace(result, notices=tuple(emitter.notices))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Found:
+    """What was found so far, by object; `unchecked` and `lost` hold what was said."""
+
+    drifted: dict[CobId, Drifted] = field(default_factory=dict)
+    doubtful: dict[CobId, Doubtful] = field(default_factory=dict)
+    unchecked: dict[CobId, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    checked: set[CobId] = field(default_factory=set)
+
+
+class _Looking:
+    """Goes through the checks of one look; use once."""
+
+    def __init__(
+        self, look: Look, dispatcher: Dispatcher, record: Record, caller: Caller, *, parallel: int
+    ) -> None:
+        self._look = look
+        self._subjects = {it.cob.id: it for it in look.subjects}
+        self._rest = iter(look.subjects)
+        self._dispatcher = dispatcher
+        self._record = record
+        self._caller = caller
+        self._parallel = parallel
+        self._found = _Found()
+        self._now_s = 0.0
+
+    def go(self, run: str) -> DriftResult:
+        """Check everything, or as much as the user lets it, and return what was found."""
+        interrupts, dispatcher = self._caller.interrupts, self._dispatcher
+        interrupts.wake = dispatcher.wake
+        self._now_s = started_s = dispatcher.now()
+        is_told = False
+        while True:
+            if interrupts.count and not is_told:
+                is_told = True
+                self._say_stopped()
+            self._record.flush()
+            if not interrupts.count:
+                self._begin_next()
+            if dispatcher.idle() or interrupts.count >= _KILL:
+                break
+            self._take_all(dispatcher.wait(HEARTBEAT_S))
+            self._caller.beat()
+        stopped = dispatcher.stop()
+        self._take_all((job, it) for job, it in stopped if it.outcome is not Outcome.CANCELLED)
+        cut = [job for job, it in stopped if it.outcome is Outcome.CANCELLED]
+        self._meet_hosts()
+        result = self._result(run, is_interrupted=bool(interrupts.count))
+        self._record.run_ended(
+            str(result.ending), result.exit_code, result.counts, unreachable=result.unreachable
+        )
+        self._record.flush()
+        return replace(result, in_flight=tuple(describe(cut)), seconds=self._now_s - started_s)
+
+    def _say_stopped(self) -> None:
+        running = len(self._dispatcher.running())
+        self._caller.say(f"nothing more is checked; {running} still at work")
+
+    def _begin_next(self) -> None:
+        """Start the next checks, as many as there is room for; none on hosts that are lost."""
+        room = self._parallel - len(self._dispatcher.running())
+        chosen = (it for it in self._rest if not self._passed_over(it))
+        for subject in islice(chosen, max(0, room)):
+            self._dispatcher.add(self._job(subject))
+        self._dispatcher.submit(self._dispatcher.take())
+
+    def _passed_over(self, subject: Subject) -> bool:
+        lost = self._found.lost.get(subject.cob.host)
+        if lost is not None:
+            self._found.unchecked[subject.cob.id] = lost
+        return lost is not None
+
+    def _job(self, subject: Subject) -> Job:
+        it = subject.cob
+        return Job(
+            number=self._dispatcher.next_number(),
+            kind=JobKind.CHECK,
+            cob=it.id,
+            host=it.host,
+            type_name=it.type.name,
+            action=it.type.check,
+            cob_vars={
+                "id": it.id,
+                "name": it.name,
+                "host": it.host,
+                "type": it.type.name,
+                "spec": it.spec,
+                "applied": subject.record.applied,
+                "state": subject.record.state,
+                "target": it.type.preferred,
+                "generation": subject.generation,
+            },
+            timeout_s=it.type.check_timeout_s,
+        )
+
+    # --- reports
+
+    def _take_all(self, ended: Iterable[tuple[Job, Report]]) -> None:
+        self._now_s = self._dispatcher.now()
+        for job, report in ended:
+            self._take(self._subjects[job.cob], report)
+
+    def _take(self, subject: Subject, report: Report) -> None:
+        states = subject.cob.type.states
+        match report.outcome:
+            case Outcome.OK if report.state in states:
+                self._found.checked.add(subject.cob.id)
+                self._take_state(subject, report.state)
+            case Outcome.OK:
+                known = ", ".join(states)
+                message = f"the check says {report.state!r}, which is no state of it ({known})"
+                self._fail(subject, message, report)
+            case Outcome.UNREACHABLE:
+                self._lose(subject.cob.host, report.message)
+                self._found.unchecked[subject.cob.id] = report.message
+            case _:
+                self._fail(subject, report.message or str(report.outcome), report)
+
+    def _take_state(self, subject: Subject, state: State) -> None:
+        cob, left = subject.cob.id, subject.left
+        if left is None:
+            why = why_doubtful(subject.record)
+            self._found.doubtful[cob] = Doubtful(cob=cob, why=why, state=state)
+            self._record.found(cob, state, "check")
+        elif state == left.was:
+            self._record.found(cob, state, "check")
+            if state != subject.record.state or subject.record.reason == DRIFT:
+                self._write(subject, state, "check")
+        else:
+            self._drift(subject, left, state)
+
+    def _drift(self, subject: Subject, left: Left, state: State) -> None:
+        cob = subject.cob.id
+        since = self._now_s if left.since is None else left.since
+        found = Drifted(cob=cob, was=left.was, was_since=left.was_since, state=state, since=since)
+        self._found.drifted[cob] = found
+        more = {"was": left.was, "was_since": left.was_since, "since": since}
+        self._record.found(cob, state, DRIFT, **more)
+        if state != subject.record.state or subject.record.reason != DRIFT:
+            self._write(subject, state, DRIFT)
+
+    def _write(self, subject: Subject, state: State, reason: str) -> None:
+        self._record.write(
+            StateWritten(
+                cob=subject.cob.id,
+                state=state,
+                reason=reason,
+                time=self._now_s,
+                generation=subject.record.generation,
+            )
+        )
+
+    def _fail(self, subject: Subject, message: str, report: Report) -> None:
+        """Tell of a check that failed; the journal goes on believing what it did."""
+        cob = subject.cob.id
+        self._found.unchecked[cob] = message
+        self._record.became_unknown(cob, "check", message=message, report=report)
+
+    def _lose(self, host: str, message: str) -> None:
+        if host not in self._found.lost:
+            self._found.lost[host] = message
+            self._record.write(HostLost(host=host, time=self._now_s))
+
+    def _meet_hosts(self) -> None:
+        """Take note of hosts that answer again, where all that the journal has of them is checked.
+
+        Of the others the next apply checks everything, for nobody knows what was done to them.
+        """
+        for host, cobs in sorted(self._look.missed.items()):
+            if host not in self._found.lost and cobs <= self._found.checked:
+                self._record.write(HostFound(host=host, time=self._now_s))
+
+    def _result(self, run: str, *, is_interrupted: bool) -> DriftResult:
+        look, found = self._look, self._found
+        undefined = "no generation says any more what was applied"
+        unchecked = {**found.unchecked, **dict.fromkeys(look.undefined, undefined)}
+        if is_interrupted:
+            ending = Ending.INTERRUPTED
+        elif found.drifted:
+            ending = Ending.DRIFT
+        else:
+            ending = Ending.FAILED if unchecked else Ending.OK
+        counts = {
+            "hosts": len({host_of(cob) for cob in self._subjects}),
+            "cobs": len(look.subjects),
+            "checks": len(found.checked),
+            "drifted": len(found.drifted),
+            "pending": len(look.pending),
+            "doubtful": len(found.doubtful),
+            "unchecked": len(unchecked),
+            "ignored": look.ignored,
+        }
+        return DriftResult(
+            run=run,
+            ending=ending,
+            counts=counts,
+            drifted=tuple(found.drifted[cob] for cob in sorted(found.drifted)),
+            pending=look.pending,
+            doubtful=tuple(found.doubtful[cob] for cob in sorted(found.doubtful)),
+            unchecked=tuple(
+                Unchecked(cob=cob, message=unchecked[cob]) for cob in sorted(unchecked)
+            ),
+            unreachable=dict(sorted(found.lost.items())),
+        )
