@@ -7,6 +7,7 @@ The fixture goes through the generations as an operator would, and the tests loo
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(900)]
 PORTS = {"store": 7101, "index": 7102, "app": 7103, "front": 7104, "batch": 7105}
 PAIR_PORTS = {"server": 7106, "client": 7107}
 CHAIN = {"h02/index", "h03/app", "h04/app", "h05/front"}
+PAIRS = {"h02/left-server", "h02/left-client", "h05/right-server", "h05/right-client"}
+GONE = ("batch", "batch-config", "mark", "note", "program")
+MANY = 20
 NOTHING: Mapping[str, Any] = {"format": 1, "cobs": [], "needs": []}
 LEDGER = "var/lib/link-server.ledger"
 
@@ -83,23 +87,30 @@ class Editor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one generation brought: its runs, what was seen, the graphs before and after."""
+    """What one generation brought: its runs, what was seen, the graphs before and after.
+
+    `rounds` says how often the probe looked, `notes` what was added to the ledgers, by host.
+    """
 
     runs: tuple[Run, ...]
     seen: tuple[Seen, ...]
+    rounds: int
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     notes: Mapping[str, tuple[str, ...]]
 
-    @property
-    def run(self) -> Run:
-        """The one run of a generation that was neither interrupted nor rolled back."""
-        (run,) = self.runs
-        return run
+    def done(self) -> list[tuple[str, str]]:
+        """Return what the transitions led to, in their order."""
+        return [pair for run in self.runs for pair in run.transitions()]
 
     def away(self) -> set[str]:
-        """Return the servers that were seen down at some moment, and were up before."""
+        """Return the servers that were up before, and were seen down at some moment."""
         return {name for seen in self.seen for name in self.seen[0].up - seen.up}
+
+    def removed(self) -> set[str]:
+        """Return the objects that are gone from the site."""
+        after = {cob["id"] for cob in self.after["cobs"]}
+        return {cob["id"] for cob in self.before["cobs"]} - after
 
     def switches(self) -> list[list[str]]:
         """Return the groups of hosts that switched, in their order."""
@@ -109,6 +120,11 @@ class Step:
             for event in run.events
             if event["type"] == "generation.switch"
         ]
+
+    def place(self, wanted: Callable[[Mapping[str, Any]], bool]) -> int:
+        """Return the place of the first event that is wanted, over all runs."""
+        events = [event for run in self.runs for event in run.events]
+        return next(place for place, event in enumerate(events) if wanted(event))
 
 
 @dataclass
@@ -135,23 +151,24 @@ class History:
         self,
         name: str,
         change: Callable[[Editor], None],
-        *,
         bring_about: Callable[[Operator], Sequence[Run]] = lambda operator: [operator.apply()],
-        up: frozenset[str] | None = None,
+        *,
+        missing: frozenset[str] = frozenset(),
     ) -> None:
-        """Change the site, bring it about, and wait until the servers that are to be up are."""
+        """Change the site and bring it about; servers that are `missing` cannot come up."""
         before = next((step.after for step in reversed(self.steps.values())), NOTHING)
-        written, seen = self.notes(), len(self.probe.log)
+        written, seen, rounds = self.notes(), len(self.probe.log), self.probe.rounds
         change(self.editor)
         self.editor.commit(name)
         runs = tuple(bring_about(self.editor.operator))
-        assert runs[-1].code == 0, runs[-1].err
+        assert runs[-1].code == (1 if missing else 0), runs[-1].err
         after = self.graph()
-        wanted = _servers(after) if up is None else up
+        wanted = _servers(after) - missing
         self.probe.wait_for(lambda now: now.up == wanted and now.said.keys() == wanted)
         self.steps[name] = Step(
             runs=runs,
             seen=self.probe.log[max(seen - 1, 0) :],
+            rounds=self.probe.rounds - rounds,
             before=before,
             after=after,
             notes={host: lines[len(written[host]) :] for host, lines in self.notes().items()},
@@ -193,7 +210,7 @@ def add_pairs(editor: Editor) -> None:
 def drop_flags(editor: Editor) -> None:
     """Remove objects, their type and its task files in one commit."""
     editor.imports(drop="flags.yml")
-    editor.git("rm", "--quiet", "-r", "flags.yml", "playbooks")
+    editor.git("rm", "--quiet", "-r", "flags.yml")
     del editor.groups["flags"]
 
 
@@ -230,18 +247,29 @@ def break_an_app(editor: Editor) -> None:
 
 def mend_the_app(editor: Editor) -> None:
     """Take the last commit back."""
-    editor.git("revert", "--no-edit", "HEAD")
     editor.variables |= {"app_text": "one", "app_places": []}
     editor.host_variables = {}
 
 
 def bring_all_back(editor: Editor) -> None:
     """Add the host and its objects again, move the index back, change the store."""
-    editor.git("checkout", "--quiet", "HEAD~6", "--", "batch.yml")
+    whole = editor.git("log", "--format=%H", "--grep=^add$").strip()
+    editor.git("checkout", "--quiet", whole, "--", "batch.yml")
     editor.imports(add="batch.yml")
     editor.groups |= {"base": list(editor.hosts), "batch": [editor.hosts[5]]}
     editor.groups["index"] = [editor.hosts[1]]
     editor.variables["store_text"] = "ten"
+
+
+def killed_twice(operator: Operator) -> list[Run]:
+    """Apply, killed when an object was removed and when one was changed, until it is done."""
+    runs = []
+    for words in ("h04/index  up -> down", "h01/store-config  outdated -> up"):
+        with operator.start_apply() as started:
+            started.await_error_line(words)
+            started.process.kill()
+            runs.append(started.end())
+    return [*runs, operator.apply()]
 
 
 @pytest.fixture(scope="module")
@@ -260,18 +288,20 @@ def history(fabric: Fabric, operator_maker: OperatorMaker) -> Iterator[History]:
         made.go("first", first)
         made.go("change", change_the_index)
         made.go("add", add_pairs)
+        made.go("drop flags", drop_flags)
+        made.go("drop a host", drop_a_host)
+        made.go("move", move_the_index)
+        made.go("drop pairs", drop_pairs)
+        made.go("break", break_an_app, missing=frozenset({"h04/app", "h05/front"}))
+        made.go("mend", mend_the_app)
+        made.go("all back", bring_all_back, killed_twice)
         yield made
     assert fabric.visitors() == []
 
 
-def done(step: Step) -> list[tuple[str, str]]:
-    """Return what the transitions of a step's runs led to, in their order."""
-    return [pair for run in step.runs for pair in run.transitions()]
-
-
 def test_no_server_ever_missed_what_it_lives_on(history: History) -> None:
     for name, step in history.steps.items():
-        assert len(step.seen) > 1, name
+        assert step.rounds > MANY, name
         for seen in step.seen:
             assert harm(seen, history.probe.places) == [], name
 
@@ -284,7 +314,7 @@ def test_no_link_was_ever_cut(history: History) -> None:
 
 
 def test_the_site_has_thirty_objects_on_six_hosts(history: History) -> None:
-    for name in ("first", "add"):
+    for name in ("first", "all back"):
         cobs = history.steps[name].after["cobs"]
         assert len(cobs) >= 30
         assert len({cob["host"] for cob in cobs}) == 6
@@ -294,7 +324,7 @@ def test_a_change_takes_down_what_hangs_on_it_and_nothing_else(history: History)
     step = history.steps["change"]
     assert step.away() == CHAIN
     assert {seen.files["h02/index"] for seen in step.seen} == {"one\n", "two\n"}
-    servers = [(cob, state) for cob, state in done(step) if cob in CHAIN]
+    servers = [(cob, state) for cob, state in step.done() if cob in CHAIN]
     assert [cob for cob, _ in servers[:4:3]] == ["h05/front", "h02/index"]
     assert [cob for cob, _ in servers[4::3]] == ["h02/index", "h05/front"]
     assert len(servers) == 2 * len(CHAIN)
@@ -303,7 +333,81 @@ def test_a_change_takes_down_what_hangs_on_it_and_nothing_else(history: History)
 def test_what_is_added_and_a_changed_file_disturb_no_server(history: History) -> None:
     step = history.steps["add"]
     assert step.away() == set()
-    added = {"h02/left-server", "h02/left-client", "h05/right-server", "h05/right-client"}
-    assert step.seen[-1].up - step.seen[0].up == added
+    assert step.seen[-1].up - step.seen[0].up == PAIRS
     notes = {f"{host.name}/note" for host in history.editor.hosts}
-    assert {cob for cob, _ in done(step)} == added | notes
+    assert {cob for cob, _ in step.done()} == PAIRS | notes
+
+
+def test_a_type_goes_with_its_objects_by_the_task_files_that_were_kept(history: History) -> None:
+    step = history.steps["drop flags"]
+    assert sorted(step.done()) == [("h05/flag", "down"), ("h06/flag", "down")]
+    assert step.away() == set()
+    for host in history.editor.hosts:
+        assert not (history.fabric.root(host) / "var/lib/flag").exists()
+
+
+def test_a_host_that_is_gone_from_the_inventory_is_cleared_in_order(history: History) -> None:
+    step = history.steps["drop a host"]
+    assert step.away() == {"h06/batch"}
+    assert step.removed() == {f"h06/{name}" for name in GONE}
+    done = [cob.removeprefix("h06/") for cob, state in step.done() if state == "down"]
+    assert sorted(done) == sorted(GONE)
+    assert done.index("batch") < done.index("batch-config")
+    assert done.index("batch") < done.index("program")
+    with_config = [seen for seen in step.seen if "h06/batch" in seen.up]
+    assert all(seen.files["h06/batch"] == "one\n" for seen in with_config)
+    assert step.seen[-1].files["h06/batch"] is None
+
+
+def test_an_object_that_moves_is_gone_from_the_old_host_before_it_is_on_the_new(
+    history: History,
+) -> None:
+    step = history.steps["move"]
+    assert step.away() == CHAIN
+    both = {"h02/index", "h04/index"}
+    assert all(len(both & seen.up) < len(both) for seen in step.seen)
+    old = next(n for n, seen in enumerate(step.seen) if seen.files["h02/index"] is None)
+    new = next(n for n, seen in enumerate(step.seen) if seen.files["h04/index"] is not None)
+    assert old < new
+    assert step.seen[-1].up >= {"h04/index"}
+
+
+def test_a_host_switches_after_its_removals_and_before_those_that_they_need(
+    history: History,
+) -> None:
+    step = history.steps["move"]
+    assert step.switches() == [["h01"], ["h02"], ["h03"], ["h04"], ["h05"]]
+    gone = step.place(
+        lambda event: event["type"] == "transition.end" and event["cob"] == "h02/index"
+    )
+    first = step.place(
+        lambda event: event["type"] == "generation.switch" and "h02" in event["hosts"]
+    )
+    new = step.place(lambda event: event.get("cob") == "h04/index")
+    assert gone < first < new
+
+
+def test_hosts_that_need_each_other_switch_together(history: History) -> None:
+    step = history.steps["drop pairs"]
+    assert step.away() == PAIRS
+    assert ["h02", "h05"] in step.switches()
+    down = [cob for cob, _ in step.done()]
+    for side, other in (("h02/left", "h05/right"), ("h05/right", "h02/left")):
+        assert down.index(f"{other}-client") < down.index(f"{side}-server")
+
+
+def test_what_a_killed_run_had_finished_is_not_done_again(history: History) -> None:
+    step = history.steps["all back"]
+    assert [run.code for run in step.runs] == [-signal.SIGKILL, -signal.SIGKILL, 0]
+    notes = {
+        host: sorted(line.partition(" ")[2] for line in lines) for host, lines in step.notes.items()
+    }
+    once = {name: [f"{PORTS[name]} start", f"{PORTS[name]} stop"] for name in PORTS}
+    assert notes == {
+        "h01": once["store"],
+        "h02": once["index"][:1],
+        "h03": once["app"],
+        "h04": sorted([*once["app"], once["index"][1]]),
+        "h05": once["front"],
+        "h06": once["batch"][:1],
+    }

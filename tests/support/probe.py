@@ -60,6 +60,7 @@ class Probe:
         self.places = {name: (host.address, port) for name, (host, port) in ports.items()}
         self._files = {name: fabric.root(host) / path for name, (host, path) in files.items()}
         self._log: list[Seen] = []
+        self._rounds = 0
         self._news = threading.Condition()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="probe", daemon=True)
@@ -84,6 +85,12 @@ class Probe:
         with self._news:
             return tuple(self._log)
 
+    @property
+    def rounds(self) -> int:
+        """Return how many rounds were kept, repeats included."""
+        with self._news:
+            return self._rounds
+
     def wait_for(self, good: Callable[[Seen], bool], timeout_s: float = 30) -> None:
         """Wait for a round that saw what `good` asks for; TimeoutError if none comes."""
         with self._news:
@@ -95,6 +102,7 @@ class Probe:
         while not self._stop.wait(_PAUSE_S):
             seen = self._look()
             with self._news:
+                self._rounds += seen is not None
                 if seen is not None and (not self._log or self._log[-1] != seen):
                     self._log.append(seen)
                 self._news.notify_all()
