@@ -10,7 +10,7 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from cobweb._json import indented
@@ -36,7 +36,7 @@ __all__ = [
 
 PLAN_FORMAT = 2
 
-_CONTENT_DIGITS = 12
+_CONTENT_DIGITS = 8
 """How many digits of a content's digest a plan has: enough to notice another one."""
 
 
@@ -51,11 +51,6 @@ class Change:
     kind: str
     lines: tuple[str, ...] = ()
     content: str = ""
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the change as plain JSON data."""
-        data = {"cob": self.cob, "kind": self.kind, "diff": list(self.lines)}
-        return data | ({"content": self.content} if self.content else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +103,11 @@ class Plan:
             "run": self.run,
             "limit": self.limit,
             "refresh": str(self.refresh),
-            "changes": [change.as_data() for change in self.changes],
+            "changes": [
+                {"cob": change.cob, "kind": change.kind, "diff": list(change.lines)}
+                for change in self.changes
+            ],
+            "contents": "".join(change.content for change in self.changes),
             "switches": [list(group) for group in self.switches],
             "checks": list(self.checks),
             "uncertain": list(self.uncertain),
@@ -149,6 +148,9 @@ class PlanFile:
 
 NEW, CHANGED, IN_DOUBT = "new", "to be changed", "in doubt"
 """Why a plan does not say in which state an object was."""
+
+_BROUGHT = {"added": NEW, "changed": CHANGED}
+"""The kinds of changes that bring a content."""
 
 
 def _step(step: PlannedStep) -> dict[str, Any]:
@@ -194,13 +196,14 @@ def read_plan(text: str, name: str) -> PlanFile:
 
 
 def _plan_file(data: Mapping[str, Any]) -> PlanFile:
-    kinds = {"added": NEW, "changed": CHANGED}
-    changes = {change["cob"]: change for change in data["changes"]}
+    kinds = {change["cob"]: change["kind"] for change in data["changes"]}
+    brought = {cob: _BROUGHT[kind] for cob, kind in kinds.items() if kind in _BROUGHT}
+    digits = iter(data["contents"])
     states: dict[CobId, str] = {wait["cob"]: wait["state"] for wait in data["waits"]}
     for stage in reversed(data["stages"]):
         states |= {step["cob"]: step["from"] for step in stage}
     states |= dict.fromkeys(data["checks"], IN_DOUBT)
-    states |= {cob: kinds[it["kind"]] for cob, it in changes.items() if it["kind"] in kinds}
+    states |= brought
     return PlanFile(
         site=data["site"],
         base=data["base"],
@@ -209,8 +212,8 @@ def _plan_file(data: Mapping[str, Any]) -> PlanFile:
         limit=data["limit"],
         refresh=Refresh(data["refresh"]),
         states=states,
-        contents={cob: it["content"] for cob, it in changes.items() if it["kind"] in kinds},
-        removed=frozenset(cob for cob, it in changes.items() if it["kind"] not in kinds),
+        contents={cob: "".join(islice(digits, _CONTENT_DIGITS)) for cob in brought},
+        removed=frozenset(kinds.keys() - brought.keys()),
     )
 
 
