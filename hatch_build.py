@@ -16,6 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODULES = (
     "_blocked",
+    "_canary",
     "_engine",
     "_inputs",
     "_limits",

@@ -10,6 +10,7 @@ from cobweb.engine import (
     Effect,
     Engine,
     Input,
+    LimitPaused,
     LockGranted,
     LockRecalled,
     LockReleased,
@@ -41,12 +42,17 @@ def line(effect: Effect) -> str:
         case StartTransition(cob=cob, transition=step, locks=locks):
             held = "".join(f" [{on} {state}]" for on, state in locks)
             return f"{cob} {step}{held}"
-        case Send(message=message):
-            return (
-                f"{message.sender} sends {message.receiver} {message.kind} {message.state}".strip()
-            )
-        case _:
+        case LockRequested() | LockGranted() | LockReleased() | LockRecalled():
             return f"{effect.holder} {VERBS[type(effect)]} {effect.cob} {effect.state}"
+        case _:
+            return _rare(effect)
+
+
+def _rare(effect: LimitPaused | Send) -> str:
+    if isinstance(effect, LimitPaused):
+        return f"{effect.limit} pauses {effect.pause_s:g} s for {' '.join(effect.cobs)}"
+    message = effect.message
+    return f"{message.sender} sends {message.receiver} {message.kind} {message.state}".strip()
 
 
 class Drive:

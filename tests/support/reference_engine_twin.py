@@ -17,6 +17,7 @@ from cobweb.engine import (
     HostReturned,
     HostVanished,
     Input,
+    LimitResumed,
     Message,
     MessageKind,
     Receive,
@@ -67,7 +68,7 @@ class Twin:
         return new
 
     def _look(self) -> None:
-        for question in ("states", "locks", "busy", "idle", "unsettled", "resend"):
+        for question in ("states", "locks", "busy", "idle", "unsettled", "canaries", "resend"):
             self._same(methodcaller(question))
         for cob in self._new.states():
             for question in ("state", "target", "blocked", "chain"):
@@ -177,7 +178,8 @@ class Story:
         cob = random.choice(busy if busy and random.random() < 0.9 else sorted(self.graph.cobs))
         state = random.choice([*self.graph.cobs[cob].type.states, None])
         host = random.choice(self.graph.hosts())
-        kind = random.choices(range(7), [30, 3, 40, 3, 4, 6, 0.5])[0]
+        limits = [limit.name for limit in self.graph.limits]
+        kind = random.choices(range(8), [30, 3, 40, 3, 4, 6, 0.5, 10 if limits else 0])[0]
         return (
             CheckEnded(cob=cob, state=state),
             CheckDropped(cob=cob),
@@ -186,6 +188,7 @@ class Story:
             HostVanished(host=host),
             HostReturned(host=host),
             Halt(),
+            LimitResumed(limit=random.choice([*limits, "other"])),
         )[kind]
 
     def _give(self, twin: Twin, event: Input) -> None:

@@ -83,8 +83,8 @@ def _late(machine: Machine, node: Node) -> Blocked:
     assert step is not None
     full = machine.book.full(node, step)
     if full:
-        taken_by = machine.book.in_the_way(node, step)[0]
-        return Blocked(cob=node.id, kind=WaitKind.LIMIT, on=taken_by, state=step.dest, detail=full)
+        first = next(iter(machine.book.in_the_way(node, step)), None)
+        return Blocked(cob=node.id, kind=WaitKind.LIMIT, on=first, state=step.dest, detail=full)
     return Blocked(cob=node.id, kind=WaitKind.HALTED, state=step.dest)
 
 
@@ -92,9 +92,11 @@ def _at_rest(node: Node, before: Blocked | None) -> Blocked | None:
     """Say why an object that lacks nothing does not do more for the link before."""
     if before is None:
         return None
-    if before.kind is WaitKind.LIMIT and not node.asking(node.state):
-        return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=node.type.preferred)
-    return _kept(node)
+    if before.kind is not WaitKind.LIMIT or node.asking(node.state):
+        return _kept(node)
+    if not node.up:
+        return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
+    return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=node.type.preferred)
 
 
 def _kept(node: Node) -> Blocked | None:

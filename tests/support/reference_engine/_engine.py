@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from cobweb.engine import (
     DEFAULT_SETTINGS,
     Blocked,
+    Canary,
     Effect,
     EngineSettings,
     Input,
@@ -38,8 +39,8 @@ class Engine:
     `owned` and `movable` default to all of the graph; what is not movable is checked and lends the
     state that it is in. `goals` overrides the preferred state of single objects; one whose goal is
     `STAY` moves only when it is asked to. Those of `failed` have failed earlier in this run and
-    start nothing more. `incarnation` is at least 1 and grows from one life of a coordinator to the
-    next.
+    start nothing more; `canaries` are those of the limits as an earlier engine of this run left
+    them. `incarnation` is at least 1 and grows from one life of a coordinator to the next.
     """
 
     def __init__(  # noqa: PLR0913 - the contract of the runtime; all but the graph have defaults
@@ -52,6 +53,7 @@ class Engine:
         incarnation: int = 1,
         goals: Mapping[CobId, State] | None = None,
         failed: AbstractSet[CobId] = frozenset(),
+        canaries: Mapping[str, Canary] | None = None,
         settings: EngineSettings = DEFAULT_SETTINGS,
     ) -> None:
         wanted = goals or {}
@@ -65,7 +67,7 @@ class Engine:
             )
             for cob in sorted(graph.cobs if owned is None else owned)
         }
-        self._machine = Machine(graph, nodes, generation, settings)
+        self._machine = Machine(graph, nodes, generation, settings, canaries or {})
         self._started = False
 
     def start(
@@ -145,6 +147,13 @@ class Engine:
         self._node(cob)
         return _blocked.chain(self._machine, cob)
 
+    def canaries(self) -> Mapping[str, Canary]:
+        """Return, by name, how far the limits with a canary have come."""
+        return {
+            name: Canary(cobs=frozenset(canary.chosen), through=canary.stage == "through")
+            for name, canary in self._machine.book.canaries.items()
+        }
+
     def unsettled(self) -> tuple[CobId, ...]:
         """Return the objects that are away from their goal, unknown, failed, or wait for a lock."""
         return tuple(
@@ -171,6 +180,13 @@ class Engine:
             nodes[holder].wishes[locked] = Wish(state=state, incarnation=0, seq=0, held=True)
             nodes[holder].plan = OTHER_LIFE
 
+    def _canary_is_through(self) -> bool:
+        if self._machine.halted:
+            return False
+        through, effects = self._machine.book.look_at_canaries()
+        self._machine.effects += effects
+        return through
+
     def _drain(self) -> tuple[Effect, ...]:
         """Deliver mail, look at touched objects, then at who waited for room, then at circles."""
         machine = self._machine
@@ -183,6 +199,8 @@ class Engine:
                 settle(machine, node)
             elif (cob := machine.book.next_waiting()) is not None:
                 settle(machine, machine.nodes[cob])
+            elif self._canary_is_through():
+                continue
             elif machine.flying or machine.halted or not machine.alone or not untangle(machine):
                 effects = tuple(machine.effects)
                 machine.effects.clear()

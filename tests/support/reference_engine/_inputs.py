@@ -11,6 +11,7 @@ from cobweb.engine import (
     HostReturned,
     HostVanished,
     Input,
+    LimitResumed,
     Receive,
     StartCheck,
     StateReason,
@@ -28,8 +29,11 @@ __all__ = ["apply", "check"]
 
 def apply(machine: Machine, event: Input) -> None:
     """Carry one input into the machine; ProtocolError where it does not fit, nothing changed."""
-    if not isinstance(event, Receive):
-        machine.epoch += 1
+    if isinstance(event, Receive):
+        _node(machine, event.message.receiver)
+        receive(machine, event.message)
+        return
+    machine.epoch += 1
     match event:
         case CheckEnded():
             _check_ended(machine, event)
@@ -43,9 +47,8 @@ def apply(machine: Machine, event: Input) -> None:
             _host_vanished(machine, event.host)
         case HostReturned():
             _host_returned(machine, event.host)
-        case Receive():
-            _node(machine, event.message.receiver)
-            receive(machine, event.message)
+        case LimitResumed():
+            _limit_resumed(machine, event.limit)
         case Halt():
             machine.halted = True
         case _:
@@ -83,6 +86,8 @@ def _check_ended(machine: Machine, event: CheckEnded) -> None:
         machine.set_state(node, event.state, StateReason.CHECK)
     elif node.up:
         node.unchecked = True
+        if node.state != UNKNOWN:
+            machine.set_state(node, UNKNOWN, StateReason.CHECK)
 
 
 def _check_dropped(machine: Machine, event: CheckDropped) -> None:
@@ -149,3 +154,17 @@ def _host_returned(machine: Machine, host: str) -> None:
         if node.state != UNKNOWN:
             machine.set_state(node, UNKNOWN, StateReason.CHECK)
         check(machine, node)
+
+
+def _limit_resumed(machine: Machine, limit: str) -> None:
+    canary = machine.book.canaries.get(limit)
+    if canary is None or canary.stage != "paused":
+        raise ProtocolError(f"limit {limit} is not paused")
+    if machine.halted:
+        return
+    if canary.away(machine.nodes):
+        canary.stage = "out"
+        return
+    canary.stage = "checked"
+    for cob in canary.here(machine.nodes):
+        check(machine, machine.nodes[cob])

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from cobweb.engine import (
+    Canary,
     Effect,
     EngineSettings,
     Message,
@@ -46,13 +47,18 @@ class Machine:
     )
 
     def __init__(
-        self, graph: Graph, nodes: Mapping[CobId, Node], generation: int, settings: EngineSettings
+        self,
+        graph: Graph,
+        nodes: Mapping[CobId, Node],
+        generation: int,
+        settings: EngineSettings,
+        canaries: Mapping[str, Canary],
     ) -> None:
         self.nodes = nodes
         self.generation = generation
         self.settings = settings
         self.index = NeedIndex(graph.needs, nodes)
-        self.book = LimitBook(graph.limits, nodes)
+        self.book = LimitBook(graph.limits, nodes, canaries)
         self.heard: dict[CobId, int] = {}
         self.mail: deque[Message] = deque()
         self.dirty: deque[Node] = deque()

@@ -22,6 +22,8 @@ __all__ = ["untangle"]
 
 def untangle(machine: Machine) -> bool:
     """Favour one passed-over request in a circle, smallest requester first; say whether any."""
+    if any(canary.stage == "paused" for canary in machine.book.canaries.values()):
+        return False
     for asker, locked in sorted(_passed_over(machine)):
         holder, node = machine.nodes[asker], machine.nodes[locked]
         if _in_a_circle(machine, holder, node) and not _hopeless(machine, holder, node):

@@ -9,6 +9,7 @@ from cobweb.engine._node import STAY
 from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.engine._values import (
     Blocked,
+    Canary,
     CheckDropped,
     CheckEnded,
     Effect,
@@ -16,6 +17,8 @@ from cobweb.engine._values import (
     HostReturned,
     HostVanished,
     Input,
+    LimitPaused,
+    LimitResumed,
     LockGranted,
     LockRecalled,
     LockReleased,
@@ -37,6 +40,7 @@ __all__ = [
     "DEFAULT_SETTINGS",
     "STAY",
     "Blocked",
+    "Canary",
     "CheckDropped",
     "CheckEnded",
     "Effect",
@@ -46,6 +50,8 @@ __all__ = [
     "HostReturned",
     "HostVanished",
     "Input",
+    "LimitPaused",
+    "LimitResumed",
     "LockGranted",
     "LockRecalled",
     "LockReleased",

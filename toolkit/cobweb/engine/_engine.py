@@ -17,7 +17,7 @@ from cobweb.engine._protocol import repeat, restore
 from cobweb.engine._rules import settle
 from cobweb.engine._tables import TypeTable
 from cobweb.engine._untangle import untangle
-from cobweb.engine._values import Blocked, Effect, Input, Send, StateReason
+from cobweb.engine._values import Blocked, Canary, Effect, Input, Send, StateReason
 from cobweb.errors import ProtocolError
 from cobweb.model import UNKNOWN, CobId, Graph, State
 
@@ -32,8 +32,8 @@ class Engine:
     `owned` and `movable` default to all of the graph; what is not movable is checked and lends the
     state that it is in. `goals` overrides the preferred state of single objects; one whose goal is
     `STAY` moves only when it is asked to. Those of `failed` have failed earlier in this run and
-    start nothing more. `incarnation` is at least 1 and grows from one life of a coordinator to the
-    next.
+    start nothing more; `canaries` are those of the limits as an earlier engine of this run left
+    them. `incarnation` is at least 1 and grows from one life of a coordinator to the next.
     """
 
     def __init__(  # noqa: PLR0913 - the contract of the runtime; all but the graph have defaults
@@ -46,6 +46,7 @@ class Engine:
         incarnation: int = 1,
         goals: Mapping[CobId, State] | None = None,
         failed: AbstractSet[CobId] = frozenset(),
+        canaries: Mapping[str, Canary] | None = None,
         settings: EngineSettings = DEFAULT_SETTINGS,
     ) -> None:
         nodes = _nodes(
@@ -60,6 +61,7 @@ class Engine:
         for cob in nodes.keys() & failed:
             nodes[cob].stuck |= BROKEN
         self._machine = Machine(graph, nodes, generation, settings)
+        self._machine.book.take_over(canaries or {})
         self._started = False
 
     def start(
@@ -143,6 +145,10 @@ class Engine:
         self._machine.node(cob)
         return _blocked.chain(self._machine, cob)
 
+    def canaries(self) -> Mapping[str, Canary]:
+        """Return, by name, how far the limits with a canary have come."""
+        return self._machine.book.canaries()
+
     def unsettled(self) -> tuple[CobId, ...]:
         """Return the objects that are away from their goal, unknown, failed, or wait for a lock."""
         return tuple(
@@ -152,7 +158,7 @@ class Engine:
         )
 
     def _drain(self) -> tuple[Effect, ...]:
-        """Look at touched objects, then at who waited for room, then at circles."""
+        """Look at touched objects, then at who waited for room, then at canaries and circles."""
         machine = self._machine
         queue = machine.queue
         while True:
@@ -162,12 +168,21 @@ class Engine:
                 if node.news:
                     node.news = False
                     settle(machine, node)
-            if machine.book.limits and (cob := machine.book.next_waiting()) is not None:
-                settle(machine, machine.nodes[cob])
-            elif machine.flying or machine.halted or not machine.alone or not untangle(machine):
+            if machine.book.limits and self._let_in():
+                continue
+            if machine.flying or machine.halted or not machine.alone or not untangle(machine):
                 effects = tuple(machine.effects)
                 machine.effects.clear()
                 return effects
+
+    def _let_in(self) -> bool:
+        """Look at one who waited for room, else at the canaries; say whether more may follow."""
+        machine = self._machine
+        cob = machine.book.next_waiting()
+        if cob is not None:
+            settle(machine, machine.nodes[cob])
+            return True
+        return not machine.halted and machine.book.look_at_canaries(machine.effects)
 
 
 def _nodes(

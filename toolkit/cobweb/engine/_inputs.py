@@ -14,6 +14,7 @@ from cobweb.engine._values import (
     HostReturned,
     HostVanished,
     Input,
+    LimitResumed,
     Receive,
     StartCheck,
     StateReason,
@@ -47,6 +48,8 @@ def apply(machine: Machine, event: Input) -> None:
             _host_vanished(machine, event.host)
         case HostReturned():
             _host_returned(machine, event.host)
+        case LimitResumed():
+            _limit_resumed(machine, event.limit)
         case Halt():
             machine.halted = True
         case _:
@@ -77,6 +80,8 @@ def _check_ended(machine: Machine, event: CheckEnded) -> None:
         machine.set_state(node, event.state, StateReason.CHECK)
     elif node.up:
         node.stuck |= UNCHECKED
+        if node.state != UNKNOWN:
+            machine.set_state(node, UNKNOWN, StateReason.CHECK)
 
 
 def _check_dropped(machine: Machine, event: CheckDropped) -> None:
@@ -146,3 +151,12 @@ def _host_returned(machine: Machine, host: str) -> None:
             machine.set_state(node, UNKNOWN, StateReason.CHECK)
             machine.touch(node)
         check(machine, node)
+
+
+def _limit_resumed(machine: Machine, limit: str) -> None:
+    if not machine.book.is_paused(limit):
+        raise ProtocolError(f"limit {limit} is not paused")
+    if machine.halted:
+        return
+    for cob in machine.book.end_pause(limit):
+        check(machine, machine.nodes[cob])

@@ -2,11 +2,11 @@
 
 Two objects may each hold what the other needs in another state: the servers of a pair, say, of
 which each is to be changed while the other one is up. Rule 1 gives each to the request of higher
-priority, and both requesters wait. When nothing is in flight and nothing can happen any more, one
-object in such a circle favours a request that it passed over, for as long as that request lasts.
-This needs to know that nothing runs anywhere, so only an engine that owns all objects does it; each
-request is favoured at most once, so it ends. All promises hold as before: only a target is chosen
-differently.
+priority, and both requesters wait. When nothing is in flight, no limit is paused and nothing can
+happen any more, one object in such a circle favours a request that it passed over, for as long as
+that request lasts. This needs to know that nothing runs anywhere, so only an engine that owns all
+objects does it; each request is favoured at most once, so it ends. All promises hold as before:
+only a target is chosen differently.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ __all__ = ["untangle"]
 
 def untangle(machine: Machine) -> bool:
     """Favour one passed-over request in a circle, smallest requester first; say whether any."""
+    if machine.book.paused:
+        return False
     for asker, locked in sorted(_passed_over(machine)):
         holder, node = machine.nodes[asker], machine.nodes[locked]
         if _in_a_circle(machine, holder, node) and not _hopeless(machine, holder, node):

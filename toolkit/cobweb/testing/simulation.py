@@ -20,6 +20,8 @@ from cobweb.engine import (
     HostReturned,
     HostVanished,
     Input,
+    LimitPaused,
+    LimitResumed,
     LockGranted,
     LockRecalled,
     LockReleased,
@@ -115,6 +117,7 @@ class Simulation:
     life: int = field(default=1, init=False)
     _mail: list[Message] = field(default_factory=list, init=False)
     _jobs: list[_Job] = field(default_factory=list, init=False)
+    _pauses: list[LimitPaused] = field(default_factory=list, init=False)
     _owner: dict[CobId, Engine] = field(default_factory=dict, init=False)
     _needs: dict[CobId, list[TransitionNeed]] = field(default_factory=dict, init=False)
 
@@ -146,6 +149,7 @@ class Simulation:
                 self._work(job)
         self._jobs.clear()
         self._mail.clear()
+        self._pauses.clear()
         self.life += 1
         for engine in old:
             owned = frozenset(engine.states())
@@ -162,15 +166,21 @@ class Simulation:
         """Let one thing happen; say whether anything could."""
         if self._mishap():
             return True
-        choices = len(self._mail) + len(self._jobs)
+        mail, jobs = len(self._mail), len(self._jobs)
+        choices = mail + jobs + len(self._pauses)
         if not choices:
             return self._say_again() or self._come_back()
         pick = self.random.randrange(choices)
-        if pick < len(self._mail):
+        if pick < mail:
             self._deliver(self._mail.pop(pick))
+        elif pick < mail + jobs:
+            self._end(self._jobs.pop(pick - mail))
         else:
-            self._end(self._jobs.pop(pick - len(self._mail)))
+            self._resume(self._pauses.pop(pick - mail - jobs))
         return True
+
+    def _resume(self, pause: LimitPaused) -> None:
+        self._step(pause.cobs[0], LimitResumed(limit=pause.limit))
 
     def _mishap(self) -> bool:
         hosts = sorted({host_of(job.cob) for job in self._jobs if not job.zombie})
@@ -267,6 +277,8 @@ class Simulation:
                     self._jobs.append(_Job(cob=cob, step=None))
                 case StartTransition():
                     self._begin(effect)
+                case LimitPaused():
+                    self._pauses.append(effect)
                 case _:
                     pass
 
@@ -377,6 +389,8 @@ def public_event(effect: Effect) -> dict[str, Any] | None:
             pairs = [{"cob": on, "state": state} for on, state in locks]
             start = {"cob": cob, "from": step.source, "to": step.dest, "locks": pairs}
             return {"type": "transition.start", **start}
+        case LimitPaused(limit=limit, cobs=cobs, pause_s=pause_s):
+            return {"type": "limit.pause", "limit": limit, "cobs": list(cobs), "seconds": pause_s}
         case StartCheck() | Send():
             return None
 
