@@ -16,7 +16,7 @@ from cobweb.model import Cob, CobId, Graph, Limit, LimitGroup, LimitScope
 from cobweb.plugin import Stages
 from cobweb.runtime._acts import Act
 from cobweb.runtime._baseline import Refresh, baseline, old_locks
-from cobweb.runtime._plan import Plan, base_digest, changes_of, plan_text, read_plan, spec_diff
+from cobweb.runtime._plan import Plan, base_digest, changes_of, plan_text, read_plan
 from cobweb.runtime._predict import Prediction, at_rest, predict
 from cobweb.store import CobRecord
 from tests.support.graphs import graphs
@@ -146,12 +146,6 @@ def test_added_and_removed_objects_are_told(figure: MakeGraph) -> None:
     records = {cob: record(graph, cob) for cob in (A, B)} | {gone: record(graph, gone)}
     changes = changes_of(baseline(graph, records), records, {gone})
     assert [(change.cob, change.kind) for change in changes] == [(CFG, "added"), (gone, "removed")]
-
-
-def test_a_changed_spec_is_told_by_its_lines() -> None:
-    old = {"port": 1, "content": "a\nb\n", "same": True}
-    new = {"port": 2, "content": "a\nc\n", "same": True}
-    assert spec_diff(old, new) == ("-  b", "+  c", "-port: 1", "+port: 2")
 
 
 def test_the_base_of_a_plan_follows_states_and_contents(figure: MakeGraph) -> None:

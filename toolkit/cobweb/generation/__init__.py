@@ -18,6 +18,14 @@ from cobweb.generation._content import (
     quoted,
     redact,
 )
+from cobweb.generation._diff import (
+    ChangeKind,
+    Difference,
+    NeedDifference,
+    SiteDiff,
+    site_diff,
+    spec_diff,
+)
 from cobweb.generation._kept import KeptFiles, kept_files
 from cobweb.generation._paths import OWN_ROOT, SITE_ROOT, Paths, is_below
 from cobweb.generation._secrets import reveal, secrets_of
@@ -28,10 +36,14 @@ from cobweb.generation._switch import Switch, SwitchingOrder, switching_order
 __all__ = [
     "OWN_ROOT",
     "SITE_ROOT",
+    "ChangeKind",
     "Changes",
+    "Difference",
     "EvaluatedSite",
     "KeptFiles",
+    "NeedDifference",
     "Paths",
+    "SiteDiff",
     "StoredSite",
     "Switch",
     "SwitchingOrder",
@@ -49,5 +61,7 @@ __all__ = [
     "redact",
     "reveal",
     "secrets_of",
+    "site_diff",
+    "spec_diff",
     "switching_order",
 ]

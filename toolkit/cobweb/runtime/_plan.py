@@ -6,16 +6,15 @@ when either has changed. Its JSON form has the schema schemas/plan.schema.json.
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
 from cobweb._json import indented
 from cobweb.errors import PlanError
-from cobweb.generation import digest, digest_of_pieces, listed, quoted
+from cobweb.generation import digest, digest_of_pieces, listed, quoted, spec_diff
 from cobweb.model import CobId
 from cobweb.plugin import PlannedStep, Stages
 from cobweb.runtime._baseline import Baseline, Refresh
@@ -31,7 +30,6 @@ __all__ = [
     "changes_of",
     "plan_text",
     "read_plan",
-    "spec_diff",
 ]
 
 PLAN_FORMAT = 2
@@ -243,22 +241,3 @@ def changes_of(
         for cob in before.changed
     ]
     return tuple(sorted(found, key=lambda change: change.cob))
-
-
-def spec_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the lines that differ between two specs, key by key, with `-` and `+` in front."""
-    lines: list[str] = []
-    for key in sorted(old.keys() | new.keys()):
-        found = difflib.unified_diff(_lines(old, key), _lines(new, key), lineterm="", n=0)
-        lines += [line for line in found if not line.startswith(("---", "+++", "@@"))]
-    return tuple(lines)
-
-
-def _lines(spec: Mapping[str, Any], key: str) -> Sequence[str]:
-    """Return one key of a spec as lines; a text of several lines one by one."""
-    if key not in spec:
-        return []
-    value = spec[key]
-    if isinstance(value, str) and "\n" in value:
-        return [f"{key}: |", *(f"  {line}" for line in value.splitlines())]
-    return [f"{key}: {json.dumps(value, ensure_ascii=False, sort_keys=True)}"]

@@ -1,0 +1,320 @@
+"""What differs between two generations, as names and lines; pure.
+
+Two contents are compared, the plain data of the canonical JSON of an evaluated site. A line begins
+with `-` where it is only in the old one, with `+` where it is only in the new one, and with `~`
+where it says that a secret differs: of secrets nothing else is said.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import Any
+
+from cobweb.generation._content import SECRET_MARK
+
+__all__ = ["ChangeKind", "Difference", "NeedDifference", "SiteDiff", "site_diff", "spec_diff"]
+
+_FIRST_FORMAT = 1
+_CONNECTION = "ansible_"
+"""How the names begin of the variables that the first format of a content has."""
+
+_LONG = 72
+"""A list or mapping that takes more characters is shown item by item."""
+
+_SECRET = "(secret)"  # noqa: S105 - what is shown instead of one
+
+_Data = Mapping[str, Any]
+_Lines = Callable[[Any, Any], tuple[str, ...]]
+
+
+class ChangeKind(StrEnum):
+    """What became of a thing."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One thing that differs; `lines` say in what if it was changed, and are empty if not.
+
+    `old` and `new` are the type of an object, "" where there is none, and for all but objects.
+    """
+
+    name: str
+    kind: ChangeKind
+    lines: tuple[str, ...] = ()
+    old: str = ""
+    new: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedDifference:
+    """A need that was added or removed, with the keys of section 7 of the design."""
+
+    kind: ChangeKind
+    need: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteDiff:
+    """All that differs, each sorted by name, needs by object.
+
+    `files` are those that types work with, by the names that actions have for them.
+    """
+
+    hosts: tuple[Difference, ...] = ()
+    cobs: tuple[Difference, ...] = ()
+    needs: tuple[NeedDifference, ...] = ()
+    types: tuple[Difference, ...] = ()
+    limits: tuple[Difference, ...] = ()
+    files: tuple[Difference, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Say whether anything differs."""
+        return bool(
+            self.hosts or self.cobs or self.needs or self.types or self.limits or self.files
+        )
+
+
+def site_diff(old: _Data, new: _Data) -> SiteDiff:
+    """Return what differs between the contents of two generations of any known format.
+
+    What a format does not have is not compared: for the first, files, and variables but those that
+    say how a host is reached. The time is that of writing both as JSON, but for long texts in
+    specs, which are compared line by line.
+    """
+    is_first = _FIRST_FORMAT in (old["format"], new["format"])
+    parts = _first_parts if is_first else _parts
+    before, after = parts(old), parts(new)
+    return SiteDiff(
+        hosts=_differences(before["hosts"], after["hosts"], spec_diff),
+        cobs=_cobs(old, new),
+        needs=tuple(_needs(old["needs"], new["needs"])),
+        types=_differences(before["types"], after["types"], _type_lines),
+        limits=_differences(before["limits"], after["limits"], _limit_lines),
+        files=_differences(before["files"], after["files"], _no_lines),
+    )
+
+
+def spec_diff(old: _Data, new: _Data) -> tuple[str, ...]:
+    """Return the lines that differ between two specs, key by key.
+
+    Texts of several lines are compared line by line. Of a secret nothing is shown but that it is
+    one, and that it differs.
+    """
+    lines: list[str] = []
+    for key in sorted(old.keys() | new.keys()):
+        lines += _key_diff(key, old, new)
+    return tuple(lines)
+
+
+def _differences(old: _Data, new: _Data, lines: _Lines) -> tuple[Difference, ...]:
+    """Compare things by name; `lines` tells how two that differ do."""
+    return tuple(
+        Difference(
+            name=name,
+            kind=kind,
+            lines=lines(old[name], new[name]) if kind is ChangeKind.CHANGED else (),
+        )
+        for name, kind in _changes(old, new)
+    )
+
+
+def _changes(old: _Data, new: _Data) -> Iterator[tuple[str, ChangeKind]]:
+    """Yield what became of each name, for those whose values differ as JSON."""
+    for name in sorted(old.keys() | new.keys()):
+        if name not in old:
+            yield name, ChangeKind.ADDED
+        elif name not in new:
+            yield name, ChangeKind.REMOVED
+        elif _text(old[name]) != _text(new[name]):
+            yield name, ChangeKind.CHANGED
+
+
+def _parts(content: _Data) -> dict[str, _Data]:
+    """Return what is compared by name; what says nothing (null, "", 0) is as if it was not there.
+
+    So is what one format has and another has not.
+    """
+    return {
+        "hosts": {
+            name: {"(groups)": host["groups"], **host["variables"]}
+            for name, host in content["hosts"].items()
+        },
+        "types": {name: _said(kind) for name, kind in content["types"].items()},
+        "limits": {limit["name"]: _said(limit) for limit in content["limits"]},
+        "files": content.get("files", {}),
+    }
+
+
+def _first_parts(content: _Data) -> dict[str, _Data]:
+    """Return of these parts what the first format has."""
+    parts = _parts(content)
+    hosts = {
+        name: {key: it for key, it in host.items() if key.startswith(("(groups)", _CONNECTION))}
+        for name, host in parts["hosts"].items()
+    }
+    return parts | {"hosts": hosts, "files": {}}
+
+
+def _said(value: Any) -> Any:
+    """Return plain data without what says nothing."""
+    if isinstance(value, Mapping):
+        said = {key: _said(item) for key, item in value.items()}
+        return {key: item for key, item in said.items() if item}
+    return [_said(item) for item in value] if isinstance(value, list) else value
+
+
+def _cobs(old: _Data, new: _Data) -> tuple[Difference, ...]:
+    """Compare objects: their types, their specs, their dead-man switches."""
+    before, after = old["cobs"], new["cobs"]
+    switches = (old.get("confirm", {}), new.get("confirm", {}))
+    found = dict(_changes(before, after))
+    for cob, _ in _changes(*switches):
+        if cob in before and cob in after:  # what is added or removed is that already
+            found[cob] = ChangeKind.CHANGED
+    return tuple(
+        Difference(
+            name=cob,
+            kind=kind,
+            lines=_cob_lines(cob, (before, after), switches),
+            old=before.get(cob, {}).get("type", ""),
+            new=after.get(cob, {}).get("type", ""),
+        )
+        for cob, kind in sorted(found.items())
+    )
+
+
+def _cob_lines(
+    cob: str, cobs: tuple[_Data, _Data], switches: tuple[_Data, _Data]
+) -> tuple[str, ...]:
+    """Return how an object differs that both sides have; nothing for another one."""
+    if not all(cob in side for side in cobs):
+        return ()
+    specs = [side[cob]["spec"] for side in cobs]
+    confirms = [{"(confirm)": _said(side[cob])} if cob in side else {} for side in switches]
+    return spec_diff(specs[0], specs[1]) + spec_diff(confirms[0], confirms[1])
+
+
+def _needs(old: Sequence[_Data], new: Sequence[_Data]) -> Iterator[NeedDifference]:
+    """Yield the needs that only one of both has, by object, those that are gone first."""
+    before, after = ({tuple(sorted(need.items())) for need in needs} for needs in (old, new))
+    found = [(need, ChangeKind.REMOVED) for need in before - after]
+    found += [(need, ChangeKind.ADDED) for need in after - before]
+    order = {ChangeKind.REMOVED: 0, ChangeKind.ADDED: 1}
+    for need, kind in sorted(found, key=lambda it: (dict(it[0])["cob"], order[it[1]], it[0])):
+        yield NeedDifference(kind=kind, need=dict(need))
+
+
+def _no_lines(_old: Any, _new: Any) -> tuple[str, ...]:
+    return ()
+
+
+def _limit_lines(old: _Data, new: _Data) -> tuple[str, ...]:
+    return _line_diff(*(list(_limit_text(limit)) for limit in (old, new)))
+
+
+def _limit_text(limit: _Data) -> Iterator[str]:
+    """Yield what a limit says: what it counts, and for each group its bound and its members."""
+    for key, value in limit.items():
+        if key not in ("name", "groups"):
+            yield f"{key}: {value}"
+    for group in limit.get("groups", ()):
+        name = f"{group['name']}: " if "name" in group else ""
+        yield f"{name}at most {group['bound']}"
+        for member in group.get("members", ()):
+            yield f"{name}{member}"
+
+
+def _type_lines(old: _Data, new: _Data) -> tuple[str, ...]:
+    return _line_diff(*(list(_type_text(kind)) for kind in (old, new)))
+
+
+def _type_text(kind: _Data) -> Iterator[str]:
+    """Yield what a type says, one line for each step of its matrix, in order of declaration."""
+    for key, value in kind.items():
+        if key == "transitions":
+            steps = [f"{step['from']} -> {step['to']}" for step in value]
+            yield f"transitions: {', '.join(steps)}"
+            for name, step in zip(steps, value, strict=True):
+                rest = {other: it for other, it in step.items() if other not in ("from", "to")}
+                yield f"{name}: {_short(rest)}"
+        else:
+            yield f"{key}: {_short(value)}"
+
+
+def _short(value: Any) -> str:
+    """Return a value without quotes and brackets."""
+    if isinstance(value, Mapping):
+        parts = ((key if key != "action" else "", _short(item)) for key, item in value.items())
+        return ", ".join(f"{key} {text}".lstrip() for key, text in parts)
+    return ", ".join(map(_short, value)) if isinstance(value, list) else str(value)
+
+
+def _line_diff(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    """Return the lines that only one of both has; each is there once."""
+    before, after = set(old), set(new)
+    gone = [f"-{line}" for line in old if line not in after]
+    return (*gone, *(f"+{line}" for line in new if line not in before))
+
+
+# --- values and secrets
+
+
+def _key_diff(key: str, old: _Data, new: _Data) -> list[str]:
+    before, after = (_lines(spec, key) for spec in (old, new))
+    found = difflib.unified_diff(before, after, lineterm="", n=0)
+    lines = [line for line in islice(found, 2, None) if not line.startswith("@@")]
+    if key in old and key in new and _text(old[key]) != _text(new[key]):
+        gone, come = set(_secrets(old[key])), set(_secrets(new[key]))
+        if not lines or (gone - come and come - gone):
+            lines.append(f"~{key}: (secret changed)")
+    return lines
+
+
+def _lines(spec: _Data, key: str) -> list[str]:
+    """Return one key of a spec as lines: a text of several lines and a long list one by one."""
+    if key not in spec:
+        return []
+    value = _hidden(spec[key])
+    if isinstance(value, str) and "\n" in value:
+        lines = value.removesuffix("\n").split("\n")
+        mark = "|" if value.endswith("\n") else "|-"
+        return [f"{key}: {mark}", *(f"  {line}" for line in lines)]
+    text = f"{key}: {json.dumps(value, ensure_ascii=False, sort_keys=True)}"
+    if len(text) > _LONG and isinstance(value, Mapping | list):
+        text = f"{key}: {json.dumps(value, ensure_ascii=False, sort_keys=True, indent=2)}"
+    return text.split("\n")
+
+
+def _hidden(value: Any) -> Any:
+    """Return a value with secrets replaced by a word."""
+    if isinstance(value, Mapping):
+        if value.keys() == {SECRET_MARK}:
+            return _SECRET
+        return {key: _hidden(item) for key, item in value.items()}
+    return [_hidden(item) for item in value] if isinstance(value, list) else value
+
+
+def _secrets(value: Any) -> Iterator[str]:
+    """Yield the digests of the secrets in a value."""
+    if isinstance(value, Mapping):
+        if value.keys() == {SECRET_MARK}:
+            yield value[SECRET_MARK]
+        else:
+            for item in value.values():
+                yield from _secrets(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _secrets(item)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
