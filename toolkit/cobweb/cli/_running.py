@@ -52,10 +52,16 @@ def goals_of(desired: Desired) -> dict[str, str]:
 
 @contextmanager
 def listeners(
-    output: Output, goals: Mapping[str, str], events: str | None, *, quiet: bool = False
+    output: Output,
+    goals: Mapping[str, str],
+    events: str | None,
+    *,
+    quiet: bool = False,
+    append: bool = False,
 ) -> Iterator[Listeners]:
     """Yield who listens to a run: the events file, and progress on standard error unless `quiet`.
 
+    With `append` the events follow those of an earlier run in the file.
     CobwebError where the events file cannot be opened. Events on standard output leave no room for
     other data there.
     """
@@ -68,7 +74,7 @@ def listeners(
         sinks: list[Sink] = []
         say: Callable[[str], None] = output.summary
         if events is not None:
-            sinks.append(_events_sink(stack, events))
+            sinks.append(_events_sink(stack, events, append=append))
         if not quiet:
             progress = _progress(Counter(goals))
             stack.callback(progress.close)
@@ -77,13 +83,15 @@ def listeners(
         yield Listeners(sinks=tuple(sinks), say=say)
 
 
-def _events_sink(stack: ExitStack, events: str) -> Sink:
+def _events_sink(stack: ExitStack, events: str, *, append: bool) -> Sink:
     from cobweb.runtime import json_lines
 
     if events == "-":
         return json_lines(sys.stdout)
     try:
-        stream = open(events, "w", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123, SIM115
+        stream = open(  # noqa: PTH123, SIM115
+            events, "a" if append else "w", encoding="utf-8", errors="backslashreplace"
+        )
     except OSError as error:
         raise CobwebError(f"cannot write events to {events}: {error.strerror}") from error
     stack.callback(_close, stream)

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cobweb.cli._analysis import check_all
-from cobweb.cli._applying import carry_out
+from cobweb.cli._applying import carry_out, go_back, orders_of, run_options
 from cobweb.cli._options import (
-    events_option,
     examples,
-    executor_option,
     limit_option,
-    max_failures_option,
-    max_unreachable_option,
     output_option,
-    parallel_option,
     pass_request,
-    refresh_option,
     site_options,
-    timeout_option,
-    yes_option,
 )
-from cobweb.cli._output import Output
-from cobweb.cli._parameters import Allowance
-from cobweb.cli._pipeline import annotations_option, in_pipeline, tell_pipeline
-from cobweb.cli._request import Request
-from cobweb.cli._running import failure_bound, lost_bound, tell_result
+from cobweb.cli._output import Output, Tone
+from cobweb.cli._pipeline import in_pipeline, tell_run
+from cobweb.cli._request import Format, Request
+from cobweb.cli._running import result_data, tell_result
 from cobweb.cli._session import Session, open_site
-from cobweb.errors import PlanError, UsageError
+from cobweb.errors import CobwebError, PlanError, UsageError
 
 if TYPE_CHECKING:
-    from cobweb.runtime import Desired, PlanFile, RunResult
+    from cobweb.runtime import Desired, Orders, PlanFile, RunResult
 
 
 @click.command(
@@ -43,37 +35,27 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("plan", required=False, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("-m", "--message", default="", help="Kept with the generation: why this is done.")
-@click.option("--seed", type=int, default=0, help="Seed of the waits between attempts.")
-@refresh_option
-@events_option
-@executor_option
 @limit_option
-@max_failures_option
-@max_unreachable_option("40%")
-@parallel_option
-@timeout_option
-@yes_option
-@annotations_option
+@click.option(
+    "--rollback-on-failure",
+    is_flag=True,
+    help="Where the run fails, go back at once to the last generation that was reached.",
+)
+@run_options
 @output_option()
 @site_options
 @pass_request
 def command(  # noqa: PLR0913  # one parameter per option of section 7
     request: Request,
+    /,
     *,
     plan: Path | None,
-    message: str,
-    seed: int,
-    refresh: str,
-    events: str | None,
-    executor: str | None,
     limit: str | None,
-    max_failures: Allowance | None,
-    max_unreachable: Allowance | None,
-    parallel: int | None,
-    timeout: float | None,
+    rollback_on_failure: bool,
+    events: str | None,
     yes: bool,
     annotations: bool,
+    **options: Any,
 ) -> int:
     """Bring the site to its desired state.
 
@@ -81,24 +63,12 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     given. Interrupt once to let what runs come to its end, twice to stop it.
     A saved PLAN is refused if the site or the states have changed since.
     """
-    from cobweb.runtime import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Orders, Refresh, desired_of
+    from cobweb.runtime import desired_of
 
     saved = _read(plan) if plan else None
-    if saved is not None and limit is not None and limit != saved.limit:
-        raise UsageError("--limit is part of the plan", hint="leave it out")
-    orders = Orders(
-        executor=executor or "ansible",
-        parallel=parallel or DEFAULT_PARALLEL,
-        timeout_s=timeout or DEFAULT_TIMEOUT_S,
-        refresh=saved.refresh if saved and refresh == Refresh.CHANGED else Refresh(refresh),
-        max_failures=failure_bound(max_failures),
-        max_unreachable=lost_bound(max_unreachable),
-        seed=seed,
-        verbosity=request.verbosity,
-        message=message,
-    )
+    limit = _limit(saved, limit, rolls_back=rollback_on_failure)
+    orders = orders_of(request, {**options, "refresh": _refresh(saved, options["refresh"])})
     output = Output.of(request)
-    limit = saved.limit if saved else limit
     with open_site(request) as session:
         check_all(session, limit)
         result = carry_out(
@@ -113,10 +83,50 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         )
         if result is None:
             return 0
-        tell_result(output, result)
+        if rollback_on_failure and str(result.ending) in ("failed", "stuck"):
+            _roll_back(session, output, orders, result, events=events)
+        else:
+            tell_result(output, result)
         if annotations and result.exit_code and in_pipeline():
-            _annotate(session, result)
+            tell_run(session, result.run)
     return result.exit_code
+
+
+def _limit(saved: PlanFile | None, limit: str | None, *, rolls_back: bool) -> str | None:
+    """Return the limit of the plan or of the command; UsageError where they do not go together."""
+    if saved is not None and limit is not None and limit != saved.limit:
+        raise UsageError("--limit is part of the plan", hint="leave it out")
+    limit = saved.limit if saved else limit
+    if limit is not None and rolls_back:
+        message = "--rollback-on-failure is for the whole site"
+        raise UsageError(message, hint="leave --limit out")
+    return limit
+
+
+def _refresh(saved: PlanFile | None, refresh: str) -> str:
+    from cobweb.runtime import Refresh
+
+    return saved.refresh if saved and refresh == Refresh.CHANGED else refresh
+
+
+def _roll_back(
+    session: Session, output: Output, orders: Orders, failed: RunResult, *, events: str | None
+) -> None:
+    """Tell of a failed run, and go back to the last generation that was reached."""
+    from cobweb.runtime import to_go_back_to
+
+    people, result = replace(output, format=Format.TEXT), None
+    tell_result(people, failed)
+    try:
+        generation = to_go_back_to(session.store(create=True))
+        output.summary(f"going back to generation {generation}", Tone.CAREFUL)
+        orders = replace(orders, message=f"rollback to {generation} after a failure")
+        result = go_back(session, people, orders, generation, events=events, append=True, ask=False)
+    except CobwebError as error:
+        output.summary(f"cannot go back: {error}", Tone.BAD)
+    output.data(
+        {**result_data(failed), "rollback": None if result is None else result_data(result)}
+    )
 
 
 def _refuse_stale(session: Session, saved: PlanFile | None, desired: Desired) -> None:
@@ -124,16 +134,6 @@ def _refuse_stale(session: Session, saved: PlanFile | None, desired: Desired) ->
 
     if saved is not None:
         refuse_stale(saved, desired, session.store(create=True))
-
-
-def _annotate(session: Session, result: RunResult) -> None:
-    """Tell the pipeline what went wrong, from the journal of this run."""
-    from cobweb.cli._report_source import report_of
-
-    store = session.store(create=True)
-    record = store.run(result.run)
-    if record is not None:
-        tell_pipeline(report_of(store, record))
 
 
 def _read(path: Path) -> PlanFile:

@@ -31,7 +31,7 @@ from cobweb.cli._render import Column, write_table
 from cobweb.cli._request import Format, Request
 from cobweb.cli._session import Session, open_site
 from cobweb.cli._text import count, plain, wrap
-from cobweb.errors import CobwebError
+from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:
     from cobweb.model import CobId
@@ -63,16 +63,23 @@ _SHOWN_DOWN = 10
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Save the plan for `cobweb apply FILE`.",
 )
+@click.option(
+    "--generation",
+    metavar="GENERATION",
+    type=click.IntRange(min=1),
+    help="Plan the way back to this generation, as `cobweb rollback` would do it.",
+)
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 where changes are pending.")
 @refresh_option
 @limit_option
 @output_option()
 @site_options
 @pass_request
-def command(
+def command(  # noqa: PLR0913  # one parameter per option of section 7
     request: Request,
     *,
     out: Path | None,
+    generation: int | None,
     detailed_exitcode: bool,
     refresh: str,
     limit: str | None,
@@ -83,8 +90,16 @@ def command(
     knows; no host is asked. Objects in doubt are named: they are checked first.
     """
     output = Output.of(request)
+    if generation is not None and (limit is not None or out is not None):
+        option = "--limit" if limit is not None else "--out"
+        hint = f"carry it out with `cobweb rollback {generation}`"
+        raise UsageError(f"{option} does not go with --generation", hint=hint)
     asked = {"limit": limit, "refresh": refresh, "out": out is not None}
     with open_site(request) as session:
+        if generation is not None:
+            back = _printed(session, output, {**asked, "generation": generation})
+            back.show(output)
+            return _PENDING if detailed_exitcode and not back.is_empty else 0
         is_whole = limit is None  # a part is planned in the time that it takes to look
         key = plan_key(session, output, asked) if is_whole and session.site.is_kept else None
         printed = find_plan(session, key)
@@ -106,14 +121,15 @@ def command(
 
 def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> PrintedPlan:
     """Make the plan and write it to a printer."""
-    from cobweb.runtime import Refresh, desired_of, plan_site, plan_text
+    from cobweb.runtime import Refresh, desired_again, desired_of, plan_site, plan_text
 
-    plan = plan_site(
-        desired_of(session.site, asked["limit"]),
-        session.plugins,
-        session.store(),
-        refresh=Refresh(asked["refresh"]),
-    )
+    site, plugins, store = session.site, session.plugins, session.store()
+    generation = asked.get("generation")
+    if generation is None:
+        desired = desired_of(site, asked["limit"])
+    else:
+        desired = desired_again(site, plugins, store, generation)
+    plan = plan_site(desired, plugins, store, refresh=Refresh(asked["refresh"]))
     printer = Printer.like(output)
     if output.format is Format.TEXT:
         tell_plan(printer, plan)

@@ -20,9 +20,9 @@ from cobweb.model import CobType, Graph, Host, Missing
 from cobweb.plugin import Plugins
 from cobweb.runtime._desired import Desired, desired_of
 from cobweb.runtime._kept_work import KeptWork, Secrets
-from cobweb.store import Generation, GenerationInfo, Store
+from cobweb.store import Generation, Store
 
-__all__ = ["before_last", "desired_again", "original_of"]
+__all__ = ["desired_again", "original_of", "to_go_back_to"]
 
 MOST_PROBLEMS = 20
 """How many problems are told of; the others are counted."""
@@ -66,10 +66,10 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
     )
 
 
-def before_last(store: Store) -> int:
-    """Return the generation to go back to: the newest that was reached before the current one.
+def to_go_back_to(store: Store) -> int:
+    """Return the newest generation that was reached and says something else than the current one.
 
-    If the current one was never reached that is the newest that was. UsageError without one.
+    UsageError where there is none.
     """
     infos = store.generations()
     for info in infos:
@@ -81,13 +81,13 @@ def before_last(store: Store) -> int:
     )
 
 
-def original_of(infos: tuple[GenerationInfo, ...]) -> int:
-    """Return the generation that the current one is again, 0 if it is a new one.
-
-    `infos` are those of the store, the newest first.
-    """
+def original_of(store: Store) -> tuple[int, int]:
+    """Return the current generation, and the first that said the same; 0 for what there is not."""
+    infos = store.generations()
+    if not infos:
+        return 0, 0
     same = [info.id for info in infos[1:] if info.digest == infos[0].digest]
-    return same[-1] if same else 0
+    return infos[0].id, same[-1] if same else 0
 
 
 def _stored(store: Store, generation: int) -> tuple[Generation, StoredSite]:

@@ -1,0 +1,56 @@
+"""`cobweb rollback`: make an earlier generation desired again, and bring it about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cobweb.cli._applying import go_back, orders_of, run_options
+from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._output import Output
+from cobweb.cli._pipeline import in_pipeline, tell_run
+from cobweb.cli._request import Request
+from cobweb.cli._session import open_site
+
+_MOST = 2**31 - 1  # the largest id that a database keeps
+
+
+@click.command(
+    "rollback",
+    epilog=examples("cobweb rollback", "cobweb rollback 3 --yes", "cobweb plan --generation 3"),
+)
+@click.argument("generation", metavar="[GENERATION]", required=False, type=click.IntRange(1, _MOST))
+@run_options
+@output_option()
+@site_options
+@pass_request
+def command(
+    request: Request,
+    /,
+    *,
+    generation: int | None,
+    events: str | None,
+    yes: bool,
+    annotations: bool,
+    **options: Any,
+) -> int:
+    """Go back to an earlier generation (default: the last one reached).
+
+    Its content becomes a new generation, which is brought about as by apply: on
+    a terminal the plan is shown first and a question asked, unless --yes is
+    given. The files of the site stay as they are: mend them before the next apply.
+    """
+    from cobweb.runtime import to_go_back_to
+
+    output = Output.of(request)
+    orders = orders_of(request, options)
+    with open_site(request) as session:
+        chosen = generation or to_go_back_to(session.store())
+        output.summary(f"going back to generation {chosen}")
+        result = go_back(session, output, orders, chosen, events=events, ask=not yes)
+        if result is None:
+            return 0
+        if annotations and result.exit_code and in_pipeline():
+            tell_run(session, result.run)
+    return result.exit_code
