@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -20,11 +19,12 @@ from cobweb.store import (
     Entry,
     EventWritten,
     Forgotten,
-    Generation,
     GrantGone,
     GrantWritten,
+    HostForgotten,
     HostFound,
     HostLost,
+    HostSwitched,
     RunInfo,
     RunRecord,
     StateWritten,
@@ -293,28 +293,42 @@ def test_runs_come_newest_first(store: Store, run_info: RunInfo) -> None:
     assert last.info.id == "r3"
 
 
-def generation(content: str) -> Generation:
-    digest = hashlib.sha256(content.encode()).hexdigest()
-    return Generation(
-        digest=digest, author="ann", time=1.0, message="why", content=content, commit="c0ffee"
-    )
+def test_hosts_keep_what_is_known_of_them_when_they_switch(store: Store) -> None:
+    store.write([up(A), HostLost(host="h1", time=1.0), HostSwitched(host="h1", generation=1)])
+    store.write([HostSwitched(host="h1", generation=2), HostSwitched(host="h2", generation=2)])
+    assert store.host_generations() == {"h1": 2, "h2": 2}
+    assert not store.states()[A].reachable
+    store.write([HostFound(host="h1", time=2.0)])
+    assert store.host_generations() == {"h1": 2, "h2": 2}
+    store.write([HostForgotten(host="h1")])
+    assert store.host_generations() == {"h2": 2}
 
 
-def test_generations_count_from_one_and_know_their_parent(store: Store) -> None:
-    content = '{"cobs":"' + "x" * 100_000 + '"}'
-    first = store.save_generation(generation(content))
-    second = store.save_generation(generation("2"))
-    assert (first.id, first.parent, second.id, second.parent) == (1, 0, 2, 1)
-    assert store.generation(1) == first
-    assert store.generation(1) == replace(generation(content), id=1)
-    assert store.current_generation() == second
+def test_another_host_generation_is_another_revision(store: Store) -> None:
+    store.write([up(A)])
+    before = store.revision()
+    store.write([HostSwitched(host="h1", generation=1)])
+    assert store.revision() != before
 
 
-def test_same_digest_as_the_current_one_adds_no_generation(store: Store) -> None:
-    first = store.save_generation(generation("1"))
-    assert store.save_generation(replace(generation("1"), author="bob")) == first
-    store.save_generation(generation("2"))
-    assert store.save_generation(generation("1")).id == 3
+def test_forgetting_many_objects_takes_a_few_statements(store: Store) -> None:
+    cobs = [CobId(f"h1/{number}") for number in range(2000)]
+    locks = [GrantWritten(cob=cob, holder=A, state="up") for cob in cobs]
+    store.write([*(up(cob) for cob in cobs), up(A), *locks])
+    calls: list[str] = []
+    statement = type(store._statements.forget[0])
+    plain = statement.many_tuples
+
+    def counted(self: Any, cursor: Any, rows: Any) -> None:
+        calls.extend([self.text] if rows else [])
+        plain(self, cursor, rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statement, "many_tuples", counted)
+        store.write([*locks, *(Forgotten(cob=cob) for cob in cobs)])
+    assert list(store.states()) == [A]
+    assert store.locks() == ()
+    assert len(calls) == 3
 
 
 def test_nothing_is_written_through_a_store_for_reading(url: str, tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -159,14 +162,52 @@ def test_damaged_generation_does_not_hinder_the_upgrade(
         assert len(store.states()) == 3
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sqlalchemy import Engine, event
+from cobweb.store import open_store
+url, folder, last = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+count = 0
+def die_at_last(*_):
+    global count
+    count += 1
+    if count == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+for moment in ("before_cursor_execute", "after_cursor_execute", "commit"):
+    event.listen(Engine, moment, die_at_last)
+open_store(url, folder).close()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_upgrade_that_is_killed_at_any_moment_leaves_the_old_format(
+    old_url: str, tmp_path: Path
+) -> None:
+    with open_store(old_url, tmp_path, create=False) as store:
+        before = told(store)
+    moments = range(1, 100)
+    for moment in moments:
+        arguments = [sys.executable, "-c", KILLED, old_url, str(tmp_path), str(moment)]
+        code = subprocess.run(arguments, check=False).returncode
+        with open_store(old_url, tmp_path, create=False) as store:
+            assert told(store) == before
+        if code == 0:
+            break
+        assert (code, form(old_url)) == (-signal.SIGKILL, "1")
+    assert form(old_url) == "2"
+    assert moment > 20, "the moments are those of the upgrade"
+
+
 def _open(url: str, folder: str) -> str:
     with open_store(url, Path(folder)) as store:
         return store.revision()
 
 
 def test_two_processes_that_upgrade_at_once_do_it_once(old_url: str, tmp_path: Path) -> None:
-    with get_context("spawn").Pool(4) as pool:
-        revisions = pool.starmap(_open, [(old_url, str(tmp_path))] * 8)
+    with get_context("spawn").Pool(3) as pool:
+        revisions = pool.starmap(_open, [(old_url, str(tmp_path))] * 6)
     assert len(set(revisions)) == 1
     assert form(old_url) == "2"
 
