@@ -76,6 +76,8 @@ def test_sites_of_the_table_of_bad_input_fit() -> None:
         ("site", "cobs: {a: {confirm: {revert: x}}}"),
         ("site", "cobs: {a: {confirm: {within: 60s, prepare: x}}}"),
         ("site", "limits: {l: {max: 0}}"),
+        ("site", "limits: {l: {max: 1, first: 0}}"),
+        ("site", "limits: {l: {max: 1, first: 1, pause: soon}}"),
         ("site", "drift: {ignore: log}"),
         ("site", "drift: {ignored: [log]}"),
         ("site", "types: {t: {states: []}}"),

@@ -273,6 +273,18 @@ limits:
     assert found == [("a", 8, 2), ("b", 1, 1)]
 
 
+@pytest.mark.parametrize(
+    ("more", "first", "pause_s"),
+    [("", 0, 0.0), (", first: 1", 1, 0.0), (", first: 2, pause: 1m30s", 2, 90.0)],
+)
+def test_a_limit_may_have_a_canary(maker: Maker, more: str, first: int, pause_s: float) -> None:
+    site = maker.site(
+        f"cobs: {{x: {{type: simple, on: app}}}}\nlimits: {{l: {{on: app, max: 2{more}}}}}"
+    )
+    (limit,) = site.graph().limits
+    assert (limit.first, limit.pause_s) == (first, pause_s)
+
+
 def test_drift_is_ignored_by_name_and_hosts_over_all_modules(maker: Maker) -> None:
     site = maker.site(
         {

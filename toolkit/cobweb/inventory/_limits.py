@@ -1,4 +1,4 @@
-"""`limits`: how many objects may be busy, or out of their preferred state, at once."""
+"""`limits`: how many objects may be busy, or out of their preferred state, and who goes first."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from cobweb.errors import Place
 from cobweb.inventory._cobs import Cobs
+from cobweb.inventory._durations import duration
 from cobweb.inventory._findings import Findings, did_you_mean, one_of
 from cobweb.inventory._needs import has_step
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place, kind
@@ -18,7 +19,7 @@ from cobweb.inventory._select import Selector
 from cobweb.inventory._types import arrow
 from cobweb.model import ANY, CobId, Limit, LimitGroup, LimitScope, cob_id
 
-_KEYS = ("on", "cob", "transition", "max", "per", "description")
+_KEYS = ("on", "cob", "transition", "max", "per", "first", "pause", "description")
 _PERCENT = re.compile(r"([0-9]{1,3})\s*%")
 
 
@@ -33,6 +34,8 @@ class LimitDef:
     count: int | None
     percent: int | None
     per: tuple[str, Place] | None
+    first: int
+    pause_s: float
     members: tuple[tuple[str, str], ...]
     place: Place
 
@@ -82,6 +85,8 @@ class Limits:
             source=limit.source,
             dest=limit.dest,
             groups=tuple(group for group in made if group.members),
+            first=limit.first,
+            pause_s=limit.pause_s,
             place=limit.place,
         )
 
@@ -116,6 +121,8 @@ class Limits:
         bound = self._max(body, what)
         pair = self._transition(body, names, what)
         per = text(body, "per", what, self._findings)
+        first = self._first(body, what)
+        pause_s = self._pause_s(body, what)
         if not hosts or not names or bound is None or pair is None:
             return None
         members = tuple((h, n) for n in names for h in hosts if h in self._defs[n].host_set)
@@ -133,6 +140,8 @@ class Limits:
             count=bound[0],
             percent=bound[1],
             per=(per, body.items["per"].place) if per else None,
+            first=first,
+            pause_s=pause_s,
             members=members,
             place=place,
         )
@@ -164,6 +173,25 @@ class Limits:
         message = f"`max` of {what} must be a number from 1 or a percentage, not {shown}"
         self._findings.add(node.place, message, "as in `max: 2` or `max: 25%`")
         return None
+
+    def _first(self, body: Map, what: str) -> int:
+        """Return how many go first, 0 without the key (or where it is unfit)."""
+        node = body.items.get("first")
+        if node is None:
+            return 0
+        value = node.value if isinstance(node, Leaf) else None
+        if type(value) is int and value >= 1:
+            return value
+        shown = f"`{value}`" if isinstance(node, Leaf) else kind(node)
+        message = f"`first` of {what} must be a number from 1, not {shown}"
+        self._findings.add(node.place, message, "how many objects go ahead, as in `first: 1`")
+        return 0
+
+    def _pause_s(self, body: Map, what: str) -> float:
+        if "pause" in body.items and "first" not in body.items:
+            message, hint = f"`pause` of {what} means nothing without `first`", "add `first: 1`"
+            self._findings.add(key_place(body, "pause"), message, hint)
+        return duration(body, "pause", what, self._findings) or 0.0
 
     def _transition(self, body: Map, names: tuple[str, ...], what: str) -> tuple[str, str] | None:
         if "transition" not in body.items:
