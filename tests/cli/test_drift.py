@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -271,3 +272,47 @@ def test_a_file_that_was_changed_by_hand_is_found_and_repaired(run: Run, tmp_pat
     assert (one.read_text(encoding="utf-8"), two.read_text(encoding="utf-8")) == ("one\n", "TWO\n")
     ran = run("-C", site, "drift")
     assert (ran.code, ran.out) == (0, "")
+
+
+OWN = """
+types:
+  mark:
+    states: [down, up]
+    preferred: up
+    remove: down
+    check: {tasks: mark/check.yml}
+    transitions: {down -> up: {tasks: mark/up.yml}, up -> down: {tasks: mark/down.yml}}
+"""
+MARK = "  three: {{type: mark, on: all, spec: {{path: {base}/three}}}}\n"
+TASKS = {
+    "check": '- stat: {path: "{{ cob.spec.path }}"}\n  register: found\n'
+    "- set_fact: {cob_state: \"{{ found.stat.exists | ternary('up', 'down') }}\"}\n",
+    "up": '- copy: {dest: "{{ cob.spec.path }}", content: x}\n',
+    "down": '- file: {path: "{{ cob.spec.path }}", state: absent}\n',
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_what_is_gone_from_the_site_is_checked_by_the_tasks_that_it_had(
+    run: Run, tmp_path: Path, check_schema: CheckSchema
+) -> None:
+    base, site = tmp_path / "base", tmp_path / "site"
+    base.mkdir()
+    (site / "mark").mkdir(parents=True)
+    for name, text in TASKS.items():
+        (site / "mark" / f"{name}.yml").write_text(text, encoding="utf-8")
+    first = REAL.format(base=base)
+    (site / "site.yml").write_text(first + MARK.format(base=base) + OWN, encoding="utf-8")
+    ran = run("-C", site, "apply", "--yes")
+    assert ran.code == 0, ran.err
+    (site / "site.yml").write_text(first, encoding="utf-8")
+    shutil.rmtree(site / "mark")
+    ran = run("-C", site, "drift")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "- local/three")
+    (base / "three").unlink()
+    data = json.loads(run("-C", site, "drift", "-o", "json").out)
+    check_schema("drift", data)
+    assert [(it["cob"], it["was"], it["is"]) for it in data["drifted"]] == [
+        ("local/three", "up", "down")
+    ]

@@ -19,8 +19,9 @@ from itertools import count
 from typing import Any
 
 from cobweb.model import Cob, CobId, CobType, Host, State, host_of
-from cobweb.runtime._definitions import Definitions
+from cobweb.runtime._definitions import definitions_of
 from cobweb.runtime._desired import Desired
+from cobweb.runtime._kept_work import KeptWork
 from cobweb.runtime._result import Ending
 from cobweb.store import CobRecord, Store
 
@@ -154,21 +155,26 @@ class Look:
     ignored: int
 
 
-def look_of(desired: Desired, store: Store, *, ignores: Callable[[CobId], bool]) -> Look:
-    """Return what is to be checked of a site; with a limit only the objects of its hosts."""
+def look_of(
+    desired: Desired, store: Store, work: KeptWork, *, ignores: Callable[[CobId], bool]
+) -> Look:
+    """Return what is to be checked of a site; with a limit only the objects of its hosts.
+
+    `work` finds the files of earlier generations. StoreError where one of these is damaged.
+    """
     records = store.states()
     chosen = _chosen(desired, records)
     looked_at = [cob for cob in chosen if not ignores(cob)]
     pending = _pending(desired, records, looked_at)
     old = [cob for cob, kind in pending.items() if kind is not PendingKind.ADDED]
-    definitions = Definitions(store, desired).of(records[cob] for cob in old)
+    before = definitions_of((records[cob] for cob in old), desired, store, work)
     noticed = _noticed(store, [records[cob] for cob in looked_at if cob in records])
     subjects = []
     for cob in looked_at:
         if cob not in pending:
             it, generation = desired.graph.cobs[cob], records[cob].generation
-        elif cob in definitions:
-            it, generation = definitions[cob].cob, definitions[cob].generation
+        elif cob in before.cobs:
+            it, generation = before.cobs[cob], before.generations[cob]
         else:
             continue
         subjects.append(
@@ -179,12 +185,11 @@ def look_of(desired: Desired, store: Store, *, ignores: Callable[[CobId], bool])
                 left=_left(records[cob], it.type, noticed.get(cob)),
             )
         )
-    past = {host_of(cob): definition.host for cob, definition in definitions.items()}
     return Look(
         subjects=tuple(_in_turns(subjects)),
         pending=tuple(Pending(cob=cob, kind=kind) for cob, kind in pending.items()),
-        undefined=tuple(cob for cob in old if cob not in definitions),
-        hosts={**past, **desired.hosts} if past.keys() - desired.hosts.keys() else desired.hosts,
+        undefined=tuple(cob for cob in old if cob not in before.cobs),
+        hosts={**desired.hosts, **before.hosts} if before.hosts else desired.hosts,
         missed=_missed(records),
         ignored=len(chosen) - len(looked_at),
     )

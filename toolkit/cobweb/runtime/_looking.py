@@ -31,8 +31,10 @@ from cobweb.runtime._frame import (
     command_of,
     keep_apart,
     open_executor,
+    private_folder,
     told_if_broken,
 )
+from cobweb.runtime._kept_work import KeptWork
 from cobweb.runtime._record import Record
 from cobweb.runtime._result import Ending
 from cobweb.store import HostFound, HostLost, RunInfo, RunRecord, StateWritten, Store
@@ -59,21 +61,12 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
     had been found by then is in the journal.
     """
     keep_apart(store, orders)
-    look = look_of(desired, store, ignores=ignores)
-    left = {it.cob.id: it.record.state for it in look.subjects}
-    orders = replace(orders, options={"defaults": left, **orders.options})
     generation = store.current_generation_id()
-    with open_executor(plugins, orders, replace(desired, hosts=look.hosts)) as opened:
-        executor, setting = opened
-        command = command_of(info, orders)
-        store.begin_run(replace(info, command=command, generation=generation))
-        emitter = Emitter(caller.sinks, executor.now)
-        record = Record(store, emitter, store_events=True)
-        record.run_started(info.id, desired.graph, generation=generation)
-        dispatcher = Dispatcher(executor, setting, python_types=plugins.python_types)
-        with told_if_broken(store, info):
-            looking = _Looking(look, dispatcher, record, caller, parallel=orders.parallel)
-            result = looking.go(info.id)
+    info = replace(info, command=command_of(info, orders), generation=generation)
+    with private_folder() as folder:
+        work = KeptWork(store, desired.roots, plugins.python_types, folder)
+        look = look_of(desired, store, work, ignores=ignores)
+        result = _looked(look, desired, plugins, store, orders=orders, caller=caller, info=info)
     store.end_run(
         RunRecord(
             info=info,
@@ -83,6 +76,31 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
             ended=wall_clock(),
         )
     )
+    return result
+
+
+def _looked(  # noqa: PLR0913  # as `drift_site`
+    look: Look,
+    desired: Desired,
+    plugins: Plugins,
+    store: Store,
+    *,
+    orders: Orders,
+    caller: Caller,
+    info: RunInfo,
+) -> DriftResult:
+    """Do what a look has to do; its run begins here, and has no end yet."""
+    expected = {it.cob.id: it.record.state for it in look.subjects}
+    there = replace(desired, hosts=look.hosts)
+    with open_executor(plugins, orders, there, expected) as (executor, setting):
+        store.begin_run(info)
+        emitter = Emitter(caller.sinks, executor.now)
+        record = Record(store, emitter, store_events=True)
+        record.run_started(info.id, desired.graph, generation=info.generation)
+        dispatcher = Dispatcher(executor, setting, python_types=plugins.python_types)
+        with told_if_broken(store, info):
+            looking = _Looking(look, dispatcher, record, caller, parallel=orders.parallel)
+            result = looking.go(info.id)
     return replace(result, notices=tuple(emitter.notices))
 
 
