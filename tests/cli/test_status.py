@@ -77,6 +77,67 @@ def test_a_limit_selects_hosts(run: Run, known: Path) -> None:
     assert [cob["id"] for cob in data["cobs"]] == ["beta/b"]
 
 
+@pytest.fixture
+def without_b(run: Run, site: Path) -> Path:
+    """Make a site that was applied to simulated hosts, and then lost the one object of `beta`."""
+    assert run("-C", site, "apply", "--yes", "--executor", "simulate").code == 0
+    file = site / "site.yml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.partition("  b:\n")[0], encoding="utf-8")
+    return site
+
+
+def test_an_object_that_is_gone_is_told_as_to_be_removed(
+    run: Run, without_b: Path, check_schema: CheckSchema
+) -> None:
+    told = run("-C", without_b, "status")
+    assert "to be removed" in next(line for line in told.out.splitlines() if "beta/b" in line)
+    assert "2 of 2 objects as wanted, 1 to be removed" in told.err
+    why = run("-C", without_b, "why", "beta/b")
+    assert why.out.startswith(
+        "beta/b is up and is to be removed\n  beta/b waits for the next apply"
+    )
+    data = json.loads(run("-C", without_b, "why", "beta/b", "-o", "json").out)
+    check_schema("why", data)
+    assert (data["removed"], data["preferred"], data["source"]) == (True, "down", "journal")
+
+
+def test_when_it_is_removed_it_is_forgotten_and_the_run_still_knows(
+    run: Run, without_b: Path
+) -> None:
+    assert run("-C", without_b, "apply", "--yes", "--executor", "simulate").code == 0
+    assert "beta/b" not in run("-C", without_b, "status").out
+    assert run("-C", without_b, "why", "beta/b").code == 64
+    newest = json.loads(run("-C", without_b, "runs", "-o", "json").out)["runs"][0]["id"]
+    data = json.loads(run("-C", without_b, "why", "beta/b", "--run", newest, "-o", "json").out)
+    assert (data["state"], data["preferred"], data["removed"]) == ("down", "down", True)
+
+
+def test_what_no_generation_knows_cannot_be_removed_and_says_so(run: Run, known: Path) -> None:
+    told = " ".join(run("-C", known, "why", "alpha/gone").out.split())
+    assert told.startswith("alpha/gone is up and is to be removed alpha/gone has no way to removal")
+    assert "cobweb forget" in told
+
+
+def test_hosts_that_have_an_earlier_generation_are_named(
+    run: Run, site: Path, check_schema: CheckSchema
+) -> None:
+    apply = ("-C", site, "apply", "--yes", "--executor", "simulate")
+    assert run(*apply).code == 0
+    told = run("-C", site, "status")
+    assert "not yet switched" not in told.err
+    file = site / "site.yml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(f"{text}    spec: {{n: 2}}\n", encoding="utf-8")
+    assert run(*apply, "--limit", "beta").code == 0
+    assert "not yet switched to generation 2: alpha (1)\n" in run("-C", site, "status").err
+    data = json.loads(run("-C", site, "status", "-o", "json").out)
+    check_schema("status", data)
+    assert data["generation"] == {"current": 2, "behind": {"alpha": 1}}
+    limited = json.loads(run("-C", site, "status", "--limit", "beta", "-o", "json").out)
+    assert limited["generation"]["behind"] == {}
+
+
 @pytest.mark.parametrize("command", ["status", "why"])
 def test_an_unknown_object_is_wrong_usage(run: Run, known: Path, command: str) -> None:
     ran = run("-C", known, command, "alpha/none")

@@ -25,7 +25,10 @@ from cobweb.cli._text import count
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
-    from cobweb.store import CobRecord, RunRecord
+    from cobweb.store import CobRecord, RunRecord, Store
+
+_SHOWN_BEHIND = 8
+"""So many hosts that have an earlier generation are named."""
 
 _COLUMNS = (
     Column(title="OBJECT", flexible=True),
@@ -88,9 +91,23 @@ def status_data(session: Session, reference: str | None, limit: str | None) -> d
             *(_cob(cob, graph.cobs[cob].type, records.get(cob)) for cob in wanted),
             *(_cob(cob, None, records[cob]) for cob in gone),
         ],
+        "generation": _generation(store, hosts),
         "locks": locks,
         "lock": None if owner is None else owner.line(wall_clock()),
         "run": None if last is None else _run(last, goes_on=goes_on(store, last)),
+    }
+
+
+def _generation(store: Store, hosts: set[str] | None) -> dict[str, Any]:
+    """Return the current generation, and the hosts that have an earlier one."""
+    current = store.current_generation_id()
+    return {
+        "current": current,
+        "behind": {
+            host: generation
+            for host, generation in sorted(store.host_generations().items())
+            if generation not in (0, current) and (hosts is None or host in hosts)
+        },
     }
 
 
@@ -131,13 +148,27 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
         output.line(f"{lock['cob']} is locked {lock['state']} for {lock['holder']}")
     cobs = data["cobs"]
     settled = sum(cob["state"] == cob["preferred"] for cob in cobs)
-    output.summary(f"{settled} of {count(len(cobs), 'object')} as wanted")
+    gone = sum(cob["type"] is None for cob in cobs)
+    told = f"{settled} of {count(len(cobs) - gone, 'object')} as wanted"
+    output.summary(f"{told}, {gone} to be removed" if gone else told)
+    _tell_behind(output, data["generation"])
     if data["run"]:
         run = data["run"]
         result = run["result"] or ("goes on" if run["goes_on"] else "was killed")
         output.summary(f"last run: {run['id']} ({run['command']}) by {run['user']}: {result}")
     if data["lock"]:
         output.summary(f"locked by {data['lock']}", Tone.CAREFUL)
+
+
+def _tell_behind(output: Output, generation: Mapping[str, Any]) -> None:
+    """Say which hosts have not switched to the current generation."""
+    behind = [f"{host} ({number})" for host, number in generation["behind"].items()]
+    if not behind:
+        return
+    more = len(behind) - _SHOWN_BEHIND
+    told = ", ".join(behind[:_SHOWN_BEHIND]) + (f" and {more} more" if more > 0 else "")
+    text = f"not yet switched to generation {generation['current']}: {told}"
+    output.summary(text, Tone.CAREFUL)
 
 
 def _row(cob: Mapping[str, Any]) -> tuple[Cell | str, ...]:
@@ -158,7 +189,7 @@ def _row(cob: Mapping[str, Any]) -> tuple[Cell | str, ...]:
 def _note(cob: Mapping[str, Any]) -> str:
     notes = []
     if cob["type"] is None:
-        notes.append("gone from the site")
+        notes.append("to be removed")
     if cob["in_transition"]:
         notes.append("in transition " + " -> ".join(cob["in_transition"]))
     if cob["failed"]:

@@ -61,6 +61,7 @@ def _data(reason: Reason) -> dict[str, Any]:
         "cob": reason.cob,
         "state": reason.state,
         "preferred": reason.preferred,
+        "removed": reason.removed,
         "source": reason.source,
         "run": reason.run,
         "message": reason.message,
@@ -77,7 +78,8 @@ def _tell(output: Output, reason: Reason, *, past: bool) -> None:
     if reason.source == "settled":
         output.line(f"{reason.cob} is {reason.state}, as wanted: it waits for nothing", Tone.GOOD)
         return
-    output.line(f"{reason.cob} is {reason.state} and should be {reason.preferred}")
+    wanted = "is to be removed" if reason.removed else f"should be {reason.preferred}"
+    output.line(f"{reason.cob} is {reason.state} and {wanted}")
     messages = {link["cob"]: link["message"] for link in reason.chain if "message" in link}
     for line in chain_lines(reason.as_wait(), messages):
         output.line(f"  {line}")

@@ -9,7 +9,7 @@ from typing import Any
 from cobweb.errors import StoreError, UsageError
 from cobweb.model import UNKNOWN, CobId
 from cobweb.runtime._why import Reason
-from cobweb.store import RunRecord, Store
+from cobweb.store import Generation, RunRecord, Store
 
 __all__ = ["why_in_run"]
 
@@ -27,10 +27,12 @@ def why_in_run(store: Store, record: RunRecord, reference: str) -> Reason:
     state = told["state"] if told is not None else _last_state(store, run, reference)
     if state is None:
         raise UsageError(f"{reference!r} took no part in run {run}", hint="see `cobweb report`")
+    preferred, is_removed = _wanted(store, record.info.generation, reference)
     return Reason(
         cob=CobId(reference),
         state=state,
-        preferred=_preferred(store, record.info.generation, reference),
+        preferred=preferred,
+        removed=is_removed,
         source="settled" if told is None else "run",
         run=run,
         message="" if told is None else told["message"],
@@ -47,15 +49,32 @@ def _last_state(store: Store, run: str, cob: str) -> str | None:
     return state
 
 
-def _preferred(store: Store, generation: int, cob: str) -> str:
-    """Return the preferred state of an object in a generation; unknown where that is gone."""
+def _wanted(store: Store, generation: int, cob: str) -> tuple[str, bool]:
+    """Return the state that an object had to go to in a run, and whether to be removed.
+
+    An object that its generation has not was removed, as the newest one before says that has it;
+    `unknown` where what said so is gone.
+    """
     found = store.generation(generation)
     if found is None:
-        return UNKNOWN
+        return UNKNOWN, False
+    preferred = _word(store, found, cob, "preferred")
+    if preferred is not None:
+        return preferred, False
+    for info in store.generations():
+        older = store.generation(info.id) if info.id < generation else None
+        remove = _word(store, older, cob, "remove") if older else None
+        if remove is not None:
+            return remove, True
+    return UNKNOWN, True
+
+
+def _word(store: Store, generation: Generation, cob: str, word: str) -> str | None:
+    """Return what the type of an object says in a generation; None where that has it not."""
     try:
-        content: Mapping[str, Any] = json.loads(found.content)
+        content: Mapping[str, Any] = json.loads(generation.content)
         if cob not in content["cobs"]:
-            return UNKNOWN
-        return str(content["types"][content["cobs"][cob]["type"]]["preferred"])
+            return None
+        return str(content["types"][content["cobs"][cob]["type"]][word])
     except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"generation {generation} in {store.label} is damaged") from error
+        raise StoreError(f"generation {generation.id} in {store.label} is damaged") from error

@@ -21,6 +21,8 @@ from cobweb.errors import UsageError
 from cobweb.inventory import Site
 from cobweb.model import UNKNOWN, CobId, Graph
 from cobweb.runtime._baseline import Baseline, baseline, old_locks
+from cobweb.runtime._desired import desired_of
+from cobweb.runtime._removal import Removal, removal_of
 from cobweb.runtime._result import Wait, chain_data
 from cobweb.store import CobRecord, RunRecord, Store, why_dead
 
@@ -32,7 +34,8 @@ class Reason:
     """The answer to `cobweb why`.
 
     `source` says where it comes from: `settled`, `run` (told by the last run), `journal` (worked
-    out from what the journal believes now). `chain` is plain data as in `chain_data`.
+    out from what the journal believes now). `chain` is plain data as in `chain_data`. `removed`
+    says that the object is gone from the site; `preferred` is then the state that it goes to first.
     """
 
     cob: CobId
@@ -41,6 +44,7 @@ class Reason:
     source: str
     run: str
     message: str = ""
+    removed: bool = False
     chain: Sequence[Mapping[str, Any]] = ()
 
     def as_wait(self) -> Wait:
@@ -70,27 +74,55 @@ def why(site: Site, store: Store, reference: str) -> Reason:
     """Say what `reference` waits for; UsageError where there is no such object."""
     cob = CobId(reference)
     graph = site.graph(None)
-    if cob not in graph.cobs:
-        raise UsageError(f"there is no object {reference!r}", hint="see `cobweb show`")
     records = store.states()
-    before = baseline(graph, records)
     record = records.get(cob)
     last = store.last_run(but="drift")  # a look at what is leaves nobody waiting
+    run = last.info.id if last else ""
+    if cob not in graph.cobs:
+        if record is None:
+            raise UsageError(f"there is no object {reference!r}", hint="see `cobweb show`")
+        return _told_by(last, _of_removed(removal_of(store, desired_of(site), {cob}), record, run))
     answer = Reason(
         cob=cob,
-        state=record.state if record else "unknown",
+        state=record.state if record else UNKNOWN,
         preferred=graph.cobs[cob].type.preferred,
         source="settled",
-        run=last.info.id if last else "",
+        run=run,
     )
-    waits = last.waits if last else ()
-    told = next((wait for wait in waits if wait["cob"] == cob), None)
-    if told is not None and told["state"] == answer.state:
-        return replace(answer, source="run", message=told["message"], chain=told["chain"])
+    told = _told_by(last, answer)
+    if told.source == "run":
+        return told
+    before = baseline(graph, records)
     if answer.state == answer.preferred and cob not in before.changed | before.uncertain:
         return answer
     chain = _Present(graph, store, records, before, last).chain(cob)
     return replace(answer, source="journal", chain=chain_data(chain))
+
+
+def _told_by(last: RunRecord | None, answer: Reason) -> Reason:
+    """Return what the last run said of an object that is as it left it, else `answer`."""
+    waits = last.waits if last else ()
+    told = next((wait for wait in waits if wait["cob"] == answer.cob), None)
+    if told is None or told["state"] != answer.state:
+        return answer
+    return replace(answer, source="run", message=told["message"], chain=told["chain"])
+
+
+def _of_removed(removal: Removal, record: CobRecord, run: str) -> Reason:
+    """Say of an object that is gone from the site that the next apply removes it."""
+    cob = record.cob
+    told = [wait.chain for wait in removal.waits({cob: record})]
+    after = ", once its host can be reached" if not record.reachable else ""
+    waits = Blocked(cob=cob, kind=WaitKind.HALTED, detail=f"waits for the next apply{after}")
+    return Reason(
+        cob=cob,
+        state=record.state,
+        preferred=removal.graph.cobs[cob].type.remove if cob in removal.removed else "",
+        source="journal",
+        run=run,
+        chain=chain_data(told[0] if told else (waits,)),
+        removed=True,
+    )
 
 
 class _Present:
