@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
+from cobweb.cli._pipeline import tell_run
 from cobweb.cli._session import Session
-from cobweb.cli.apply import _annotate
-from cobweb.runtime import Ending, RunResult
 from cobweb.store import EventWritten, RunInfo, RunRecord
 
 Run = Callable[..., Any]
@@ -232,9 +231,8 @@ def test_apply_tells_a_pipeline_what_failed(
     stored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    result = RunResult(run="r1", ending=Ending.FAILED, counts={})
     with Session(stored) as session:
-        _annotate(session, result)
+        tell_run(session, "r1")
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "::error title=cobweb%3A alpha/a%3A down -> up failed::no luck"
     assert lines[1].startswith("::warning title=cobweb%3A 1 waiting%3A alpha/a failed")

@@ -118,12 +118,12 @@ def _roll_back(
     people, result = replace(output, format=Format.TEXT), None
     tell_result(people, failed)
     try:
-        generation = to_go_back_to(session.store(create=True))
+        generation = to_go_back_to(session.store(create=True), after_failure=True)
         output.summary(f"going back to generation {generation}", Tone.CAREFUL)
         orders = replace(orders, message=f"rollback to {generation} after a failure")
         result = go_back(session, people, orders, generation, events=events, append=True, ask=False)
     except CobwebError as error:
-        output.summary(f"cannot go back: {error}", Tone.BAD)
+        output.summary(f"not going back: {error}", Tone.BAD)
     output.data(
         {**result_data(failed), "rollback": None if result is None else result_data(result)}
     )

@@ -66,12 +66,16 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
     )
 
 
-def to_go_back_to(store: Store) -> int:
+def to_go_back_to(store: Store, *, after_failure: bool = False) -> int:
     """Return the newest generation that was reached and says something else than the current one.
 
-    UsageError where there is none.
+    `after_failure` of the current one, only where that was never reached: otherwise what failed is
+    no change. UsageError where there is none.
     """
     infos = store.generations()
+    if after_failure and infos[0].reached is not None:
+        message = f"generation {infos[0].id} was reached before"
+        raise UsageError(message, hint="`cobweb rollback` goes to the one before it")
     for info in infos:
         if info.reached is not None and info.digest != infos[0].digest:
             return info.id
