@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = {
     "status": "Show states, locks and the last run.",
     "why": "Say what an object waits for.",
     "generations": "List the generations of the site, the newest first.",
+    "diff": "Show what differs between two generations.",
     "rollback": "Go back to an earlier generation (default: the last one reached).",
     "forget": "Give up objects that are gone from the site.",
     "runs": "List the runs of the site, the newest first.",

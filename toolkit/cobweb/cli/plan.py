@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._render import Column, write_table
 from cobweb.cli._request import Format, Request
+from cobweb.cli._running import first_few
 from cobweb.cli._session import Session, open_site
 from cobweb.cli._text import count, plain, wrap
 from cobweb.errors import CobwebError, UsageError
@@ -49,12 +50,17 @@ _COLUMNS = (
 )
 _SHOWN_WAITS = 3
 _SHOWN_DOWN = 10
+_SHOWN_GROUPS = 10
+_SHOWN_HOSTS = 5
 
 
 @click.command(
     "plan",
     epilog=examples(
-        "cobweb plan", "cobweb plan --detailed-exitcode -o json", "cobweb plan --out my.plan"
+        "cobweb plan",
+        "cobweb plan --detailed-exitcode -o json",
+        "cobweb plan --out my.plan",
+        "cobweb plan --generation 3",
     ),
 )
 @click.option(
@@ -145,20 +151,80 @@ def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> Prin
 
 def tell_plan(output: Output, plan: Plan) -> None:
     """Write a plan for people to standard output."""
-    signs = {"added": "+", "changed": "~", "removed": "-"}
-    tones = {"added": Tone.GOOD, "changed": Tone.CAREFUL, "removed": Tone.BAD}
-    for change in plan.changes:
-        output.line(f"{signs[change.kind]} {change.cob}", tones[change.kind])
-        for line in change.lines:
-            output.line(f"    {line}", Tone.GOOD if line.startswith("+") else Tone.BAD)
+    _tell_changes(output, plan)
     if plan.checks:
         lost = f", {len(plan.uncertain)} in a state that was lost" if plan.uncertain else ""
         output.line(f"? {count(len(plan.checks), 'object')} to be checked first{lost}")
     if plan.changes or plan.checks:
         output.line()
     write_table(output, _COLUMNS, _rows(plan))
+    _tell_switches(output, plan)
     _tell_waits(output, plan)
     _tell_times(output, plan)
+
+
+def _tell_changes(output: Output, plan: Plan) -> None:
+    signs = {"added": "+", "changed": "~", "removed": "-"}
+    tones = {"added": Tone.GOOD, "changed": Tone.CAREFUL, "removed": Tone.BAD}
+    notes = _removals(plan)
+    for change in plan.changes:
+        note = notes.get(change.cob, "")
+        output.line(f"{signs[change.kind]} {change.cob}{note}", tones[change.kind])
+        for line in change.lines:
+            output.line(f"    {line}", Tone.GOOD if line.startswith("+") else Tone.BAD)
+
+
+def _removals(plan: Plan) -> dict[CobId, str]:
+    """Return of each object that is gone from the site what becomes of it, in brackets."""
+    ways: dict[CobId, list[str]] = {
+        change.cob: [] for change in plan.changes if change.kind == "removed"
+    }
+    for step in plan.steps if ways else ():
+        if step.cob in ways:
+            ways[step.cob] += [step.dest] if ways[step.cob] else [step.source, step.dest]
+    stay = {wait.cob for wait in plan.waits}
+    return {
+        cob: " (removed: "
+        + ("not possible, see below" if cob in stay else f"{_way(way)}forgotten")
+        + ")"
+        for cob, way in ways.items()
+    }
+
+
+def _way(way: Sequence[str]) -> str:
+    return f"{' -> '.join(way)}, then " if way else ""
+
+
+def _tell_switches(output: Output, plan: Plan) -> None:
+    """Tell in which order hosts go over to the new generation, where removals ask for one."""
+    from cobweb.model import host_of
+
+    removed = {host_of(change.cob) for change in plan.changes if change.kind == "removed"}
+    if not removed or not plan.switches:
+        return
+    first, *later = plan.switches
+    others = () if removed.intersection(first) else first
+    groups = later if others else plan.switches
+    order = [_group(group) for group in groups[:_SHOWN_GROUPS]]
+    if len(groups) > _SHOWN_GROUPS:
+        order.append(f"{len(groups) - _SHOWN_GROUPS} more, one after the other")
+    parts = [", then ".join(order)] if order else []
+    parts += [f"{_others(others)} at any time"] if others else []
+    _tell(output, f"hosts switch: {'; '.join(parts)}")
+
+
+def _others(hosts: Sequence[str]) -> str:
+    return ", ".join(hosts) if len(hosts) <= _SHOWN_HOSTS else f"{len(hosts)} other hosts"
+
+
+def _group(hosts: Sequence[str]) -> str:
+    return _hosts(hosts) + (" together" if len(hosts) > 1 else "")
+
+
+def _hosts(hosts: Sequence[str]) -> str:
+    more = len(hosts) - _SHOWN_HOSTS
+    rest = f" + {more} more" if more > 0 else ""
+    return " + ".join(hosts[:_SHOWN_HOSTS]) + rest
 
 
 def _rows(plan: Plan) -> list[tuple[str, str, str, str]]:
@@ -178,10 +244,16 @@ def _after(step: PlannedStep) -> str:
 def _tell_waits(output: Output, plan: Plan) -> None:
     from cobweb.runtime import chain_lines
 
-    for wait in plan.waits:
+    waits = sorted(plan.waits, key=lambda wait: len(wait.chain) > 1)
+    told, like_them, others = first_few(waits)
+    for wait in told:
         output.line(f"{wait.cob} would stay {wait.state}:", Tone.BAD)
         for line in chain_lines(wait):
             output.line(f"  {line}")
+    for cause, number in like_them.items():
+        output.line(f"... and {number} more would wait for {cause}")
+    if others:
+        output.line(f"... and {others} more (-o json has all)")
 
 
 def _tell_times(output: Output, plan: Plan) -> None:

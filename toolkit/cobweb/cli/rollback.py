@@ -18,7 +18,7 @@ _MOST = 2**31 - 1  # the largest id that a database keeps
 
 @click.command(
     "rollback",
-    epilog=examples("cobweb rollback", "cobweb rollback 3 --yes", "cobweb plan --generation 3"),
+    epilog=examples("cobweb rollback", "cobweb rollback 3 --yes"),
 )
 @click.argument("generation", metavar="[GENERATION]", required=False, type=click.IntRange(1, _MOST))
 @run_options
