@@ -102,4 +102,4 @@ def test_the_executor_of_the_tutorial_conforms(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "14 passed" in done.stdout
+    assert "15 passed" in done.stdout

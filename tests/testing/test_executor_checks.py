@@ -190,7 +190,7 @@ class LeavesAProcess(Good):
 
 def test_a_good_executor_passes_all_checks(failing: Failing) -> None:
     checks = executor_checks(_executor_case(Good))
-    assert len(checks) == 15
+    assert len(checks) == 16
     assert all(check.claim.endswith(".") for check in checks)
     assert not failing(checks)
     check_executor(_executor_case(Good))
@@ -240,7 +240,7 @@ def test_a_process_that_is_left_behind_is_caught() -> None:
 
 def test_checks_without_material_are_left_out() -> None:
     case = ExecutorCase(make=Good, hosts={"a": Host(name="a")}, transition=_job)
-    assert len(executor_checks(case)) == 7
+    assert len(executor_checks(case)) == 8
 
 
 def test_an_exception_that_escapes_is_said_to_be_one() -> None:

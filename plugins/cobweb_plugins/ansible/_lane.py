@@ -72,6 +72,7 @@ def job_message(job: Job) -> dict[str, Any]:
         "number": job.number,
         "host": job.host,
         "check": job.kind is JobKind.CHECK,
+        "fresh": job.fresh,
         "cob": job.cob_vars,
         **action,
     }

@@ -20,13 +20,14 @@ from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._processes import end_ssh_masters
 from cobweb_plugins.ansible._results import EVENTS, Collector, TaskEnd
 from cobweb_plugins.ansible._runner import Command, RunnerThread, installed_version
-from cobweb_plugins.ansible._workspace import Workspace
+from cobweb_plugins.ansible._workspace import Workspace, fresh_arguments
 
 __all__ = ["AnsiblePlainExecutor"]
 
 OnEnd = Callable[[], None]
 UNSAFE_MARK = "__ansible_unsafe"
 VAULT_MARK = "__ansible_vault"
+SSH_ARGS_VARIABLE = "ansible_ssh_args"
 
 
 class AnsiblePlainExecutor(BaseExecutor):
@@ -63,9 +64,17 @@ class AnsiblePlainExecutor(BaseExecutor):
         files = self._files
         name = f"job-{job.number}"
         variables = files.playbook(f"{name}.json", {"cob": _text_only(job.cob_vars)})
-        playbook = files.playbook(f"{name}.yml", [_play(job)])
+        playbook = files.playbook(f"{name}.yml", [self._play(job)])
         arguments = ("-e", f"@{variables}", str(playbook))
         return files.command(job.number, *arguments, ident=name)
+
+    def _play(self, job: Job) -> dict[str, Any]:
+        play = _play(job)
+        if not job.fresh:
+            return play
+        usual = self._files.ssh_arguments()
+        arguments = self._setting.hosts[job.host].variables.get(SSH_ARGS_VARIABLE, usual)
+        return {**play, "vars": {SSH_ARGS_VARIABLE: fresh_arguments(arguments)}}
 
     def _hear(self) -> None:
         for connection, hello in self._hub.take_hellos():

@@ -25,13 +25,14 @@ from cobweb.plugin import ExecutorSetting, data_dir
 from cobweb_plugins.ansible._runner import Command
 from cobweb_plugins.ansible._wire import SOCKET_VARIABLE
 
-__all__ = ["Workspace", "ansible_config", "ansible_tool"]
+__all__ = ["Workspace", "ansible_config", "ansible_tool", "fresh_arguments"]
 
 HERE = Path(__file__).parent
 SSH_ARGS = (
     "-C -o ControlMaster=auto -o ControlPersist=60s"
     " -o ServerAliveInterval=3 -o ServerAliveCountMax=2"
 )
+FRESH_SSH_ARGS = "-o ControlMaster=no -o ControlPath=none"
 DEFAULTS = (
     ("ANSIBLE_PYTHON_INTERPRETER", "defaults", "interpreter_python", "auto_silent"),
     ("ANSIBLE_PIPELINING", "connection", "pipelining", "True"),
@@ -139,6 +140,12 @@ class Workspace:
             own["ANSIBLE_CONFIG"] = str(config.file)
         return {**config.defaults(), **FORCED, **own}
 
+    def ssh_arguments(self) -> str:
+        """Return `ssh_args` of hosts that say nothing of it themselves."""
+        parsed = ansible_config(self.setting.site_dir).parsed
+        written = parsed.get("ssh_connection", "ssh_args", fallback="")
+        return {**os.environ, **self.environment()}.get("ANSIBLE_SSH_ARGS", written)
+
     def _search_paths(self, config: _Config) -> dict[str, str]:
         """Return ours before the user's, or before Ansible's own where the user has none."""
         site = self.setting.site_dir
@@ -160,6 +167,11 @@ class Workspace:
         """Remove both folders with all that is in them."""
         for path in (self.data, self.sockets):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def fresh_arguments(arguments: str | None) -> str:
+    """Return arguments for ssh with which it shares no connection: of two, the first ones count."""
+    return f"{FRESH_SSH_ARGS} {arguments or ''}".strip()
 
 
 def _path_list(*paths: str) -> str:

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from cobweb.model import Host, Outcome
+from cobweb.plugin import Executor
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
+from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 from cobweb_plugins.ansible._processes import descendants
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
@@ -80,6 +82,27 @@ def test_connection_is_shared_and_ends_with_the_run(bench: Any, all_end: AllEnd)
     bench.executor.close()
     assert all_end([master, server])
     assert _masters(bench) == []
+
+
+@pytest.mark.parametrize("kind", [AnsibleExecutor, AnsiblePlainExecutor])
+@pytest.mark.parametrize("shared", ["by the executor", "by the host's variables"])
+def test_a_fresh_job_makes_a_connection_of_its_own(
+    make_bench: Make, ssh_host: Host, tmp_path: Path, kind: type[Executor], shared: str
+) -> None:
+    """It shares none that is there, also not where the user asks for that, and leaves none."""
+    variables = dict(ssh_host.variables)
+    if shared != "by the executor":
+        own = f"-o ControlMaster=auto -o ControlPersist=9s -o ControlPath={tmp_path}/%n"
+        variables["ansible_ssh_args"] = own
+    host = Host(name="remote", variables=variables)
+    bench = make_bench(kind, inventory={"remote": host})
+    action = bench.tasks("quick.yml", "- command: 'true'\n")
+    connections = []
+    for fresh in (False, True, True, False):
+        (report,) = bench.run(bench.job(action, host="remote", fresh=fresh))
+        assert report.outcome is Outcome.OK, report
+        connections.append((tmp_path / "servers").read_text(encoding="utf-8").count("\n"))
+    assert connections == [1, 2, 3, 3]
 
 
 @pytest.mark.timeout(120)

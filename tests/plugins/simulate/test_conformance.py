@@ -59,5 +59,5 @@ def test_simulate_conforms(check: NamedCheck) -> None:
 
 def test_all_checks_but_one_apply() -> None:
     names = {check.name for check in executor_checks(CASE)}
-    assert len(names) == 14
+    assert len(names) == 15
     assert "what_cannot_start_is_a_report" not in names  # nothing cannot start in a simulation

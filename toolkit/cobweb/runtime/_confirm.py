@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from cobweb._resources import data_dir
-from cobweb.model import Confirm, Job, JobKind, Outcome, Report, Tasks
+from cobweb.model import Cob, Confirm, Job, JobKind, Outcome, Report, Tasks
 from cobweb.plugin import ExecutorSetting
 
-__all__ = ["DeadManSwitch"]
+__all__ = ["DeadManSwitch", "switch_of"]
 
 CONFIRMED = "confirmed"
 """What a host says of a change that stays."""
@@ -65,6 +65,13 @@ class _Step:
 
 _Steps = Generator[_Step, Report, Report]
 """Yields steps, is sent their reports, and returns the report of the whole."""
+
+
+def switch_of(cob: Cob) -> Confirm | None:
+    """Return the switch of an object, with its type's way back where it has none of its own."""
+    if cob.confirm is None or cob.confirm.revert:
+        return cob.confirm
+    return replace(cob.confirm, revert=cob.type.revert, prepare=cob.type.prepare)
 
 
 class DeadManSwitch:

@@ -63,6 +63,11 @@ class Orders:
     message: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def simulates(self) -> bool:
+        """Whether there are no hosts."""
+        return self.executor == _SIMULATOR
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
@@ -86,7 +91,7 @@ def keep_apart(store: Store, orders: Orders) -> None:
     if last is None:
         return
     was_simulated = last.info.command.endswith(f" --executor {_SIMULATOR}")
-    if was_simulated == (orders.executor == _SIMULATOR):
+    if was_simulated == orders.simulates:
         return
     whose = "a simulation" if was_simulated else "real hosts"
     raise UsageError(
@@ -107,7 +112,7 @@ def begun(info: RunInfo, orders: Orders, generation: Generation) -> RunInfo:
 
 def command_of(info: RunInfo, orders: Orders) -> str:
     """Return a run's command as it is stored; it says where no real host was touched."""
-    simulated = f" --executor {_SIMULATOR}" if orders.executor == _SIMULATOR else ""
+    simulated = f" --executor {_SIMULATOR}" if orders.simulates else ""
     return f"{info.command}{simulated}"
 
 

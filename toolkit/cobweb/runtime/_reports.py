@@ -117,6 +117,8 @@ class Reports:
         so_far = self._so_far
         if so_far.halted or job.host in so_far.lost or report.outcome is Outcome.CANCELLED:
             return False
+        if job.confirm is not None:
+            return False  # what may cut off its host is tried once
         step = so_far.act.graph.cobs[job.cob].type.transition(job.source, job.dest)
         return step is not None and job.attempt < step.attempts
 

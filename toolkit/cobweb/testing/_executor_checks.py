@@ -62,6 +62,7 @@ def executor_checks(case: ExecutorCase) -> list[NamedCheck]:
     functions = [
         satisfies_the_protocol,
         each_job_has_exactly_one_report,
+        fresh_job_is_carried_out_beside_others,
         wait_zero_returns_at_once,
         wait_returns_when_nothing_is_in_flight,
         two_jobs_of_one_host_may_be_in_flight,
@@ -105,6 +106,18 @@ def each_job_has_exactly_one_report(case: ExecutorCase) -> None:
         jobs = [case.transition(n + 1, hosts[n % len(hosts)]) for n in range(case.parallel)]
         reports = _carry_out(executor, jobs)
         for report in reports:
+            expect(report.outcome is Outcome.OK, f"job {report.number} ended as {report}")
+
+    _in_session(case, body)
+
+
+def fresh_job_is_carried_out_beside_others(case: ExecutorCase) -> None:
+    """A job that asks for a connection of its own ends as the others do that share theirs."""
+
+    def body(executor: Executor) -> None:
+        host = case.reachable()[0]
+        jobs = [replace(case.transition(n + 1, host), fresh=n % 2 == 1) for n in range(4)]
+        for report in [*_carry_out(executor, jobs[:1]), *_carry_out(executor, jobs[1:])]:
             expect(report.outcome is Outcome.OK, f"job {report.number} ended as {report}")
 
     _in_session(case, body)

@@ -20,7 +20,7 @@ from ansible.plugins import loader as plugin_loader
 from ansible.plugins.strategy.linear import StrategyModule as LinearStrategy
 
 from cobweb_plugins.ansible._sweep import MARK_VARIABLE
-from cobweb_plugins.ansible.strategy.cobweb_warm import warm_up
+from cobweb_plugins.ansible.strategy.cobweb_warm import stand_apart, warm_up
 
 DOCUMENTATION = """
     name: cobweb_item
@@ -81,7 +81,10 @@ class _MarkingExecutor(TaskExecutor):  # type: ignore[misc]  # ansible-core has 
     def _get_action_handler_with_module_context(self, templar: Any) -> Any:
         """Do so at the one moment when task and connection have their final values."""
         handler, context = super()._get_action_handler_with_module_context(templar)
-        warm_up(self._connection, self._tqm.servers)
+        if self._tqm.fresh:
+            stand_apart(self._connection)
+        else:
+            warm_up(self._connection, self._tqm.servers)
         place = None
         if self._tqm.mark and _is_remote(handler, self._connection):
             place = _place(self._task, self._connection, self._host)

@@ -17,10 +17,14 @@ from typing import Any
 from ansible.plugins.connection import local, ssh
 
 from cobweb_plugins.ansible._warm import Lost, Servers, call_of, place_of
+from cobweb_plugins.ansible._workspace import fresh_arguments
 
-__all__ = ["warm_up"]
+__all__ = ["stand_apart", "warm_up"]
 
 Answer = tuple[int, bytes, bytes]
+
+FRESH_TIMEOUT_S = 5
+"""The most that ssh may take for a new connection where one is asked for."""
 
 
 def warm_up(connection: Any, servers: Servers) -> None:
@@ -29,6 +33,14 @@ def warm_up(connection: Any, servers: Servers) -> None:
         connection.exec_command = partial(_run_here, servers, connection, connection.exec_command)
     elif type(connection) is ssh.Connection and _is_plain(connection):
         connection._run = partial(_run_there, servers, connection, connection._run)
+
+
+def stand_apart(connection: Any) -> None:
+    """Let an ssh `connection` make one of its own for each call, and share none."""
+    if isinstance(connection, ssh.Connection):
+        connection.set_option("ssh_args", fresh_arguments(connection.get_option("ssh_args")))
+        timeout_s = min(int(connection.get_option("timeout")), FRESH_TIMEOUT_S)
+        connection.set_option("timeout", timeout_s)
 
 
 def _is_plain(connection: Any) -> bool:

@@ -273,6 +273,7 @@ class _Jobs:
     def run(self, message: dict[str, Any]) -> dict[str, Any]:
         """Run one job and return the fields of its report."""
         self._tqm.begin(message.get("mark", ""), partial(self._tell_place, message["number"]))
+        self._tqm.fresh = message.get("fresh", False)
         try:
             return self._run(message)
         except AnsibleError as error:
@@ -428,6 +429,7 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
         self._final_q.close()
         self._final_q: Any = _SilentQueue()
         self.dirty = False
+        self.fresh = False
         self.servers: Servers
         self._vaulted = _Vaulted()
         self.begin("", lambda _: None)
