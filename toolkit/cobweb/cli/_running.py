@@ -18,15 +18,18 @@ from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:
     from cobweb.runtime import Desired, RunResult, Sink, Wait
+    from cobweb.store import Store
 
 __all__ = [
     "Listeners",
     "failure_bound",
+    "first_few",
     "goals_of",
     "listeners",
     "lost_bound",
     "result_data",
     "tell_result",
+    "tell_rollback",
 ]
 
 _SHOWN = 20
@@ -156,12 +159,22 @@ def tell_result(output: Output, result: RunResult) -> None:
     output.summary(_last_line(result), Tone.GOOD if result.exit_code == 0 else Tone.BAD)
 
 
+def tell_rollback(output: Output, store: Store) -> None:
+    """Say that the current generation is an earlier one again, if it is."""
+    from cobweb.runtime import original_of
+
+    current, original = original_of(store)
+    if original:
+        said = f"generation {current} is generation {original} again"
+        output.summary(f"note: {said}; the files of the site may say otherwise", Tone.CAREFUL)
+
+
 def _tell_waits(output: Output, result: RunResult) -> None:
     """Tell the causes first, then of those who wait for each the first few."""
     from cobweb.runtime import chain_lines
 
     waits = sorted(result.waits, key=lambda wait: len(wait.chain) > 1)
-    told, like_them, others = _first_few(waits)
+    told, like_them, others = first_few(waits)
     for wait in told:
         output.summary(f"{wait.cob} is {wait.state}", Tone.BAD)
         for line in chain_lines(wait, result.messages):
@@ -172,7 +185,7 @@ def _tell_waits(output: Output, result: RunResult) -> None:
         output.summary(f"... and {others} more (-o json has all)")
 
 
-def _first_few(waits: Sequence[Wait]) -> tuple[list[Wait], Tally[str], int]:
+def first_few(waits: Sequence[Wait]) -> tuple[list[Wait], Tally[str], int]:
     """Return the waits to tell of, how many wait like those by their cause, and how many others."""
     told: list[Wait] = []
     per_cause: Tally[str] = Tally()

@@ -29,7 +29,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._render import Column, write_table
 from cobweb.cli._request import Format, Request
-from cobweb.cli._running import first_few
+from cobweb.cli._running import first_few, tell_rollback
 from cobweb.cli._session import Session, open_site
 from cobweb.cli._text import count, plain, wrap
 from cobweb.errors import CobwebError, UsageError
@@ -117,9 +117,11 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
                 printed = _printed(session, output, asked)
             if key is not None and key == plan_key(session, output, asked):
                 keep_plan(session, key, printed)  # nobody has written meanwhile
-    if out is not None:
-        _save(out, printed.file)
-    printed.show(output)
+        if out is not None:
+            _save(out, printed.file)
+        printed.show(output)
+        if not printed.is_empty:
+            tell_rollback(output, session.store())
     if out is not None:
         output.summary(f"saved; carry it out with: cobweb apply {out}")
     return _PENDING if detailed_exitcode and not printed.is_empty else 0

@@ -20,6 +20,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._render import Cell, Column, write_table
 from cobweb.cli._request import Request
+from cobweb.cli._running import tell_rollback
 from cobweb.cli._session import Session, open_site
 from cobweb.cli._text import count
 from cobweb.errors import UsageError
@@ -57,8 +58,9 @@ def command(request: Request, reference: str | None, limit: str | None) -> int:
     output = Output.of(request)
     with open_site(request) as session:
         data = status_data(session, reference, limit)
-    if not output.data(data):
-        _tell(output, data, detailed=reference is not None)
+        if not output.data(data):
+            _tell(output, data, detailed=reference is not None)
+            tell_rollback(output, session.store())
     return 0
 
 
