@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 import yaml
 
 from cobweb.cli import main
+from cobweb.store import open_store
 
 HERE = Path(__file__).parent
 TABLE: dict[str, Any] = yaml.safe_load((HERE / "cases.yml").read_text(encoding="utf-8"))
@@ -49,10 +51,17 @@ def _foreign_database(scene: Scene) -> None:
     connection.close()
 
 
+def _newer_database(scene: Scene) -> None:
+    open_store("sqlite:///.cobweb/state.db", scene.site).close()
+    with closing(sqlite3.connect(scene.site / ".cobweb/state.db")) as connection, connection:
+        connection.execute("UPDATE cobweb_meta SET value = '99' WHERE key = 'format'")
+
+
 SETUPS: Mapping[str, Callable[[Scene], None]] = {
     "spoiled database": _spoiled_database,
     "database is a folder": _database_is_a_folder,
     "foreign database": _foreign_database,
+    "newer database": _newer_database,
 }
 
 

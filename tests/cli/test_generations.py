@@ -127,3 +127,38 @@ def test_a_message_cannot_write_escape_sequences(run: Run, site: Path) -> None:
     told = run("-C", site, "generations").out
     assert "\x1b" not in told
     assert "evil" in told
+
+
+def test_a_damaged_generation_is_replaced_by_the_next_apply_and_can_be_deleted(
+    run: Run, grown: Path
+) -> None:
+    with closing(sqlite3.connect(grown / ".cobweb/state.db")) as database, database:
+        database.execute("UPDATE cobweb_generations SET content = x'00' WHERE id = 3")
+    assert run("-C", grown, "generations").err.startswith("3 generations")
+    assert run("-C", grown, "status").code == 0
+    ran = run("-C", grown, "apply", "--yes", "--executor", "simulate")
+    assert ran.code == 0, ran.err
+    data = data_of(run("-C", grown, "generations", "--gc", "-o", "json"))
+    assert ([it["id"] for it in data["generations"]], data["deleted"]) == ([4, 2, 1], [3])
+    assert data["hosts"] == {"alpha": 4, "beta": 4}
+
+
+def test_a_removal_that_needs_a_damaged_generation_changes_nothing(
+    run: Run, grown: Path, edit: Callable[[str, str], None]
+) -> None:
+    with closing(sqlite3.connect(grown / ".cobweb/state.db")) as database, database:
+        database.execute("UPDATE cobweb_generations SET content = x'00' WHERE id = 2")
+    edit("  b:\n    type: simple\n    spec: {port: 1}\n    on: front\n    requires: [a@back]\n", "")
+    states = data_of(run("-C", grown, "status", "-o", "json"))["cobs"]
+    ran = run("-C", grown, "apply", "--yes", "--executor", "simulate")
+    assert ran.code == 1
+    assert "generation 2 in the state database" in ran.err
+    assert "is damaged" in ran.err
+    assert data_of(run("-C", grown, "status", "-o", "json"))["cobs"] == states
+    assert run("-C", grown, "generations", "--gc").out.startswith("deleted generation 2 of")
+    ran = run("-C", grown, "apply", "--yes", "--executor", "simulate")
+    assert ran.code == 0, ran.err
+    assert [cob["id"] for cob in data_of(run("-C", grown, "status", "-o", "json"))["cobs"]] == [
+        "alpha/a",
+        "alpha/cfg",
+    ]
