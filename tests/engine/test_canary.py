@@ -95,7 +95,7 @@ def test_who_waits_is_told_for_whom() -> None:
     """The chain leads to the canary while it moves; in the pause it ends at the limit."""
     drive = driven(canary(ALL))
     assert drive.why(B) == "b/app limit a/app up, a/app running"
-    assert drive.engine.blocked(B).detail == "rolling (canary)"  # type: ignore[union-attr]
+    assert drive.engine.blocked(B).detail == "rolling, canary"  # type: ignore[union-attr]
     drive.ended(A)
     assert drive.why(B) == "b/app limit up"
 

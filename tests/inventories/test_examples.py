@@ -83,8 +83,34 @@ def test_rolling_changes_a_quarter_of_each_rack_at_a_time(drive: Driver, tmp_pat
     out = list(_out_of_the_pool(events, initial))
     assert max(out, key=lambda racks: racks["a"])["a"] == 2
     assert max(out, key=lambda racks: racks["b"])["b"] == 2
-    left = {event["cob"] for event in events if event.get("to") == "out"}
-    assert len(left) == 16
+    left = [event["cob"] for event in events if event.get("to") == "out"]
+    assert len(set(left)) == 16
+    (pause,) = (event for event in events if event["type"] == "limit.pause")
+    assert pause["cobs"] == [left[0]]
+    (resume,) = (event for event in events if event["type"] == "limit.resume")
+    assert resume["time"] - pause["time"] == 30.0
+
+
+@pytest.mark.slow
+def test_rolling_touches_one_web_server_if_its_change_fails(
+    drive: Driver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The canary stays out of the pool; all others stay in it, and are told for whom they wait."""
+    graph = drive.graph(ROLLING)
+    initial = {cob["id"]: cob["preferred"] for cob in graph["cobs"]}
+    changed = [cob for cob in initial if cob.endswith("/web-config")]
+    initial |= dict.fromkeys(changed, "outdated")
+    file, told = tmp_path / "initial.json", tmp_path / "events.jsonl"
+    file.write_text(json.dumps(initial), encoding="utf-8")
+    arguments = ["--initial", str(file), "--fail", "web01/web-config", "--events", str(told)]
+    capsys.readouterr()
+    assert drive.code(ROLLING, "simulate", *arguments) == 1
+    shown = capsys.readouterr().err
+    events = [json.loads(line) for line in told.read_text().splitlines()]
+    assert check_promises(events, graph) == []
+    started = {event["cob"] for event in events if event["type"] == "transition.start"}
+    assert {cob.partition("/")[0] for cob in started} == {"web01"}
+    assert "(pool, canary), taken by" in shown
 
 
 def test_rolling_leaves_the_web_servers_up_when_the_database_changes(

@@ -131,7 +131,7 @@ class LimitBook:
         if counter is None:
             return ""
         is_canary = counter.canary is not None and counter.canary.refuses(node.id)
-        return f"{counter.limit.name} (canary)" if is_canary else counter.label
+        return f"{counter.limit.name}, canary" if is_canary else counter.label
 
     def in_the_way(self, node: Node, step: Transition) -> tuple[CobId, ...]:
         """Return who takes the room that `step` needs, sorted."""

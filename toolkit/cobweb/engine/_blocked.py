@@ -98,7 +98,8 @@ def _at_rest(node: Node, before: Blocked | None) -> Blocked | None:
         return _kept(node)
     if not node.up:
         return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
-    return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=node.type.preferred)
+    state = node.type.preferred
+    return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=state, detail="stays")
 
 
 def _kept(node: Node) -> Blocked | None:

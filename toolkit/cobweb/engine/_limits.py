@@ -116,7 +116,7 @@ class LimitBook:
         counter = self._full(node, step)
         if counter is None:
             return ""
-        return f"{counter.limit.name} (canary)" if counter.refuses(node.id) else counter.label
+        return f"{counter.limit.name}, canary" if counter.refuses(node.id) else counter.label
 
     def in_the_way(self, node: Node, step: Transition) -> tuple[CobId, ...]:
         """Return who takes the room that `step` needs, or is the canary on its way, sorted."""

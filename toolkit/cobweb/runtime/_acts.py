@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cobweb.engine import Engine
+from cobweb.engine import Canary, Engine
 from cobweb.model import CobId, Graph, State
 from cobweb.runtime._baseline import Lock
 from cobweb.runtime._events import Told
@@ -26,15 +26,16 @@ class SoFar:
     """What the acts before have left, of the objects that took part in them.
 
     `contents` are the digests that they were found against. `lost` are hosts that could not be
-    reached, `failed` objects of which a transition or check
-    failed, `applied` the specs applied last, `locks` those that are still out, `waits` the reasons
-    why objects did not get where they should. `halted` says that nothing new is to be started.
+    reached, `failed` objects of which a transition or check failed, `applied` the specs applied
+    last, `locks` those that are still out, `canaries` those of the limits, `waits` the reasons why
+    objects did not get where they should. `halted` says that nothing new is to be started.
     """
 
     states: Mapping[CobId, State] = field(default_factory=dict)
     contents: Mapping[CobId, str] = field(default_factory=dict)
     applied: Mapping[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
     locks: tuple[Lock, ...] = ()
+    canaries: Mapping[str, Canary] = field(default_factory=dict)
     failed: frozenset[CobId] = frozenset()
     lost: frozenset[str] = frozenset()
     waits: tuple[Wait, ...] = ()

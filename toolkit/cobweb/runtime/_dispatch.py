@@ -74,6 +74,7 @@ class Dispatcher:
         self._own: dict[int, float] = {}
         self._own_reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._held: list[Job] | None = None
+        self._pauses: list[tuple[float, str]] = []
         self._numbers = 0
         self._switch = DeadManSwitch(setting, now=executor.now, next_number=self.next_number)
 
@@ -117,9 +118,24 @@ class Dispatcher:
         self._waiting.setdefault(again.host, {})[again.number] = again
         heapq.heappush(self._later, (self._executor.now() + delay, again.number, again))
 
+    def add_pause(self, limit: str, seconds: float) -> None:
+        """Have the pause of a limit be over after some time."""
+        heapq.heappush(self._pauses, (self._executor.now() + seconds, limit))
+
+    def ended_pauses(self) -> tuple[str, ...]:
+        """Return, once, the limits whose pauses are over."""
+        now, ended = self._executor.now(), []
+        while self._pauses and self._pauses[0][0] <= now:
+            ended.append(heapq.heappop(self._pauses)[1])
+        return tuple(ended)
+
+    def drop_pauses(self) -> None:
+        """Forget the pauses that are not over."""
+        self._pauses.clear()
+
     def idle(self) -> bool:
-        """Say whether no job is ready, delayed or in flight."""
-        return not (self._waiting or self._in_flight)
+        """Say whether no job is ready, delayed or in flight, and no pause is waited for."""
+        return not (self._waiting or self._in_flight or self._pauses)
 
     def running(self) -> tuple[Job, ...]:
         """Return the jobs in flight, oldest first."""
@@ -223,6 +239,7 @@ class Dispatcher:
         while self._later and not self._waits(self._later[0][2]):
             heapq.heappop(self._later)
         waits = [due - self._executor.now() for due, _, _ in self._later[:1]]
+        waits += [due - self._executor.now() for due, _ in self._pauses[:1]]
         if (due_s := self._switch.due_s()) is not None:
             waits.append(due_s - self._executor.now())
         waits += [deadline - time.monotonic() for deadline in self._own.values()]

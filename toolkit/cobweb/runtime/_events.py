@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import cobweb
 from cobweb.engine import (
     Effect,
+    LimitPaused,
     LockGranted,
     LockRecalled,
     LockReleased,
@@ -78,6 +79,9 @@ def of_effect(effect: Effect) -> Told | None:
     if isinstance(effect, StateFound):
         data = {"cob": effect.cob, "state": effect.state, "reason": str(effect.reason)}
         return "cob.state", data
+    if isinstance(effect, LimitPaused):
+        pause = {"limit": effect.limit, "cobs": list(effect.cobs), "seconds": effect.pause_s}
+        return "limit.pause", pause
     return None
 
 

@@ -15,6 +15,8 @@ from cobweb.engine import (
     CheckEnded,
     Effect,
     Input,
+    LimitPaused,
+    LimitResumed,
     LockGranted,
     LockReleased,
     LockRequested,
@@ -23,7 +25,7 @@ from cobweb.engine import (
     StateFound,
     TransitionEnded,
 )
-from cobweb.model import CobId, Graph, State
+from cobweb.model import UNKNOWN, CobId, Graph, State
 from cobweb.plugin import PlannedStep
 from cobweb.runtime._acts import Act, Opening, SoFar
 from cobweb.runtime._result import Wait
@@ -127,6 +129,7 @@ def _left(act: Act, waits: Sequence[Wait]) -> SoFar:
         states=act.engine.states(),
         contents=act.contents,
         locks=act.engine.locks(),
+        canaries=act.engine.canaries(),
         waits=tuple(waits),
     )
 
@@ -144,6 +147,8 @@ def _play(clock: _Clock) -> None:
             if isinstance(end, TransitionEnded):
                 clock.last_end[end.cob] = clock.now
                 clock.cause = end.cob
+            elif isinstance(end, CheckEnded) and end.cob in clock.last_end:
+                clock.cause = end.cob  # a canary, for which others have waited
             if effects := engine.step(end):
                 _carry(clock, effects)
         del clock.ends[heapq.heappop(clock.times)]
@@ -182,7 +187,11 @@ def _carry(clock: _Clock, effects: Iterable[Effect]) -> None:
         elif isinstance(effect, StartTransition):
             _start(clock, effect)
         elif isinstance(effect, StartCheck):
-            clock.push(CheckEnded(cob=effect.cob, state=clock.act.found[effect.cob]), 0.0)
+            state = clock.act.engine.state(effect.cob)
+            found = clock.act.found[effect.cob] if state == UNKNOWN else state
+            clock.push(CheckEnded(cob=effect.cob, state=found), 0.0)
+        elif isinstance(effect, LimitPaused):
+            clock.push(LimitResumed(limit=effect.limit), effect.pause_s)
 
 
 def _enable(clock: _Clock, cob: CobId, by: CobId) -> None:

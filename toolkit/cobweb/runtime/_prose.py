@@ -45,6 +45,10 @@ def link_text(link: Blocked) -> str:
     """Return one link as a sentence; what `why` knows better than a run did replaces its own."""
     if link.kind is WaitKind.HALTED and link.detail:
         return f"{link.cob} {link.detail}"
+    if link.kind is WaitKind.EXCLUDED and link.detail:
+        return f"{link.cob} stays as it is while what is gone is removed"
+    if link.kind is WaitKind.LIMIT and link.on is None:
+        return f"{link.cob} waits for the pause of a limit ({link.detail})"
     detail = f" ({link.detail})" if link.detail else ""
     return _SENTENCES[link.kind].format(
         cob=link.cob, on=link.on, state=link.state, host=host_of(link.cob), detail=detail

@@ -100,6 +100,10 @@ class Record:
         lost = {host: said[:LONGEST_MESSAGE] for host, said in sorted(unreachable.items())}
         self._told.append(("run.end", end | ({"unreachable": lost} if lost else {})))
 
+    def limit_resumed(self, limit: str) -> None:
+        """Tell that the pause of a limit is over."""
+        self._told.append(("limit.resume", {"limit": limit}))
+
     def became_unknown(
         self, cob: CobId, reason: str, *, message: str = "", report: Report | None = None
     ) -> None:

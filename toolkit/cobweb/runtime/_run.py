@@ -23,6 +23,8 @@ from cobweb.engine import (
     Effect,
     Halt,
     Input,
+    LimitPaused,
+    LimitResumed,
     LockGranted,
     LockRecalled,
     LockReleased,
@@ -32,8 +34,21 @@ from cobweb.engine import (
     StateFound,
     StateReason,
 )
-from cobweb.model import UNKNOWN, CobId, Graph, Job, JobKind, Outcome, Report, State, host_of
+from cobweb.model import (
+    UNKNOWN,
+    CobId,
+    Confirm,
+    Graph,
+    Job,
+    JobKind,
+    Nothing,
+    Outcome,
+    Report,
+    State,
+    host_of,
+)
 from cobweb.runtime._acts import Act, Opening, SoFar
+from cobweb.runtime._confirm import switch_of
 from cobweb.runtime._dispatch import Dispatcher, describe
 from cobweb.runtime._events import Emitter
 from cobweb.runtime._guard import Guard
@@ -66,8 +81,8 @@ class RunSetting:
     and of which all objects take part. `max_failures` stops new work when more objects than that
     have failed (None: never), `max_unreachable` when more of the `hosts` that take part than that
     cannot be reached; as long as that can come out of the first checks, no transition begins.
-    `beat` is called from the run's thread at least every `beat_s` seconds; `say` gets sentences for
-    people.
+    `confirms` says whether objects' dead-man switches are set (there are hosts). `beat` is called
+    from the run's thread at least every `beat_s` seconds; `say` gets sentences for people.
     """
 
     run: str
@@ -77,6 +92,7 @@ class RunSetting:
     max_failures: int | None = None
     hosts: int = 0
     max_unreachable: int | None = None
+    confirms: bool = True
     store_events: bool = True
     beat: Callable[[], None] = lambda: None
     say: Callable[[str], None] = lambda _text: None
@@ -136,6 +152,7 @@ class Run:
             contents=so_far.act.contents,
             applied=so_far.applied,
             locks=engine.locks(),
+            canaries=engine.canaries(),
             failed=frozenset(so_far.failed),
             lost=frozenset(so_far.lost),
             waits=tuple(self._waits),
@@ -151,6 +168,7 @@ class Run:
             ended = self._dispatcher.wait(self._setting.beat_s)
             self._so_far.now_s = self._dispatcher.now()
             self._take_all(ended)
+            self._end_pauses()
             self._setting.beat()
             self._look_at(interrupts)
             self._flush()
@@ -201,6 +219,7 @@ class Run:
 
     def _start_nothing(self) -> None:
         self._step(Halt())
+        self._dispatcher.drop_pauses()
         self._reports.drop_waiting(None, "the run was stopped before the next attempt")
 
     def _stop(self, interrupts: Interrupts) -> Iterable[str]:
@@ -233,6 +252,11 @@ class Run:
                 self._record.flush()
                 self._setting.beat()
 
+    def _end_pauses(self) -> None:
+        for limit in self._dispatcher.ended_pauses():
+            self._record.limit_resumed(limit)
+            self._step(LimitResumed(limit=limit))
+
     # --- effects
 
     def _step(self, event: Input) -> None:
@@ -240,6 +264,8 @@ class Run:
 
     def _absorb(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
+            if _is_failed_check(effect):
+                continue  # written and told with its report
             self._record.effect(effect)
             if not isinstance(effect, _TOLD_ONLY):
                 self._note(effect)
@@ -252,6 +278,8 @@ class Run:
                 self._record.write(GrantGone(cob=cob, holder=holder))
             case StateFound():
                 self._note_state(effect)
+            case LimitPaused(limit=limit, pause_s=pause_s):
+                self._dispatcher.add_pause(limit, pause_s)
             case StartCheck(cob=cob):
                 job = self._check_job(cob)
                 asks = self._dispatcher.reaches(job) and self._guard.ask(job.host)
@@ -292,6 +320,7 @@ class Run:
             action=cob_type.check,
             cob_vars=self._cob_vars(cob, target=cob_type.preferred),
             timeout_s=cob_type.check_timeout_s,
+            confirm=self._confirm(cob),
         )
 
     def _transition_job(self, effect: StartTransition) -> Job:
@@ -307,7 +336,11 @@ class Run:
             source=step.source,
             dest=step.dest,
             timeout_s=step.timeout_s,
+            confirm=None if isinstance(step.action, Nothing) else self._confirm(effect.cob),
         )
+
+    def _confirm(self, cob: CobId) -> Confirm | None:
+        return switch_of(self._so_far.act.graph.cobs[cob]) if self._setting.confirms else None
 
     def _cob_vars(self, cob: CobId, *, target: State) -> dict[str, Any]:
         it = self._so_far.act.graph.cobs[cob]
@@ -369,6 +402,14 @@ def _stopped_line(so_far: Progress) -> str:
     """Return why a run stopped by itself, and that it has changed nothing where that is so."""
     nothing = "" if so_far.begun or not so_far.stopped else "; nothing was changed"
     return f"{so_far.stopped}{nothing}"
+
+
+def _is_failed_check(effect: Effect) -> bool:
+    return (
+        isinstance(effect, StateFound)
+        and effect.state == UNKNOWN
+        and effect.reason is StateReason.CHECK
+    )
 
 
 def _halted_line(running: list[str]) -> str:
