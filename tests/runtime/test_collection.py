@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cobweb.generation import canonical_json, digest
 from cobweb.model import CobId
@@ -28,15 +30,21 @@ def save(store: Store) -> Callable[..., int]:
     """Save a generation with the objects `host/name` and the ports that they have in it."""
 
     def call(ports: Mapping[str, int], files: Mapping[str, bytes] | None = None) -> int:
-        cobs = {cob: {"spec": {"port": port}, "type": "t"} for cob, port in ports.items()}
-        names = {f"site:{number}": each for number, each in enumerate(sorted(files or {}))}
-        content: dict[str, Any] = {"cobs": cobs, "format": 1, "files": names}
-        generation = Generation(
-            digest=digest(content), author="", time=0, message="", content=canonical_json(content)
-        )
-        return store.save_generation(generation, files).id
+        return save_ports(store, ports, files)
 
     return call
+
+
+def save_ports(
+    store: Store, ports: Mapping[str, int], files: Mapping[str, bytes] | None = None
+) -> int:
+    cobs = {cob: {"spec": {"port": port}, "type": "t"} for cob, port in ports.items()}
+    names = {f"site:{number}": each for number, each in enumerate(sorted(files or {}))}
+    content: dict[str, Any] = {"cobs": cobs, "format": 1, "files": names}
+    generation = Generation(
+        digest=digest(content), author="", time=0, message="", content=canonical_json(content)
+    )
+    return store.save_generation(generation, files).id
 
 
 def applied(cob: str, port: int) -> StateWritten:
@@ -131,6 +139,51 @@ def spoil(folder: Path, *generations: int) -> None:
             connection.execute(
                 "UPDATE cobweb_generations SET content = x'00' WHERE id = ?", (generation,)
             )
+
+
+OBJECTS = ("h/a", "h/b", "k/c")
+ports = st.dictionaries(st.sampled_from(OBJECTS), st.integers(1, 3))
+
+
+@settings(max_examples=60)
+@given(
+    saved=st.lists(ports, min_size=1, max_size=8),
+    journal=ports,
+    active=st.dictionaries(st.sampled_from(["h", "k"]), st.integers(1, 8)),
+    reached=st.sets(st.integers(1, 8)),
+    keep=st.integers(1, 3),
+)
+def test_what_the_rest_of_cobweb_looks_for_is_found_as_before(
+    saved: list[dict[str, int]],
+    journal: dict[str, int],
+    active: dict[str, int],
+    reached: set[int],
+    keep: int,
+) -> None:
+    with open_store("sqlite://", Path()) as store:
+        ids = [save_ports(store, ports) for ports in saved]
+        history = dict(zip(ids, saved, strict=True))
+        for each in reached:
+            store.mark_reached(each, 1.0)
+        switched = {host: each for host, each in active.items() if each in history}
+        store.write([HostSwitched(host=host, generation=each) for host, each in switched.items()])
+        store.write([applied(cob, port) for cob, port in journal.items()])
+        deleted = [info.id for info in collect_generations(store, keep=keep)]
+        rest = {each: ports for each, ports in history.items() if each not in deleted}
+        assert list(rest) == left(store)[::-1]
+    assert set(sorted(history)[-keep:]) <= rest.keys()
+    assert set(sorted(reached & history.keys())[-2:]) <= rest.keys()
+    assert set(switched.values()) <= rest.keys()
+    for cob, port in journal.items():
+        if history[max(history)].get(cob) != port:
+            assert newest(history, cob, {port}) == newest(rest, cob, {port})
+        if cob not in history[max(history)]:
+            assert newest(history, cob, {1, 2, 3}) == newest(rest, cob, {1, 2, 3})
+
+
+def newest(history: Mapping[int, Mapping[str, int]], cob: str, ports: set[int]) -> int:
+    """Return the newest generation that has an object with one of these ports, 0 for none."""
+    return max((each for each, has in history.items() if has.get(cob) in ports), default=0)
 
 
 def test_kept_files_go_with_the_last_generation_that_names_them(store: Store, save: Save) -> None:

@@ -6,14 +6,19 @@ import hashlib
 import json
 import sqlite3
 import zlib
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cobweb.errors import LockedError, StoreError
-from cobweb.store import Generation, Store, this_process
+from cobweb.store import Generation, Store, open_store, this_process
 
 
 def generation(content: str) -> Generation:
@@ -145,3 +150,58 @@ def test_what_is_known_of_generations_is_fenced_by_the_site_lock(store: Store) -
             write()
     held.release()
     assert [(info.id, info.reached) for info in store.generations()] == [(1, None)]
+
+
+FILES = {hashlib.sha256(text).hexdigest(): text for text in (b"one", b"two", b"three")}
+SAVE, REACH, DELETE, REOPEN = "save", "reach", "delete", "reopen"
+steps = st.lists(
+    st.tuples(st.just(SAVE), st.sets(st.sampled_from(sorted(FILES))))
+    | st.tuples(st.just(REACH), st.integers(1, 5))
+    | st.tuples(st.just(DELETE), st.sets(st.integers(1, 4), max_size=2))
+    | st.tuples(st.just(REOPEN), st.none()),
+    max_size=10,
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=steps)
+def test_generations_are_what_was_saved_reached_and_not_deleted(
+    fresh_url: Callable[[], str], tmp_path: Path, steps: list[tuple[str, Any]]
+) -> None:
+    url = fresh_url()
+    store, known = open_store(url, tmp_path), dict[int, Generation]()
+    try:
+        for number, (step, told) in enumerate(steps):
+            if step == SAVE:
+                content = json.dumps({"files": sorted(told)})
+                saved = store.save_generation(generation(content), {it: FILES[it] for it in told})
+                assert saved == after(known, content, saved)
+                known[saved.id] = saved
+            elif step == REACH:
+                store.mark_reached(told, float(number))
+                if told in known and known[told].reached is None:
+                    known[told] = replace(known[told], reached=float(number))
+            elif step == DELETE:
+                told = told - {max(known, default=0)}
+                store.delete_generations(told)
+                known = {each: it for each, it in known.items() if each not in told}
+            else:
+                store.close()
+                store = open_store(url, tmp_path)
+            infos = store.generations()
+            assert [store.generation(info.id) for info in infos] == [*reversed(known.values())]
+            assert [info.reached for info in infos] == [
+                it.reached for it in reversed(known.values())
+            ]
+            named = [name for name in FILES if any(name in it.content for it in known.values())]
+            assert [store.file(name) for name in named] == [FILES[name] for name in named]
+    finally:
+        store.close()
+
+
+def after(known: Mapping[int, Generation], content: str, saved: Generation) -> Generation:
+    """Return what saving a content gives: the newest generation if it is that, or a new one."""
+    newest = max(known, default=0)
+    if newest and known[newest].content == content:
+        return known[newest]
+    return replace(saved, id=newest + 1, parent=newest, reached=None)
