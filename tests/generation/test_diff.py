@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobweb.errors import StoreError
 from cobweb.generation import (
     ChangeKind,
     Difference,
     EvaluatedSite,
     NeedDifference,
     SiteDiff,
+    read_site,
     redact,
     site_diff,
     spec_diff,
@@ -220,6 +222,20 @@ def test_a_key_that_looks_like_the_head_of_a_diff_is_told() -> None:
 )
 def test_secrets_are_told_as_changed_only(old: Any, new: Any, lines: tuple[str, ...]) -> None:
     assert spec_diff(redact({"k": old}), redact({"k": new})) == lines
+
+
+def test_generations_that_were_read_back_are_compared() -> None:
+    old, new = (read_site(json.dumps(with_spec("h1/a", port=port))) for port in (1, 2))
+    assert old.diff(new).cobs[0].lines == ("-port: 1", "+port: 2")
+    assert not old.diff(old)
+
+
+@pytest.mark.parametrize("part", ["cobs", "needs", "hosts", "types", "limits"])
+def test_a_damaged_content_is_told(part: str) -> None:
+    good = content(graph_of("h1/a"))
+    bad = read_site(json.dumps({**good, part: [1]}))
+    with pytest.raises(StoreError, match="damaged"):
+        read_site(json.dumps(good)).diff(bad)
 
 
 # --- properties, over contents of few names and values, made from a seed

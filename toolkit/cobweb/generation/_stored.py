@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from cobweb.errors import Place, StoreError
 from cobweb.generation._content import FLOAT_MARK, canonical_json, digest_of_text
+from cobweb.generation._diff import SiteDiff, site_diff
 from cobweb.generation._kept import KeptFiles
 from cobweb.generation._paths import Paths
 from cobweb.generation._site import FORMAT
@@ -110,6 +111,11 @@ class StoredSite:
         return {
             CobId(cob): digest_of_text(canonical_json(it)) for cob, it in self._data["cobs"].items()
         }
+
+    @_told
+    def diff(self, new: StoredSite) -> SiteDiff:
+        """Return what differs in a newer one."""
+        return site_diff(self._data, new._data)
 
     @_told
     def types(self, roots: Mapping[str, str]) -> Mapping[str, CobType]:
