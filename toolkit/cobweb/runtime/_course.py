@@ -57,7 +57,7 @@ def beliefs(store: Store, desired: Desired) -> Mapping[CobId, CobRecord]:
     return {**found, **store.states_on(desired.chosen)}
 
 
-def course_of(  # noqa: PLR0913  # what is desired of what, how, and what is known beforehand
+def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     desired: Desired,
     store: Store,
     *,

@@ -8,11 +8,13 @@ docs/architecture.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sized
+from dataclasses import replace
 
 from cobweb._clock import wall_clock
 from cobweb.errors import CobwebError
 from cobweb.model import Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
+from cobweb.runtime._acts import SoFar
 from cobweb.runtime._baseline import Refresh, baseline
 from cobweb.runtime._course import Course, course_of
 from cobweb.runtime._desired import Desired
@@ -25,9 +27,11 @@ from cobweb.runtime._frame import (
     begun,
     keep_apart,
     open_executor,
+    private_folder,
     told_if_broken,
 )
 from cobweb.runtime._journal import NoJournal
+from cobweb.runtime._kept_work import KeptWork
 from cobweb.runtime._plan import Plan, base_digest, changes_of
 from cobweb.runtime._predict import Prediction, at_rest, predict
 from cobweb.runtime._removal import Removal
@@ -52,6 +56,7 @@ def plan_site(
     generation = _next_generation(store, desired)
     course = course_of(desired, store, refresh=refresh, generation=generation)
     before, movable = course.before, desired.movable
+    past, removed = course.removal_act.before(), course.removal.removed
     prediction = _at_rest(course) or predict(course.acts)
     return Plan(
         site=desired.evaluated.digest,
@@ -64,8 +69,8 @@ def plan_site(
             if change.cob in movable or change.kind == "removed"
         ),
         switches=prediction.switches,
-        checks=tuple(sorted(cob for cob in before.found if cob in movable)),
-        uncertain=tuple(sorted(before.uncertain & movable)),
+        checks=tuple(sorted({*(movable & before.found.keys()), *(removed & past.found.keys())})),
+        uncertain=tuple(sorted({*(movable & before.uncertain), *(removed & past.uncertain)})),
         stages=_planner(plugins).stages(course.graph, prediction.steps),
         waits=prediction.waits,
         down_s=prediction.down_s,
@@ -76,7 +81,9 @@ def plan_site(
 
 
 def _at_rest(course: Course) -> Prediction | None:
-    return None if course.removal else at_rest(course.desired.graph, course.before.known)
+    """Return the prediction where nothing is to be done but to switch, without an engine."""
+    found = None if course.removal else at_rest(course.desired.graph, course.before.known)
+    return found and replace(found, switches=course.site_act.switching(SoFar()).groups)
 
 
 def _last_run_id(store: Store) -> str:
@@ -110,32 +117,17 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     """
     keep_apart(store, orders)
     generation = store.save_generation(_generation(desired, orders, info), desired.files())
-    course = course_of(
-        desired, store, refresh=orders.refresh, generation=generation.id, records=store.states()
-    )
-    desired, before = course.desired, course.before
-    with open_executor(plugins, orders, desired, course.expected) as (executor, setting):
-        store.begin_run(begun(info, orders, generation))
-        emitter = Emitter(caller.sinks, executor.now)
-        run = Run(
-            RunSetting(
-                run=info.id,
-                graph=desired.graph,
-                generation=generation.id,
-                missed=before.missed & course.hosts,
-                max_failures=_most(orders.max_failures, desired.movable),
-                hosts=len(course.hosts),
-                max_unreachable=_most(orders.max_unreachable, course.hosts),
-                beat=caller.beat,
-                beat_s=HEARTBEAT_S,
-                say=caller.say,
-            ),
-            _dispatcher(plugins, executor, setting, course.graph),
+    with private_folder() as folder:
+        course = course_of(
+            desired,
             store,
-            emitter,
+            refresh=orders.refresh,
+            generation=generation.id,
+            records=store.states(),
+            work=KeptWork(store, desired.roots, plugins.python_types, folder),
         )
-        with told_if_broken(store, info):
-            result = run.go(course.acts, caller.interrupts)
+        info = begun(info, orders, generation)
+        result = _carried_out(course, plugins, store, orders, caller, info=info)
     if result.ending is Ending.OK and desired.limit is None:
         store.mark_reached(generation.id, wall_clock())
     store.end_run(
@@ -148,7 +140,43 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
             ended=wall_clock(),
         )
     )
-    return result.with_notices(emitter.notices)
+    return result
+
+
+def _carried_out(  # noqa: PLR0913  # as `apply_site`
+    course: Course,
+    plugins: Plugins,
+    store: Store,
+    orders: Orders,
+    caller: Caller,
+    *,
+    info: RunInfo,
+) -> RunResult:
+    """Run the acts of a course as the run `info`, whose end is still to be written down."""
+    desired, before = course.desired, course.before
+    with open_executor(plugins, orders, desired, course.expected) as (executor, setting):
+        store.begin_run(info)
+        emitter = Emitter(caller.sinks, executor.now)
+        run = Run(
+            RunSetting(
+                run=info.id,
+                graph=desired.graph,
+                generation=info.generation,
+                missed=before.missed & course.hosts,
+                confirms=not orders.simulates,
+                max_failures=_most(orders.max_failures, desired.movable),
+                hosts=len(course.hosts),
+                max_unreachable=_most(orders.max_unreachable, course.hosts),
+                beat=caller.beat,
+                beat_s=HEARTBEAT_S,
+                say=caller.say,
+            ),
+            _dispatcher(plugins, executor, setting, course.graph),
+            store,
+            emitter,
+        )
+        with told_if_broken(store, info):
+            return run.go(course.acts, caller.interrupts).with_notices(emitter.notices)
 
 
 def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Caller) -> RunResult:
@@ -162,6 +190,7 @@ def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Ca
             RunSetting(
                 run=f"simulation-{orders.seed}",
                 graph=graph,
+                confirms=not orders.simulates,
                 max_failures=_most(orders.max_failures, desired.movable),
                 hosts=len(hosts),
                 max_unreachable=_most(orders.max_unreachable, hosts),

@@ -1,0 +1,132 @@
+"""From one generation to the next: what is removed, who switches, and what a plan says of it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cobweb.inventory import load_site
+from cobweb.model import CobId, Graph, host_of, name_of
+from cobweb.plugin import Plugins, load_plugins
+from cobweb.runtime import (
+    Caller,
+    Orders,
+    Plan,
+    RunResult,
+    apply_site,
+    desired_of,
+    plan_site,
+)
+from cobweb.store import RunInfo, Store, open_store
+from tests.support.graphs import graphs
+from tests.support.random_sites import Case, limits, site_data, troubles
+
+Event = dict[str, Any]
+
+
+@cache
+def plugins() -> Plugins:
+    """Return the installed plugins; loading them takes a while."""
+    return load_plugins()
+
+
+def applied(
+    folder: Path, store: Store, case: Case, run: str, **options: Any
+) -> tuple[Plan, RunResult, list[Event]]:
+    """Plan and apply a site as its file in `folder`."""
+    (folder / "site.yml").write_text(json.dumps(case.site), encoding="utf-8")
+    for name in ("check.yml", "do.yml"):
+        (folder / name).write_text("- debug:\n", encoding="utf-8")
+    desired = desired_of(load_site(folder))
+    plan = plan_site(desired, plugins(), store)
+    told: list[Event] = []
+    info = RunInfo(id=run, command="apply", started=1.0, user="u", host="h", pid=1)
+    orders = Orders(executor="simulate", parallel=1000, options=options)
+    result = apply_site(desired, plugins(), store, orders, Caller(sinks=[told.append]), info=info)
+    return plan, result, [json.loads(json.dumps(event)) for event in told]
+
+
+def remove_of(case: Case, cob: CobId) -> str:
+    """Return where an object is to go before it is forgotten."""
+    return case.graph.cobs[cob].type.remove
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[Case, Case]:
+    """Draw two sites of which each has some objects of the other, some of them changed."""
+    graph = draw(graphs(max_cobs=8, max_needs=16))
+    return draw(parts(graph)), draw(parts(graph))
+
+
+@st.composite
+def parts(draw: st.DrawFn, graph: Graph) -> Case:
+    """Draw a part of a graph, with another content of some objects, and trouble in it."""
+    kept = draw(st.sets(st.sampled_from(sorted(graph.cobs)), min_size=1))
+    needs = [need for need in graph.needs if need.cob in kept and need.on in kept]
+    left_out = draw(st.sets(st.sampled_from(needs))) if needs else set()
+    part = Graph(
+        cobs={cob: it for cob, it in graph.cobs.items() if cob in kept},
+        needs=tuple(need for need in needs if need not in left_out),
+    )
+    site = site_data(part, draw(limits(part)))
+    for cob in sorted(kept):
+        if draw(st.booleans()):
+            site["cobs"][name_of(cob)]["spec"] = {"v": draw(st.integers(0, 2))}
+    return Case(site=site, graph=part, initial={}, trouble=draw(troubles(graph)), orders={})
+
+
+@settings(max_examples=25)
+@given(changes())
+def test_a_change_of_generations_is_done_as_planned(change: tuple[Case, Case]) -> None:
+    first, second = change
+    with tempfile.TemporaryDirectory() as name, open_store("sqlite://", Path(name)) as store:
+        applied(Path(name), store, first, "one")
+        plan, result, events = applied(Path(name), store, second, "two")
+        steps = [e for e in events if e["type"] == "transition.start"]
+        assert sorted((s.start_s, s.cob, s.source, s.dest) for s in plan.steps) == sorted(
+            (step["time"], step["cob"], step["from"], step["to"]) for step in steps
+        )
+        assert plan.waits == result.waits
+        switched = [tuple(e["hosts"]) for e in events if e["type"] == "generation.switch"]
+        assert tuple(switched) == plan.switches
+        if result.exit_code == 0:
+            assert set(store.states()) == set(second.graph.cobs)
+            again, last, _ = applied(Path(name), store, second, "three")
+            assert again.is_empty
+            assert last.counts["transitions"] == 0
+            assert all(info.reached for info in store.generations()[:1])
+
+
+@settings(max_examples=25)
+@given(changes())
+def test_no_host_switches_before_what_is_removed_from_it_is_gone(
+    change: tuple[Case, Case],
+) -> None:
+    first, second = change
+    with tempfile.TemporaryDirectory() as name, open_store("sqlite://", Path(name)) as store:
+        applied(Path(name), store, first, "one")
+        _, result, events = applied(Path(name), store, second, "two", **second.trouble)
+        left = store.states().keys() - second.graph.cobs.keys()
+        generation = {event["generation"] for event in events if event["type"] == "run.start"}
+        active = store.host_generations()
+        assert not [cob for cob in left if active.get(host_of(cob), 0) in generation]
+        told = {wait.cob for wait in result.waits}
+        arrived = {cob for cob in left if store.states()[cob].state == remove_of(first, cob)}
+        assert left - told <= arrived  # these only wait for others of their host
+        switched: set[str] = set()
+        for event in events:
+            if event["type"] == "generation.switch":
+                switched |= set(event["hosts"])
+            if event["type"] == "transition.start" and event["cob"] not in second.graph.cobs:
+                assert host_of(event["cob"]) not in switched
+        moved = {event["cob"] for event in events if event["type"] == "transition.start"}
+        new = second.graph.cobs.keys() - first.graph.cobs.keys()
+        assert not [cob for cob in moved & new if active.get(host_of(cob)) not in generation]
+        plan, last, _ = applied(Path(name), store, second, "three")
+        assert (last.exit_code == 0) == (not plan.waits)
