@@ -10,6 +10,7 @@ import click
 
 from cobweb._garbage import no_collections
 from cobweb.cli._analysis import check_all
+from cobweb.cli._changes import SIGNS, tone_of
 from cobweb.cli._kept import (
     PrintedPlan,
     Printer,
@@ -166,14 +167,13 @@ def tell_plan(output: Output, plan: Plan) -> None:
 
 
 def _tell_changes(output: Output, plan: Plan) -> None:
-    signs = {"added": "+", "changed": "~", "removed": "-"}
-    tones = {"added": Tone.GOOD, "changed": Tone.CAREFUL, "removed": Tone.BAD}
     notes = _removals(plan)
     for change in plan.changes:
         note = notes.get(change.cob, "")
-        output.line(f"{signs[change.kind]} {change.cob}{note}", tones[change.kind])
+        sign = SIGNS[change.kind]
+        output.line(f"{sign} {change.cob}{note}", tone_of(sign))
         for line in change.lines:
-            output.line(f"    {line}", Tone.GOOD if line.startswith("+") else Tone.BAD)
+            output.line(f"    {line}", tone_of(line))
 
 
 def _removals(plan: Plan) -> dict[CobId, str]:

@@ -58,7 +58,8 @@ class SiteAct:
                 for cob in self.before.changed | self.before.added
                 if host_of(cob) in switch.held and not so_far.halted
             ),
-            so_far=(*so_far.waits, *self.removal.waits(self.records)),
+            so_far=so_far.waits,
+            undefined=self.removal.waits(self.records),
         )
         return Act(
             graph=graph,
@@ -66,6 +67,7 @@ class SiteAct:
                 graph,
                 movable=movable,
                 failed=so_far.failed & graph.cobs.keys(),
+                canaries=so_far.canaries,
                 generation=self.generation,
             ),
             generation=self.generation,
@@ -150,12 +152,14 @@ class _Verdict:
     """Says why objects are not where they should be, also where their host could not switch.
 
     `held` names what holds a host up, `behind` are objects that only the new generation has so;
-    `so_far` is why objects of the acts before have not arrived.
+    `so_far` is why objects of the acts before have not arrived, `undefined` why no act concerned
+    others that are gone.
     """
 
     held: Mapping[str, CobId]
     behind: AbstractSet[CobId]
     so_far: tuple[Wait, ...]
+    undefined: tuple[Wait, ...]
 
     def __call__(self, engine: Engine) -> tuple[Wait, ...]:
         """Return the waits of an engine that has come to rest."""
@@ -164,7 +168,7 @@ class _Verdict:
             Wait(cob=cob, state=engine.state(cob), chain=self._told(cob, chains[cob]))
             for cob in sorted(chains)
         )
-        return tuple(wait for wait in waits if wait.chain)
+        return (*self.undefined, *(wait for wait in waits if wait.chain))
 
     def _told(self, cob: CobId, chain: tuple[Blocked, ...]) -> tuple[Blocked, ...]:
         """Return a chain that goes on to what holds a host up; () for what is not to be moved."""
@@ -178,5 +182,6 @@ class _Verdict:
     def _held_up(self, cob: CobId) -> tuple[Blocked, ...]:
         host = host_of(cob)
         on = self.held[host]
-        why = next((wait.chain for wait in self.so_far if wait.cob == on), ())
+        gone = (*self.so_far, *self.undefined)
+        why = next((wait.chain for wait in gone if wait.cob == on), ())
         return (Blocked(cob=cob, kind=WaitKind.UNSWITCHED, on=on, detail=host), *why)
