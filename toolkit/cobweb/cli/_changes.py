@@ -8,13 +8,12 @@ from itertools import islice
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._text import count
 
-__all__ = ["SIGNS", "TONES", "Line", "bounded", "tone_of", "write_lines"]
+__all__ = ["SIGNS", "Line", "bounded", "tone_of", "write_lines"]
 
 SIGNS: Mapping[str, str] = {"added": "+", "changed": "~", "removed": "-"}
 """What stands before a thing, by what became of it."""
 
-TONES: Mapping[str, Tone] = {"+": Tone.GOOD, "~": Tone.CAREFUL, "-": Tone.BAD}
-"""The colour of a sign."""
+_TONES: Mapping[str, Tone] = {"+": Tone.GOOD, "~": Tone.CAREFUL, "-": Tone.BAD}
 
 Line = tuple[str, Tone]
 """A line of text and its colour."""
@@ -22,7 +21,7 @@ Line = tuple[str, Tone]
 
 def tone_of(line: str) -> Tone:
     """Return the colour of a line that begins with a sign."""
-    return TONES.get(line[:1], Tone.NONE)
+    return _TONES.get(line[:1], Tone.NONE)
 
 
 def bounded(lines: Iterable[Line], most: int, indent: str = "") -> Iterator[Line]:
