@@ -39,12 +39,14 @@ LOCK_WAIT_S = 2.0
 POLL_S = 0.05
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 UNITS = Path("/etc/systemd/system")
-TARGET = "multi-user.target.wants"
+TARGET = "default.target.wants"
 
 
 def boot_id() -> str:
-    """Name the running kernel."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    """Name the life of this host: its kernel, and the start of its first process (containers)."""
+    kernel = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    fields = Path("/proc/1/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return f"{kernel}/{fields[19]}"
 
 
 def read_json(path: Path) -> Dict[str, Any]:

@@ -108,6 +108,7 @@ class Rig:
     setting: dict[str, Any] = field(default_factory=dict)
     act: dict[str, Any] = field(default_factory=dict)
     parallel: int = 10
+    work_dir: Path = Path()
     tape: Tape = field(default_factory=Tape)
     interrupts: Interrupts = field(default_factory=Interrupts)
     said: list[str] = field(default_factory=list)
@@ -121,7 +122,7 @@ class Rig:
         setting = ExecutorSetting(
             hosts={name: Host(name=name) for name in names},
             site_dir=Path(),
-            work_dir=Path(),
+            work_dir=self.work_dir,
             parallel=self.parallel,
             timeout_s=30,
         )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cobweb.model import (
+    Cob,
     CobId,
+    CobType,
     Confirm,
+    Graph,
     Host,
     Job,
     JobKind,
@@ -22,8 +26,9 @@ from cobweb.model import (
     Tasks,
 )
 from cobweb.plugin import ExecutorSetting
-from cobweb.runtime._confirm import GRACE_S, LEAST_REVERT_S
+from cobweb.runtime._confirm import GRACE_S, LEAST_REVERT_S, switch_of
 from cobweb.runtime._dispatch import Dispatcher
+from cobweb.store import TransitionBegan
 from cobweb.testing import FakeExecutor
 
 NET = CobId("h1/net")
@@ -326,3 +331,90 @@ def test_other_kinds_of_work_are_guarded_as_well(bench: Make) -> None:
         it = bench(confirm=[says("confirmed")])
         assert it.go(action=action).outcome is Outcome.OK
         assert it.steps == ["arm", "work", "confirm"]
+
+
+def guarded(kind: CobType, confirm: Confirm | None) -> Graph:
+    return Graph(cobs={NET: Cob(id=NET, type=kind, confirm=confirm)})
+
+
+def answering(**states: str) -> Callable[[Job], Report | None]:
+    """Return how a host answers: a state by step, a failure where that is empty."""
+
+    def answer(job: Job) -> Report | None:
+        step = _step_of(job)
+        if step not in states or (step == "work" and job.kind is JobKind.CHECK):
+            return None
+        outcome = Outcome.OK if states[step] else Outcome.FAILED
+        return Report(number=job.number, outcome=outcome, state=states[step], message="no")
+
+    return answer
+
+
+def happenings(rig: Any) -> list[str]:
+    """Return what happened in its order: steps submitted, begins journalled, transitions told."""
+    found = []
+    for what, it in rig.tape.happened:
+        if what == "submit":
+            found.append(_step_of(it) if it.kind is JobKind.TRANSITION or it.fresh else "check")
+        elif what == "event" and it["type"].startswith("transition."):
+            found.append(it["type"])
+        elif what == "journal":
+            found += ["journal" for entry in it if isinstance(entry, TransitionBegan)]
+    return found
+
+
+def test_a_run_writes_and_tells_the_begin_before_the_host_is_armed(
+    rig: type[Any], simple_type: Callable[..., CobType], tmp_path: Path
+) -> None:
+    it = rig(
+        guarded(simple_type(), CONFIRM),
+        answer=answering(revert="none", confirm="confirmed"),
+        work_dir=tmp_path,
+    )
+    assert it.go().exit_code == 0
+    steps = ["revert", "check", "journal", "transition.start", "arm", "work", "confirm"]
+    assert happenings(it) == [*steps, "transition.end"]
+
+
+def test_a_change_that_was_taken_back_is_told_checked_and_not_tried_again(
+    rig: type[Any], simple_type: Callable[..., CobType], tmp_path: Path
+) -> None:
+    it = rig(
+        guarded(simple_type(attempts=3), CONFIRM),
+        answer=answering(revert="gone-back", work="", confirm="confirmed"),
+        states={NET: "down"},
+        work_dir=tmp_path,
+    )
+    assert it.go().exit_code == 1
+    (end,) = it.events("transition.end")
+    assert (end["result"], end["message"]) == ("failed", "no; the host has gone back by itself")
+    assert happenings(it)[-3:] == ["transition.end", "revert", "check"]
+    (begun,) = it.entries(TransitionBegan)
+    assert begun.cob == NET
+
+
+def test_what_has_no_work_or_no_hosts_is_not_guarded(
+    rig: type[Any], simple_type: Callable[..., CobType], tmp_path: Path
+) -> None:
+    kind = simple_type()
+    steps = tuple(replace(step, action=Nothing()) for step in kind.transitions)
+    idle = guarded(replace(kind, transitions=steps), CONFIRM)
+    for graph, setting in ((idle, {}), (guarded(kind, CONFIRM), {"confirms": False})):
+        it = rig(graph, answer=answering(revert="none"), setting=setting, work_dir=tmp_path)
+        assert it.go().exit_code == 0
+        assert {"arm", "confirm"}.isdisjoint(happenings(it))
+
+
+def test_the_way_back_is_the_objects_own_or_that_of_its_type(
+    simple_type: Callable[..., CobType],
+) -> None:
+    kind = replace(simple_type(), revert="by type", prepare="keep by type")
+    found = [
+        switch_of(Cob(id=NET, type=kind, confirm=confirm))
+        for confirm in (None, Confirm(within_s=9), Confirm(within_s=9, revert="own"))
+    ]
+    assert found == [
+        None,
+        Confirm(within_s=9, revert="by type", prepare="keep by type"),
+        Confirm(within_s=9, revert="own"),
+    ]
