@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from cobweb.cli._output import Output
 from cobweb.cli._session import Session
 from cobweb.cli._text import cells
+from cobweb.cli.drift import _sum_up, _tell
 from cobweb.model import CobId
+from cobweb.runtime import DriftResult, Ending
+from cobweb.runtime._drift import Unchecked
 from cobweb.store import HostLost, StateWritten, TransitionBegan
 
 Run = Callable[..., Any]
@@ -227,6 +231,37 @@ def test_a_saved_plan_brings_that_nothing_is_checked(
     assert json.loads(done.out)["counts"]["checks"] == 0
 
 
+def test_what_was_not_checked_is_told_by_host_and_object(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = ("hosts", "cobs", "checks", "drifted", "pending", "doubtful", "unchecked", "ignored")
+    result = DriftResult(
+        run="r",
+        ending=Ending.INTERRUPTED,
+        counts={**dict.fromkeys(names, 0), "cobs": 4, "unchecked": 3, "drifted": 1},
+        unchecked=(
+            Unchecked(cob=A, message="word " * 30),
+            Unchecked(cob=B, message="no route"),
+            Unchecked(cob=CobId("beta/c"), message="no route"),
+        ),
+        unreachable={"beta": "no route"},
+        in_flight=("alpha/cfg: check",),
+        notices=("events are no longer written: no room",),
+    )
+    _tell(Output(), result)
+    _sum_up(Output(), result)
+    told = capsys.readouterr()
+    lines = told.out.splitlines()
+    assert lines[0].startswith("not checked: alpha/a: word word")
+    assert lines[-1] == "host beta cannot be reached, 2 objects not checked: no route"
+    assert all(cells(line) <= 80 for line in lines)
+    assert told.err.splitlines() == [
+        "stopped in the middle: alpha/cfg: check",
+        "note: events are no longer written: no room",
+        "interrupted: 1 of 4 objects drifted as far as is known (0 checks, 0.0 s); 3 not checked",
+    ]
+
+
 REAL = """\
 cobweb: 1
 name: real
@@ -316,3 +351,24 @@ def test_what_is_gone_from_the_site_is_checked_by_the_tasks_that_it_had(
     assert [(it["cob"], it["was"], it["is"]) for it in data["drifted"]] == [
         ("local/three", "up", "down")
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_host_that_is_not_there_is_told_once(run: Run, tmp_path: Path) -> None:
+    """Nobody listens on port 1 of this machine."""
+    (tmp_path / "site.yml").write_text(
+        "cobweb: 1\n"
+        "inventory: {all: {hosts: {gone: {ansible_host: 127.0.0.1, ansible_port: 1}}}}\n"
+        "cobs:\n"
+        "  a: {type: script, on: all, spec: {check: 'true', do: 'true'}}\n"
+        "  b: {type: script, on: all, spec: {check: 'true', do: 'true'}}\n",
+        encoding="utf-8",
+    )
+    names = (CobId("gone/a"), CobId("gone/b"))
+    written(tmp_path, *(StateWritten(cob=it, state="up", reason="check", time=1.0) for it in names))
+    ran = run("-C", tmp_path, "drift", "--parallel", "1")
+    assert ran.code == 1
+    assert ran.out.startswith("host gone cannot be reached, 2 objects not checked: ")
+    assert ran.err.startswith("no drift (0 checks, ")
+    assert "unreachable" in run("-C", tmp_path, "status").out

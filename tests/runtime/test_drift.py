@@ -84,15 +84,20 @@ class Place:
         self.world.update(fake.states)
         return result.ending
 
-    def look(
+    def look(  # noqa: PLR0913  # what is special about a look, each by its name
         self,
         *,
         limit: str | None = None,
         answer: Answer | None = None,
         interrupts: Interrupts | None = None,
+        times: int = 1,
+        hold: CobId | None = None,
         orders: Orders | None = None,
     ) -> DriftResult:
+        """Look; `interrupts` comes `times` times with the first state that is told."""
         fake, loaded = self._fake(answer)
+        if hold is not None:
+            fake.hold(hold)
         site = load_site(self.root)
         asked = interrupts or Interrupts()
         self.events.clear()
@@ -100,7 +105,8 @@ class Place:
         def hear(event: Mapping[str, Any]) -> None:
             self.events.append(event)
             if interrupts is not None and event["type"] == "cob.state" and not asked.count:
-                asked()
+                for _ in range(times):
+                    asked()
 
         result = drift_site(
             desired_of(site, limit),
@@ -389,12 +395,18 @@ def test_an_interrupt_begins_no_further_check(place: Place) -> None:
     assert place.records()[A].state == "down"
 
 
+def test_one_interrupt_lets_what_is_at_work_come_to_its_end(place: Place) -> None:
+    place.world[B] = "down"
+    result = place.look(interrupts=Interrupts())
+    assert (result.ending, result.counts["checks"]) == (Ending.INTERRUPTED, 3)
+    assert result.in_flight == ()
+
+
 def test_two_interrupts_stop_what_is_at_work(place: Place) -> None:
-    interrupts = Interrupts()
-    interrupts()
-    interrupts()
-    result = place.look(interrupts=interrupts)
-    assert (result.ending, result.counts["checks"]) == (Ending.INTERRUPTED, 0)
+    result = place.look(interrupts=Interrupts(), times=2, hold=A)
+    assert (result.ending, result.counts["checks"]) == (Ending.INTERRUPTED, 2)
+    assert result.in_flight == ("h1/a: check",)
+    assert place.records()[A].state == "up"
     record = place.store.last_run()
     assert record is not None
     assert (record.result, record.exit_code) == ("interrupted", 130)
