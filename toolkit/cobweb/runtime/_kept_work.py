@@ -125,7 +125,7 @@ class KeptWork:
         self._paths = Paths(roots)
         self._python_types = python_types
         self._folder = folder
-        self._present: dict[str, str] = {}
+        self._present: dict[str, tuple[str, bytes | None]] = {}
         self._copies: dict[str, bytes | None] = {}
         self._restored: dict[tuple[tuple[str, str], ...], Paths] = {}
 
@@ -179,26 +179,29 @@ class KeptWork:
             there = Path(path).is_dir() if is_role else Path(path).is_file()
             gone = Missing(message=f"the {what} {written} is gone, and no generation has a copy")
             return path if there else gone
-        if all(self._present_digest(name) == files.digests[name] for name in names):
+        if all(self._now(name)[0] == files.digests[name] for name in names):
             return path
-        lost = [name for name in names if self._copy(files.digests[name]) is None]
+        lost = [name for name in names if self._copy(name, files) is None]
         if lost:
             message = f"the {what} {written} is not as it was, and the copy of {lost[0]} is gone"
             return Missing(message=message)
         return path if self._folder is None else self._restore(files).read(written)
 
-    def _present_digest(self, name: str) -> str:
-        """Return the digest of a file as it is in the site now, "" where there is none."""
+    def _now(self, name: str) -> tuple[str, bytes | None]:
+        """Return the digest and the content of a file in the site now, if there is one."""
         if name not in self._present:
-            self._present[name] = ""
+            self._present[name] = "", None
             with suppress(OSError):
                 data = Path(self._paths.read(name)).read_bytes()
-                self._present[name] = hashlib.sha256(data).hexdigest()
+                self._present[name] = hashlib.sha256(data).hexdigest(), data
         return self._present[name]
 
-    def _copy(self, digest: str) -> bytes | None:
+    def _copy(self, name: str, files: KeptFiles) -> bytes | None:
+        """Return a file as it was, from the site where that still has it."""
+        digest = files.digests[name]
         if digest not in self._copies:
-            self._copies[digest] = self._store.file(digest)
+            now, data = self._now(name)
+            self._copies[digest] = data if now == digest else self._store.file(digest)
         return self._copies[digest]
 
     def _restore(self, files: KeptFiles) -> Paths:
@@ -210,9 +213,9 @@ class KeptWork:
             up = max(name.count("../") for name in files.digests)
             site = top.joinpath(*["up"] * up, SITE_ROOT)
             self._restored[key] = Paths({SITE_ROOT: str(site)})
-            for name, digest in files.digests.items():
+            for name in files.digests:
                 path = self._restored[key].read(name)
-                data = self._copy(digest)
+                data = self._copy(name, files)
                 if data is not None and is_below(path, str(top)):
                     _write(Path(path), data)
         return self._restored[key]
