@@ -14,6 +14,9 @@ import pytest
 from click.shell_completion import BashComplete
 
 from cobweb.cli._group import cobweb
+from cobweb.cli._session import Session
+from cobweb.model import CobId
+from cobweb.store import StateWritten
 
 Run = Callable[..., Any]
 
@@ -87,6 +90,16 @@ def _offered(words: list[str], incomplete: str) -> list[str]:
 def test_hosts_and_objects_are_those_of_the_site_that_is_named(site: Path) -> None:
     assert _offered(["-C", str(site), "why"], "alpha/") == ["alpha/a", "alpha/cfg"]
     assert _offered(["graph", "-C", str(site), "--limit"], "") == ["alpha", "beta"]
+
+
+def test_what_can_be_forgotten_is_what_is_known_and_gone(site: Path) -> None:
+    cobs = ("alpha/a", "alpha/old", "gone/a")
+    with Session(site) as session:
+        session.store(create=True).write(
+            [StateWritten(cob=CobId(cob), state="up", reason="check", time=1.0) for cob in cobs]
+        )
+    assert _offered(["-C", str(site), "forget"], "") == ["alpha/old", "gone/a"]
+    assert _offered(["-C", str(site), "forget", "--host"], "") == ["gone"]
 
 
 def test_an_invalid_site_offers_nothing(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from cobweb.errors import CobwebError
 
 if TYPE_CHECKING:
     from cobweb.cli._session import Session
+    from cobweb.model import CobId
 
-__all__ = ["complete_host", "complete_reference"]
+__all__ = ["complete_gone", "complete_gone_host", "complete_host", "complete_reference"]
 
 _MOST = 1000
 """More candidates than this help nobody and make a shell slow."""
@@ -27,6 +28,26 @@ def complete_host(ctx: click.Context, _param: click.Parameter, incomplete: str) 
 def complete_reference(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Return the ids of the COBs that begin as `incomplete` does."""
     return _candidates(ctx, lambda session: session.graph().cobs, incomplete)
+
+
+def complete_gone(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the objects that begin so and are gone from the site, but known."""
+    return _candidates(ctx, _gone, incomplete)
+
+
+def complete_gone_host(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the hosts of such objects that begin so and are gone as well."""
+    return _candidates(ctx, _gone_hosts, incomplete)
+
+
+def _gone(session: Session) -> Iterable[CobId]:
+    return session.store().states().keys() - session.graph().cobs.keys()
+
+
+def _gone_hosts(session: Session) -> Iterable[str]:
+    from cobweb.model import host_of
+
+    return {host_of(cob) for cob in _gone(session)} - session.site.hosts.keys()
 
 
 def _candidates(

@@ -9,6 +9,7 @@ import click
 
 from cobweb._clock import wall_clock
 from cobweb.cli._applying import this_run
+from cobweb.cli._complete import complete_gone, complete_gone_host
 from cobweb.cli._options import examples, output_option, pass_request, site_options, yes_option
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._request import Request
@@ -27,9 +28,14 @@ _MOST_ASKED = 20
     "forget",
     epilog=examples("cobweb forget app01/old-app --yes", "cobweb forget --host app01"),
 )
-@click.argument("cobs", metavar="[ID]...", nargs=-1)
+@click.argument("cobs", metavar="[ID]...", nargs=-1, shell_complete=complete_gone)
 @click.option(
-    "--host", "hosts", metavar="HOST", multiple=True, help="All objects of this host; repeatable."
+    "--host",
+    "hosts",
+    metavar="HOST",
+    multiple=True,
+    shell_complete=complete_gone_host,
+    help="All objects of this host; repeatable.",
 )
 @yes_option
 @output_option()
