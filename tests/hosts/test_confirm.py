@@ -171,6 +171,8 @@ def test_a_host_that_restarts_goes_back_as_it_boots(
         killed_in_the_change(fabric, operator, host)
         units = "ls /etc/systemd/system | grep cobweb-confirm"
         assert fabric.run(host, "sh", "-c", units).stdout.endswith("-boot.service\n")
+        (watcher,) = watchers(fabric, host)
+        assert "/cobweb-confirm-" in fabric.run(host, "cat", f"/proc/{watcher}/cgroup").stdout
         fabric.kill(host)
         fabric.start(host)
         fabric.run(host, "sh", "-c", "until test -e /var/lib/log; do sleep 0.1; done")
@@ -183,6 +185,40 @@ def test_a_host_that_restarts_goes_back_as_it_boots(
         assert again.code == 0, again.err
         assert log(fabric, host) == "net\n"
         assert watchers(fabric, host) == []
+
+
+def test_a_service_that_cuts_its_host_off_is_stopped_again(
+    fabric: Fabric, operator_maker: OperatorMaker
+) -> None:
+    """The built-in type knows the way back: neither active nor enabled, as it was."""
+    host = fabric.systemd[0]
+    operator = operator_maker("firewall")
+    operator.write_inventory({"firewalls": [host]})
+    path = "/etc/systemd/system/firewall.service"
+    fabric.run(host, "sh", "-c", f"cat > {path} << 'END'\n{FIREWALL}END\nsystemctl daemon-reload")
+    try:
+        run = operator.apply()
+        unit = [fabric.run(host, "systemctl", ask, "firewall", check=False).stdout for ask in ASKS]
+    finally:
+        fabric.run(host, "rm", "-rf", path, "/var/lib/cobweb")
+        fabric.run(host, "systemctl", "daemon-reload")
+    assert run.code == 1, run.err
+    (end,) = [event for event in run.events if event["type"] == "transition.end"]
+    assert end["message"].endswith("gone back by itself")
+    assert unit == ["inactive\n", "disabled\n"]
+    assert [state for _, state in states(run)] == ["down", "unknown", "down"]
+    assert watchers(fabric, host) == []
+
+
+ASKS = ("is-active", "is-enabled")
+FIREWALL = """\
+[Service]
+ExecStart=/bin/sleep infinity
+ExecStartPost=/sbin/ip link set eth0 down
+ExecStopPost=/sbin/ip link set eth0 up
+[Install]
+WantedBy=default.target
+"""
 
 
 def killed_in_the_change(fabric: Fabric, operator: Operator, host: FabricHost) -> None:
