@@ -50,13 +50,13 @@ def test_the_file_changes_only_while_the_process_is_down(run: Run, tmp_path: Pat
 @pytest.mark.parametrize(
     ("ci", "path"), [("github", ".github/workflows/cobweb.yml"), ("gitlab", ".gitlab-ci.yml")]
 )
-def test_the_ci_example_validates_plans_and_applies(
+def test_the_ci_example_validates_plans_applies_and_finds_drift(
     run: Run, tmp_path: Path, ci: str, path: str
 ) -> None:
     assert run("init", "--ci", ci, tmp_path).code == 0
     text = (tmp_path / path).read_text(encoding="utf-8")
     yaml.safe_load(text)
-    calls = ("validate", "plan --detailed-exitcode", "apply --yes", "report -o html --out")
+    calls = ("validate", "plan --detailed-exitcode", "apply --yes", "report -o html --out", "drift")
     for call in calls:
         assert f"cobweb {call}" in text
 
