@@ -349,6 +349,45 @@ def test_what_is_gone_is_removed_by_copies_and_comes_back_by_them(
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
+def test_variables_that_only_a_removal_needs_are_there_for_it(
+    run: Run, real: Path, tmp_path: Path
+) -> None:
+    """Both ways: for what is gone from the site, and for what is gone since one went back."""
+    spec = f"{{path: {tmp_path}/c, text: x}}"
+    more = f"""\
+  c: {{type: spare, on: one, spec: {spec}}}
+types:
+  spare:
+    states: [down, up]
+    preferred: up
+    remove: down
+    check: {{tasks: spare/check.yml}}
+    transitions:
+      down -> up: {{tasks: spare/write.yml}}
+      up -> down: {{tasks: spare/remove.yml}}
+"""
+    assert run("-C", real, "apply", "--yes").code == 0
+    (real / "spare").mkdir()
+    for name, text in TASKS.items():
+        (real / "spare" / name).write_text(text.replace("greeting", "phrase"), encoding="utf-8")
+    gone = '- ansible.builtin.file: {path: "{{ cob.spec.path }}{{ ending }}", state: absent}\n'
+    (real / "spare/remove.yml").write_text(gone, encoding="utf-8")
+    change(real, "types:\n", more)
+    change(real, "      word: hello\n", "      word: hello\n      phrase: hi\n      ending: ''\n")
+    assert run("-C", real, "apply", "--yes").code == 0
+    assert read(tmp_path / "c") == "hi x\n"
+    ran = run("-C", real, "rollback", "--yes")
+    assert (ran.code, read(tmp_path / "c")) == (0, None), ran.err
+    ran = run("-C", real, "apply", "--yes")
+    assert (ran.code, read(tmp_path / "c")) == (0, "hi x\n"), ran.err
+    change(real, more, "types:\n")
+    change(real, "      phrase: hi\n      ending: ''\n", "")
+    ran = run("-C", real, "apply", "--yes")
+    assert (ran.code, read(tmp_path / "c")) == (0, None), ran.err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_a_failed_apply_goes_back_at_once(
     run: Run, real: Path, tmp_path: Path, check_schema: CheckSchema
 ) -> None:

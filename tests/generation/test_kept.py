@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.errors import Place
-from cobweb.generation import EvaluatedSite, KeptFiles, is_below, kept_files
+from cobweb.generation import EvaluatedSite, KeptFiles, is_below, kept_files, lent_variables
 from cobweb.generation._kept import HostVariables
 from cobweb.model import (
     Action,
@@ -123,6 +123,26 @@ def test_hosts_that_share_a_text_keep_each_what_they_have_of_it() -> None:
         {"pool", "rack"},
         {"pool"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("now", "asked", "lent"),
+    [
+        ({}, frozenset(), {"a", "b"}),
+        ({}, frozenset(["a"]), {"b"}),
+        ({"b": 2}, frozenset(), {"a"}),
+        ({"c": "{{ a }}"}, frozenset(), {"b"}),
+        ({"c": "a"}, frozenset(), {"a", "b"}),
+        ({}, None, set()),
+    ],
+    ids=str,
+)
+def test_lost_variables_are_lent_that_nothing_now_can_ask_for(
+    now: dict[str, Any], asked: frozenset[str] | None, lent: set[str]
+) -> None:
+    old = Host(name="h", variables={"a": 1, "b": 1, "ansible_host": "x"})
+    found = lent_variables(old, Host(name="h", variables=now), asked)
+    assert found == dict.fromkeys(lent, 1)
 
 
 def test_secrets_in_variables_are_not_kept() -> None:

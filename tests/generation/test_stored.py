@@ -169,7 +169,7 @@ def test_every_part_of_a_site_is_read_back() -> None:
     assert stored.graph(ROOTS) == graph
     assert stored.types(ROOTS) == {"simple": kind}
     assert stored.hosts == hosts
-    assert stored.files == KeptFiles(digests=files.digests, names=None)
+    assert stored.files == KeptFiles(digests=files.digests, names=frozenset(["rack"]))
     assert isinstance(graph.needs[0], LockNeed)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from cobweb.generation._content import VAULT_MARK
 from cobweb.model import Host
 
-__all__ = ["HostVariables", "KeptFiles", "kept_files"]
+__all__ = ["HostVariables", "KeptFiles", "kept_files", "lent_variables"]
 
 _CONNECTION = "ansible_"
 """How the names of the variables begin that say how a host is reached."""
@@ -61,7 +61,7 @@ class HostVariables:
 
     def __init__(self, asked: frozenset[str] | None) -> None:
         self._asked = asked
-        self._named: dict[str, frozenset[str]] = {}
+        self._known: dict[str, frozenset[str]] = {}
 
     def of(self, host: Host) -> Mapping[str, Any]:
         """Return the variables of a host that are kept, in the order of the host's."""
@@ -78,11 +78,32 @@ class HostVariables:
         return {name: value for name, value in known.items() if name in chosen}
 
     def _names(self, text: str) -> frozenset[str]:
-        if "{{" not in text and "{%" not in text:
-            return frozenset()
-        if text not in self._named:
-            self._named[text] = frozenset(_IDENTIFIER.findall(text))
-        return self._named[text]
+        if text not in self._known:
+            self._known[text] = _named(text)
+        return self._known[text]
+
+
+def lent_variables(old: Host, now: Host, asked: frozenset[str] | None) -> dict[str, Any]:
+    """Return variables that a host has lost and that nothing of its site now can ask for.
+
+    They can be given back for work of `old` without changing what any other does. `asked` are the
+    names that work of now may ask for, None for all: then there are no such variables.
+    """
+    if asked is None:
+        return {}
+    needed = {name for text in _texts(now.variables) for name in _named(text)}
+    taken = {*now.variables, *asked, *needed}
+    return {
+        name: value
+        for name, value in old.variables.items()
+        if name not in taken and not name.startswith(_CONNECTION)
+    }
+
+
+def _named(text: str) -> frozenset[str]:
+    """Return the identifiers in a text that is a template."""
+    is_template = "{{" in text or "{%" in text
+    return frozenset(_IDENTIFIER.findall(text)) if is_template else frozenset()
 
 
 def _texts(value: Any) -> Iterator[str]:

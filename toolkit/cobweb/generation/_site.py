@@ -11,7 +11,7 @@ it at once than a thousand objects. A piece of an object is what its own digest 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from operator import attrgetter
@@ -96,7 +96,7 @@ class EvaluatedSite:
         """Yield the text, keys in sorted order."""
         graph, paths = self._graph, self._paths
         types = {cob.type.name: cob.type for cob in graph.cobs.values()}
-        variables = HostVariables(self._asked(types.values()))
+        variables = HostVariables(self.asked)
         limits = sorted(graph.limits, key=attrgetter("name"))
         yield '{"cobs":{'
         yield from listed(f"{quoted(cob)}:{text}" for cob, text in self._objects.items())
@@ -109,9 +109,11 @@ class EvaluatedSite:
         yield canonical_json({name: _type(types[name], paths) for name in types})
         yield "}"
 
-    def _asked(self, types: Iterable[CobType]) -> frozenset[str] | None:
-        """Return the names of the variables that the types' work may ask for; None for all."""
-        actions = ((kind, action) for kind in types for action in kind.actions())
+    @cached_property
+    def asked(self) -> frozenset[str] | None:
+        """The names that the types' work may ask for as variables of a host; None for all."""
+        types = {id(cob.type): cob.type for cob in self._graph.cobs.values()}
+        actions = ((kind, action) for kind in types.values() for action in kind.actions())
         known = all(self._is_known(action, kind) for kind, action in actions)
         return self._files.names if known else None
 

@@ -101,8 +101,9 @@ class StoredSite:
     @cached_property
     @_told
     def files(self) -> KeptFiles:
-        """The files that the types worked with; all variables of `hosts` are for them."""
-        return KeptFiles(digests=dict(self._data.get("files", {})), names=None)
+        """The files that the types worked with; all variables of `hosts` may be for them."""
+        names = frozenset(name for host in self.hosts.values() for name in host.variables)
+        return KeptFiles(digests=dict(self._data.get("files", {})), names=names)
 
     @cached_property
     @_told

@@ -52,7 +52,7 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
     if problems:
         raise _refusal(found, problems)
     evaluated = EvaluatedSite(original, stored.hosts, roots=now.roots, files=stored.files)
-    known = {name: host for name, (host, _) in hosts.items()}
+    known = {name: _reached(host, now.hosts.get(name)) for name, (host, _) in hosts.items()}
     return replace(
         now,
         graph=graph,
@@ -102,6 +102,14 @@ def _stored(store: Store, generation: int) -> tuple[Generation, StoredSite]:
     if hashlib.sha256(found.content.encode()).hexdigest() != found.digest:
         raise StoreError(f"the content of generation {generation} is damaged in {store.label}")
     return found, read_site(found.content)
+
+
+def _reached(host: Host, now: Host | None) -> Host:
+    """Return a host of the generation, with the variables that it had no use for as they are now.
+
+    What was added since, and is removed when one goes back, may need them.
+    """
+    return host if now is None else replace(host, variables={**now.variables, **host.variables})
 
 
 def _with_present_types(graph: Graph, types: Mapping[str, CobType]) -> Graph:

@@ -79,16 +79,17 @@ class Secrets:
         return replace(host, variables=kept), tuple(lost)
 
     def graph(self, graph: Graph, hosts: Mapping[str, Host]) -> tuple[Graph, Mapping[str, Host]]:
-        """Return the objects with their secrets back, and those hosts that the site has no more.
+        """Return the objects with their secrets back, and their hosts as these were.
 
-        Every action of an object fails that has lost one, or whose host has.
+        Every action of an object fails that has lost one, or whose host is not in the site any more
+        and has.
         """
-        gone = {name: self.host(it) for name, it in hosts.items() if name not in self._hosts}
+        found = {name: self.host(it) for name, it in hosts.items()}
         cobs = {
-            cob: self._cob(it, gone[it.host][1] if it.host in gone else ())
+            cob: self._cob(it, () if it.host in self._hosts else found[it.host][1])
             for cob, it in graph.cobs.items()
         }
-        return replace(graph, cobs=cobs), {name: host for name, (host, _) in gone.items()}
+        return replace(graph, cobs=cobs), {name: host for name, (host, _) in found.items()}
 
     def _revealed(self, value: Any, instead: Any) -> tuple[Any, tuple[str, ...]]:
         if not reveal(value, {})[1]:
