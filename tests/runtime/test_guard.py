@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
@@ -138,8 +137,8 @@ def test_held_transitions_wait_until_they_are_let_go(dispatcher: Dispatcher) -> 
 
 
 def test_a_job_without_work_does_not_go_to_its_host(dispatcher: Dispatcher) -> None:
-    assert dispatcher.reaches(job(1, "a/light"))
-    assert not dispatcher.reaches(replace(job(1, "a/light"), action=Nothing()))
+    assert dispatcher.reaches(Tasks(path="/work.yml"))
+    assert not dispatcher.reaches(Nothing())
 
 
 # --- in a run

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cobweb.engine import Canary, Engine
-from cobweb.model import CobId, Graph, State
+from cobweb.model import Cob, CobId, Graph, State
 from cobweb.runtime._baseline import Lock
 from cobweb.runtime._events import Told
 from cobweb.runtime._result import Wait, waits_of
@@ -51,7 +51,9 @@ class Act:
     specs fit for the journal (secrets replaced), `applied` those applied last as the journal has
     them. `changed` are objects whose content differs from the journal's. `first` and `told` are
     entries of the journal and events ahead of all others. `judge` returns why objects are not where
-    they should be when the engine has come to rest.
+    they should be when the engine has come to rest. `probes` are objects of later acts: on each
+    host that this act does not ask itself one of them is checked, to see whether the host answers;
+    what else that finds is not believed.
     """
 
     graph: Graph
@@ -66,6 +68,7 @@ class Act:
     changed: frozenset[CobId] = frozenset()
     first: tuple[Entry, ...] = ()
     told: tuple[Told, ...] = ()
+    probes: tuple[Cob, ...] = ()
     judge: Callable[[Engine], tuple[Wait, ...]] = waits_of
 
 

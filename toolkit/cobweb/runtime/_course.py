@@ -86,6 +86,7 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         locks=locks,
         refresh=refresh,
         generation=generation,
+        asked=sorted(desired.movable & before.found.keys()) if removal else (),
     )
     past = removing.before()
     return Course(

@@ -22,7 +22,17 @@ from dataclasses import replace
 from functools import lru_cache
 
 from cobweb.errors import PluginError
-from cobweb.model import CobId, Job, JobKind, Missing, Nothing, Outcome, PythonAction, Report
+from cobweb.model import (
+    Action,
+    CobId,
+    Job,
+    JobKind,
+    Missing,
+    Nothing,
+    Outcome,
+    PythonAction,
+    Report,
+)
 from cobweb.plugin import CobContext, Executor, ExecutorSetting, PythonType
 from cobweb.runtime._confirm import DeadManSwitch
 
@@ -107,9 +117,9 @@ class Dispatcher:
             if self._waits(job):
                 self._make_ready(job)
 
-    def reaches(self, job: Job) -> bool:
-        """Say whether a job goes to its host: the executor carries it out, not the runtime."""
-        return type(job.action) in self._executor.actions
+    def reaches(self, action: Action) -> bool:
+        """Say whether an action goes to its host: the executor carries it out, not the runtime."""
+        return type(action) in self._executor.actions
 
     def add_retry(self, job: Job) -> None:
         """Queue the next attempt of a failed job, after its delay."""
@@ -203,7 +213,7 @@ class Dispatcher:
         self._executor.close(kill=kill)
 
     def _start(self, job: Job) -> None:
-        if self.reaches(job):
+        if self.reaches(job.action):
             self._executor.submit(job)
         else:
             self._carry_out(job)

@@ -164,7 +164,7 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
                 generation=info.generation,
                 missed=before.missed & course.hosts,
                 confirms=not orders.simulates,
-                max_failures=_most(orders.max_failures, desired.movable),
+                max_failures=_most(orders.max_failures, desired.movable | course.removal.removed),
                 hosts=len(course.hosts),
                 max_unreachable=_most(orders.max_unreachable, course.hosts),
                 beat=caller.beat,

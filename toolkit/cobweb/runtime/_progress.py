@@ -20,21 +20,24 @@ def _nothing() -> Act:
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """What is true of a run at this moment; `act` is the one that goes on.
+    """What is true of a run at this moment; `act` is the one that goes on, on the `hosts`.
 
     `applied` has the specs applied last, `messages` what failed jobs said, `failed` the objects
     that failed, `lost` what was said of each host that cannot be reached, `missed` the hosts that
     could not be reached the last time and have not answered yet. `begun` counts the transitions
     that began, `transitions` those that ended well; `stopped` says why nothing new is started where
-    it was not the user's wish.
+    it was not the user's wish. `probes` are the numbers of jobs that only ask whether a host
+    answers.
     """
 
     act: Act = field(default_factory=_nothing)
+    hosts: frozenset[str] = frozenset()
     applied: dict[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
     messages: dict[CobId, str] = field(default_factory=dict)
     failed: set[CobId] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     missed: set[str] = field(default_factory=set)
+    probes: set[int] = field(default_factory=set)
     checks: int = 0
     begun: int = 0
     transitions: int = 0

@@ -6,7 +6,7 @@ is in the journal and not wanted any more is removed under it (COB paper, sectio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
@@ -169,7 +169,8 @@ def _part(graph: Graph, chosen: AbstractSet[CobId]) -> Graph:
 class RemovalAct:
     """The opening of the act in which removed objects go to their `remove` state.
 
-    All others stay where they are, unless a removal asks them to move.
+    All others stay where they are, unless a removal asks them to move. `asked` are the objects that
+    the next act begins to check: their hosts are to answer before anything is removed.
     """
 
     removal: Removal
@@ -178,6 +179,7 @@ class RemovalAct:
     locks: Iterable[Lock]
     refresh: Refresh
     generation: int
+    asked: Collection[CobId] = ()
 
     def __call__(self, _so_far: SoFar) -> Act | None:
         """Return the act; None where nothing that is gone is defined."""
@@ -201,6 +203,7 @@ class RemovalAct:
             specs=before.specs,
             applied=before.applied,
             first=tuple(GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead),
+            probes=tuple(self.desired.graph.cobs[cob] for cob in self.asked),
             judge=self._judge,
         )
 

@@ -42,7 +42,9 @@ class Reports:
             self._meet(job.host)
         elif report.message:
             self._blame(job, report.message)
-        if job.kind is JobKind.CHECK:
+        if job.number in self._so_far.probes:
+            self._take_probe(job, report)
+        elif job.kind is JobKind.CHECK:
             self._take_check(job, report)
         else:
             self._take_transition(job, report)
@@ -58,10 +60,13 @@ class Reports:
 
     def leave_out(self, host: str) -> None:
         """Do without a host that cannot be reached; what else it was to do is dropped."""
-        self._step(HostVanished(host=host))
+        if host in self._so_far.hosts:
+            self._step(HostVanished(host=host))
         self.drop_waiting(host, f"host {host} cannot be reached")
 
     def _drop(self, job: Job) -> None:
+        if job.number in self._so_far.probes:
+            return
         is_check = job.kind is JobKind.CHECK
         self._step(CheckDropped(cob=job.cob) if is_check else TransitionDropped(cob=job.cob))
 
@@ -71,6 +76,11 @@ class Reports:
         first = so_far.messages.get(job.cob) if job.cob in so_far.failed else None
         is_second = first is not None and job.kind is JobKind.CHECK
         so_far.messages[job.cob] = f"{first}; then the check: {message}" if is_second else message
+
+    def _take_probe(self, job: Job, report: Report) -> None:
+        """Take note whether a host answers; an object of a later act is nobody's here."""
+        if report.outcome is Outcome.UNREACHABLE:
+            self._lose(job.host, report.message)
 
     def _take_check(self, job: Job, report: Report) -> None:
         so_far = self._so_far

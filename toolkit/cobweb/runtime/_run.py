@@ -36,6 +36,7 @@ from cobweb.engine import (
 )
 from cobweb.model import (
     UNKNOWN,
+    Cob,
     CobId,
     Confirm,
     Graph,
@@ -45,7 +46,6 @@ from cobweb.model import (
     Outcome,
     Report,
     State,
-    host_of,
 )
 from cobweb.runtime._acts import Act, Opening, SoFar
 from cobweb.runtime._confirm import switch_of
@@ -178,15 +178,26 @@ class Run:
     def _enter(self, act: Act) -> None:
         so_far = self._so_far
         so_far.act = act
+        so_far.hosts = frozenset(act.graph.hosts())
         so_far.applied = dict(act.applied)
         self._record.act_started(act)
         self._dispatcher.hold_transitions()
         self._absorb(act.engine.start(act.known, act.held))
-        for host in sorted(so_far.lost.keys() & set(act.graph.hosts())):
+        for host in sorted(so_far.lost.keys() & so_far.hosts):
             self._reports.leave_out(host)
             self._guard.heard(host)
         if so_far.halted:
             self._start_nothing()
+        else:
+            self._probe(act)
+
+    def _probe(self, act: Act) -> None:
+        """Ask the hosts of later acts, and only them, whether they answer."""
+        for it in act.probes:
+            if self._dispatcher.reaches(it.type.check) and self._guard.ask(it.host):
+                job = self._check_job(it)
+                self._so_far.probes.add(job.number)
+                self._dispatcher.add(job, first=True)
 
     # --- interrupts and limits
 
@@ -246,7 +257,7 @@ class Run:
             job, report = self._untaken[0]
             self._reports.take(job, report)
             self._untaken.popleft()
-            if self._dispatcher.reaches(job):
+            if self._dispatcher.reaches(job.action):
                 self._guard.heard(job.host)
             if self._record.size >= _LARGEST_BATCH:
                 self._record.flush()
@@ -281,8 +292,8 @@ class Run:
             case LimitPaused(limit=limit, pause_s=pause_s):
                 self._dispatcher.add_pause(limit, pause_s)
             case StartCheck(cob=cob):
-                job = self._check_job(cob)
-                asks = self._dispatcher.reaches(job) and self._guard.ask(job.host)
+                job = self._check_job(self._so_far.act.graph.cobs[cob])
+                asks = self._dispatcher.reaches(job.action) and self._guard.ask(job.host)
                 self._dispatcher.add(job, first=asks)
             case StartTransition(cob=cob):
                 self._locks[cob] = effect.locks
@@ -309,51 +320,50 @@ class Run:
             )
         )
 
-    def _check_job(self, cob: CobId) -> Job:
-        cob_type = self._so_far.act.graph.cobs[cob].type
+    def _check_job(self, it: Cob) -> Job:
         return Job(
             number=self._dispatcher.next_number(),
             kind=JobKind.CHECK,
-            cob=cob,
-            host=host_of(cob),
-            type_name=cob_type.name,
-            action=cob_type.check,
-            cob_vars=self._cob_vars(cob, target=cob_type.preferred),
-            timeout_s=cob_type.check_timeout_s,
-            confirm=self._confirm(cob),
+            cob=it.id,
+            host=it.host,
+            type_name=it.type.name,
+            action=it.type.check,
+            cob_vars=self._cob_vars(it, target=it.type.preferred),
+            timeout_s=it.type.check_timeout_s,
+            confirm=self._confirm(it),
         )
 
     def _transition_job(self, effect: StartTransition) -> Job:
-        step = effect.transition
+        step, it = effect.transition, self._so_far.act.graph.cobs[effect.cob]
         return Job(
             number=self._dispatcher.next_number(),
             kind=JobKind.TRANSITION,
-            cob=effect.cob,
-            host=host_of(effect.cob),
-            type_name=self._so_far.act.graph.cobs[effect.cob].type.name,
+            cob=it.id,
+            host=it.host,
+            type_name=it.type.name,
             action=step.action,
-            cob_vars=self._cob_vars(effect.cob, target=effect.target),
+            cob_vars=self._cob_vars(it, target=effect.target),
             source=step.source,
             dest=step.dest,
             timeout_s=step.timeout_s,
-            confirm=None if isinstance(step.action, Nothing) else self._confirm(effect.cob),
+            confirm=None if isinstance(step.action, Nothing) else self._confirm(it),
         )
 
-    def _confirm(self, cob: CobId) -> Confirm | None:
-        return switch_of(self._so_far.act.graph.cobs[cob]) if self._setting.confirms else None
+    def _confirm(self, it: Cob) -> Confirm | None:
+        return switch_of(it) if self._setting.confirms else None
 
-    def _cob_vars(self, cob: CobId, *, target: State) -> dict[str, Any]:
-        it = self._so_far.act.graph.cobs[cob]
+    def _cob_vars(self, it: Cob, *, target: State) -> dict[str, Any]:
+        act = self._so_far.act
         return {
             "id": it.id,
             "name": it.name,
             "host": it.host,
             "type": it.type.name,
             "spec": it.spec,
-            "applied": self._so_far.applied.get(cob),
-            "state": self._so_far.act.engine.state(cob),
+            "applied": self._so_far.applied.get(it.id),
+            "state": act.engine.state(it.id) if it.id in act.graph.cobs else UNKNOWN,
             "target": target,
-            "generation": self._so_far.act.generation,
+            "generation": act.generation,
         }
 
     # --- journal and events
