@@ -46,7 +46,7 @@ def test_messages_that_are_quoted_are_those_of_the_code() -> None:
     root = Path(__file__).parents[2]
     sources = "\n".join(
         path.read_text(encoding="utf-8")
-        for folder in ("toolkit", "plugins")
+        for folder in ("toolkit", "plugins", "playbooks")
         for path in sorted((root / folder).rglob("*.py"))
     )
     quoted = (
@@ -56,6 +56,12 @@ def test_messages_that_are_quoted_are_those_of_the_code() -> None:
         "a vaulted value stands inside a longer text",
         "there is no executor",
         "unknown type",
+        "the host could not be reached by a new connection ",
+        "has gone back by itself",
+        "has taken the change back",
+        "could not go back: ",
+        "has not said since whether it has gone back: ",
+        "is neither confirmed nor taken back",
     )
     for message in quoted:
         assert message.strip() in TEXT
