@@ -21,8 +21,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import product
 
-from cobweb.model import CobId, Graph, LockNeed, State, TransitionNeed, host_of
+from cobweb.model import ANY, CobId, CobType, Graph, LockNeed, State, TransitionNeed, host_of
 
 __all__ = ["Switch", "SwitchingOrder", "switching_order"]
 
@@ -108,7 +109,7 @@ class _Net:
         self.edges: list[list[int]] = []
         self._numbers: dict[_Node, int] = {}
         asks = _Asks(graph)
-        for cob in removed:
+        for cob in sorted(removed):
             host = self._number(host_of(cob))
             remove = graph.cobs[cob].type.remove
             self.edges[host] += map(self._number, asks.of_way(cob, remove))
@@ -138,27 +139,30 @@ class _Asks:
                 self._of_states.setdefault(need.cob, []).append(need)
             else:
                 self._of_steps.setdefault(need.cob, []).append(need)
-        self._known: dict[tuple[int, State, State, State], bool] = {}
+        self._known: dict[tuple[int, State], frozenset[tuple[State, State]]] = {}
 
-    def of_way(self, cob: CobId, state: State) -> Iterator[_Pair]:
-        """Yield what the steps towards a state ask for, from wherever the object is."""
-        for need in self._of_steps.get(cob, ()):
-            if self._leads(cob, need, state):
-                yield need.on, need.state
+    def of_way(self, cob: CobId, state: State) -> list[_Pair]:
+        """Return what the steps towards a state ask for, from wherever the object is."""
+        needs = self._of_steps.get(cob)
+        if not needs:
+            return []
+        towards = self._towards(self._cobs[cob].type, state)
+        return [(need.on, need.state) for need in needs if (need.source, need.dest) in towards]
 
-    def of_state(self, cob: CobId, state: State) -> Iterator[_Pair]:
-        """Yield what the object asks for before it lends a state."""
-        for need in self._of_states.get(cob, ()):
-            if need.covers(state):
-                yield need.on, need.state
+    def of_state(self, cob: CobId, state: State) -> list[_Pair]:
+        """Return what the object asks for before it lends a state."""
+        needs = self._of_states.get(cob, ())
+        return [(need.on, need.state) for need in needs if need.covers(state)]
 
-    def _leads(self, cob: CobId, need: TransitionNeed, state: State) -> bool:
-        """Say whether a step that has this need is the first one of a way to the state."""
-        kind = self._cobs[cob].type
-        key = (id(kind), need.source, need.dest, state)
+    def _towards(self, kind: CobType, state: State) -> frozenset[tuple[State, State]]:
+        """Return the first steps of the ways to a state, in all forms that a need has for them."""
+        key = (id(kind), state)
         if key not in self._known:
             ways = (kind.way(start, state) for start in kind.states)
-            self._known[key] = any(way and need.covers(way[0].source, way[0].dest) for way in ways)
+            steps = [way[0] for way in ways if way]
+            self._known[key] = frozenset(
+                form for step in steps for form in product((step.source, ANY), (step.dest, ANY))
+            )
         return self._known[key]
 
 
