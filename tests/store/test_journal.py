@@ -293,6 +293,16 @@ def test_runs_come_newest_first(store: Store, run_info: RunInfo) -> None:
     assert last.info.id == "r3"
 
 
+def test_the_last_run_can_be_that_of_another_command(store: Store, run_info: RunInfo) -> None:
+    commands = ("apply", "drift", "drift --executor simulate")
+    for number, command in enumerate(commands):
+        store.begin_run(replace(run_info, id=f"r{number}", command=command))
+    last, apply = store.last_run(), store.last_run(but="drift")
+    assert last is not None
+    assert apply is not None
+    assert (last.info.id, apply.info.id) == ("r2", "r0")
+
+
 def test_hosts_keep_what_is_known_of_them_when_they_switch(store: Store) -> None:
     store.write([up(A), HostLost(host="h1", time=1.0), HostSwitched(host="h1", generation=1)])
     store.write([HostSwitched(host="h1", generation=2), HostSwitched(host="h2", generation=2)])
