@@ -6,12 +6,12 @@ is in the journal and not wanted any more is removed under it (COB paper, sectio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from cobweb.engine import STAY, Blocked, Engine, WaitKind
-from cobweb.generation import SwitchingOrder, contents, switching_order
+from cobweb.generation import SwitchingOrder, contents, lent_variables, switching_order
 from cobweb.model import Cob, CobId, Graph, Host, Limit, LimitGroup, Need, host_of
 from cobweb.runtime._acts import Act, SoFar
 from cobweb.runtime._baseline import Baseline, Lock, Refresh, baseline, old_locks
@@ -29,7 +29,8 @@ class Removal:
     """What is to be removed, and the old objects that this may take.
 
     `graph` has the `removed` objects and all that they can ask for, as their hosts know them;
-    `hosts` are those of them that the site has not any more. `undefined` objects are gone as well,
+    `hosts` are hosts of them that the site has not any more, or that get variables of then back for
+    this. `undefined` objects are gone as well,
     but no generation says what they are.
     """
 
@@ -99,6 +100,7 @@ def removal_of(
     old, hosts = _as_hosts_know_it(Generations(store, desired.roots, work), gone)
     removed = frozenset(gone & old.cobs.keys())
     order = switching_order(old, removed)
+    hosts = {name: hosts[name] for name in sorted(map(host_of, order.reached))}
     secrets = Secrets(desired.secrets, desired.hosts, desired.graph.cobs)
     graph, hosts = secrets.graph(_part(old, order.reached), hosts)
     return Removal(
@@ -106,8 +108,18 @@ def removal_of(
         removed=removed,
         undefined=frozenset(gone - removed),
         order=order,
-        hosts=hosts,
+        hosts=dict(_other_hosts(hosts, desired)),
     )
+
+
+def _other_hosts(old: Mapping[str, Host], desired: Desired) -> Iterator[tuple[str, Host]]:
+    """Yield the hosts that the site has no more, and those with variables that only then needs."""
+    for name, host in old.items():
+        now = desired.hosts.get(name)
+        if now is None:
+            yield name, host
+        elif lent := lent_variables(host, now, desired.evaluated.asked):
+            yield name, replace(now, variables={**lent, **now.variables})
 
 
 def _as_hosts_know_it(
