@@ -30,7 +30,7 @@ from ansible.module_utils.cobweb_host import Answer, Failed, run, state_dir
 
 START_LIMIT_S = 10.0
 GRACE_S = 10.0
-SECRET = ("kept", "revert", "prepare", "output")
+SECRET = ("kept", "revert", "prepare")
 """What is not needed any more once it is known how a change has ended."""
 
 

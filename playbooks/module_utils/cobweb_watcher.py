@@ -152,8 +152,11 @@ def environment(home: Path, change: Dict[str, Any]) -> Dict[str, str]:
 
 
 def run_text(home: Path, name: str, limit_s: float) -> Dict[str, Any]:
-    """Run one of the shell texts; return `status` (None: it took too long) and `output`."""
-    with (home / "output").open("w+b") as output:
+    """Run one of the shell texts; return `status` (None: it took too long) and `output`.
+
+    The output is kept in memory: a full disk must not stop the way back.
+    """
+    with os.fdopen(os.memfd_create("output"), "w+b") as output:
         process = subprocess.Popen(
             ["/bin/sh", "-e", str(home / name)],
             cwd="/",

@@ -78,6 +78,26 @@ def test_a_process_of_the_user(
     _as_nobody(home, life)
 
 
+def test_a_change_is_taken_back_by_a_watcher_of_the_user(
+    confirm_module: ModuleType, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Armed, taken back and confirmed, all without root."""
+    monkeypatch.setattr(confirm_module.sys, "executable", "/usr/bin/python3")
+    log = home / "log"
+    wish = {"token": "one", "within_s": 300.0, "revert_s": 20.0, "revert": f"id -u >> {log}"}
+    cob = {"id": "h1/thing", "spec": {}, "confirm": wish}
+
+    def life() -> None:
+        confirm_module.arm(cob)
+        assert confirm_module.revert(cob) == {"state": "taken-back"}
+        assert log.read_text() == f"{NOBODY}\n"
+        confirm_module.arm(cob)
+        assert confirm_module.confirm(cob) == {"state": "confirmed"}
+        assert list((home / ".local" / "state" / "cobweb" / "confirm").iterdir())
+
+    _as_nobody(home, life)
+
+
 def _as_nobody(home: Path, claim: Callable[[], None]) -> None:
     """Carry out a claim in a child that is nobody."""
     child = os.fork()
