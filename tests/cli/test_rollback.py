@@ -56,6 +56,16 @@ def test_the_content_of_an_earlier_generation_becomes_a_new_one(run: Run, change
     assert {cob["id"] for cob in status["cobs"]} == {"alpha/a", "alpha/cfg", "beta/b"}
 
 
+def test_a_host_that_is_gone_has_no_generation_any_more(run: Run, site: Path) -> None:
+    assert run("-C", site, "apply", *SIMULATED).code == 0
+    change(site, "      front: {hosts: {beta: {}}}\n", "")
+    change(site, "  b:\n    type: simple\n    on: front\n    requires: [a@back]\n", "")
+    assert run("-C", site, "apply", *SIMULATED).code == 0
+    with database(site) as connection:
+        rows = connection.execute("SELECT name FROM cobweb_hosts WHERE generation > 0").fetchall()
+    assert rows == [("alpha",)]
+
+
 def test_what_was_gone_back_from_can_be_gone_to_again(run: Run, changed: Path) -> None:
     assert run("-C", changed, "rollback", *SIMULATED).code == 0
     ran = run("-C", changed, "rollback", *SIMULATED, "-m", "once more", "-o", "json")

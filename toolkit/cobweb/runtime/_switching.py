@@ -77,5 +77,5 @@ def switching(
         new=tuple(sorted(host for host in others if not active.get(host))),
         held=held,
         arrived=frozenset(cob for cob in arrived if host_of(cob) not in held),
-        left=tuple(sorted(due - desired.hosts.keys())),
+        left=tuple(sorted(due - desired.chosen)),
     )
