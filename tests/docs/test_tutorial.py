@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +10,7 @@ import psutil
 import pytest
 
 from tests.support.ports import free_ports
+from tests.support.supervised import end_supervised, supervisors
 from tests.support.transcript import INTERRUPT, Command, File, Reader, steady, steps
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
@@ -35,24 +32,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         path=f"{Path(sys.executable).parent}:/usr/bin:/bin",
         ripe=MIGRATION_RUNS,
     )
-    _end(base)
-
-
-def _supervisors(base: Path) -> list[int]:
-    found = (base / "state" / "process").glob("*/status.json")
-    return sorted(json.loads(path.read_text(encoding="utf-8"))["supervisor"][0] for path in found)
-
-
-def _end(base: Path) -> None:
-    """End the supervisors, which end what they supervise."""
-    processes = [psutil.Process(pid) for pid in _supervisors(base) if psutil.pid_exists(pid)]
-    children = [child for process in processes for child in process.children(recursive=True)]
-    for process in processes:
-        os.kill(process.pid, signal.SIGTERM)
-    _, alive = psutil.wait_procs([*processes, *children], timeout=20)
-    for process in alive:
-        process.kill()
-    shutil.rmtree(base, ignore_errors=True)
+    end_supervised(base)
 
 
 @pytest.mark.slow
@@ -84,5 +64,5 @@ def _check_the_last_words(base: Path) -> None:
             continue
         if str(base) + SUPERVISORS in command:
             found.append(process.pid)
-    assert sorted(found) == _supervisors(base)
+    assert sorted(found) == supervisors(base)
     assert len(found) == 2

@@ -27,8 +27,10 @@ _UNSTEADY = (
     (re.compile(r"(?<= by )\S+(?=:)"), "you"),
     (re.compile(r"\S+@\S+(?= (hold|run) )"), "you@here"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"), "2025-01-31 12:00:00 UTC"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d(?!:)"), "2025-01-31 12:00"),
+    (re.compile(r"(?<=  )[0-9a-f]{7}(?=[+ \n])"), "1a2b3c4"),
 )
-"""What differs from run to run: durations, times, ids of runs, the user."""
+"""What differs from run to run: durations, times, ids of runs, the user, Git commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,4 +149,9 @@ class Reader:
             "COLUMNS": "80",
             "NO_COLOR": "1",
             "PYTHONUNBUFFERED": "1",
+            "LOGNAME": "you",
+            "GIT_AUTHOR_NAME": "you",
+            "GIT_AUTHOR_EMAIL": "you@localhost",
+            "GIT_COMMITTER_NAME": "you",
+            "GIT_COMMITTER_EMAIL": "you@localhost",
         }

@@ -1,0 +1,48 @@
+"""The how-to on changing a cluster is true: its commands, run in order, print what it says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.ports import free_ports
+from tests.support.supervised import end_supervised, supervisors
+from tests.support.transcript import File, Reader, steady, steps
+
+PAGE = Path(__file__).parents[2] / "docs" / "change-a-running-cluster.md"
+BASE = "/tmp/cobweb-live"  # noqa: S108  the page's own words; the test puts another folder there
+PORTS = ("18111", "18112")
+TOLD_AS_THEY_END = ("cobweb apply", "cobweb rollback")
+"""What goes on at the same time ends in any order, and so do these commands' lines."""
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    """Make a reader whose site and hosts live below `tmp_path`; end what the site started."""
+    base, folder = tmp_path / "hosts", tmp_path / "site"
+    folder.mkdir()
+    here = [str(base), *map(str, free_ports(len(PORTS)))]
+    yield Reader(
+        folder=folder,
+        places=dict(zip((BASE, *PORTS), here, strict=True)),
+        path=f"{Path(sys.executable).parent}:/usr/bin:/bin",
+    )
+    end_supervised(base)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_each_command_prints_what_the_page_says(reader: Reader, tmp_path: Path) -> None:
+    for step in steps(PAGE.read_text(encoding="utf-8")):
+        if isinstance(step, File):
+            reader.write(step)
+            continue
+        printed, said = steady(reader.run(step)), steady(step.output)
+        if step.line.startswith(TOLD_AS_THEY_END):
+            assert sorted(printed.splitlines()) == sorted(said.splitlines()), f"$ {step.line}"
+        else:
+            assert printed == said, f"$ {step.line}"
+    assert supervisors(tmp_path) == []
