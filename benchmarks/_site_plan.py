@@ -34,7 +34,8 @@ from cobweb.generation import EvaluatedSite, contents, redact
 from cobweb.inventory import load_site
 from cobweb.model import CobId, Graph, State
 from cobweb.runtime import Plan
-from cobweb.runtime._predict import predict
+from cobweb.runtime._acts import Act
+from cobweb.runtime._predict import Prediction, predict
 from cobweb.store import StateWritten, open_store
 from cobweb.testing.promises import check_promises
 from cobweb.testing.simulation import graph_stream, public_event
@@ -194,10 +195,12 @@ def _parts(folder: Path, hosts: int) -> None:
     with cost() as engine:
         _drive(Engine(graph), removed)
     with cost() as predicted:
-        prediction = predict(graph, Engine(graph), {}, removed)
+        prediction = _predicted(graph, Engine(graph))
     with cost() as staged:
         stages = StagesPlanner().stages(graph, prediction.steps)
-    plan = Plan(site="", base="", generation=0, changes=(), checks=(), stages=stages, waits=())
+    plan = Plan(
+        site="", base="", run="", generation=0, changes=(), checks=(), stages=stages, waits=()
+    )
     seconds |= _printed(plan)
     seconds |= {"analyse": analysed.cpu_s, "digests": digests.cpu_s, "engine": engine.cpu_s}
     seconds |= {"predict": predicted.cpu_s, "stages": staged.cpu_s}
@@ -232,14 +235,19 @@ def _drive(engine: Engine, found: Mapping[CobId, State]) -> None:
         effects = engine.step(jobs.popleft())
 
 
+def _predicted(graph: Graph, engine: Engine) -> Prediction:
+    """Predict from nothing known, all in the `remove` states."""
+    removed = {cob: it.type.remove for cob, it in graph.cobs.items()}
+    return predict([lambda _so_far: Act(graph=graph, engine=engine, found=removed)])
+
+
 def _checked(graph: Graph) -> tuple[int, list[str]]:
     """Predict with an eye on every effect: how many events, and what they break of P1 to P6."""
-    removed = {cob: it.type.remove for cob, it in graph.cobs.items()}
     watched = _Watched(Engine(graph))
-    one = predict(graph, watched, {}, removed)  # type: ignore[arg-type]  # it is told through
+    one = _predicted(graph, watched)  # type: ignore[arg-type]  # it is told through
     events = [*watched.events, {"type": "run.end", "exit_code": 4 if one.waits else 0}]
     violations = check_promises(events, graph_stream(graph))
-    if one != predict(graph, Engine(graph), {}, removed):
+    if one != _predicted(graph, Engine(graph)):
         violations.append("P6: the same site and states give another plan")
     return len(events), violations
 
@@ -255,9 +263,9 @@ class _Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def start(self, known: Mapping[CobId, State]) -> tuple[Effect, ...]:
+    def start(self, known: Mapping[CobId, State], locks: Iterable[Any] = ()) -> tuple[Effect, ...]:
         """Begin, and keep what is told."""
-        return self._told(self._engine.start(known))
+        return self._told(self._engine.start(known, locks))
 
     def step(self, event: Input) -> tuple[Effect, ...]:
         """Go on, and keep what is told."""
