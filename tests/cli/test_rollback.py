@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import sqlite3
 import zlib
@@ -54,6 +55,21 @@ def test_the_content_of_an_earlier_generation_becomes_a_new_one(run: Run, change
     assert newest["reached"]
     status = json.loads(run("-C", changed, "status", "-o", "json").out)
     assert {cob["id"] for cob in status["cobs"]} == {"alpha/a", "alpha/cfg", "beta/b"}
+
+
+@pytest.mark.parametrize(("typed", "words"), [("n\n", "nothing was changed"), ("y\n", "done (")])
+def test_the_plan_is_shown_before_the_question(
+    run: Run, changed: Path, monkeypatch: pytest.MonkeyPatch, typed: str, words: str
+) -> None:
+    stdin = io.StringIO(typed)
+    monkeypatch.setattr(stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdin", stdin)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    ran = run("-C", changed, "rollback", "--executor", "simulate", "-o", "json")
+    assert ran.code == 0
+    assert ran.err.index("+ beta/b") < ran.err.index("Apply this plan? [y/N]")
+    assert words in ran.err
+    assert ran.out == "" or json.loads(ran.out)["result"] == "ok"
 
 
 def test_a_host_that_is_gone_has_no_generation_any_more(run: Run, site: Path) -> None:
@@ -208,6 +224,31 @@ def test_a_secret_that_is_gone_is_told_with_its_place(
     change(site, "cobs:\n", f"cobs:\n  other: {{type: simple, on: back, spec: {{k: {vaulted}}}}}\n")
     ran = run("-C", site, "rollback", *SIMULATED)
     assert ran.code == 0, ran.err
+
+
+def test_of_many_problems_the_first_are_told(run: Run, changed: Path) -> None:
+    content = json.loads(content_of(changed, 1))
+    gone = {"__cobweb_secret": "sha256:0"}
+    content["cobs"]["alpha/a"]["spec"] = {f"key{number:02}": gone for number in range(25)}
+    put(changed, 1, content)
+    ran = run("-C", changed, "rollback", "1", *SIMULATED)
+    assert ran.code == 3
+    assert ran.err.count("its vaulted value is not in the site any more") == 20
+    assert ran.err.endswith("  ... and 5 more\n")
+
+
+def test_the_commit_is_named_that_has_what_is_gone(run: Run, changed: Path) -> None:
+    content = json.loads(content_of(changed, 1))
+    content["cobs"]["alpha/a"]["spec"] = {"key": {"__cobweb_secret": "sha256:0"}}
+    put(changed, 1, content)
+    with database(changed) as connection:
+        connection.execute(
+            'UPDATE cobweb_generations SET "commit" = ? WHERE id = 1', ("0123456789abcdef+changes",)
+        )
+        connection.commit()
+    ran = run("-C", changed, "rollback", "1", *SIMULATED)
+    said = "check out commit 0123456789ab of the site, which had changes that were not committed"
+    assert f"({said}, and apply)\n" in ran.err
 
 
 def test_a_plugin_type_that_has_other_states_now_is_refused(run: Run, changed: Path) -> None:

@@ -8,12 +8,11 @@ gone is told before anything is changed.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from cobweb.engine import analyse
-from cobweb.errors import GenerationError, StoreError, UsageError
+from cobweb.errors import GenerationError, UsageError
 from cobweb.generation import EvaluatedSite, StoredSite, read_site
 from cobweb.inventory import Site, unfit_specs
 from cobweb.model import CobType, Graph, Host, Missing
@@ -99,8 +98,6 @@ def _stored(store: Store, generation: int) -> tuple[Generation, StoredSite]:
     if found is None:
         message = f"there is no generation {generation}"
         raise UsageError(message, hint="`cobweb generations` lists them")
-    if hashlib.sha256(found.content.encode()).hexdigest() != found.digest:
-        raise StoreError(f"the content of generation {generation} is damaged in {store.label}")
     return found, read_site(found.content)
 
 
@@ -175,8 +172,10 @@ def _wrong(graph: Graph) -> Iterator[str]:
 
 
 def _refusal(generation: Generation, problems: list[str]) -> GenerationError:
-    commit = generation.commit.partition("+")[0]
+    commit, sign, _ = generation.commit.partition("+")
     checkout = f"check out commit {commit[:12]} of the site" if commit else "bring back its files"
+    if sign:
+        checkout += ", which had changes that were not committed"
     told = problems[:MOST_PROBLEMS]
     if len(problems) > len(told):
         told.append(f"... and {len(problems) - len(told)} more")
