@@ -16,6 +16,7 @@ from tests.cli.test_stale_plans import APPLY, edit, written
 
 Run = Callable[..., Any]
 CheckSchema = Callable[[str, Any], None]
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
 A, B = CobId("alpha/a"), CobId("beta/b")
 WITHOUT_B = "  b:\n    type: simple\n    on: front\n    requires: [a@back]\n"
 
@@ -37,7 +38,7 @@ def test_a_removal_its_steps_and_the_order_of_switching_are_told(
     edit(applied, "    stops: [a]\n", "")
     ran = run("-C", applied, "plan", "--detailed-exitcode")
     assert ran.code == 2
-    assert ran.out == (
+    expected = (
         "- alpha/a (removed: up -> down, then forgotten)\n"
         "- beta/b (removed: up -> down, then forgotten)\n"
         "\n"
@@ -48,6 +49,8 @@ def test_a_removal_its_steps_and_the_order_of_switching_are_told(
         "down for a while: alpha/a, beta/b\n"
         "critical path: beta/b down > alpha/a down\n"
     )
+    assert ran.out == expected
+    assert f"$ cobweb plan\n{ran.out}{ran.err}```" in PAGE.read_text(encoding="utf-8")
     data = json.loads(run("-C", applied, "plan", "-o", "json").out)
     check_schema("plan", data)
     assert data["switches"] == [["gamma"], ["alpha"], ["beta"]]
