@@ -418,3 +418,45 @@ def test_the_way_back_is_the_objects_own_or_that_of_its_type(
         Confirm(within_s=9, revert="by type", prepare="keep by type"),
         Confirm(within_s=9, revert="own"),
     ]
+
+
+def test_a_host_may_be_lost_for_others_while_its_change_goes_back(
+    rig: type[Any], simple_type: Callable[..., CobType], tmp_path: Path
+) -> None:
+    """What is known of the change is kept, though nothing more is asked of the host."""
+    other = CobId("h1/other")
+    said = answering(revert="gone-back", work="")
+
+    def answer(job: Job) -> Report | None:
+        if job.cob == other and job.kind is JobKind.TRANSITION:
+            return Report(number=job.number, outcome=Outcome.UNREACHABLE, message="no route")
+        return said(job)
+
+    kind = simple_type()
+    cobs = {
+        NET: Cob(id=NET, type=kind, confirm=CONFIRM),
+        other: Cob(id=other, type=kind),
+    }
+    known = dict.fromkeys(cobs, "down")
+    it = rig(Graph(cobs=cobs), answer=answer, known=known, work_dir=tmp_path)
+    result = it.go()
+    assert result.exit_code == 1
+    assert {wait.cob for wait in result.waits} == {NET, other}
+    messages = {end["cob"]: end["message"] for end in it.events("transition.end")}
+    assert messages == {NET: "no; the host has gone back by itself", other: "no route"}
+
+
+def test_an_interrupt_lets_a_change_be_confirmed(
+    rig: type[Any], simple_type: Callable[..., CobType], tmp_path: Path
+) -> None:
+    it: Any = None
+
+    def answer(job: Job) -> Report | None:
+        if _step_of(job) == "arm":
+            it.interrupts.count = 1
+        return answering(revert="none", confirm="confirmed")(job)
+
+    it = rig(guarded(simple_type(), CONFIRM), answer=answer, work_dir=tmp_path)
+    assert it.go().exit_code == 130
+    (end,) = it.events("transition.end")
+    assert end["result"] == "ok"
