@@ -97,7 +97,9 @@ def baseline(
     return Baseline(
         known=known,
         found=found,
-        applied=_Made(records, attrgetter("applied")),
+        applied=_Made(
+            {cob: records[cob] for cob in graph.cobs if cob in records}, attrgetter("applied")
+        ),
         contents=contents,
         specs=_Made(graph.cobs, lambda cob: redact(dict(cob.spec))),
         changed=frozenset(changed),

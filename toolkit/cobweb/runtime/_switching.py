@@ -21,8 +21,8 @@ class Switching:
 
     `groups` are hosts that had another generation, those that switch together in one group, in
     order; `new` had none. `held` names for each host that cannot switch an object that must be gone
-    before. `arrived` are the removed objects of the hosts that switch, `left` those of the hosts
-    that the site has not any more.
+    before. `arrived` are the removed objects of the hosts that switch, `left` hosts that have no
+    objects any more.
     """
 
     generation: int
@@ -30,15 +30,15 @@ class Switching:
     new: tuple[str, ...] = ()
     held: Mapping[str, CobId] = field(default_factory=dict)
     arrived: frozenset[CobId] = frozenset()
-    left: tuple[str, ...] = ()
+    left: frozenset[str] = frozenset()
 
     def entries(self) -> Iterator[Entry]:
         """Yield what the journal has to know."""
-        for host in sorted({*self.new, *(host for group in self.groups for host in group)}):
-            if host in self.left:
-                yield HostForgotten(host=host)
-            else:
-                yield HostSwitched(host=host, generation=self.generation)
+        switched = {*self.new, *(host for group in self.groups for host in group)}
+        for host in sorted(switched - self.left):
+            yield HostSwitched(host=host, generation=self.generation)
+        for host in sorted(self.left):
+            yield HostForgotten(host=host)
         for cob in sorted(self.arrived):
             yield Forgotten(cob=cob)
 
@@ -61,10 +61,10 @@ def switching(
 
     Hosts that no removal concerns are the first group. None switches where the run was halted.
     """
-    cobs = removal.graph.cobs
+    cobs, peopled = removal.graph.cobs, set(desired.graph.hosts())
     arrived = {cob for cob in removal.removed if so_far.states.get(cob) == cobs[cob].type.remove}
     held = removal.held(removal.removed - arrived)
-    hosts = {*desired.graph.hosts()} & desired.chosen | {host_of(cob) for cob in removal.removed}
+    hosts = peopled & desired.chosen | {host_of(cob) for cob in removal.removed}
     if so_far.halted:
         return Switching(generation=generation, held=held)
     due = {host for host in hosts if active.get(host) != generation and host not in held}
@@ -77,5 +77,5 @@ def switching(
         new=tuple(sorted(host for host in others if not active.get(host))),
         held=held,
         arrived=frozenset(cob for cob in arrived if host_of(cob) not in held),
-        left=tuple(sorted(due - desired.chosen)),
+        left=frozenset(due if desired.limit else due | active.keys() - held.keys()) - peopled,
     )
