@@ -449,6 +449,11 @@ BROKEN = [
         reason="type t: the transition down -> up has 0 attempts",
     ),
     Broken(
+        name="type_prepare",
+        source=_type(prepare="'keep'"),
+        reason="type t: it has `prepare` without `revert`",
+    ),
+    Broken(
         name="type_method",
         source=_type(check="PythonAction(type_name='t', method='look')"),
         reason="type t: its class lacks the method look(context)",

@@ -149,6 +149,8 @@ def _state_problems(cob_type: CobType) -> Iterator[str]:
     for role, state in (("preferred", cob_type.preferred), ("remove", cob_type.remove)):
         if state not in states:
             yield f"its {role} state {state!r} is not one of its states"
+    if cob_type.prepare and not cob_type.revert:
+        yield "it has `prepare` without `revert`"
 
 
 def _matrix_problems(cob_type: CobType) -> Iterator[str]:
