@@ -10,10 +10,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobweb.engine import STAY
 from cobweb.model import Graph
 from cobweb.testing.promises import check_promises
 from cobweb.testing.simulation import Faults, Simulation, graph_json
-from tests.support.graphs import graph_of, graphs, starts
+from tests.support.graphs import graph_of, graphs, needs_of, starts
 from tests.support.plain_promises import plain_check_promises
 
 Event = dict[str, Any]
@@ -76,6 +77,11 @@ def end(draw: st.DrawFn, events: list[Event], at: int) -> None:
     events.insert(at, {"type": "run.end", "exit_code": code})
 
 
+def switch(draw: st.DrawFn, events: list[Event], at: int) -> None:
+    hosts = draw(st.lists(st.sampled_from(["h0", "h1", "h2", "h9"]), max_size=3))
+    events.insert(at, {"type": "generation.switch", "hosts": hosts})
+
+
 Spoiler = Callable[[st.DrawFn, list[Event], int], None]
 
 
@@ -128,6 +134,68 @@ def test_both_say_the_same_where_the_graph_is_another_one(
     data.draw(st.randoms(use_true_random=False)).shuffle(plain["cobs"])
     plain["cobs"].extend(dict(cob) for cob in plain["cobs"][:1])
     assert check_promises(events, plain) == plain_check_promises(events, plain)
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[Graph, Graph, list[Event]]:
+    """Draw two generations and the events of a run that goes over from one to the other."""
+    old = draw(graphs())
+    gone = {cob for cob in old.cobs if draw(st.integers(0, 2)) == 0}
+    kept = {cob: it for cob, it in old.cobs.items() if cob not in gone}
+    needs = {need for need in old.needs if not {need.cob, need.on} & gone and draw(st.booleans())}
+    if len(kept) > 1:
+        needs |= {draw(needs_of(kept)) for _ in range(draw(st.integers(0, 3)))}
+    new = Graph(cobs=kept, needs=tuple(sorted(needs, key=str)))
+    truth = draw(starts(old))
+    faults = draw(st.sampled_from([Faults(), FAULTS]))
+    seed = Random(draw(st.integers(0, 1000)))
+    goals = {cob.id: cob.type.remove if cob.id in gone else STAY for cob in old.cobs.values()}
+    first = Simulation(graph=old, random=seed, truth=dict(truth), faults=faults, goals=goals)
+    first.run()
+    events = first.events()
+    if not first.engines[0].unsettled():
+        known = {cob: state for cob, state in first.engines[0].states().items() if cob in kept}
+        second = Simulation(graph=new, random=seed, truth=known, states=known, faults=faults)
+        second.run()
+        switch = {"type": "generation.switch", "hosts": list(old.hosts()), "generation": 2}
+        events = [*events[:-1], switch, *second.events()[2:]]
+    plain = [{**event, "seq": seq} for seq, event in enumerate(events, 1)]
+    return old, new, json.loads(json.dumps(plain))
+
+
+@given(changes())
+def test_both_pass_a_good_record_of_a_change(change: tuple[Graph, Graph, list[Event]]) -> None:
+    old, new, events = change
+    data, before = graph_json(new), graph_json(old)
+    assert check_promises(events, data, before=before) == []
+    assert plain_check_promises(events, data, before=before) == []
+
+
+@given(changes(), st.data())
+def test_both_say_the_same_of_a_spoiled_record_of_a_change(
+    change: tuple[Graph, Graph, list[Event]], data: st.DataObject
+) -> None:
+    old, new, events = change
+    for _ in range(data.draw(st.integers(1, 6))):
+        if events:
+            at = data.draw(st.integers(0, len(events) - 1))
+            data.draw(spoiled(data.draw(st.sampled_from((*SPOILERS, switch))), events, at))
+    plain, before = graph_json(new), graph_json(data.draw(st.sampled_from([old, new])))
+    said = check_promises(events, plain, before=before)
+    assert said == plain_check_promises(events, plain, before=before)
+
+
+@given(changes(), st.data())
+def test_both_say_the_same_where_the_graphs_are_mixed_up(
+    change: tuple[Graph, Graph, list[Event]], data: st.DataObject
+) -> None:
+    old, new, events = change
+    plain, before = graph_json(old), graph_json(new)
+    for part in (plain, before):
+        if part["cobs"] and data.draw(st.booleans()):
+            del part["cobs"][data.draw(st.integers(0, len(part["cobs"]) - 1))]
+    said = check_promises(events, plain, before=before)
+    assert said == plain_check_promises(events, plain, before=before)
 
 
 class Counted:

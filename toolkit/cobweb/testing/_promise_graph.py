@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Kind", "Needs", "PromiseGraph", "Step"]
+__all__ = ["Kind", "Needs", "PromiseGraph", "Step", "read_graphs"]
 
 Step = tuple[str, str]
 W = TypeVar("W", Step, str)
@@ -25,11 +25,11 @@ MANY = 32
 
 
 class Kind:
-    """What objects have in common: the states, the preferred one, and the steps of the matrix."""
+    """What objects have in common: the states, the one to end in, and the steps of the matrix."""
 
-    def __init__(self, states: Iterable[str], preferred: str, steps: Iterable[Step]) -> None:
+    def __init__(self, states: Iterable[str], goal: str, steps: Iterable[Step]) -> None:
         self.states = frozenset(states)
-        self.preferred = preferred
+        self.goal = goal
         self.steps = tuple(dict.fromkeys(steps))
 
 
@@ -109,24 +109,27 @@ class Needs(Generic[W]):
         return slots
 
 
+NO_KIND = Kind((), "", ())
+"""Of an object that a graph has not."""
+
+
 class PromiseGraph:
     """The objects and needs of a graph as `graph -o json` has them; each list is read once.
 
-    What a need speaks of and the graph has not gets a number behind all others, and no state.
+    Two graphs that are read together number their objects alike. What a need speaks of and no graph
+    has gets a number behind all others, and no state.
     """
 
-    def __init__(self, graph: Mapping[str, Any]) -> None:
-        self.number: dict[str, int] = {}
+    def __init__(self, number: dict[str, int]) -> None:
+        self.number = number
+        self.names: list[str] = []
         self.kinds: list[Kind] = []
         self.steps: Needs[Step] = Needs()
         self.locks: Needs[str] = Needs()
-        self._read_cobs(graph["cobs"])
-        self.names = list(self.number)
-        self._read_needs(graph["needs"])
-        for needs in (self.steps, self.locks):
-            needs.close(len(self.kinds))
-        self._first_step = array("l", accumulate((len(k.steps) for k in self.kinds), initial=0))
-        self._taken = bytearray(self._first_step[-1])
+
+    def has(self, cob: int) -> bool:
+        """Say whether the graph has an object."""
+        return self.kinds[cob] is not NO_KIND
 
     def takes(self, cob: int, step: Step) -> int:
         """Count that `cob` takes a step of its matrix; return how often, 0 if it has no such."""
@@ -137,32 +140,59 @@ class PromiseGraph:
         often = self._taken[at] = min(MOST, self._taken[at] + 1)
         return often
 
-    def _read_cobs(self, cobs: Iterable[Mapping[str, Any]]) -> None:
+    def read_cobs(self, cobs: Iterable[Mapping[str, Any]], goal: str) -> None:
+        """Take in the objects; `goal` is the key of the state in which they have to end."""
         known: dict[Any, Kind] = {}
         for cob in cobs:
             steps = tuple((source, dest) for source, dest in cob["transitions"])
-            key = (tuple(cob["states"]), cob["preferred"], steps)
+            key = (tuple(cob["states"]), cob[goal], steps)
             kind = known.get(key)
             if kind is None:
                 kind = known[key] = Kind(*key)
-            number = self.number.setdefault(cob["id"], len(self.kinds))
-            if number == len(self.kinds):
-                self.kinds.append(kind)
-            else:
-                self.kinds[number] = kind
+            number = self.number.setdefault(cob["id"], len(self.number))
+            self._reach(number + 1)
+            self.kinds[number] = kind
 
-    def _read_needs(self, needs: Iterable[Mapping[str, Any]]) -> None:
-        others: dict[str, int] = {}
+    def read_needs(
+        self, needs: Iterable[Mapping[str, Any]], names: list[str], others: dict[str, int]
+    ) -> None:
+        """Take in the needs when the objects of all graphs are numbered, as in `names`."""
+        self._reach(len(self.number))
+        self.names = names
         for need in needs:
             cob = self.number.get(need["cob"])
-            if cob is None:
+            if cob is None or not self.has(cob):
                 continue  # nothing that is told of it gets as far as its needs
             on = self.number.get(need["on"])
             if on is None:
-                on = others.setdefault(need["on"], len(self.names))
-                if on == len(self.names):
-                    self.names.append(need["on"])
+                on = others.setdefault(need["on"], len(names))
+                if on == len(names):
+                    names.append(need["on"])
             if "from" in need:
                 self.steps.add(cob, (need["from"], need["to"]), on, need["state"])
             else:
                 self.locks.add(cob, need["in"], on, need["state"])
+        for sort in (self.steps, self.locks):
+            sort.close(len(self.kinds))
+        self._first_step = array("l", accumulate((len(k.steps) for k in self.kinds), initial=0))
+        self._taken = bytearray(self._first_step[-1])
+
+    def _reach(self, size: int) -> None:
+        self.kinds.extend([NO_KIND] * (size - len(self.kinds)))
+
+
+def read_graphs(
+    graph: Mapping[str, Any], before: Mapping[str, Any] | None
+) -> tuple[PromiseGraph, PromiseGraph | None]:
+    """Return the graph, and the one before, of which what is gone has to end removed."""
+    number: dict[str, int] = {}
+    now, old = PromiseGraph(number), PromiseGraph(number)
+    now.read_cobs(graph["cobs"], "preferred")
+    if before is not None:
+        old.read_cobs(before["cobs"], "remove")
+    names, others = list(number), dict[str, int]()
+    now.read_needs(graph["needs"], names, others)
+    if before is None:
+        return now, None
+    old.read_needs(before["needs"], names, others)
+    return now, old

@@ -4,62 +4,97 @@ It knows nothing of the engine: it reads what `--events` wrote and what `graph -
 can be put after any real run, also by others:
 
     assert not check_promises(map(json.loads, open("events.jsonl")), json.load(open("graph.json")))
+
+A run that goes over to a new generation follows two graphs: what hosts have not switched yet does
+what it does under the old one (COB paper, section 5.6).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
-from cobweb.testing._promise_graph import PromiseGraph, Step
+from cobweb.testing._promise_graph import PromiseGraph, Step, read_graphs
 
 __all__ = ["check_promises"]
 
 Event = Mapping[str, Any]
 
 UNKNOWN = "unknown"
-AT_REST: Step = ("", "")
+
+Needed = list[tuple[int, str]]
+"""Objects and the states that they are needed in."""
+
+Breaks = list[tuple[str, str]]
+"""Promises, and what broke them."""
 
 RESTLESS = 3
 """Who took one step or asked for one lock so often may have been stopped for restlessness."""
 
 
-def check_promises(events: Iterable[Event], graph_json: Mapping[str, Any]) -> list[str]:
+def check_promises(
+    events: Iterable[Event],
+    graph_json: Mapping[str, Any],
+    *,
+    before: Mapping[str, Any] | None = None,
+) -> list[str]:
     """Return one line per violation of P1 to P5, in the order of the events; [] if all held.
 
     Each line begins with the promise, then `event N:` with the event's `seq`. Events of other types
     are passed over. P5 is checked at `run.end`; a record without it breaks P5. The graph is that of
     the run, without objects that a `--limit` kept out of it.
 
+    `before` is the graph of the generation that hosts had when the run began. Until a host's
+    `generation.switch` its objects have the needs and the matrix of `before`, after it those of the
+    graph; those of a host that is not told to switch may have either. Objects in `before` alone
+    have to end in their `remove` state, once the run has told of them: move them after their hosts
+    have switched, or have them need an object whose host has, and a promise is broken. So it is
+    where an object that is new moves on a host that switches only later.
+
     Linear in events, objects and needs: about 6 microseconds per event, of which reading the JSON
     is a third. The events are looked at as they come and none is kept, and `cobs` and `needs` of
     the graph may be iterators as well (`simulation.graph_stream`). What is kept is about 260 bytes
     per object with two or three needs, and the locks that are out.
     """
-    watch = _Watch(PromiseGraph(graph_json))
+    watch = _Watch(*read_graphs(graph_json, before))
     for event in events:
         watch.look_at(event)
-    watch.close()
-    return watch.violations
+    return watch.close()
+
+
+class _Running(NamedTuple):
+    """A transition under way."""
+
+    step: Step
+    needs: Needed
 
 
 class _Watch:
-    """What an onlooker knows: states, transitions under way, and locks that are out."""
+    """What an onlooker knows: states, transitions under way, and locks that are out.
 
-    def __init__(self, graph: PromiseGraph) -> None:
-        self.violations: list[str] = []
+    `_behind` are the hosts that have objects in the old graph and have not switched; `_later` is
+    what objects of theirs did that breaks a promise only if their host switches after it.
+    """
+
+    def __init__(self, graph: PromiseGraph, old: PromiseGraph | None) -> None:
+        self._found: list[tuple[int, str]] = []
         self._graph = graph
+        self._old = old
         self._names = graph.names
         self._state: list[str | None] = [None] * len(graph.names)
-        self._running: dict[int, Step] = {}
+        known = [cob for cob in range(len(old.kinds)) if old.has(cob)] if old else []
+        self._behind = {_host_of(self._names[cob]) for cob in known}
+        self._switched: set[str] = set()
+        self._later: dict[str, list[tuple[int, str]]] = {}
+        self._running: dict[int, _Running] = {}
         self._pinned: dict[int, set[int]] = {}
         self._out: dict[int, dict[int, str]] = {}
         self._asked: dict[int, dict[int, str]] = {}
         self._strayed: dict[tuple[int, object], int] = {}
         self._restless: set[int] = set()
         self._hurt: set[int] = set()
-        self._seq = 0
+        self._seq = self._place = 0
         self._ended = False
         self._cob_handlers = {
             "cob.state": self._on_state,
@@ -74,6 +109,7 @@ class _Watch:
 
     def look_at(self, event: Event) -> None:
         self._seq = event.get("seq", self._seq + 1)
+        self._place += 1
         kind = event["type"]
         if kind in self._lock_handlers:
             cob, holder = self._number(event["cob"]), self._number(event["holder"])
@@ -87,12 +123,16 @@ class _Watch:
                 self._cob_handlers[kind](cob, event)
             else:
                 self._strange(event["cob"])
+        elif kind == "generation.switch" and self._old is not None:
+            self._on_switch(event["hosts"])
         elif kind == "run.end":
             self._on_run_end(event["exit_code"])
 
-    def close(self) -> None:
+    def close(self) -> list[str]:
+        """Return the violations, in the order of the events."""
         if not self._ended:
             self._broken("P5", "the run has no end")
+        return [text for _, text in sorted(self._found, key=_place)]
 
     def _number(self, name: str) -> int:
         return self._graph.number.get(name, -1)
@@ -101,7 +141,12 @@ class _Watch:
         self._broken("P4", f"{name} is not in the graph")
 
     def _broken(self, promise: str, what: str) -> None:
-        self.violations.append(f"{promise} event {self._seq}: {what}")
+        self._found.append((self._place, f"{promise} event {self._seq}: {what}"))
+
+    def _break_later(self, cob: int, breaks: Breaks) -> None:
+        """Note what has broken promises if the object's host switches later in this run."""
+        later = self._later.setdefault(_host_of(self._names[cob]), [])
+        later += [(self._place, f"{promise} event {self._seq}: {what}") for promise, what in breaks]
 
     def _by_name(self, cobs: Iterable[int]) -> list[int]:
         return sorted(cobs, key=self._names.__getitem__)
@@ -110,24 +155,78 @@ class _Watch:
         out = self._out.get(on)
         return out is not None and out.get(holder) == state
 
+    # --- generations
+
+    def _is_behind(self, cob: int) -> bool:
+        return bool(self._behind) and _host_of(self._names[cob]) in self._behind
+
+    def _graph_of(self, cob: int) -> PromiseGraph:
+        """Return the graph that an object follows now."""
+        old = self._old
+        if old is None or not old.has(cob):
+            return self._graph
+        is_old = self._is_behind(cob) or not self._graph.has(cob)
+        return old if is_old else self._graph
+
+    def _is_gone(self, cob: int) -> bool:
+        return not self._graph.has(cob)
+
+    def _judge(self, cob: int, breaks_under: Callable[[PromiseGraph], Breaks]) -> PromiseGraph:
+        """Tell what an object broke under its graph; return the one that it seems to follow."""
+        graph = self._graph_of(cob)
+        breaks = breaks_under(graph)
+        may_be_ahead = graph is self._old and self._is_behind(cob) and not self._is_gone(cob)
+        if breaks and may_be_ahead and not breaks_under(self._graph):
+            self._break_later(cob, breaks)
+            return self._graph
+        for promise, what in breaks:
+            self._broken(promise, what)
+        return graph
+
+    def _on_switch(self, hosts: Iterable[str]) -> None:
+        switched = frozenset(hosts)
+        for cob in self._by_name(self._running):
+            name = self._names[cob]
+            if _host_of(name) in switched:
+                self._broken("P4", f"{name} is in transition and its host switches")
+        self._behind -= switched
+        self._switched |= switched
+        for host in sorted(switched):
+            self._found += self._later.pop(host, [])
+
+    def _see_generation(self, cob: int, needs: Needed) -> None:
+        """See that an object moves in the time of its generation."""
+        name, is_behind = self._names[cob], self._is_behind(cob)
+        if is_behind and not (self._old and self._old.has(cob)):
+            self._break_later(cob, [("P4", f"{name} moves before its host has switched")])
+        if not self._is_gone(cob):
+            return
+        if not is_behind:
+            self._broken("P4", f"{name} moves after its host has switched")
+        for on, _ in needs:
+            if _host_of(self._names[on]) in self._switched:
+                self._broken("P1", f"{name} needs {self._names[on]}, whose host has switched")
+
     # --- transitions under way
 
-    def _run(self, cob: int, step: Step) -> None:
+    def _run(self, cob: int, step: Step, needs: Needed) -> None:
         """Note a transition, and at each object that it needs that it is needed."""
         self._rest(cob)
-        self._running[cob] = step
-        for on, _ in self._graph.steps.on(cob, step):
+        self._running[cob] = _Running(step, needs)
+        for on, _ in needs:
             self._pinned.setdefault(on, set()).add(cob)
 
     def _rest(self, cob: int) -> Step | None:
         """Note that no transition of an object runs (any more), and return the one that did."""
-        step = self._running.pop(cob, None)
-        for on, _ in self._graph.steps.on(cob, step) if step else ():
+        running = self._running.pop(cob, None)
+        if running is None:
+            return None
+        for on, _ in running.needs:
             pinned = self._pinned.get(on, set())
             pinned.discard(cob)
             if not pinned:
                 self._pinned.pop(on, None)
-        return step
+        return running.step
 
     # --- events
 
@@ -136,18 +235,23 @@ class _Watch:
         if state == UNKNOWN:
             self._hurt.add(cob)
             self._rest(cob)
-        elif state not in self._graph.kinds[cob].states:
+        elif not self._has_state(cob, state):
             self._broken("P4", f"{self._names[cob]} has no state {state}")
         self._state[cob] = sys.intern(state)
 
+    def _has_state(self, cob: int, state: str) -> bool:
+        if state in self._graph_of(cob).kinds[cob].states:
+            return True
+        return self._is_behind(cob) and state in self._graph.kinds[cob].states
+
     def _on_request(self, cob: int, holder: int, state: str) -> None:
         self._asked.setdefault(holder, {})[cob] = state
-        graph = self._graph
+        graph = self._graph_of(holder)
         often = graph.steps.asks(holder, cob, state) or graph.locks.asks(holder, cob, state)
-        self._count(holder, (cob, state), often)
+        self._count(holder, (cob, state), 0 if self._old else often)
 
     def _count(self, cob: int, way: object, often: int) -> None:
-        """Note who went one way too often; `often` is 0 for a way that the graph does not know."""
+        """Note who went one way too often; `often` is 0 where that has to be counted here."""
         if not often:
             often = self._strayed[cob, way] = self._strayed.get((cob, way), 0) + 1
         if often >= RESTLESS:
@@ -161,9 +265,15 @@ class _Watch:
         name = self._names[cob]
         if self._state[cob] != state or cob in self._running:
             self._broken("P2", f"{name} lends {state} to {self._names[holder]} and is not in it")
-        for on, wanted in self._graph.locks.on(cob, state):
-            if not self._holds(cob, on, wanted):
-                self._broken("P3", f"{name} lends {state} without {self._names[on]} {wanted}")
+
+        def lends_without(graph: PromiseGraph) -> Breaks:
+            return [
+                ("P3", f"{name} lends {state} without {self._names[on]} {wanted}")
+                for on, wanted in graph.locks.on(cob, state)
+                if not self._holds(cob, on, wanted)
+            ]
+
+        self._judge(cob, lends_without)
 
     def _answered(self, holder: int, cob: int) -> None:
         asked = self._asked.get(holder)
@@ -185,22 +295,27 @@ class _Watch:
     def _still_needed(self, cob: int, holder: int, state: str) -> None:
         """See that `holder` gives nothing back that it needs for what it does or lends."""
         who, what = self._names[holder], self._names[cob]
-        for need in self._graph.steps.on(holder, self._running.get(holder, AT_REST)):
+        running = self._running.get(holder)
+        for need in running.needs if running else ():
             if need == (cob, state):
                 self._broken("P1", f"{who} gives {what} {state} back while its transition runs")
         lent = set(self._out.get(holder, {}).values())
-        for within, on, wanted in self._graph.locks.of(holder):
-            if within in lent and (on, wanted) == (cob, state):
-                self._broken("P3", f"{who} lends {within} and gives {what} {state} back")
+
+        def lends_on(graph: PromiseGraph) -> Breaks:
+            return [
+                ("P3", f"{who} lends {within} and gives {what} {state} back")
+                for within, on, wanted in graph.locks.of(holder)
+                if within in lent and (on, wanted) == (cob, state)
+            ]
+
+        self._judge(holder, lends_on)
 
     def _on_start(self, cob: int, event: Event) -> None:
         name, step = self._names[cob], (sys.intern(event["from"]), sys.intern(event["to"]))
-        self._check_matrix(cob, step)
-        for on, state in self._graph.steps.on(cob, step):
-            held = self._holds(cob, on, state)
-            if not held or self._state[on] != state or on in self._running:
-                what = f"{self._names[on]} {state}"
-                self._broken("P1", f"{name} {step[0]} -> {step[1]} runs without {what}")
+        graph = self._judge(cob, lambda graph: self._starts_wrong(cob, step, graph))
+        needs = graph.steps.on(cob, step)
+        if self._old is not None:
+            self._see_generation(cob, needs)
         out = self._out.get(cob, {})
         for holder in self._by_name(out):
             who = self._names[holder]
@@ -210,17 +325,25 @@ class _Watch:
         for other in self._by_name(self._pinned.get(cob, ())):
             who = self._names[other]
             self._broken("P1", f"{name} moves while the transition of {who} needs it")
-        self._run(cob, step)
-        self._count(cob, step, self._graph.takes(cob, step))
+        self._run(cob, step, needs)
+        self._count(cob, step, 0 if self._old else graph.takes(cob, step))
 
-    def _check_matrix(self, cob: int, step: Step) -> None:
+    def _starts_wrong(self, cob: int, step: Step, graph: PromiseGraph) -> Breaks:
+        """Return what is wrong with a start under a graph."""
         name = self._names[cob]
+        breaks: Breaks = []
         if cob in self._running:
-            self._broken("P4", f"{name} starts a transition while another one runs")
+            breaks.append(("P4", f"{name} starts a transition while another one runs"))
         if self._state[cob] != step[0]:
-            self._broken("P4", f"{name} starts from {step[0]} and is {self._state[cob]}")
-        if step not in self._graph.kinds[cob].steps:
-            self._broken("P4", f"{name} has no transition {step[0]} -> {step[1]}")
+            breaks.append(("P4", f"{name} starts from {step[0]} and is {self._state[cob]}"))
+        if step not in graph.kinds[cob].steps:
+            breaks.append(("P4", f"{name} has no transition {step[0]} -> {step[1]}"))
+        for on, state in graph.steps.on(cob, step):
+            held = self._holds(cob, on, state)
+            if not held or self._state[on] != state or on in self._running:
+                what = f"{self._names[on]} {state}"
+                breaks.append(("P1", f"{name} {step[0]} -> {step[1]} runs without {what}"))
+        return breaks
 
     def _on_end(self, cob: int, event: Event) -> None:
         step = (event["from"], event["to"])
@@ -241,9 +364,7 @@ class _Watch:
             self._broken("P5", f"the run ends while a transition of {self._names[cob]} runs")
         if exit_code not in (0, 1):
             return
-        kinds = self._graph.kinds
-        wrong = [cob for cob, kind in enumerate(kinds) if self._state[cob] != kind.preferred]
-        wrong = self._by_name(wrong)
+        wrong = self._by_name(self._misplaced())
         if exit_code == 0:
             for cob in wrong:
                 now = f"{self._names[cob]} is {self._state[cob]}"
@@ -256,9 +377,19 @@ class _Watch:
         for cob in wrong:
             if _host_of(self._names[cob]) in hurt_hosts or cob in wanted:
                 continue
+            if self._is_behind(cob) and not self._is_gone(cob):
+                continue  # its host was held up
             if self._idle_for_no_reason(cob):
                 state = self._state[cob]
                 self._broken("P5", f"{self._names[cob]} is {state} and waits for nothing")
+
+    def _misplaced(self) -> Iterable[int]:
+        """Return who is not where it has to end; of what is gone, only what was told of."""
+        for cob, state in enumerate(self._state[: len(self._graph.kinds)]):
+            is_gone = self._is_gone(cob)
+            kind = self._graph_of(cob).kinds[cob] if is_gone else self._graph.kinds[cob]
+            if state != kind.goal and not (is_gone and state is None):
+                yield cob
 
     def _idle_for_no_reason(self, cob: int) -> bool:
         """Say whether nothing of its own keeps `cob` from its preferred state."""
@@ -274,7 +405,7 @@ class _Watch:
         }
 
     def _has_way(self, cob: int) -> bool:
-        kind = self._graph.kinds[cob]
+        kind = self._graph_of(cob).kinds[cob]
         found, stack = {self._state[cob]}, [self._state[cob]]
         while stack:
             now = stack.pop()
@@ -282,13 +413,17 @@ class _Watch:
             fresh = {step[1] for step in steps if self._can_be_held(cob, step)} - found
             found |= fresh
             stack.extend(fresh)
-        return kind.preferred in found
+        return kind.goal in found
 
     def _can_be_held(self, cob: int, step: Step) -> bool:
         """Say whether a step asks for one state of each object."""
-        wanted = set(self._graph.steps.on(cob, step))
+        wanted = set(self._graph_of(cob).steps.on(cob, step))
         return len({on for on, _ in wanted}) == len(wanted)
 
 
 def _host_of(name: str) -> str:
     return name.partition("/")[0]
+
+
+def _place(found: tuple[int, str]) -> int:
+    return found[0]

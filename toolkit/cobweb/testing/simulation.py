@@ -359,6 +359,7 @@ def _cobs(graph: Graph) -> Iterator[dict[str, Any]]:
             "id": cob.id,
             "states": list(cob.type.states),
             "preferred": cob.type.preferred,
+            "remove": cob.type.remove,
             "transitions": [[step.source, step.dest] for step in cob.type.transitions],
         }
 
