@@ -59,8 +59,8 @@ def grown(site: Path, edit: Edit, apply: Callable[[], None]) -> Path:
 
 AHEAD = """\
 - alpha/a (simple)
-    -needs * -> up: alpha/cfg up
     -needs * -> down: beta/b down
+    -needs * -> up: alpha/cfg up
     -needs outdated -> *: beta/b down
 ~ alpha/cfg
     -needs outdated -> *: alpha/a down
@@ -264,6 +264,8 @@ def test_long_differences_are_cut_short_for_people_alone(
     assert len(lines) == 1 + 40 + 1
     (found,) = data_of(run("-C", site, "diff", "-o", "json"))["cobs"]
     assert len(found["diff"]) == 101
+    edit("k0: 0", f"k0: {'x' * 5000}")
+    assert max(map(len, run("-C", site, "diff").out.splitlines())) == 4 + 1000
     many = ", ".join(f"h{number}: {{}}" for number in range(600))
     edit("beta: {}", many)
     lines = run("-C", site, "diff").out.splitlines()

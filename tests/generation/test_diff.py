@@ -168,6 +168,9 @@ def test_what_the_first_format_has_not_is_not_compared() -> None:
     assert site_diff(old, new).hosts[0].lines == ("-ansible_port: 23", "+ansible_port: 22")
 
 
+LONG = "a" * 80
+
+
 @pytest.mark.parametrize(
     ("old", "new", "lines"),
     [
@@ -180,12 +183,24 @@ def test_what_the_first_format_has_not_is_not_compared() -> None:
         (1, 1.0, ("-k: 1", "+k: 1.0")),
         (1, True, ("-k: 1", "+k: true")),
         ({"ü": None}, {"ü": 0}, ('-k: {"ü": null}', '+k: {"ü": 0}')),
-        (["a" * 40, "b" * 40], ["a" * 40, "c" * 40], (f'-  "{"b" * 40}"', f'+  "{"c" * 40}"')),
+        ([LONG, "b"], ["c", LONG], ('+k[]: "c"', '-k[]: "b"')),
+        ({"a": LONG, "b": [LONG, 1]}, {"a": LONG, "b": [LONG]}, ("-k.b[]: 1",)),
+        ({"a": LONG, "b": "x\ny\n"}, {"a": LONG, "b": "x\nz\n"}, ("-  y", "+  z")),
         (["a"], {"a": 1}, ('-k: ["a"]', '+k: {"a": 1}')),
     ],
 )
 def test_a_value_is_told_line_by_line(old: Any, new: Any, lines: tuple[str, ...]) -> None:
     assert spec_diff({"k": old}, {"k": new}) == lines
+
+
+def test_lists_of_lists_that_look_alike_item_by_item_are_told_as_a_whole() -> None:
+    assert len(spec_diff({"k": [[LONG], [LONG]]}, {"k": [[LONG, LONG]]})) == 2
+
+
+def test_a_key_that_comes_or_goes_is_told_with_all_its_lines() -> None:
+    lines = ("k: |", "  a", "  b")
+    assert spec_diff({}, {"k": "a\nb\n"}) == tuple(f"+{line}" for line in lines)
+    assert spec_diff({"k": "a\nb\n"}, {}) == tuple(f"-{line}" for line in lines)
 
 
 def test_a_key_that_looks_like_the_head_of_a_diff_is_told() -> None:
@@ -236,6 +251,13 @@ def test_a_damaged_content_is_told(part: str) -> None:
     bad = read_site(json.dumps({**good, part: [1]}))
     with pytest.raises(StoreError, match="damaged"):
         read_site(json.dumps(good)).diff(bad)
+
+
+def test_another_order_of_keys_is_no_difference() -> None:
+    assert spec_diff({"k": {"a": 1, "b": 2}}, {"k": {"b": 2, "a": 1}}) == ()
+    old = with_spec("h1/a", k={"a": 1, "b": 2})
+    turned = {key: dict(reversed(it.items())) for key, it in old["cobs"].items()}
+    assert not site_diff(old, {**old, "cobs": turned})
 
 
 # --- properties, over contents of few names and values, made from a seed

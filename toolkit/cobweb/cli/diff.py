@@ -18,6 +18,7 @@ from cobweb.cli._output import Output, Tone
 from cobweb.cli._plain_data import need_data_text
 from cobweb.cli._request import Request
 from cobweb.cli._session import Session, open_site
+from cobweb.cli._text import cut, plain
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ _DIFFERS = 2
 _FILES = "site"
 _MOST_LINES = 1000
 _MOST_OF_ONE = 40
+_LONGEST = 1000
+"""So many lines are shown to people, of one thing, and so many cells of a line."""
+
 _NUMBER = re.compile(r"0*[1-9][0-9]{0,8}")
 """Ids that a database keeps."""
 
@@ -197,7 +201,7 @@ def _types(it: Difference) -> str:
 
 def _thing(sign: str, text: str, lines: Sequence[str]) -> Iterator[Line]:
     yield f"{sign} {text}", tone_of(sign)
-    indented = ((f"    {line}", tone_of(line)) for line in lines)
+    indented = ((f"    {cut(plain(line), _LONGEST)}", tone_of(line)) for line in lines)
     yield from bounded(indented, _MOST_OF_ONE, "    ")
 
 

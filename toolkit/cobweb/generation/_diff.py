@@ -26,6 +26,9 @@ _CONNECTION = "ansible_"
 _LONG = 72
 """A list or mapping that takes more characters is shown item by item."""
 
+_NEED = ("cob", "in", "from", "to", "on", "state")
+"""The keys of a need."""
+
 _SECRET = "(secret)"  # noqa: S105 - what is shown instead of one
 
 _Data = Mapping[str, Any]
@@ -134,7 +137,7 @@ def _changes(old: _Data, new: _Data) -> Iterator[tuple[str, ChangeKind]]:
             yield name, ChangeKind.ADDED
         elif name not in new:
             yield name, ChangeKind.REMOVED
-        elif _text(old[name]) != _text(new[name]):
+        elif not _same(old[name], new[name]):
             yield name, ChangeKind.CHANGED
 
 
@@ -205,12 +208,14 @@ def _cob_lines(
 
 def _needs(old: Sequence[_Data], new: Sequence[_Data]) -> Iterator[NeedDifference]:
     """Yield the needs that only one of both has, by object, those that are gone first."""
-    before, after = ({tuple(sorted(need.items())) for need in needs} for needs in (old, new))
+    before, after = (
+        {tuple(need.get(key, "") for key in _NEED) for need in it} for it in (old, new)
+    )
     found = [(need, ChangeKind.REMOVED) for need in before - after]
     found += [(need, ChangeKind.ADDED) for need in after - before]
-    order = {ChangeKind.REMOVED: 0, ChangeKind.ADDED: 1}
-    for need, kind in sorted(found, key=lambda it: (dict(it[0])["cob"], order[it[1]], it[0])):
-        yield NeedDifference(kind=kind, need=dict(need))
+    for need, kind in sorted(found, key=lambda it: (it[0][0], it[1] is ChangeKind.ADDED, it[0])):
+        known = {key: value for key, value in zip(_NEED, need, strict=True) if value}
+        yield NeedDifference(kind=kind, need=known)
 
 
 def _no_lines(_old: Any, _new: Any) -> tuple[str, ...]:
@@ -269,29 +274,44 @@ def _line_diff(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
 
 
 def _key_diff(key: str, old: _Data, new: _Data) -> list[str]:
-    before, after = (_lines(spec, key) for spec in (old, new))
+    if key not in old:
+        return [f"+{line}" for line in _lines(key, _hidden(new[key]))]
+    if key not in new:
+        return [f"-{line}" for line in _lines(key, _hidden(old[key]))]
+    return [] if _same(old[key], new[key]) else _value_diff(key, old[key], new[key])
+
+
+def _value_diff(key: str, old: Any, new: Any) -> list[str]:
+    """Return the lines that differ between two values that do."""
+    before, after = (list(_lines(key, _hidden(value))) for value in (old, new))
     found = difflib.unified_diff(before, after, lineterm="", n=0)
     lines = [line for line in islice(found, 2, None) if not line.startswith("@@")]
-    if key in old and key in new and _text(old[key]) != _text(new[key]):
-        gone, come = set(_secrets(old[key])), set(_secrets(new[key]))
-        if not lines or (gone - come and come - gone):
-            lines.append(f"~{key}: (secret changed)")
-    return lines
+    secrets = [list(_secrets(value)) for value in (old, new)]
+    gone, come = (set(one) - set(other) for one, other in (secrets, reversed(secrets)))
+    if (gone and come) or (not lines and secrets[0] != secrets[1]):
+        lines.append(f"~{key}: (secret changed)")
+    return lines or [f"-{_line(key, _hidden(old))}", f"+{_line(key, _hidden(new))}"]
 
 
-def _lines(spec: _Data, key: str) -> list[str]:
-    """Return one key of a spec as lines: a text of several lines and a long list one by one."""
-    if key not in spec:
-        return []
-    value = _hidden(spec[key])
+def _lines(name: str, value: Any) -> Iterator[str]:
+    """Yield a value line by line: texts by their lines, long lists and mappings by their parts."""
+    line = _line(name, value)
     if isinstance(value, str) and "\n" in value:
-        lines = value.removesuffix("\n").split("\n")
-        mark = "|" if value.endswith("\n") else "|-"
-        return [f"{key}: {mark}", *(f"  {line}" for line in lines)]
-    text = f"{key}: {json.dumps(value, ensure_ascii=False, sort_keys=True)}"
-    if len(text) > _LONG and isinstance(value, Mapping | list):
-        text = f"{key}: {json.dumps(value, ensure_ascii=False, sort_keys=True, indent=2)}"
-    return text.split("\n")
+        yield f"{name}: |" if value.endswith("\n") else f"{name}: |-"
+        for text in value.removesuffix("\n").split("\n"):
+            yield f"  {text}"
+    elif len(line) > _LONG and isinstance(value, Mapping):
+        for key in sorted(value):
+            yield from _lines(f"{name}.{key}", value[key])
+    elif len(line) > _LONG and isinstance(value, list):
+        for item in value:
+            yield from _lines(f"{name}[]", item)
+    else:
+        yield line
+
+
+def _line(name: str, value: Any) -> str:
+    return f"{name}: {json.dumps(value, ensure_ascii=False, sort_keys=True)}"
 
 
 def _hidden(value: Any) -> Any:
@@ -316,5 +336,9 @@ def _secrets(value: Any) -> Iterator[str]:
             yield from _secrets(item)
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+def _same(one: Any, other: Any) -> bool:
+    """Say whether two values are the same JSON: `1`, `1.0` and `true` are not."""
+    if repr(one) == repr(other):  # which is quick, but knows the order of keys
+        return True
+    texts = [json.dumps(value, sort_keys=True) for value in (one, other)]
+    return texts[0] == texts[1]
