@@ -93,7 +93,18 @@ def _actions_problems(cls: type) -> Iterator[str]:
 
 
 RESERVED_SECTIONS = frozenset(
-    ["cobweb", "name", "description", "imports", "inventory", "state", "types", "cobs", "limits"]
+    [
+        "cobweb",
+        "name",
+        "description",
+        "imports",
+        "inventory",
+        "state",
+        "types",
+        "cobs",
+        "limits",
+        "drift",
+    ]
 )
 """The top-level keys of a site.yml that are Cobweb's own."""
 
