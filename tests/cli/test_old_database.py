@@ -61,6 +61,8 @@ def form(site: Path) -> str:
         (["runs"], RUN),
         (["report"], f"run {RUN}: ok"),
         (["generations"], "second ü"),
+        (["diff", "1", "2"], "~ h2/b\n    -port: 1\n    +port: 2\n"),
+        (["diff", "2"], ""),
         (["plan"], ""),
         (["lock", "show"], "the site is not locked"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -49,11 +49,14 @@ class _Side(click.ParamType[str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """One side of a comparison; `generation` is None for the files."""
+    """One side of a comparison; `generation` is None for the files.
+
+    Of a large site the content is long, and is made when it is asked for.
+    """
 
     generation: int | None
     digest: str
-    content: str
+    content: Callable[[], str]
 
     @property
     def label(self) -> str:
@@ -95,13 +98,14 @@ def _found(session: Session, side: str | None) -> _Found:
         from cobweb.runtime import desired_of
 
         evaluated = desired_of(session.site).evaluated
-        return _Found(generation=None, digest=evaluated.digest, content=evaluated.text())
+        return _Found(generation=None, digest=evaluated.digest, content=evaluated.text)
     store = session.history()
     number = int(side) if side else store.current_generation_id()
     generation = store.generation(number) if number else None
     if generation is None:
         raise _unknown(store, number)
-    return _Found(generation=generation.id, digest=generation.digest, content=generation.content)
+    content = generation.content
+    return _Found(generation=generation.id, digest=generation.digest, content=lambda: content)
 
 
 def _unknown(store: Store, number: int) -> UsageError:
@@ -124,7 +128,7 @@ def _difference(old: _Found, new: _Found) -> SiteDiff:
 
     if old.digest == new.digest:
         return SiteDiff()
-    return read_site(old.content).diff(read_site(new.content))
+    return read_site(old.content()).diff(read_site(new.content()))
 
 
 # --- for programs
