@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cobweb.errors import CobwebError
-from cobweb.report import RunFacts, record_lines
+from cobweb.report import RunFacts, path_reason, record_lines
 from cobweb.report._columns import LATEST_MS, NONE, End, Heard
 from cobweb.report._recorder import MOST_OUTPUTS
 
@@ -320,3 +320,40 @@ def test_an_odd_switch_is_no_event(tale: Tale, odd: dict[str, Any], message: str
     tale.add("generation.switch", **odd)
     with pytest.raises(CobwebError, match=message):
         tale.story()
+
+
+def test_the_critical_path_goes_on_through_the_switch_to_the_last_removal(tale: Tale) -> None:
+    for cob, source, dest, end in (
+        ("web/app", "up", "down", 2),
+        ("db/old", "up", "down", 5),
+        ("new/cache", "down", "up", 6),
+        ("web/app", "down", "up", 8),
+    ):
+        if cob == "new/cache":
+            tale.switch("db", "web")
+            tale.state("new/cache", "down")
+        if end == 8:
+            tale.lock("grant", "new/cache", "web/app")
+        tale.start(cob, source, dest)
+        tale.at(end)
+        tale.end(cob, source=source, dest=dest)
+    tale.over()
+    path = tale.report().path
+    assert [(it.step.cob, it.reason) for it in path] == [
+        ("db/old", "check"),
+        ("new/cache", "switch"),
+        ("web/app", "lock"),
+    ]
+    assert path_reason(path[1], path[0]) == "after the switch that db/old held up"
+
+
+def test_an_object_that_only_waited_for_the_switch_goes_on_from_itself(tale: Tale) -> None:
+    tale.start("web/app", "up", "down")
+    tale.at(2)
+    tale.end("web/app", source="up", dest="down")
+    tale.switch("web")
+    tale.start("web/app")
+    tale.at(3)
+    tale.end("web/app")
+    tale.over()
+    assert [it.reason for it in tale.report().path] == ["check", "own"]

@@ -46,7 +46,8 @@ class PathStep:
     """A transition of the critical path; it began `gap_ms` after the one before had ended.
 
     `reason` says what it had waited for: `lock` (the transition before, of another object), `own`
-    (an earlier one of the same object) or `check` (nothing but its check and room to begin).
+    (an earlier one of the same object), `switch` (the last one before hosts switched) or `check`
+    (nothing but its check and room to begin).
     """
 
     step: Slow
@@ -124,7 +125,11 @@ def critical_path(story: Story) -> tuple[PathStep, ...]:
 def _reason(story: Story, row: int, before: int) -> str:
     if before == NONE:
         return "check"
-    return "own" if story.steps.cob[row] == story.steps.cob[before] else "lock"
+    if story.steps.cob[row] == story.steps.cob[before]:
+        return "own"
+    ended, began = story.steps.end[before], story.steps.start[row]
+    switched = any(ended <= it.at_ms <= began for it in story.switches)
+    return "switch" if switched else "lock"
 
 
 def waited_for(story: Story, most: int) -> tuple[WaitedFor, ...]:

@@ -87,6 +87,8 @@ def path_reason(it: PathStep, before: PathStep | None) -> str:
     late = f", {span(it.gap_ms)} later" if it.gap_ms else ""
     if it.reason == "own":
         return f"after its own {before.step.source} -> {before.step.dest}{late}"
+    if it.reason == "switch":
+        return f"after the switch that {before.step.cob} held up{late}"
     return f"after {before.step.cob}{late}"
 
 

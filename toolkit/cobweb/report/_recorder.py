@@ -7,8 +7,10 @@ What let a transition begin is followed along the way of the locks. Each object 
 the transitions whose end it depended on, the one that ended last. Its own end makes it its own
 cause; with a granted lock the cause of the locked object comes to the holder, and with a lock that
 was recalled the cause of the holder comes back with it. A transition begins after its object's
-cause, unless its object was checked later than that. (Room in a limit or for a job leaves no trace
-in the events: such a wait is the time between `ready` and `start`.)
+cause, unless its object was checked later than that. What begins after hosts have switched could
+not begin before the last removal had ended: where nothing later let it begin, that did. (Room in a
+limit or for a job leaves no trace in the events: such a wait is the time between `ready` and
+`start`.)
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ class Recorder:
         self._recalled: set[int] = set()
         self._failures: dict[int, Failure] = {}
         self._switches: list[Switched] = []
+        self._last_end = self._gate = NONE
         self._first: float | None = None
         self._last_ms = 0
         self._number = 0
@@ -184,6 +187,9 @@ class Recorder:
         cause = self._cause[cob]
         if cause != NONE and steps.end[cause] < self._known[cob]:
             cause = NONE
+        gate = self._gate
+        if gate != NONE and (cause == NONE or steps.end[cause] < steps.end[gate]):
+            cause = gate
         self._running[cob] = len(steps)
         steps.cob.append(cob)
         steps.source.append(self._number_of(event["from"]))
@@ -210,7 +216,7 @@ class Recorder:
         steps.attempt[row] = event["attempt"]
         steps.result[row] = end
         self._running[cob] = NONE
-        self._cause[cob] = row
+        self._cause[cob] = self._last_end = row
         self._state[cob] = self._number_of(event["state"])
         if end is End.FAILED and not event.get("unreachable"):
             self._fail(cob, event, now, kind="transition")
@@ -221,6 +227,7 @@ class Recorder:
         for host in hosts:
             _must_be(str, host, "a host")
         _must_be(int, generation, "generation")
+        self._gate = self._last_end
         self._switches.append(Switched(at_ms=now, hosts=tuple(hosts), generation=generation))
 
     # --- parts
