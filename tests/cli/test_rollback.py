@@ -226,6 +226,63 @@ def test_a_secret_that_is_gone_is_told_with_its_place(
     assert ran.code == 0, ran.err
 
 
+def test_a_removal_that_lacks_its_secret_fails_alone_until_that_is_back(
+    run: Run, site: Path
+) -> None:
+    vaulted = '!vault "$ANSIBLE_VAULT;1.1;AES256 3632"'
+    more = f"""\
+  old: {{type: simple, on: front, spec: {{key: {vaulted}}}}}
+  old2: {{type: simple, on: front}}
+"""
+    change(site, "cobs:\n", f"cobs:\n{more}")
+    assert run("-C", site, "apply", *SIMULATED).code == 0
+    change(site, more, "")
+    change(site, "port: 8080", "port: 9090")
+    ran = run("-C", site, "apply", *SIMULATED)
+    assert ran.code == 1
+    assert "the vaulted value of spec.key is not in the site any more" in ran.err
+    assert "beta/old2  up -> down" in ran.err
+    assert "alpha/cfg  outdated -> up" not in ran.err  # it waits for b, whose host stays behind
+    change(site, "port: 9090", f"port: 9090, kept: {vaulted}")
+    ran = run("-C", site, "apply", *SIMULATED)
+    assert ran.code == 0, ran.err
+    assert "beta/old  up -> down" in ran.err
+    assert run("-C", site, "plan", "--detailed-exitcode").code == 0
+
+
+def test_a_removal_without_its_tasks_fails_alone(run: Run, site: Path) -> None:
+    more = """\
+types:
+  gone:
+    states: [up, down]
+    preferred: up
+    remove: down
+    check: {tasks: gone/check.yml}
+    transitions: {up -> down: {tasks: gone/check.yml}, down -> up: {tasks: gone/check.yml}}
+"""
+    (site / "gone").mkdir()
+    (site / "gone/check.yml").write_text("- ping:\n", encoding="utf-8")
+    change(site, "types:\n", more)
+    change(site, "cobs:\n", "cobs:\n  old: {type: gone, on: front}\n")
+    assert run("-C", site, "apply", *SIMULATED).code == 0
+    (site / "gone/check.yml").unlink()
+    change(site, more, "types:\n")
+    change(site, "  old: {type: gone, on: front}\n", "")
+    with database(site) as connection:
+        kept = connection.execute("SELECT * FROM cobweb_files").fetchall()
+        connection.execute("DELETE FROM cobweb_files")
+        connection.commit()
+    ran = run("-C", site, "apply", *SIMULATED)
+    assert ran.code == 1
+    assert "the copy of site:gone/check.yml is gone" in ran.err
+    assert "beta/old" in run("-C", site, "status").out
+    with database(site) as connection:
+        connection.executemany("INSERT OR IGNORE INTO cobweb_files VALUES (?, ?)", kept)
+        connection.commit()
+    assert run("-C", site, "apply", *SIMULATED).code == 0
+    assert "beta/old" not in run("-C", site, "status").out
+
+
 def test_of_many_problems_the_first_are_told(run: Run, changed: Path) -> None:
     content = json.loads(content_of(changed, 1))
     gone = {"__cobweb_secret": "sha256:0"}
