@@ -12,7 +12,7 @@ _NOWHERE = Leaf(value=None, place=Place(file=""))
 
 
 def unfit_specs(cobs: Iterable[Cob]) -> Iterator[str]:
-    """Yield what in the specs of objects does not fit the schemas of their types; one per object."""
+    """Yield what in specs does not fit the schemas of their types; one problem per object."""
     from cobweb.inventory._schemas import SpecChecker
 
     checkers: dict[int, SpecChecker] = {}
