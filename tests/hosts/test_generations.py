@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cobweb.testing.promises import check_promises
 from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator, Run
@@ -38,6 +39,7 @@ class Editor:
     """The operator as the author of the site: edits its files, and commits each change."""
 
     operator: Operator
+    fabric: Fabric
     hosts: Sequence[FabricHost]
     groups: dict[str, list[FabricHost]] = field(default_factory=dict)
     variables: dict[str, Any] = field(default_factory=dict)
@@ -150,19 +152,24 @@ class History:
     def go(
         self,
         name: str,
-        change: Callable[[Editor], None],
+        change: Callable[[Editor], None] | None = None,
         bring_about: Callable[[Operator], Sequence[Run]] = lambda operator: [operator.apply()],
         *,
         missing: frozenset[str] = frozenset(),
+        back_to: str = "",
     ) -> None:
-        """Change the site and bring it about; servers that are `missing` cannot come up."""
+        """Change the site and bring it about; servers that are `missing` cannot come up.
+
+        Without a change of the site's files the site becomes what it was `back_to` some step.
+        """
         before = next((step.after for step in reversed(self.steps.values())), NOTHING)
         written, seen, rounds = self.notes(), len(self.probe.log), self.probe.rounds
-        change(self.editor)
-        self.editor.commit(name)
+        if change is not None:
+            change(self.editor)
+            self.editor.commit(name)
         runs = tuple(bring_about(self.editor.operator))
         assert runs[-1].code == (1 if missing else 0), runs[-1].err
-        after = self.graph()
+        after = self.steps[back_to].after if back_to else self.graph()
         wanted = _servers(after) - missing
         self.probe.wait_for(lambda now: now.up == wanted and now.said.keys() == wanted)
         self.steps[name] = Step(
@@ -210,7 +217,7 @@ def add_pairs(editor: Editor) -> None:
 def drop_flags(editor: Editor) -> None:
     """Remove objects, their type and its task files in one commit."""
     editor.imports(drop="flags.yml")
-    editor.git("rm", "--quiet", "-r", "flags.yml")
+    editor.git("rm", "--quiet", "-r", "flags.yml", "playbooks")
     del editor.groups["flags"]
 
 
@@ -261,6 +268,12 @@ def bring_all_back(editor: Editor) -> None:
     editor.variables["store_text"] = "ten"
 
 
+def rolled_back(operator: Operator) -> list[Run]:
+    """Go back to the last generation that was reached; the plan of it comes first."""
+    assert operator.cobweb("plan", "--generation", "7").code == 0
+    return [operator.apply(command="rollback")]
+
+
 def killed_twice(operator: Operator) -> list[Run]:
     """Apply, killed when an object was removed and when one was changed, until it is done."""
     runs = []
@@ -284,7 +297,7 @@ def history(fabric: Fabric, operator_maker: OperatorMaker) -> Iterator[History]:
             ports[f"{host.name}/{side}-{name}"] = (host, port)
     files = {f"{host.name}/{name}": (host, f"etc/{name}.conf") for host, name in pairs}
     with Probe(fabric, ports, files) as probe:
-        made = History(fabric, Editor(operator, hosts), probe)
+        made = History(fabric, Editor(operator, fabric, hosts), probe)
         made.go("first", first)
         made.go("change", change_the_index)
         made.go("add", add_pairs)
@@ -293,6 +306,7 @@ def history(fabric: Fabric, operator_maker: OperatorMaker) -> Iterator[History]:
         made.go("move", move_the_index)
         made.go("drop pairs", drop_pairs)
         made.go("break", break_an_app, missing=frozenset({"h04/app", "h05/front"}))
+        made.go("roll back", None, rolled_back, back_to="drop pairs")
         made.go("mend", mend_the_app)
         made.go("all back", bring_all_back, killed_twice)
         yield made
@@ -341,6 +355,7 @@ def test_what_is_added_and_a_changed_file_disturb_no_server(history: History) ->
 def test_a_type_goes_with_its_objects_by_the_task_files_that_were_kept(history: History) -> None:
     step = history.steps["drop flags"]
     assert sorted(step.done()) == [("h05/flag", "down"), ("h06/flag", "down")]
+    assert not (history.editor.folder / "playbooks").exists()
     assert step.away() == set()
     for host in history.editor.hosts:
         assert not (history.fabric.root(host) / "var/lib/flag").exists()
@@ -396,6 +411,17 @@ def test_hosts_that_need_each_other_switch_together(history: History) -> None:
         assert down.index(f"{other}-client") < down.index(f"{side}-server")
 
 
+def test_what_failed_on_its_way_is_undone_by_one_command(history: History) -> None:
+    failed, back, mended = (history.steps[name] for name in ("break", "roll back", "mend"))
+    assert ("h03/app", "up") in failed.done()
+    assert failed.seen[-1].files["h03/app"] == "eight\n"
+    assert back.seen[-1].files["h03/app"] == back.seen[-1].files["h04/app"] == "one\n"
+    assert back.seen[-1].up == failed.seen[0].up
+    untouched = {"h01/store", "h04/index"}
+    assert all(seen.up >= untouched for step in (failed, back) for seen in step.seen)
+    assert mended.done() == []
+
+
 def test_what_a_killed_run_had_finished_is_not_done_again(history: History) -> None:
     step = history.steps["all back"]
     assert [run.code for run in step.runs] == [-signal.SIGKILL, -signal.SIGKILL, 0]
@@ -411,3 +437,57 @@ def test_what_a_killed_run_had_finished_is_not_done_again(history: History) -> N
         "h05": once["front"],
         "h06": once["batch"][:1],
     }
+
+
+def test_the_history_has_ten_generations_with_their_commits(history: History) -> None:
+    data = history.editor.operator.cobweb("generations", "-o", "json").data()
+    generations = data["generations"][::-1]
+    assert [it["id"] for it in generations] == list(range(1, 11))
+    assert [it["id"] for it in generations if it["reached"] is None] == [8]
+    assert all(it["commit"] for it in generations)
+    whole = history.editor.git("rev-parse", "HEAD").strip()
+    assert whole.startswith(generations[-1]["commit"])
+
+
+def test_in_the_end_nothing_has_drifted_and_all_is_up(history: History) -> None:
+    operator = history.editor.operator
+    drift = operator.cobweb("drift")
+    assert drift.code == 0, drift.out + drift.err
+    status = operator.cobweb("status", "-o", "json").data()
+    assert {cob["state"] for cob in status["cobs"]} == {"up"}
+    assert {cob["id"] for cob in status["cobs"]} == {
+        cob["id"] for cob in history.steps["all back"].after["cobs"]
+    }
+    assert (status["generation"]["behind"], status["lock"], status["locks"]) == ({}, None, [])
+    again = operator.apply("--refresh", "all")
+    assert (again.code, again.transitions()) == (0, []), again.err
+
+
+def test_the_same_generations_and_seed_give_the_same_runs(history: History, tmp_path: Path) -> None:
+    editor = history.editor
+    hashes = editor.git("log", "--reverse", "--format=%H").split()
+    assert simulated(editor, hashes[:7], tmp_path / "a") == simulated(
+        editor, hashes[:7], tmp_path / "b"
+    )
+
+
+def simulated(editor: Editor, hashes: Sequence[str], folder: Path) -> list[Mapping[str, Any]]:
+    """Return the events of all these commits of the site, applied in turn without hosts."""
+    editor.git("clone", "--quiet", ".", str(folder))
+    operator = Operator(editor.fabric, folder)
+    events: list[Mapping[str, Any]] = []
+    for commit in hashes:
+        editor.git("-C", str(folder), "checkout", "--quiet", commit)
+        run = operator.apply("--executor", "simulate", "--seed", "7")
+        assert run.code == 0, run.err
+        events += run.events
+    return [{**event, "time": 0, "run": ""} for event in events]
+
+
+def test_the_runs_kept_their_promises(history: History) -> None:
+    for name, step in history.steps.items():
+        for run in step.runs:
+            broken = check_promises(run.events, step.after, before=step.before)
+            if run.code < 0:
+                broken = [line for line in broken if not line.endswith("the run has no end")]
+            assert broken == [], name

@@ -116,14 +116,14 @@ class Operator:
         with self._start(arguments, self._next_events()) as started:
             return started.end()
 
-    def start_apply(self, *options: str) -> StartedRun:
-        """Begin an apply with its events kept."""
+    def start_apply(self, *options: str, command: str = "apply") -> StartedRun:
+        """Begin an apply, or another `command` that is one, with its events kept."""
         events = self._next_events()
-        return self._start(("apply", "--yes", "--events", str(events), *options), events)
+        return self._start((command, "--yes", "--events", str(events), *options), events)
 
-    def apply(self, *options: str) -> Run:
+    def apply(self, *options: str, command: str = "apply") -> Run:
         """Run an apply to its end."""
-        with self.start_apply(*options) as started:
+        with self.start_apply(*options, command=command) as started:
             return started.end()
 
     def broken_promises(self, runs: Iterable[Run]) -> list[str]:
