@@ -118,3 +118,17 @@ def test_a_terminal_that_is_gone_is_no_error() -> None:
         progress(end("h1/a"))
         progress.say("nobody hears it")
         progress.close()
+
+
+@pytest.mark.parametrize(
+    ("cobs", "line"),
+    [
+        (["h1/a"], "limit pool: h1/a is back, the others wait 30 s\n"),
+        (["a", "b", "c", "d"], "limit pool: a, b, c, ... are back, the others wait 30 s\n"),
+    ],
+)
+def test_a_pause_is_a_line(cobs: list[str], line: str) -> None:
+    stream = io.StringIO()
+    shown = PlainLines(Counter(GOALS), stream)
+    shown({"type": "limit.pause", "limit": "pool", "cobs": cobs, "seconds": 30.0})
+    assert stream.getvalue() == line

@@ -119,7 +119,7 @@ class Counter:
 
 
 class PlainLines:
-    """One line per transition that ends, for logs and pipes."""
+    """One line per transition that ends and per pause, for logs and pipes."""
 
     def __init__(self, counter: Counter, stream: TextIO) -> None:
         self._counter = counter
@@ -186,13 +186,22 @@ class LiveLine:
 
 
 def line_of(event: Mapping[str, Any]) -> str:
-    """Return the line that tells of an ended transition, or nothing."""
+    """Return the line that tells of an ended transition or of the pause of a limit, or nothing."""
+    if event["type"] == "limit.pause":
+        return _pause(event)
     if event["type"] != "transition.end":
         return ""
     way = f"{event['from']} -> {event['to']}"
     tries = f", attempt {event['attempt']}" if event["attempt"] > 1 else ""
     result = "" if event["result"] == "ok" else "  FAILED"
     return f"{event['cob']}  {way}  ({event['seconds']:.1f} s{tries}){result}"
+
+
+def _pause(event: Mapping[str, Any]) -> str:
+    cobs = event["cobs"]
+    names = ", ".join(cobs[:_NAMED]) + (", ..." if len(cobs) > _NAMED else "")
+    verb = "is" if len(cobs) == 1 else "are"
+    return f"limit {event['limit']}: {names} {verb} back, the others wait {event['seconds']:g} s"
 
 
 def _host(cob: str) -> str:
