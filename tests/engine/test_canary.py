@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -361,3 +362,16 @@ def _at_the_time(simulation: Simulation, when: LimitPaused, cob: CobId) -> State
         if isinstance(effect, StateFound) and effect.cob == cob:
             state = effect.state
     return state
+
+
+def test_a_canary_that_needs_another_one_to_move_first_is_a_circle_that_is_told() -> None:
+    """`a` comes home only when `q` is up, for which `b` has to go down; two that go first do it."""
+    needs = ("x/p outdated>up x/a down", "x/q outdated>up x/b down", "x/a down>up x/q up")
+    states: dict[str, State] = {"x/a": "up", "x/b": "up", "x/p": "outdated", "x/q": "outdated"}
+    limit = replace(out_of_preferred("x/a x/b"), first=1)
+    drive = Drive(graph_of("x/a x/b x/p x/q", *needs, limits=(limit,)), states)
+    drive.run()
+    assert drive.why("x/a") == "x/a lock x/q up, x/q lock x/b down, x/b limit x/a down"
+    two = Drive(graph_of("x/a x/b x/p x/q", *needs, limits=(replace(limit, first=2),)), states)
+    two.run()
+    assert two.engine.unsettled() == ()
