@@ -56,6 +56,8 @@ def test_messages_that_are_quoted_are_those_of_the_code() -> None:
         "a vaulted value stands inside a longer text",
         "there is no executor",
         "unknown type",
+        "no generation says how",
+        "stays as it is: before host ",
         "the host could not be reached by a new connection ",
         "has gone back by itself",
         "has taken the change back",
