@@ -126,6 +126,14 @@ def test_a_plan_that_cannot_be_saved_is_one_message(run: Run, site: Path) -> Non
     assert "cannot write the plan to /dev/full: No space left on device" in ran.err
 
 
+def test_a_new_host_that_was_lost_is_found_again(run: Run, site: Path) -> None:
+    """Nothing was ever written of its objects, and yet the host was; one check finds both."""
+    written(site, HostLost(host="alpha", time=1.0))
+    assert run("-C", site, *APPLY).code == 0
+    again = run("-C", site, *APPLY)
+    assert "nothing to do, all is as it should be (0 transitions, 0 checks" in again.err
+
+
 def test_an_apply_with_a_limit_leaves_other_hosts(run: Run, site: Path) -> None:
     ran = run("-C", site, *APPLY, "--limit", "beta")
     assert ran.code == 4

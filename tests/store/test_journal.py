@@ -77,6 +77,13 @@ def test_the_records_of_some_objects_are_those_of_all(store: Store) -> None:
     assert list(store.states_of(reversed(many)).items()) == [(cob, whole[cob]) for cob in many]
 
 
+def test_hosts_are_lost_until_they_are_found_also_those_without_objects(store: Store) -> None:
+    store.write([up(A), HostLost(host="h1", time=2.0), HostLost(host="new", time=2.0)])
+    assert store.lost_hosts() == {"h1", "new"}
+    store.write([HostFound(host="new", time=3.0)])
+    assert store.lost_hosts() == {"h1"}
+
+
 def test_state_is_read_back_whole(store: Store, run_info: RunInfo) -> None:
     store.begin_run(run_info)
     store.write([replace(up(A), content="digest")])

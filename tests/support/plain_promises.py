@@ -66,6 +66,7 @@ class _Watch:
         self._asked: dict[str, dict[str, str]] = {}
         self._taken: dict[tuple[str, Step], int] = {}
         self._hurt: set[str] = set()
+        self._lost: set[str] = set()
         self._seq = self._place = 0
         self._ended = False
         self._handlers = {
@@ -260,6 +261,7 @@ class _Watch:
 
     def _on_run_end(self, event: Event) -> None:
         self._ended = True
+        self._lost = set(event.get("unreachable", {}))
         for cob in sorted(self._running):
             self._broken("P5", f"the run ends while a transition of {cob} runs")
         if event["exit_code"] not in (0, 1):
@@ -294,7 +296,7 @@ class _Watch:
     def _hurt_hosts(self) -> set[str]:
         """Return the hosts on which something failed or was never found out."""
         never = self._cobs - self._state.keys()
-        return {_host_of(cob) for cob in self._hurt | never}
+        return {_host_of(cob) for cob in self._hurt | never} | self._lost
 
     def _has_way(self, cob: str) -> bool:
         graph = self._graph_of(cob)

@@ -153,7 +153,7 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
     info: RunInfo,
 ) -> RunResult:
     """Run the acts of a course as the run `info`, whose end is still to be written down."""
-    desired, before = course.desired, course.before
+    desired = course.desired
     with open_executor(plugins, orders, desired, course.expected) as (executor, setting):
         store.begin_run(info)
         emitter = Emitter(caller.sinks, executor.now)
@@ -162,7 +162,7 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
                 run=info.id,
                 graph=desired.graph,
                 generation=info.generation,
-                missed=before.missed & course.hosts,
+                missed=store.lost_hosts() & course.hosts,
                 confirms=not orders.simulates,
                 max_failures=_most(orders.max_failures, desired.movable | course.removal.removed),
                 hosts=len(course.hosts),

@@ -138,6 +138,11 @@ class Store:
                     found[CobId(row[0])] = _record(row, lost)
         return dict(sorted(found.items()))
 
+    def lost_hosts(self) -> frozenset[str]:
+        """Return the hosts that could not be reached the last time, also those without records."""
+        with self._database.read() as connection:
+            return frozenset(_lost(connection))
+
     def revision(self) -> str:
         """Return a digest of the states, contents, applied specs, lost hosts and generations.
 

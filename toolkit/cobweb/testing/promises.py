@@ -126,7 +126,7 @@ class _Watch:
         elif kind == "generation.switch" and self._old is not None:
             self._on_switch(event["hosts"])
         elif kind == "run.end":
-            self._on_run_end(event["exit_code"])
+            self._on_run_end(event["exit_code"], event.get("unreachable", {}))
 
     def close(self) -> list[str]:
         """Return the violations, in the order of the events."""
@@ -358,7 +358,7 @@ class _Watch:
 
     # --- the end
 
-    def _on_run_end(self, exit_code: int) -> None:
+    def _on_run_end(self, exit_code: int, unreachable: Iterable[str]) -> None:
         self._ended = True
         for cob in self._by_name(self._running):
             self._broken("P5", f"the run ends while a transition of {self._names[cob]} runs")
@@ -370,7 +370,7 @@ class _Watch:
                 now = f"{self._names[cob]} is {self._state[cob]}"
                 self._broken("P5", f"all is said to be done and {now}")
             return
-        hurt_hosts = self._hurt_hosts()
+        hurt_hosts = self._hurt_hosts().union(unreachable)
         if not hurt_hosts:
             self._broken("P5", "a failure is said and none is told")
         wanted = {cob for wants in self._asked.values() for cob in wants}
