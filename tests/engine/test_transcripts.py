@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cobweb.model import CobId
 from tests.support.drive import Drive
 from tests.support.graphs import graph_of
 
@@ -52,11 +53,21 @@ def test_figure_1_a_changed_configuration() -> None:
 def test_figure_1_from_nothing() -> None:
     """The first apply brings the configuration, then A, then B."""
     drive = Drive(FIGURE_1, dict.fromkeys(("alpha/a", "alpha/cfg", "beta/b"), "down"))
-    assert [drive.first[-1], *drive.run()] == [
+    assert [*drive.first[-2:], *drive.run()] == [
         "beta/b asks alpha/a up",
+        "alpha/cfg down -> up",
         "alpha/a down -> up [alpha/cfg up]",
         "beta/b down -> up [alpha/a up]",
     ]
+
+
+def test_what_others_ask_for_is_heard_before_anything_starts() -> None:
+    """A worker that stops only while its master is up goes before it, when both are to go."""
+    graph = graph_of("a/master b/worker", "b/worker up>down a/master up")
+    both = (CobId("a/master"), CobId("b/worker"))
+    drive = Drive(graph, dict.fromkeys(both, "up"), goals=dict.fromkeys(both, "down"))
+    steps = [line for line in [*drive.first, *drive.run()] if "->" in line]
+    assert steps == ["b/worker up -> down [a/master up]", "a/master up -> down"]
 
 
 def test_figure_1_when_b_does_not_stop_the_chain_ends_in_the_failure() -> None:

@@ -27,7 +27,7 @@ from tests.support.reference_engine import _blocked, _inputs
 from tests.support.reference_engine._machine import RETURNS_PER_INCARNATION, Machine
 from tests.support.reference_engine._node import OTHER_LIFE, Activity, Ask, Node, Wish
 from tests.support.reference_engine._protocol import receive, repeat
-from tests.support.reference_engine._rules import settle
+from tests.support.reference_engine._rules import settle, start
 from tests.support.reference_engine._untangle import untangle
 
 __all__ = ["Engine"]
@@ -197,6 +197,8 @@ class Engine:
                 node = machine.dirty.popleft()
                 node.dirty = False
                 settle(machine, node)
+            elif machine.ready:
+                start(machine, machine.ready.popleft())
             elif (cob := machine.book.next_waiting()) is not None:
                 settle(machine, machine.nodes[cob])
             elif self._canary_is_through():

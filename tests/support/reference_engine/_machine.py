@@ -33,6 +33,7 @@ class Machine:
         "alone",
         "book",
         "dirty",
+        "ready",
         "effects",
         "epoch",
         "flying",
@@ -62,6 +63,7 @@ class Machine:
         self.heard: dict[CobId, int] = {}
         self.mail: deque[Message] = deque()
         self.dirty: deque[Node] = deque()
+        self.ready: deque[Node] = deque()
         self.effects: list[Effect] = []
         self.flying: set[CobId] = set()
         self.halted = False

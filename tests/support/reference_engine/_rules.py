@@ -13,7 +13,7 @@ from tests.support.reference_engine._needs import Wanted
 from tests.support.reference_engine._node import NO_PLAN, Activity, Node, Plan
 from tests.support.reference_engine._protocol import grant, recall, release, request
 
-__all__ = ["settle"]
+__all__ = ["settle", "start"]
 
 
 def settle(machine: Machine, node: Node) -> None:
@@ -26,7 +26,15 @@ def settle(machine: Machine, node: Node) -> None:
         return
     if node.plan.asked:
         _grant_asked(machine, node)
-    elif node.plan.step is not None:
+    elif node.plan.step is not None and not (node.missing or node.twisted or node.lent):
+        machine.ready.append(node)
+
+
+def start(machine: Machine, node: Node) -> None:
+    """Rule 5, when all who have something to say have said it: start what still may."""
+    if node.frozen or not node.up or node.state == UNKNOWN or node.plan.asked:
+        return
+    if node.plan.step is not None:
         _start(machine, node, node.plan.step)
 
 

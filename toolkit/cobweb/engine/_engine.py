@@ -14,7 +14,7 @@ from cobweb.engine import _blocked, _inputs
 from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Machine
 from cobweb.engine._node import BROKEN, IDLE, IMMOVABLE, OTHER_LIFE, Node
 from cobweb.engine._protocol import repeat, restore
-from cobweb.engine._rules import settle
+from cobweb.engine._rules import settle, start
 from cobweb.engine._tables import TypeTable
 from cobweb.engine._untangle import untangle
 from cobweb.engine._values import Blocked, Canary, Effect, Input, Send, StateReason
@@ -158,9 +158,9 @@ class Engine:
         )
 
     def _drain(self) -> tuple[Effect, ...]:
-        """Look at touched objects, then at who waited for room, then at canaries and circles."""
+        """Look at touched objects, then at who may start; then at limits, canaries and circles."""
         machine = self._machine
-        queue = machine.queue
+        queue, ready = machine.queue, machine.ready
         while True:
             while queue:
                 node = queue.popleft()
@@ -168,6 +168,9 @@ class Engine:
                 if node.news:
                     node.news = False
                     settle(machine, node)
+            if ready:
+                start(machine, ready.popleft())
+                continue
             if machine.book.limits and self._let_in():
                 continue
             if machine.flying or machine.halted or not machine.alone or not untangle(machine):

@@ -50,6 +50,7 @@ class Machine:
         "heard",
         "nodes",
         "queue",
+        "ready",
         "settings",
     )
 
@@ -62,6 +63,7 @@ class Machine:
         self.book = LimitBook(graph.limits, nodes)
         self.heard: dict[CobId, int] = {}
         self.queue: deque[Node] = deque()
+        self.ready: deque[Node] = deque()
         self.effects: list[Effect] = []
         self.flying = 0
         self.halted = False

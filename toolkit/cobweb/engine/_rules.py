@@ -1,7 +1,7 @@
 """The rules that one object runs on every change (section 5.4 of the paper, numbered as there).
 
 `settle` is the whole algorithm: what to ask for (2, 4), what to give back (6, 7, recall), what to
-recall, what to grant (3), what to start (5). Rule 1, the target, is the node's own.
+recall, what to grant (3), what may start (5). Rule 1, the target, is the node's own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cobweb.engine._tables import Move
 from cobweb.engine._values import StartTransition, made
 from cobweb.model import CobId, State
 
-__all__ = ["settle"]
+__all__ = ["settle", "start"]
 
 NOWHERE: tuple[Move | None, State] = (None, "")
 """Ahead of an object that goes nowhere and is asked for nothing."""
@@ -37,7 +37,18 @@ def settle(machine: Machine, node: Node) -> None:
     if node.plan_asked:
         _grant_asked(machine, node)
     elif node.plan_move is not None and not node.lent:
-        _start(machine, node, node.plan_move)
+        machine.ready.append(node)
+
+
+def start(machine: Machine, node: Node) -> None:
+    """Rule 5, when all who have something to say have said it: start what still may.
+
+    A request that is on its way is heard first: who is asked to stay does not leave and come back.
+    """
+    move = node.plan_move
+    may_not = node.frozen or not node.known or node.missing or node.twisted or node.lent
+    if move is not None and not may_not and not node.plan_asked:
+        _start(machine, node, move)
 
 
 def _ahead(node: Node) -> tuple[Move | None, State]:
