@@ -42,6 +42,7 @@ class Cluster:
 
     def __init__(self, folder: Path, store: Store) -> None:
         self.folder, self.store, self.runs = folder, store, 0
+        self.needs: dict[str, Any] = {}
         for name in ("check.yml", "do.yml"):
             (folder / name).write_text("- debug:\n", encoding="utf-8")
 
@@ -59,7 +60,10 @@ class Cluster:
             "name": "six",
             "inventory": {"all": {"hosts": {host: {} for host in hosts}}},
             "types": {"simple": TYPE},
-            "cobs": {name: {"type": "simple", "on": on} for name, on in cobs.items()},
+            "cobs": {
+                name: {"type": "simple", "on": on, "needs": self.needs.get(name, [])}
+                for name, on in cobs.items()
+            },
         }
         (self.folder / "site.yml").write_text(json.dumps(site), encoding="utf-8")
         self.runs += 1
@@ -143,6 +147,21 @@ def test_what_an_asking_check_finds_is_not_believed(cluster: Cluster) -> None:
 def test_without_a_removal_no_check_is_doubled(cluster: Cluster) -> None:
     result, _ = cluster.apply({**OLD, "more": "all"}, orders=GUARD)
     assert result.counts["checks"] == 6
+
+
+def test_what_a_removal_finds_on_a_host_that_was_lost_is_removed_too(tmp_path: Path) -> None:
+    """`b/gone` was never looked at, and `a/gone` needs it down; then both are gone."""
+    needs = [{"when": "up -> down", "cob": "gone", "on": "b", "state": "down"}]
+    with open_store("sqlite:///state.db", tmp_path, create=True) as store:
+        cluster = Cluster(tmp_path, store)
+        cluster.needs = {"gone": needs}
+        cluster.apply({"gone": "a:b", "app": "a"}, unreachable=["b"])
+        assert "b/gone" not in store.states()
+        cluster.needs = {}
+        result, events = cluster.apply({"app": "a"}, initial={"b/gone": "up"})
+        assert begun(events) == ["b/gone", "a/gone"]
+        assert result.exit_code == 0
+        assert store.states().keys() == {"a/app"}
 
 
 def test_failures_of_both_acts_count_together(cluster: Cluster) -> None:

@@ -98,8 +98,7 @@ def removal_of(
     if not gone:
         return Removal(graph=Graph(cobs={}))
     old, hosts = _as_hosts_know_it(Generations(store, desired.roots, work), gone)
-    removed = frozenset(gone & old.cobs.keys())
-    order = switching_order(old, removed)
+    removed, order = _with_what_they_ask(old, frozenset(gone & old.cobs.keys()), desired)
     hosts = {name: hosts[name] for name in sorted(map(host_of, order.reached))}
     secrets = Secrets(desired.secrets, desired.hosts, desired.graph.cobs)
     graph, hosts = secrets.graph(_part(old, order.reached), hosts)
@@ -110,6 +109,24 @@ def removal_of(
         order=order,
         hosts=dict(_other_hosts(hosts, desired)),
     )
+
+
+def _with_what_they_ask(
+    old: Graph, removed: frozenset[CobId], desired: Desired
+) -> tuple[frozenset[CobId], SwitchingOrder]:
+    """Return removed objects with all that they can ask for and that is not wanted any more either.
+
+    The journal knows nothing of these, for their hosts were lost before anything was found; a
+    removal that asks for them finds them, and must not leave them behind.
+    """
+    while True:
+        order = switching_order(old, removed)
+        more = order.reached - removed - desired.graph.cobs.keys()
+        if desired.limit is not None:
+            more = frozenset(cob for cob in more if host_of(cob) in desired.chosen)
+        if not more:
+            return removed, order
+        removed |= more
 
 
 def _other_hosts(old: Mapping[str, Host], desired: Desired) -> Iterator[tuple[str, Host]]:
