@@ -37,13 +37,13 @@ def plugins() -> Plugins:
 
 
 def applied(
-    folder: Path, store: Store, case: Case, run: str, **options: Any
+    folder: Path, store: Store, case: Case, run: str, *, limit: str | None = None, **options: Any
 ) -> tuple[Plan, RunResult, list[Event]]:
     """Plan and apply a site as its file in `folder`."""
     (folder / "site.yml").write_text(json.dumps(case.site), encoding="utf-8")
     for name in ("check.yml", "do.yml"):
         (folder / name).write_text("- debug:\n", encoding="utf-8")
-    desired = desired_of(load_site(folder))
+    desired = desired_of(load_site(folder), limit)
     plan = plan_site(desired, plugins(), store)
     told: list[Event] = []
     info = RunInfo(id=run, command="apply", started=1.0, user="u", host="h", pid=1)
@@ -138,3 +138,62 @@ def test_no_host_switches_before_what_is_removed_from_it_is_gone(
         assert not [cob for cob in moved & new if active.get(host_of(cob)) not in generation]
         plan, last, _ = applied(Path(name), store, second, "three")
         assert (last.exit_code == 0) == (not plan.waits)
+
+
+def chained(cobs: dict[str, Any]) -> Case:
+    """Return a site of three hosts."""
+    states = ["outdated", "down", "up"]
+    steps = ["outdated -> up", "outdated -> down", "down -> up", "up -> down"]
+    kind = {
+        "states": states,
+        "preferred": "up",
+        "remove": "down",
+        "check": {"tasks": "check.yml"},
+        "transitions": {step: {"tasks": "do.yml"} for step in steps},
+    }
+    hosts = {"a": {}, "b": {}, "c": {}}
+    inventory = {"all": {"hosts": hosts}}
+    site = {"cobweb": 1, "inventory": inventory, "types": {"s": kind}, "cobs": cobs}
+    return Case(site=site, graph=Graph(cobs={}), initial={}, trouble={}, orders={})
+
+
+BEFORE = chained(
+    {
+        "x": {"type": "s", "on": "a"},
+        "k": {"type": "s", "on": "a"},
+        "r": {
+            "type": "s",
+            "on": "c",
+            "needs": [{"when": "up -> down", "cob": "x", "on": "a", "state": "up"}],
+        },
+    }
+)
+AFTER = chained({"k": {"type": "s", "on": "a", "spec": {"v": 1}}})
+
+
+def moves(events: list[Event]) -> list[str]:
+    """Return the transitions that began."""
+    return [e["cob"] for e in events if e["type"] == "transition.start"]
+
+
+def test_what_a_limit_leaves_alone_holds_up_the_hosts_that_come_later(tmp_path: Path) -> None:
+    """`c/r` goes only while `a/x` is up, so host `a` neither removes nor changes before."""
+    with open_store("sqlite://", tmp_path) as store:
+        applied(tmp_path, store, BEFORE, "one")
+        plan, result, events = applied(tmp_path, store, AFTER, "two", limit="a")
+        assert moves(events) == []
+        assert result.exit_code == 4
+        assert [wait.cob for wait in result.waits] == ["a/x", "a/k"]
+        assert {wait.chain[-1].cob for wait in result.waits} == {"c/r"}
+        assert plan.waits == result.waits
+        assert moves(applied(tmp_path, store, AFTER, "three", limit="c")[2]) == ["c/r"]
+        last = applied(tmp_path, store, AFTER, "four")
+        assert moves(last[2]) == ["a/x", "a/k"]
+        assert set(store.states()) == {"a/k"}
+
+
+def test_who_needs_another_one_to_go_goes_first_and_nobody_comes_back(tmp_path: Path) -> None:
+    with open_store("sqlite://", tmp_path) as store:
+        applied(tmp_path, store, BEFORE, "one")
+        _, _, events = applied(tmp_path, store, AFTER, "two")
+        assert moves(events) == ["c/r", "a/x", "a/k"]

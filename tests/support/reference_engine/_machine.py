@@ -33,7 +33,6 @@ class Machine:
         "alone",
         "book",
         "dirty",
-        "ready",
         "effects",
         "epoch",
         "flying",
@@ -44,6 +43,7 @@ class Machine:
         "index",
         "mail",
         "nodes",
+        "ready",
         "settings",
     )
 

@@ -68,13 +68,20 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
 ) -> Course:
     """Return the course of a run that brings about `generation`, which is what is desired.
 
+    `records` are all that the journal has. Without them a course with a limit looks for what is
+    gone elsewhere only if something is gone on its own hosts.
     A course that is to be run is given `work`, which finds the files of earlier generations.
     StoreError where the state database or an old generation in it is damaged.
     """
+    everywhere = records is not None
     records = beliefs(store, desired) if records is None else records
+    gone = gone_of(desired, records, everywhere=everywhere)
+    if gone and not everywhere and desired.limit is not None:
+        records = store.states()
+        gone = gone_of(desired, records, everywhere=True)
     locks, active = store.locks(), store.host_generations()
     before = baseline(desired.graph, records, refresh=refresh, contents=desired.evaluated.contents)
-    removal = removal_of(store, desired, gone_of(desired, records), work)
+    removal = removal_of(store, desired, gone, work)
     if work and desired.kept:
         desired = replace(desired, graph=work.graph(desired.graph, desired.kept))
     if removal.hosts:

@@ -16,7 +16,7 @@ from cobweb.model import Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
 from cobweb.runtime._acts import SoFar
 from cobweb.runtime._baseline import Refresh, baseline
-from cobweb.runtime._course import Course, course_of
+from cobweb.runtime._course import Course, beliefs, course_of
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._events import Emitter
@@ -56,11 +56,11 @@ def plan_site(
     generation = _next_generation(store, desired)
     course = course_of(desired, store, refresh=refresh, generation=generation)
     before, movable = course.before, desired.movable
-    past, removed = course.removal_act.before(), course.removal.removed
+    past, removed = course.removal_act.before(), course.removal.removed & course.removal.gone
     prediction = _at_rest(course) or predict(course.acts)
     return Plan(
         site=desired.evaluated.digest,
-        base=base_digest(course.records),
+        base=base_digest(beliefs(store, desired)),
         generation=store.current_generation_id(),
         run=_last_run_id(store),
         changes=tuple(

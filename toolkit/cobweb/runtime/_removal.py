@@ -6,7 +6,7 @@ is in the journal and not wanted any more is removed under it (COB paper, sectio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
@@ -30,13 +30,15 @@ class Removal:
 
     `graph` has the `removed` objects and all that they can ask for, as their hosts know them;
     `hosts` are hosts of them that the site has not any more, or that get variables of then back for
-    this. `undefined` objects are gone as well,
-    but no generation says what they are.
+    this. `undefined` objects are gone as well, but no generation says what they are. `elsewhere`
+    are removed objects that a limit leaves alone: they hold up the hosts that must not switch
+    before theirs.
     """
 
     graph: Graph
     removed: frozenset[CobId] = frozenset()
     undefined: frozenset[CobId] = frozenset()
+    elsewhere: frozenset[CobId] = frozenset()
     order: SwitchingOrder = field(
         default_factory=lambda: SwitchingOrder(steps=(), reached=frozenset())
     )
@@ -44,12 +46,12 @@ class Removal:
 
     @property
     def gone(self) -> frozenset[CobId]:
-        """All objects that are to be removed."""
-        return self.removed | self.undefined
+        """All objects that are to be removed now."""
+        return (self.removed | self.undefined) - self.elsewhere
 
     def __bool__(self) -> bool:
         """Say whether anything is gone."""
-        return bool(self.gone)
+        return bool(self.removed | self.undefined)
 
     def held(self, missing: AbstractSet[CobId]) -> dict[str, CobId]:
         """Return the hosts that must not switch, each with an object that must be gone before.
@@ -70,20 +72,29 @@ class Removal:
                 state=records[cob].state,
                 chain=(Blocked(cob=cob, kind=WaitKind.NO_WAY, state="removal", detail=detail),),
             )
-            for cob in sorted(self.undefined)
+            for cob in sorted(self.undefined - self.elsewhere)
         )
 
 
-def gone_of(desired: Desired, records: Mapping[CobId, CobRecord]) -> frozenset[CobId]:
+def gone_of(
+    desired: Desired, records: Mapping[CobId, CobRecord], *, everywhere: bool = False
+) -> frozenset[CobId]:
     """Return the objects of the journal that are not wanted any more.
 
-    With a limit only those of its hosts.
+    With a limit only those of its hosts, unless `everywhere`, for which the whole site is made.
     """
-    known = desired.graph.cobs
-    is_whole = desired.limit is None
+    known: Container[CobId] = desired.graph.cobs
+    if desired.limit is not None and everywhere:
+        known = desired.whole().contents
     return frozenset(
-        cob for cob in records if cob not in known and (is_whole or host_of(cob) in desired.chosen)
+        cob
+        for cob in records
+        if cob not in known and (everywhere or _is_chosen(desired, host_of(cob)))
     )
+
+
+def _is_chosen(desired: Desired, host: str) -> bool:
+    return desired.limit is None or host in desired.chosen
 
 
 def removal_of(
@@ -106,6 +117,7 @@ def removal_of(
         graph=graph,
         removed=removed,
         undefined=frozenset(gone - removed),
+        elsewhere=frozenset(cob for cob in gone if not _is_chosen(desired, host_of(cob))),
         order=order,
         hosts=dict(_other_hosts(hosts, desired)),
     )
@@ -242,10 +254,26 @@ class RemovalAct:
         return baseline(graph, self.records, refresh=self.refresh, contents=contents(graph))
 
     def _movable(self) -> AbstractSet[CobId]:
-        cobs = self.removal.graph.cobs
-        if self.desired.limit is None:
-            return cobs.keys()
-        return {cob for cob, it in cobs.items() if it.host in self.desired.chosen}
+        held = self._held_up()
+        return {
+            cob
+            for cob, it in self.removal.graph.cobs.items()
+            if it.host not in held and _is_chosen(self.desired, it.host)
+        }
+
+    def _held_up(self) -> Mapping[str, CobId]:
+        """Return the hosts on which nothing may be removed as long as something is elsewhere."""
+        return self.removal.held(self.removal.elsewhere) if self.removal.elsewhere else {}
 
     def _judge(self, engine: Engine) -> tuple[Wait, ...]:
-        return tuple(wait for wait in waits_of(engine) if wait.cob in self.removal.removed)
+        held, gone = self._held_up(), self.removal.removed & self.removal.gone
+        waits = {wait.cob: wait for wait in waits_of(engine) if wait.cob in gone}
+        for cob in gone:
+            if host_of(cob) in held:
+                on = held[host_of(cob)]
+                chain = (
+                    Blocked(cob=cob, kind=WaitKind.UNSWITCHED, on=on, detail=host_of(cob)),
+                    Blocked(cob=on, kind=WaitKind.EXCLUDED),
+                )
+                waits[cob] = Wait(cob=cob, state=engine.state(cob), chain=chain)
+        return tuple(waits[cob] for cob in sorted(waits))

@@ -183,5 +183,7 @@ class _Verdict:
         host = host_of(cob)
         on = self.held[host]
         gone = (*self.so_far, *self.undefined)
-        why = next((wait.chain for wait in gone if wait.cob == on), ())
+        why = next((wait.chain for wait in gone if wait.cob == on), None)
+        if why is None:  # a limit leaves it alone
+            why = (Blocked(cob=on, kind=WaitKind.EXCLUDED),)
         return (Blocked(cob=cob, kind=WaitKind.UNSWITCHED, on=on, detail=host), *why)

@@ -64,7 +64,7 @@ def switching(
     cobs, peopled = removal.graph.cobs, set(desired.graph.hosts())
     arrived = {cob for cob in removal.removed if so_far.states.get(cob) == cobs[cob].type.remove}
     held = removal.held(removal.removed - arrived)
-    hosts = peopled & desired.chosen | {host_of(cob) for cob in removal.removed}
+    hosts = peopled & desired.chosen | {host_of(cob) for cob in removal.gone}
     if so_far.halted:
         return Switching(generation=generation, held=held)
     due = {host for host in hosts if active.get(host) != generation and host not in held}
@@ -76,6 +76,6 @@ def switching(
         groups=tuple(group for group in groups if group),
         new=tuple(sorted(host for host in others if not active.get(host))),
         held=held,
-        arrived=frozenset(cob for cob in arrived if host_of(cob) not in held),
+        arrived=frozenset(cob for cob in arrived & removal.gone if host_of(cob) not in held),
         left=frozenset(due if desired.limit else due | active.keys() - held.keys()) - peopled,
     )
