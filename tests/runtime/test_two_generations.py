@@ -151,7 +151,7 @@ def chained(cobs: dict[str, Any]) -> Case:
         "check": {"tasks": "check.yml"},
         "transitions": {step: {"tasks": "do.yml"} for step in steps},
     }
-    hosts = {"a": {}, "b": {}, "c": {}}
+    hosts: dict[str, Any] = {"a": {}, "b": {}, "c": {}}
     inventory = {"all": {"hosts": hosts}}
     site = {"cobweb": 1, "inventory": inventory, "types": {"s": kind}, "cobs": cobs}
     return Case(site=site, graph=Graph(cobs={}), initial={}, trouble={}, orders={})
