@@ -40,6 +40,11 @@ VARIABLES = {
 }
 
 
+def named(value: object) -> str:
+    """Return the same name for a parameter in every process."""
+    return str(sorted(value)) if isinstance(value, set | frozenset) else str(value)
+
+
 def kept_of(action: Action, files: dict[str, bytes], place: str = "site.yml") -> dict[str, Any]:
     """Return what a generation keeps of one host whose one object does `action`."""
     kind = CobType(
@@ -106,7 +111,7 @@ def test_words_of_all_files_beside_the_tasks_count() -> None:
         (PythonAction(type_name="t", method="check"), {}, set(VARIABLES)),
         (Nothing(), {}, CONNECTION),
     ],
-    ids=str,
+    ids=named,
 )
 def test_where_nobody_can_look_into_the_work_every_variable_is_kept(
     action: Action, files: dict[str, bytes], expected: set[str]
@@ -135,7 +140,7 @@ def test_hosts_that_share_a_text_keep_each_what_they_have_of_it() -> None:
         ({"c": "a"}, frozenset(), {"a", "b"}),
         ({}, None, set()),
     ],
-    ids=str,
+    ids=named,
 )
 def test_lost_variables_are_lent_that_nothing_now_can_ask_for(
     now: dict[str, Any], asked: frozenset[str] | None, lent: set[str]

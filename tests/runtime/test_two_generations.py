@@ -197,3 +197,42 @@ def test_who_needs_another_one_to_go_goes_first_and_nobody_comes_back(tmp_path: 
         applied(tmp_path, store, BEFORE, "one")
         _, _, events = applied(tmp_path, store, AFTER, "two")
         assert moves(events) == ["c/r", "a/x", "a/k"]
+
+
+def test_a_limit_lets_removals_go_a_few_at_a_time_in_one_run(tmp_path: Path) -> None:
+    """Each `app` stops for its `side`, and no more than one of them may be out."""
+    side = {"type": "s", "on": "all"}
+    first = chained({"side": side, "app": {"type": "s", "on": "all", "requires": ["side"]}})
+    second = chained({"app": {"type": "s", "on": "all"}})
+    for case in (first, second):
+        case.site["limits"] = {"rolling": {"on": "all", "cob": "app", "max": 1}}
+    with open_store("sqlite://", tmp_path) as store:
+        applied(tmp_path, store, first, "one")
+        plan, result, events = applied(tmp_path, store, second, "two")
+        assert result.exit_code == 0
+        assert moves(events) == [
+            f"{host}/{name}" for host in "abc" for name in ("app", "side", "app")
+        ]
+        assert [step.cob for step in plan.steps] == moves(events)
+        assert plan.switches == (("a",), ("b",), ("c",))
+        assert set(store.states()) == {"a/app", "b/app", "c/app"}
+        assert store.generations()[0].reached is not None
+
+
+def test_a_removal_that_fails_under_a_limit_ends_the_rounds(tmp_path: Path) -> None:
+    side = {"type": "s", "on": "all"}
+    first = chained({"side": side, "app": {"type": "s", "on": "all", "requires": ["side"]}})
+    second = chained({"app": {"type": "s", "on": "all"}})
+    for case in (first, second):
+        case.site["limits"] = {"rolling": {"on": "all", "cob": "app", "max": 1}}
+    with open_store("sqlite://", tmp_path) as store:
+        applied(tmp_path, store, first, "one")
+        _, result, events = applied(tmp_path, store, second, "two", fail=["b/side"])
+        assert result.exit_code == 1
+        assert {"a/app", "a/side"} <= set(moves(events))
+        assert "c/side" not in moves(events)
+        told = {wait.cob: wait.chain[-1].cob for wait in result.waits}
+        assert told["b/side"] == "b/side"
+        assert "c/side" in told
+        _, last, _ = applied(tmp_path, store, second, "three")
+        assert last.exit_code == 0

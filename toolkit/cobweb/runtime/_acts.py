@@ -53,7 +53,8 @@ class Act:
     entries of the journal and events ahead of all others. `judge` returns why objects are not where
     they should be when the engine has come to rest. `probes` are objects of later acts: on each
     host that this act does not ask itself one of them is checked, to see whether the host answers;
-    what else that finds is not believed.
+    what else that finds is not believed. An act that `supersedes` those before says anew what they
+    said of objects that are not where they should be.
     """
 
     graph: Graph
@@ -70,6 +71,7 @@ class Act:
     told: tuple[Told, ...] = ()
     probes: tuple[Cob, ...] = ()
     judge: Callable[[Engine], tuple[Wait, ...]] = waits_of
+    supersedes: bool = False
 
 
 Opening = Callable[[SoFar], Act | None]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any
@@ -13,7 +14,16 @@ from cobweb.generation import redact
 from cobweb.model import UNKNOWN, CobId, CobType, Graph, State, host_of
 from cobweb.store import CobRecord
 
-__all__ = ["OUTDATED", "Baseline", "Lock", "Refresh", "baseline", "is_certain", "old_locks"]
+__all__ = [
+    "OUTDATED",
+    "Baseline",
+    "Lock",
+    "Refresh",
+    "baseline",
+    "is_certain",
+    "old_locks",
+    "records_after",
+]
 
 Lock = tuple[CobId, CobId, State]
 """(locked object, holder, state)."""
@@ -110,6 +120,46 @@ def baseline(
             if cob in records and not is_certain(records[cob], it.type)
         ),
         missed=frozenset(host_of(cob) for cob, record in records.items() if not record.reachable),
+    )
+
+
+def records_after(
+    records: Mapping[CobId, CobRecord],
+    states: Mapping[CobId, State],
+    contents: Mapping[CobId, str],
+    lost: AbstractSet[str],
+) -> Mapping[CobId, CobRecord]:
+    """Return the records as an act has left them that ended in these states.
+
+    What is applied is as before: a run knows that better.
+    """
+    found = dict(records)
+    for cob, state in states.items():
+        record = found.get(cob, _unwritten(cob))
+        found[cob] = replace(
+            record,
+            state=state,
+            in_transition=None,
+            reachable=host_of(cob) not in lost,
+            content=record.content if state == UNKNOWN else contents[cob],
+        )
+    return found
+
+
+def _unwritten(cob: CobId) -> CobRecord:
+    """Return the record of an object that the journal does not know."""
+    return CobRecord(
+        cob=cob,
+        state=UNKNOWN,
+        content="",
+        applied_json=None,
+        in_transition=None,
+        reachable=True,
+        since=0.0,
+        run="",
+        generation=0,
+        failed=False,
+        reason="",
     )
 
 

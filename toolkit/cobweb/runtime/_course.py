@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cobweb.model import CobId, Graph, State, host_of
-from cobweb.runtime._acts import Opening
-from cobweb.runtime._baseline import Baseline, Refresh, baseline
+from cobweb.runtime._acts import SoFar
+from cobweb.runtime._baseline import Baseline, Refresh, baseline, records_after
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._kept_work import KeptWork
 from cobweb.runtime._removal import Removal, RemovalAct, gone_of, removal_of
@@ -36,14 +36,46 @@ class Course:
     expected: Mapping[CobId, State]
 
     @property
-    def acts(self) -> tuple[Opening, ...]:
-        """The acts, in their order."""
-        return (self.removal_act, self.site_act)
-
-    @property
     def hosts(self) -> frozenset[str]:
         """The hosts whose objects may be moved."""
         return frozenset(map(host_of, {*self.desired.movable, *self.removal.removed}))
+
+    def after(self, removed: SoFar, settled: SoFar) -> Course:
+        """Return the course of what is left when its two acts have ended so."""
+        switch = self.site_act.switching(removed)
+        one = records_after(self.records, removed.states, removed.contents, removed.lost)
+        two = records_after(one, settled.states, settled.contents, settled.lost)
+        records = {cob: record for cob, record in two.items() if cob not in switch.arrived}
+        removal = self.removal.without(switch.arrived)
+        known = removed.states.keys() | settled.states.keys()
+        locks = [*(lock for lock in self.site_act.locks if lock[0] not in known), *settled.locks]
+        switched = dict.fromkeys(switch.hosts, self.site_act.generation)
+        contents = self.desired.evaluated.contents
+        before = baseline(self.desired.graph, records, contents=contents)
+        return replace(
+            self,
+            records=records,
+            before=before,
+            removal=removal,
+            removal_act=replace(
+                self.removal_act,
+                removal=removal,
+                records=records,
+                locks=locks,
+                refresh=Refresh.CHANGED,
+                asked=(),
+            ),
+            site_act=replace(
+                self.site_act,
+                before=before,
+                removal=removal,
+                records=records,
+                locks=locks,
+                active={**self.site_act.active, **switched},
+                applied={**removed.applied, **settled.applied},
+                refresh=Refresh.CHANGED,
+            ),
+        )
 
 
 def beliefs(store: Store, desired: Desired) -> Mapping[CobId, CobRecord]:

@@ -36,6 +36,7 @@ from cobweb.runtime._plan import Plan, base_digest, changes_of
 from cobweb.runtime._predict import Prediction, at_rest, predict
 from cobweb.runtime._removal import Removal
 from cobweb.runtime._result import Ending, RunResult, wait_data
+from cobweb.runtime._rounds import Rounds
 from cobweb.runtime._run import Run, RunSetting
 from cobweb.runtime._site_act import SiteAct
 from cobweb.store import Generation, RunInfo, RunRecord, Store
@@ -57,7 +58,7 @@ def plan_site(
     course = course_of(desired, store, refresh=refresh, generation=generation)
     before, movable = course.before, desired.movable
     past, removed = course.removal_act.before(), course.removal.removed & course.removal.gone
-    prediction = _at_rest(course) or predict(course.acts)
+    prediction = _at_rest(course) or predict(Rounds(course))
     return Plan(
         site=desired.evaluated.digest,
         base=base_digest(beliefs(store, desired)),
@@ -176,7 +177,7 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
             emitter,
         )
         with told_if_broken(store, info):
-            return run.go(course.acts, caller.interrupts).with_notices(emitter.notices)
+            return run.go(Rounds(course), caller.interrupts).with_notices(emitter.notices)
 
 
 def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Caller) -> RunResult:

@@ -106,6 +106,8 @@ def predict(
         if clock is None:
             clock = _Clock(act=act, duration=duration)
         clock.act = act
+        if act.supersedes:
+            waits.clear()
         told = (data for kind, data in act.told if kind == "generation.switch")
         switches += [tuple(data["hosts"]) for data in told]
         _play(clock)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cobweb.engine import STAY, Blocked, Engine, WaitKind
 from cobweb.generation import SwitchingOrder, contents, lent_variables, switching_order
@@ -52,6 +53,12 @@ class Removal:
     def __bool__(self) -> bool:
         """Say whether anything is gone."""
         return bool(self.removed | self.undefined)
+
+    def without(self, arrived: AbstractSet[CobId]) -> Removal:
+        """Return what is left to do when these are removed."""
+        removed = self.removed - arrived
+        order = switching_order(self.graph, removed)
+        return replace(self, graph=_part(self.graph, order.reached), removed=removed, order=order)
 
     def held(self, missing: AbstractSet[CobId]) -> dict[str, CobId]:
         """Return the hosts that must not switch, each with an object that must be gone before.
@@ -222,7 +229,7 @@ class RemovalAct:
     generation: int
     asked: Collection[CobId] = ()
 
-    def __call__(self, _so_far: SoFar) -> Act | None:
+    def __call__(self, so_far: SoFar) -> Act | None:
         """Return the act; None where nothing that is gone is defined."""
         removal, graph = self.removal, self.removal.graph
         if not removal.removed:
@@ -235,17 +242,25 @@ class RemovalAct:
         held, dead = old_locks(graph, self.records, self.locks, whole=False)
         return Act(
             graph=graph,
-            engine=Engine(graph, movable=self._movable(), goals=goals, generation=self.generation),
+            engine=Engine(
+                graph,
+                movable=self._movable(),
+                goals=goals,
+                failed=so_far.failed & graph.cobs.keys(),
+                canaries=so_far.canaries,
+                generation=self.generation,
+            ),
             generation=self.generation,
             known=before.known,
             found=before.found,
             held=held,
             contents=before.contents,
             specs=before.specs,
-            applied=before.applied,
+            applied={**before.applied, **_of(graph, so_far.applied)},
             first=tuple(GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead),
             probes=tuple(self.desired.graph.cobs[cob] for cob in self.asked),
             judge=self._judge,
+            supersedes=bool(so_far.states),
         )
 
     def before(self) -> Baseline:
@@ -277,3 +292,9 @@ class RemovalAct:
                 )
                 waits[cob] = Wait(cob=cob, state=engine.state(cob), chain=chain)
         return tuple(waits[cob] for cob in sorted(waits))
+
+
+def _of(
+    graph: Graph, applied: Mapping[CobId, Mapping[str, Any] | None]
+) -> Mapping[CobId, Mapping[str, Any] | None]:
+    return {cob: spec for cob, spec in applied.items() if cob in graph.cobs}

@@ -14,7 +14,7 @@ the next act begins with what this one has left. The run ends with its last act.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -115,7 +115,7 @@ class Run:
         self._untaken: deque[tuple[Job, Report]] = deque()
         self._waits: list[Wait] = []
 
-    def go(self, acts: Sequence[Opening], interrupts: Interrupts) -> RunResult:
+    def go(self, acts: Iterable[Opening], interrupts: Interrupts) -> RunResult:
         """Play the acts in their order.
 
         The executor is closed in any case. Raises what the journal and the executor raise, with a
@@ -178,6 +178,8 @@ class Run:
     def _enter(self, act: Act) -> None:
         so_far = self._so_far
         so_far.act = act
+        if act.supersedes:
+            self._waits.clear()
         so_far.hosts = frozenset(act.graph.hosts())
         so_far.applied = dict(act.applied)
         self._record.act_started(act)

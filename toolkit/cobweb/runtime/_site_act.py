@@ -10,11 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cobweb.engine import Blocked, Engine, WaitKind
-from cobweb.model import UNKNOWN, CobId, host_of
+from cobweb.model import CobId, host_of
 from cobweb.runtime._acts import Act, SoFar
-from cobweb.runtime._baseline import Baseline, Lock, Refresh, baseline, is_certain, old_locks
+from cobweb.runtime._baseline import (
+    Baseline,
+    Lock,
+    Refresh,
+    baseline,
+    is_certain,
+    old_locks,
+    records_after,
+)
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._events import Told
 from cobweb.runtime._removal import Removal
@@ -30,7 +39,8 @@ class SiteAct:
     """The opening of the act.
 
     `before` is what was believed ahead of the run, from `records` and `locks` of the journal;
-    `active` is the generation that each host had switched to.
+    `active` is the generation that each host had switched to, `applied` what this run has applied
+    already.
     """
 
     desired: Desired
@@ -39,6 +49,7 @@ class SiteAct:
     records: Mapping[CobId, CobRecord] = field(default_factory=dict)
     locks: Iterable[Lock] = ()
     active: Mapping[str, int] = field(default_factory=dict)
+    applied: Mapping[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
     refresh: Refresh = Refresh.CHANGED
     generation: int = 0
 
@@ -76,7 +87,7 @@ class SiteAct:
             held=held,
             contents=before.contents,
             specs=before.specs,
-            applied={**self.before.applied, **so_far.applied} if so_far.applied else before.applied,
+            applied={**self.before.applied, **self.applied, **so_far.applied},
             changed=before.changed,
             first=(
                 *(GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead),
@@ -96,18 +107,7 @@ class SiteAct:
         """Return the records as the acts before have left them."""
         if not so_far.states:
             return self.records
-        records = dict(self.records)
-        for cob, state in so_far.states.items():
-            record = records.get(cob)
-            if record is not None:
-                records[cob] = replace(
-                    record,
-                    state=state,
-                    in_transition=None,
-                    reachable=host_of(cob) not in so_far.lost,
-                    content=record.content if state == UNKNOWN else so_far.contents[cob],
-                )
-        return records
+        return records_after(self.records, so_far.states, so_far.contents, so_far.lost)
 
     def _before(self, records: Mapping[CobId, CobRecord], switch: Switching) -> Baseline:
         """Return what is believed now; of hosts that cannot switch, what the journal says."""

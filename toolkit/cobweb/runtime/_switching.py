@@ -32,10 +32,14 @@ class Switching:
     arrived: frozenset[CobId] = frozenset()
     left: frozenset[str] = frozenset()
 
+    @property
+    def hosts(self) -> frozenset[str]:
+        """All hosts that switch."""
+        return frozenset({*self.new, *(host for group in self.groups for host in group)})
+
     def entries(self) -> Iterator[Entry]:
         """Yield what the journal has to know."""
-        switched = {*self.new, *(host for group in self.groups for host in group)}
-        for host in sorted(switched - self.left):
+        for host in sorted(self.hosts - self.left):
             yield HostSwitched(host=host, generation=self.generation)
         for host in sorted(self.left):
             yield HostForgotten(host=host)
