@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -14,13 +15,17 @@ from cobweb.engine import (
     STAY,
     Canary,
     CheckDropped,
+    CheckEnded,
+    Engine,
     Halt,
     HostReturned,
     HostVanished,
     LimitPaused,
     LimitResumed,
+    StartCheck,
     StartTransition,
     StateFound,
+    TransitionEnded,
 )
 from cobweb.errors import ProtocolError
 from cobweb.model import CobId, Graph, Limit, LimitGroup, LimitScope, State
@@ -293,6 +298,56 @@ def test_another_engine_of_the_run_goes_on_with_the_canary() -> None:
     assert drive.engine.busy() == set(IDS)
 
 
+@pytest.mark.parametrize("trouble", ["fails", "vanishes", "is not there"])
+def test_a_canary_that_was_away_and_is_not_known_here_keeps_the_limit_closed(trouble: str) -> None:
+    """An engine that removes objects ends before the one that changes others begins."""
+    graph = graph_of(f"{A} {B}", limits=(canary(f"{A} {B}", dest="*"),))
+    removing = Drive(graph, dict.fromkeys((A, B), "up"), goals=dict.fromkeys((A, B), "down"))
+    if trouble == "vanishes":
+        removing.step(HostVanished(host="a"))
+    else:
+        removing.ended(A, ok=False)
+        removing.checked(A, None if trouble == "is not there" else "up")
+    assert removing.engine.canaries() == {
+        "rolling": Canary(cobs=frozenset({A}), away=frozenset({A}))
+    }
+    changing = Drive(
+        graph_of(f"{C} {D}", limits=(canary(f"{C} {D}", dest="*"),)),
+        dict.fromkeys((C, D), "outdated"),
+        canaries=removing.engine.canaries(),
+    )
+    assert changing.engine.idle()
+    assert changing.engine.unsettled() == (C, D)
+    assert changing.why(C) == "c/app limit a/app up"
+    assert changing.engine.canaries() == removing.engine.canaries()
+
+
+def test_a_canary_that_came_to_its_goal_and_is_gone_is_not_checked() -> None:
+    """The others follow it after a pause."""
+    graph = graph_of(f"{A} {B}", limits=(canary(f"{A} {B}", dest="*"),))
+    removing = Drive(graph, dict.fromkeys((A, B), "up"), goals={A: "down"})
+    removing.ended(A)
+    assert removing.engine.canaries() == {"rolling": Canary(cobs=frozenset({A}))}
+    changing = Drive(
+        graph_of(f"{C} {D}", limits=(canary(f"{C} {D}", dest="*"),)),
+        dict.fromkeys((C, D), "outdated"),
+        canaries=removing.engine.canaries(),
+    )
+    assert changing.engine.idle()
+    assert resumed(changing) == ["c/app outdated -> up", "d/app outdated -> up"]
+
+
+def test_a_canary_that_the_limit_does_not_speak_of_here_is_waited_for_all_the_same() -> None:
+    """It is seen coming home, and checked after the pause."""
+    graph = graph_of(ALL, limits=(canary(f"{B} {C} {D}"),))
+    before = {"rolling": Canary(cobs=frozenset({A}), away=frozenset({A}))}
+    drive = Drive(graph, dict.fromkeys(IDS, "outdated"), canaries=before)
+    assert drive.engine.busy() == {A}
+    assert drive.ended(A)[-1] == "rolling pauses 30 s for a/app"
+    assert resumed(drive) == ["a/app check"]
+    assert drive.checked(A, "up")[1:] == [f"{cob} outdated -> up" for cob in IDS[1:]]
+
+
 def test_a_canary_that_stays_away_closes_the_limit_for_this_part_of_the_run() -> None:
     """What has no goal of its own is left where it was asked to be."""
     needs = ("x/p up>down x/a down", "x/q up>down x/b down")
@@ -331,6 +386,44 @@ def test_no_more_than_the_first_take_room_before_the_canary_is_through(
     if faults == Faults():
         assert simulation.engines[0].unsettled() == ()
         assert sum(isinstance(effect, LimitPaused) for effect in simulation.history) == 1
+
+
+@given(
+    st.integers(1, 3),
+    st.lists(st.sets(st.sampled_from(IDS), min_size=1), min_size=2, max_size=4),
+    st.randoms(use_true_random=False),
+    st.sampled_from([0.0, 0.3]),
+)
+def test_engines_one_after_the_other_have_one_canary(
+    first: int, parts: list[set[CobId]], random: Random, fail: float
+) -> None:
+    """Whoever each knows: no more than the first go before all of these have come home."""
+    canaries: Mapping[str, Canary] = {}
+    moved: set[CobId] = set()
+    home: set[CobId] = set()
+    through = False
+    for part in parts:
+        graph = graph_of(" ".join(sorted(part)), limits=(canary(ALL, first=first, dest="*"),))
+        engine = Engine(graph, canaries=canaries)
+        home -= part
+        todo = list(engine.start(dict.fromkeys(graph.cobs, "outdated")))
+        while todo:
+            effect = todo.pop(random.randrange(len(todo)))
+            ok = random.random() >= fail
+            if isinstance(effect, StartTransition):
+                through = through or (effect.cob not in moved and len(moved) == first)
+                assert not through or len(moved) > first or moved <= home
+                moved.add(effect.cob)
+                todo += engine.step(TransitionEnded(cob=effect.cob, ok=ok))
+                home |= {effect.cob} if ok else set()
+            elif isinstance(effect, StartCheck):
+                todo += engine.step(CheckEnded(cob=effect.cob, state="up" if ok else None))
+                home -= set() if ok else {effect.cob}
+            elif isinstance(effect, LimitPaused):
+                todo += engine.step(LimitResumed(limit="rolling"))
+        canaries = engine.canaries()
+        assert through or canaries["rolling"].away == moved - home
+    assert fail or moved == set().union(*parts)
 
 
 def _rolling(scope: LimitScope, first: int, bound: int) -> Graph:

@@ -65,8 +65,9 @@ def options(draw: st.DrawFn, graph: Graph) -> dict[str, Any]:
         chosen["failed"] = {cob for cob in graph.cobs if not draw(st.integers(0, 3))}
     if draw(st.integers(0, 3)) == 0:
         some = frozenset(cob for cob in graph.cobs if not draw(st.integers(0, 3)))
-        through = Canary(cobs=some, through=draw(st.booleans()))
-        chosen["canaries"] = {"limit 0": through, "other": Canary()}
+        away = frozenset(cob for cob in some if draw(st.booleans()))
+        before = Canary(cobs=some, away=away, through=draw(st.booleans()))
+        chosen["canaries"] = {"limit 0": before, "other": Canary()}
     if draw(st.booleans()):
         chosen["settings"] = EngineSettings(
             max_same_transition=draw(st.integers(1, 3)), max_new_plans=draw(st.integers(1, 4))
@@ -113,6 +114,14 @@ def test_engines_that_share_nothing_do_what_the_oracle_does(
 
 
 @st.composite
+def earlier(draw: st.DrawFn, graph: Graph) -> Canary:
+    """Draw a canary as an engine left it that knew an object more."""
+    cobs = draw(st.sets(st.sampled_from([*graph.cobs, CobId("gone/r")]), max_size=2))
+    away = draw(st.sets(st.sampled_from(sorted(cobs)))) if cobs else ()
+    return Canary(cobs=frozenset(cobs), away=frozenset(away))
+
+
+@st.composite
 def rolling(draw: st.DrawFn) -> tuple[Story, dict[CobId, State], list[Any]]:
     """Draw a story of some objects that are down, and whose limits have a canary."""
     cobs = [f"h{number % 3}/c{number}" for number in range(draw(st.integers(2, 6)))]
@@ -135,6 +144,7 @@ def rolling(draw: st.DrawFn) -> tuple[Story, dict[CobId, State], list[Any]]:
         Random(draw(st.integers(0, 2**32))),
         [frozenset(graph.cobs)],
         goals=goals if out or draw(st.booleans()) else {},
+        canaries={"limit": draw(earlier(graph))} if draw(st.booleans()) else {},
     )
     return story, dict.fromkeys(graph.cobs, "up" if out else "down"), []
 

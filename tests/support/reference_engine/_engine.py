@@ -150,7 +150,11 @@ class Engine:
     def canaries(self) -> Mapping[str, Canary]:
         """Return, by name, how far the limits with a canary have come."""
         return {
-            name: Canary(cobs=frozenset(canary.chosen), through=canary.stage == "through")
+            name: Canary(
+                cobs=frozenset(canary.chosen),
+                away=frozenset(canary.away(self._machine.nodes)),
+                through=canary.stage == "through",
+            )
             for name, canary in self._machine.book.canaries.items()
         }
 

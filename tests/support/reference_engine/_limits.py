@@ -23,6 +23,7 @@ class _Canary:
     """Who of a limit went first, and who waits for them; `stage` is as the engine's."""
 
     limit: Limit
+    before: Canary = field(default_factory=Canary)
     chosen: set[CobId] = field(default_factory=set)
     waiting: set[CobId] = field(default_factory=set)
     stage: str = "out"
@@ -33,13 +34,13 @@ class _Canary:
         return self.stage != "through" and full and cob not in self.chosen
 
     def here(self, nodes: Mapping[CobId, Node]) -> list[CobId]:
-        """Return the canaries that are owned here and that this limit speaks of."""
-        members = {cob for group in self.limit.groups for cob in group.members}
-        return sorted(self.chosen & nodes.keys() & members)
+        """Return the canaries that are owned here."""
+        return sorted(self.chosen & nodes.keys())
 
     def away(self, nodes: Mapping[CobId, Node]) -> list[CobId]:
-        """Return the canaries that are not at rest in a home of theirs."""
-        return [cob for cob in self.here(nodes) if not _at_home(nodes[cob])]
+        """Return the canaries that are not at rest in a home of theirs; elsewhere, were not."""
+        here = {cob for cob in self.here(nodes) if not _at_home(nodes[cob])}
+        return sorted(here | (self.before.away - nodes.keys()))
 
 
 def _at_home(node: Node) -> bool:
@@ -102,7 +103,8 @@ class LimitBook:
             if limit.first and limit.name not in self.canaries:
                 canary = self.canaries[limit.name] = _Canary(limit=limit)
                 if limit.name in before:
-                    canary.chosen = set(before[limit.name].cobs)
+                    canary.before = before[limit.name]
+                    canary.chosen = set(canary.before.cobs)
                     canary.stage = "through" if before[limit.name].through else "out"
             for group in limit.groups:
                 watch = self.canaries[limit.name] if limit.first else None
@@ -184,8 +186,10 @@ class LimitBook:
                 self._open(canary)
             moved = [
                 cob
-                for cob in away
-                if self._nodes[cob].up and self._nodes[cob].activity is not Activity.CHECKING
+                for cob in canary.here(self._nodes)
+                if cob in away
+                and self._nodes[cob].up
+                and self._nodes[cob].activity is not Activity.CHECKING
             ]
             if canary.stage == "checked" and moved:
                 canary.stage = "out"

@@ -7,11 +7,15 @@ found elsewhere, goes on as any object does: the others wait until it is home, a
 pause. With nobody waiting there is no pause.
 
 Objects that were out before the canary began are none of it, and may come home.
+
+Another engine of the run may know objects that this one does not. Who of them went first and was
+not home when that engine ended keeps the limit closed here; who was home has done its part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
 from cobweb.engine._node import CHECKING, IDLE, Node
@@ -31,8 +35,9 @@ class _Stage(StrEnum):
 class CanaryWatch:
     """The canary of one limit.
 
-    `chosen` went first, `away` are those of them that are owned and not home, `waiting` who was
-    refused room on its behalf. `members` are the owned objects that the limit speaks of.
+    `chosen` went first, `away` are those of them that are not home, `waiting` who was refused room
+    on its behalf. `members` are the owned objects that the limit speaks of, here or in an earlier
+    engine for which they went first.
     """
 
     __slots__ = ("_stage", "away", "chosen", "limit", "members", "waiting")
@@ -45,16 +50,22 @@ class CanaryWatch:
         self.waiting: set[CobId] = set()
         self._stage = _Stage.OUT
 
-    def take_over(self, before: Canary) -> None:
-        """Go on where another engine was; who is away is seen when states are known."""
+    def take_over(self, before: Canary, owned: AbstractSet[CobId]) -> None:
+        """Go on where another engine was; who is owned is seen when states are known."""
         self.chosen = set(before.cobs)
+        self.away = set(before.away)
+        self.members |= before.cobs & owned
         if before.through:
             self._stage = _Stage.THROUGH
 
     @property
     def value(self) -> Canary:
         """What another engine has to know to go on."""
-        return Canary(cobs=frozenset(self.chosen), through=self._stage is _Stage.THROUGH)
+        return Canary(
+            cobs=frozenset(self.chosen),
+            away=frozenset(self.away),
+            through=self._stage is _Stage.THROUGH,
+        )
 
     @property
     def paused(self) -> bool:

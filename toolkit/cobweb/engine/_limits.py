@@ -95,7 +95,7 @@ class LimitBook:
                         self._by_member.setdefault(member, []).append(counter)
                         if canary is not None:
                             canary.members.add(member)
-        self.limits = bool(self._by_member)
+        self.limits = bool(self._by_member or self._canaries)
 
     def update(self, node: Node) -> None:
         """Count the object anew after its state or activity changed."""
@@ -108,8 +108,8 @@ class LimitBook:
             elif node.id in counter.busy:
                 counter.busy.discard(node.id)
                 self._free(counter)
-            if canary is not None:
-                canary.look(node)
+        for canary in self._canaries.values():
+            canary.look(node)
 
     def full(self, node: Node, step: Transition) -> str:
         """Return the name of the first limit that has no room for `step`, or ""."""
@@ -170,7 +170,7 @@ class LimitBook:
         """Go on where another engine was; names of other limits mean nothing."""
         for name, before in canaries.items():
             if name in self._canaries:
-                self._canaries[name].take_over(before)
+                self._canaries[name].take_over(before, self._nodes.keys())
 
     def canaries(self) -> dict[str, Canary]:
         """Return how far the canary of each limit that wants one has come."""

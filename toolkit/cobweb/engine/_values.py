@@ -288,9 +288,13 @@ Effect = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """How far a limit with `first` has come: who went first, and whether the others may follow."""
+    """How far a limit with `first` has come: who went first, and whether the others may follow.
+
+    `away` are those of `cobs` that are not home, as far as is known.
+    """
 
     cobs: frozenset[CobId] = frozenset()
+    away: frozenset[CobId] = frozenset()
     through: bool = False
 
 
