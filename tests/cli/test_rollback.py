@@ -226,8 +226,8 @@ def test_a_secret_that_is_gone_is_told_with_its_place(
     assert ran.code == 0, ran.err
 
 
-def test_a_removal_that_lacks_its_secret_fails_alone_until_that_is_back(
-    run: Run, site: Path
+def test_a_removal_that_lacks_its_secret_is_planned_to_fail_and_fails_alone_until_that_is_back(
+    run: Run, site: Path, check_schema: CheckSchema
 ) -> None:
     vaulted = '!vault "$ANSIBLE_VAULT;1.1;AES256 3632"'
     more = f"""\
@@ -238,9 +238,24 @@ def test_a_removal_that_lacks_its_secret_fails_alone_until_that_is_back(
     assert run("-C", site, "apply", *SIMULATED).code == 0
     change(site, more, "")
     change(site, "port: 8080", "port: 9090")
+    lost = (
+        "the vaulted value of spec.key is not in the site any more (write it anywhere in the site"
+        " again, or take the object away by hand and `cobweb forget beta/old`)\n"
+    )
+    told = run("-C", site, "plan").out
+    assert "- beta/old (removed: not possible, see below)\n" in told
+    assert "- beta/old2 (removed: up -> down, then forgotten)\n" in told
+    assert f"beta/old would be left unknown:\n  beta/old would fail: {lost}" in told
+    assert "\nalpha/cfg would stay outdated:\n" in told
+    data = json.loads(run("-C", site, "plan", "-o", "json").out)
+    check_schema("plan", data)
+    assert [(it["kind"], it["detail"]) for it in data["waits"][0]["chain"]] == [
+        ("failed", lost.strip())
+    ]
     ran = run("-C", site, "apply", *SIMULATED)
     assert ran.code == 1
-    assert "the vaulted value of spec.key is not in the site any more" in ran.err
+    assert f"beta/old is unknown\n  beta/old failed in this run: {lost}" in ran.err
+    assert "then the check" not in ran.err
     assert "beta/old2  up -> down" in ran.err
     assert "alpha/cfg  outdated -> up" not in ran.err  # it waits for b, whose host stays behind
     change(site, "port: 9090", f"port: 9090, kept: {vaulted}")

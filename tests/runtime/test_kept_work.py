@@ -243,6 +243,14 @@ def cob_with(spec: Any) -> Cob:
     return Cob(id=COB, type=a_type(Nothing()), spec=redact(spec))
 
 
+def gone(
+    what: str, forget: str = f", or take the object away by hand and `cobweb forget {COB}`"
+) -> str:
+    """Return what is said of an object that lacks a secret."""
+    lost = f"the vaulted value of {what} is not in the site any more"
+    return f"{lost} (write it anywhere in the site again{forget})"
+
+
 def test_a_spec_without_secrets_asks_for_none() -> None:
     def never() -> Any:
         raise AssertionError("it was asked")
@@ -259,8 +267,13 @@ def test_objects_have_their_secrets_back_or_fail_with_what_they_lack() -> None:
     graph, _ = secrets(FIRST).graph(Graph(cobs={COB: good}), {"h": Host(name="h")})
     assert graph.cobs[COB].spec == {"key": FIRST}
     graph, _ = secrets(FIRST).graph(Graph(cobs={COB: bad}), {"h": Host(name="h")})
-    message = "the vaulted value of spec.key is not in the site any more"
-    assert set(graph.cobs[COB].type.actions()) == {Missing(message=message)}
+    assert set(graph.cobs[COB].type.actions()) == {Missing(message=gone("spec.key"))}
+
+
+def test_an_object_that_the_site_has_is_not_to_be_forgotten() -> None:
+    old = Graph(cobs={COB: cob_with({"key": SECOND})})
+    found, _ = secrets(cobs={COB: cob_with({})}).graph(old, {"h": Host(name="h")})
+    assert found.cobs[COB].type.check == Missing(message=gone("spec.key", forget=""))
 
 
 def test_an_object_that_is_still_there_may_have_another_secret_by_now() -> None:
@@ -279,7 +292,7 @@ def test_a_host_that_is_gone_is_reached_by_what_was_kept() -> None:
     assert hosts["h"].variables == {"ansible_password": FIRST}
     assert made == graph
     made, hosts = secrets().graph(graph, {"h": old})
-    message = "the vaulted value of the variable ansible_password is not in the site any more"
+    message = gone("the variable ansible_password")
     assert made.cobs[COB].type.check == Missing(message=message)
     present = {"h": Host(name="h", variables={"ansible_password": THIRD})}
     made, hosts = secrets(hosts=present).graph(graph, {"h": old})

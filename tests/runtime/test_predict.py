@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 
-from cobweb.engine import Engine
+from cobweb.engine import Engine, WaitKind
 from cobweb.errors import PlanError
 from cobweb.generation import content_of, digest
-from cobweb.model import Cob, CobId, Graph, Limit, LimitGroup, LimitScope
+from cobweb.model import UNKNOWN, Cob, CobId, Graph, Limit, LimitGroup, LimitScope, Missing
 from cobweb.plugin import Stages
-from cobweb.runtime._acts import Act
+from cobweb.runtime._acts import Act, SoFar
 from cobweb.runtime._baseline import Refresh, baseline, old_locks
 from cobweb.runtime._plan import Plan, base_digest, changes_of, plan_text, read_plan
 from cobweb.runtime._predict import Prediction, at_rest, predict
+from cobweb.runtime._prose import chain_lines
 from cobweb.store import CobRecord
 from tests.support.graphs import graphs
 
@@ -69,6 +71,53 @@ def test_a_changed_configuration_is_predicted_in_the_order_of_the_paper(figure: 
     assert prediction.down_s == {A: 3.0, B: 5.0}
     assert prediction.waits == ()
     assert prediction.seconds == 5.0
+
+
+def lacking(graph: Graph, cob: CobId) -> Graph:
+    """Return a graph in which nothing can be done any more for one object."""
+    gone = Missing(message="its tasks are gone")
+    it = graph.cobs[cob]
+    steps = tuple(replace(step, action=gone) for step in it.type.transitions)
+    kind = replace(it.type, check=gone, transitions=steps)
+    return replace(graph, cobs={**graph.cobs, cob: replace(it, type=kind)})
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_work_that_cannot_be_done_any_more_is_predicted_to_fail(
+    figure: MakeGraph, *, is_known: bool
+) -> None:
+    """B has to make way for A, which has to for CFG."""
+    states = {B: "up"}
+    prediction = predicted(
+        lacking(figure(), B),
+        {A: "up", **(states if is_known else {})},
+        {CFG: "outdated", **({} if is_known else states)},
+    )
+    steps = [(step.cob, step.source, step.dest) for step in prediction.steps]
+    assert steps == ([(B, "up", "down")] if is_known else [])
+    waits = {wait.cob: wait for wait in prediction.waits}
+    assert waits.keys() == {A, B, CFG}
+    assert waits[B].state == UNKNOWN
+    for wait in waits.values():
+        end = wait.chain[-1]
+        assert (end.cob, end.kind, end.detail) == (B, WaitKind.FAILED, "its tasks are gone")
+    assert chain_lines(waits[B]) == ["beta/b would fail: its tasks are gone"]
+
+
+def test_what_failed_in_one_act_is_not_tried_in_the_next(figure: MakeGraph) -> None:
+    graph = lacking(figure(), B)
+    told: list[frozenset[CobId]] = []
+
+    def act(so_far: SoFar) -> Act:
+        told.append(so_far.failed)
+        known = {cob: so_far.states.get(cob, "up") for cob in (A, CFG)}
+        engine = Engine(graph, failed=so_far.failed)
+        return Act(graph=graph, engine=engine, known=known, found={B: "up"})
+
+    prediction = predict([act, act])
+    assert told == [frozenset(), {B}]
+    assert prediction.steps == ()
+    assert {wait.cob for wait in prediction.waits} == {B}
 
 
 def test_who_waits_for_room_in_a_limit_comes_after_who_makes_it(figure: MakeGraph) -> None:

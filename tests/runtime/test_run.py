@@ -20,6 +20,7 @@ from cobweb.model import (
     Graph,
     Job,
     JobKind,
+    Missing,
     Nothing,
     Outcome,
     PythonAction,
@@ -646,6 +647,13 @@ def test_an_action_that_nobody_carries_out_fails(rig: MakeRig, figure: MakeGraph
     first, second = result.messages[B].split("; then the check: ")
     assert first.startswith("executor fake does not carry out Tasks(")
     assert second == "the check says '', which is no state of it (outdated, down, up)"
+
+
+def test_what_transition_and_check_say_alike_is_told_once(rig: MakeRig, figure: MakeGraph) -> None:
+    gone = Missing(message="it is gone")
+    result = rig(only(figure(), B, gone, gone), known={B: "down"}).go()
+    assert (result.exit_code, result.messages) == (1, {B: "it is gone"})
+    assert result.counts["checks"] == 1
 
 
 def test_a_python_type_has_a_time_limit(rig: MakeRig, figure: MakeGraph) -> None:

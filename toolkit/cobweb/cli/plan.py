@@ -244,12 +244,14 @@ def _after(step: PlannedStep) -> str:
 
 
 def _tell_waits(output: Output, plan: Plan) -> None:
+    from cobweb.model import UNKNOWN
     from cobweb.runtime import chain_lines
 
     waits = sorted(plan.waits, key=lambda wait: len(wait.chain) > 1)
     told, like_them, others = first_few(waits)
     for wait in told:
-        output.line(f"{wait.cob} would stay {wait.state}:", Tone.BAD)
+        word = "be left" if wait.state == UNKNOWN else "stay"
+        output.line(f"{wait.cob} would {word} {wait.state}:", Tone.BAD)
         for line in chain_lines(wait):
             output.line(f"  {line}")
     for cause, number in like_them.items():

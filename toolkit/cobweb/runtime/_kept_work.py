@@ -105,7 +105,14 @@ class Secrets:
         if not names:
             return cob if spec is cob.spec else replace(cob, spec=spec)
         message = f"the vaulted value of {', '.join(names)} is not in the site any more"
-        return replace(cob, type=_failing(cob.type, message))
+        return replace(cob, type=_failing(cob.type, f"{message} ({self._way_out(cob.id)})"))
+
+    def _way_out(self, cob: CobId) -> str:
+        """Return what a user can do; an object that the site has is not to be forgotten."""
+        keep = "write it anywhere in the site again"
+        if cob in self._cobs:
+            return keep
+        return f"{keep}, or take the object away by hand and `cobweb forget {cob}`"
 
 
 class KeptWork:

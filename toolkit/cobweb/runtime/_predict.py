@@ -1,7 +1,8 @@
 """Predict a run: the real engines on the states that are known, with a clock that only counts.
 
 No host is asked. An object without a known state is taken to be in the state that its check will
-most likely find; every transition takes one unit of time unless a duration is known.
+most likely find; every transition takes one unit of time unless a duration is known. Nothing fails
+but work of which it is known that it cannot be done any more.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from cobweb.engine import (
     StartTransition,
     StateFound,
     TransitionEnded,
+    WaitKind,
 )
-from cobweb.model import UNKNOWN, CobId, Graph, State
+from cobweb.model import UNKNOWN, CobId, Graph, Missing, State
 from cobweb.plugin import PlannedStep
 from cobweb.runtime._acts import Act, Opening, SoFar
 from cobweb.runtime._result import Wait
@@ -56,7 +58,7 @@ class _Clock:
 
     `ends` are the ends by time, in the order in which they were begun, `times` a heap of the times.
     `down` is how long each watched object was out of its preferred state, `left` since when those
-    are that are out of it now.
+    are that are out of it now. `failed` says of objects why their work cannot be done.
     """
 
     act: Act
@@ -70,6 +72,7 @@ class _Clock:
     left: dict[CobId, float] = field(default_factory=dict)
     down: dict[CobId, float] = field(default_factory=dict)
     last_end: dict[CobId, float] = field(default_factory=dict)
+    failed: dict[CobId, str] = field(default_factory=dict)
 
     def push(self, end: Input, after_s: float) -> None:
         """Have something end after a time; what ends at the same time keeps its order."""
@@ -95,12 +98,15 @@ def predict(
     acts: Iterable[Opening],
     duration: Duration = lambda _cob, _source, _dest: 1.0,
 ) -> Prediction:
-    """Return what the acts of a run would do if nothing failed."""
+    """Return what the acts of a run would do if nothing failed that can be done.
+
+    Where a chain of waits ends at work that cannot, its last link says why in `detail`.
+    """
     clock: _Clock | None = None
     waits: list[Wait] = []
     switches: list[tuple[str, ...]] = []
     for opening in acts:
-        act = opening(SoFar() if clock is None else _left(clock.act, waits))
+        act = opening(SoFar() if clock is None else _left(clock, waits))
         if act is None:
             continue
         if clock is None:
@@ -118,20 +124,31 @@ def predict(
         clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - since
     return Prediction(
         steps=tuple(clock.steps),
-        waits=tuple(waits),
+        waits=tuple(_explained(wait, clock.failed) for wait in waits),
         down_s=dict(clock.down),
         seconds=clock.now,
         switches=tuple(switches),
     )
 
 
-def _left(act: Act, waits: Sequence[Wait]) -> SoFar:
-    """Return what an act leaves where nothing fails."""
+def _explained(wait: Wait, failed: Mapping[CobId, str]) -> Wait:
+    """Return why an object waits, with why the work at the end of the chain cannot be done."""
+    chain = tuple(
+        replace(link, detail=failed[link.cob]) if link.kind is WaitKind.FAILED else link
+        for link in wait.chain
+    )
+    return replace(wait, chain=chain)
+
+
+def _left(clock: _Clock, waits: Sequence[Wait]) -> SoFar:
+    """Return what the acts so far leave."""
+    act = clock.act
     return SoFar(
         states=act.engine.states(),
         contents=act.contents,
         locks=act.engine.locks(),
         canaries=act.engine.canaries(),
+        failed=frozenset(clock.failed),
         waits=tuple(waits),
     )
 
@@ -189,11 +206,20 @@ def _carry(clock: _Clock, effects: Iterable[Effect]) -> None:
         elif isinstance(effect, StartTransition):
             _start(clock, effect)
         elif isinstance(effect, StartCheck):
-            state = clock.act.engine.state(effect.cob)
-            found = clock.act.found[effect.cob] if state == UNKNOWN else state
-            clock.push(CheckEnded(cob=effect.cob, state=found), 0.0)
+            clock.push(CheckEnded(cob=effect.cob, state=_found(clock, effect.cob)), 0.0)
         elif isinstance(effect, LimitPaused):
             clock.push(LimitResumed(limit=effect.limit), effect.pause_s)
+
+
+def _found(clock: _Clock, cob: CobId) -> State | None:
+    """Return what a check of an object will find, None where it cannot be made."""
+    act = clock.act
+    check = act.graph.cobs[cob].type.check
+    if isinstance(check, Missing):
+        clock.failed[cob] = check.message
+        return None
+    state = act.engine.state(cob)
+    return act.found[cob] if state == UNKNOWN else state
 
 
 def _enable(clock: _Clock, cob: CobId, by: CobId) -> None:
@@ -222,7 +248,10 @@ def _start(clock: _Clock, effect: StartTransition) -> None:
             waits_for=_waited_for(clock, effect),
         )
     )
-    clock.push(TransitionEnded(cob=cob, ok=True), length)
+    ok = not isinstance(step.action, Missing)
+    if isinstance(step.action, Missing):
+        clock.failed[cob] = step.action.message
+    clock.push(TransitionEnded(cob=cob, ok=ok), length)
 
 
 def _waited_for(clock: _Clock, effect: StartTransition) -> tuple[CobId, ...]:

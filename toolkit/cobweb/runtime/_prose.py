@@ -42,9 +42,11 @@ def _with_message(link: Blocked, messages: Mapping[CobId, str]) -> str:
 
 
 def link_text(link: Blocked) -> str:
-    """Return one link as a sentence; what `why` knows better than a run did replaces its own."""
+    """Return one link as a sentence; what `plan` and `why` know better replaces its own."""
     if link.kind is WaitKind.HALTED and link.detail:
         return f"{link.cob} {link.detail}"
+    if link.kind is WaitKind.FAILED and link.detail:
+        return f"{link.cob} would fail: {link.detail}"
     if link.kind is WaitKind.EXCLUDED and link.detail:
         return f"{link.cob} stays as it is while what is gone is removed"
     if link.kind is WaitKind.LIMIT and link.on is None:

@@ -74,7 +74,7 @@ class Reports:
         """Keep what went wrong; a check that fails after its transition does not hide the cause."""
         so_far = self._so_far
         first = so_far.messages.get(job.cob) if job.cob in so_far.failed else None
-        is_second = first is not None and job.kind is JobKind.CHECK
+        is_second = first not in (None, message) and job.kind is JobKind.CHECK
         so_far.messages[job.cob] = f"{first}; then the check: {message}" if is_second else message
 
     def _take_probe(self, job: Job, report: Report) -> None:
