@@ -102,6 +102,34 @@ def test_an_object_that_is_gone_is_told_as_to_be_removed(
     assert (data["removed"], data["preferred"], data["source"]) == (True, "down", "journal")
 
 
+def test_what_was_changed_in_the_site_since_is_not_as_wanted(
+    run: Run, site: Path, check_schema: CheckSchema
+) -> None:
+    apply = ("-C", site, "apply", "--yes", "--executor", "simulate")
+
+    def told() -> tuple[str, str, dict[str, bool]]:
+        ran = run("-C", site, "status")
+        data = json.loads(run("-C", site, "status", "-o", "json").out)
+        check_schema("status", data)
+        return ran.out, ran.err, {cob["id"]: cob["changed"] for cob in data["cobs"]}
+
+    out, _, changed = told()  # nothing is known yet
+    assert "to be changed" not in out
+    assert not any(changed.values())
+    assert run(*apply).code == 0
+    assert "3 of 3 objects as wanted\n" in told()[1]
+    file = site / "site.yml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("port: 8080", "port: 9090"), encoding="utf-8")
+    out, err, changed = told()
+    assert changed == {"alpha/a": False, "alpha/cfg": True, "beta/b": False}
+    noted = {line.split()[0] for line in out.splitlines() if "to be changed" in line}
+    assert noted == {"alpha/cfg"}
+    assert "2 of 3 objects as wanted, 1 to be changed\n" in err
+    assert run(*apply).code == 0
+    assert "3 of 3 objects as wanted\n" in told()[1]
+
+
 def test_when_it_is_removed_it_is_forgotten_and_the_run_still_knows(
     run: Run, without_b: Path
 ) -> None:

@@ -26,6 +26,7 @@ from cobweb.cli._text import count
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
+    from cobweb.model import Cob, CobId
     from cobweb.store import CobRecord, RunRecord, Store
 
 _SHOWN_BEHIND = 8
@@ -90,7 +91,7 @@ def status_data(session: Session, reference: str | None, limit: str | None) -> d
         "format": 1,
         "site": session.site.name,
         "cobs": [
-            *(_cob(cob, graph.cobs[cob].type, records.get(cob)) for cob in wanted),
+            *(_cob(cob, graph.cobs[cob], records.get(cob)) for cob in wanted),
             *(_cob(cob, None, records[cob]) for cob in gone),
         ],
         "generation": _generation(store, hosts),
@@ -113,12 +114,14 @@ def _generation(store: Store, hosts: set[str] | None) -> dict[str, Any]:
     }
 
 
-def _cob(cob: str, cob_type: Any, record: CobRecord | None) -> dict[str, Any]:
+def _cob(cob: CobId, wanted: Cob | None, record: CobRecord | None) -> dict[str, Any]:
+    """Return what is told of one object; `wanted` is None for one that is gone from the site."""
     return {
         "id": cob,
-        "type": cob_type.name if cob_type is not None else None,
+        "type": wanted.type.name if wanted else None,
         "state": record.state if record else "unknown",
-        "preferred": cob_type.preferred if cob_type is not None else None,
+        "preferred": wanted.type.preferred if wanted else None,
+        "changed": _is_changed(wanted, record),
         "in_transition": list(record.in_transition) if record and record.in_transition else None,
         "failed": bool(record and record.failed),
         "reachable": record.reachable if record else True,
@@ -126,6 +129,15 @@ def _cob(cob: str, cob_type: Any, record: CobRecord | None) -> dict[str, Any]:
         "since": record.since if record else None,
         "run": record.run if record else None,
     }
+
+
+def _is_changed(wanted: Cob | None, record: CobRecord | None) -> bool:
+    """Say whether the site wants another content than the one that the journal's state is of."""
+    from cobweb.generation import content_of
+
+    if wanted is None or record is None or not record.content:
+        return False
+    return record.content != content_of(wanted)
 
 
 def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
@@ -149,10 +161,14 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
     for lock in data["locks"] if detailed else ():
         output.line(f"{lock['cob']} is locked {lock['state']} for {lock['holder']}")
     cobs = data["cobs"]
-    settled = sum(cob["state"] == cob["preferred"] for cob in cobs)
+    settled = sum(map(_is_settled, cobs))
     gone = sum(cob["type"] is None for cob in cobs)
-    told = f"{settled} of {count(len(cobs) - gone, 'object')} as wanted"
-    output.summary(f"{told}, {gone} to be removed" if gone else told)
+    told = [f"{settled} of {count(len(cobs) - gone, 'object')} as wanted"]
+    if changed := sum(cob["changed"] for cob in cobs):
+        told.append(f"{changed} to be changed")
+    if gone:
+        told.append(f"{gone} to be removed")
+    output.summary(", ".join(told))
     _tell_behind(output, data["generation"])
     if data["run"]:
         run = data["run"]
@@ -160,6 +176,10 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
         output.summary(f"last run: {run['id']} ({run['command']}) by {run['user']}: {result}")
     if data["lock"]:
         output.summary(f"locked by {data['lock']}", Tone.CAREFUL)
+
+
+def _is_settled(cob: Mapping[str, Any]) -> bool:
+    return cob["state"] == cob["preferred"] and not cob["changed"]
 
 
 def _tell_behind(output: Output, generation: Mapping[str, Any]) -> None:
@@ -174,8 +194,7 @@ def _tell_behind(output: Output, generation: Mapping[str, Any]) -> None:
 
 
 def _row(cob: Mapping[str, Any]) -> tuple[Cell | str, ...]:
-    good = cob["state"] == cob["preferred"]
-    tone = Tone.GOOD if good else Tone.BAD if cob["failed"] else Tone.CAREFUL
+    tone = Tone.GOOD if _is_settled(cob) else Tone.BAD if cob["failed"] else Tone.CAREFUL
     since = cob["since"]
     when = "" if since is None else time.strftime("%m-%d %H:%M:%S", time.localtime(since))
     return (
@@ -192,6 +211,8 @@ def _note(cob: Mapping[str, Any]) -> str:
     notes = []
     if cob["type"] is None:
         notes.append("to be removed")
+    if cob["changed"]:
+        notes.append("to be changed")
     if cob["in_transition"]:
         notes.append("in transition " + " -> ".join(cob["in_transition"]))
     if cob["failed"]:
