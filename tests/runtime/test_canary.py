@@ -73,6 +73,8 @@ def test_a_canary_that_fails_stops_the_others(rig: MakeRig, simple_type: MakeTyp
     assert result.ending is Ending.FAILED
     assert {job.cob for job in run.executor.jobs} == {A}
     assert not run.events("limit.pause")
+    events = [event for what, event in run.tape.happened if what == "event"]
+    assert check_promises(events, graph_json(run.graph)) == []
     assert chain_lines(result.waits[-1], result.messages) == [
         "gamma/app waits for room in a limit (rolling, canary), taken by alpha/app",
         "alpha/app failed in this run: bad",

@@ -273,9 +273,16 @@ class _Watch:
             return
         if not self._hurt_hosts():
             self._broken("P5", "a failure is said and none is told")
-        for cob in wrong:
-            if self._idle_for_no_reason(cob):
+        idle = [cob for cob in wrong if self._idle_for_no_reason(cob)]
+        for cob in idle:
+            others = [other for other in self._cobs if _name_of(other) == _name_of(cob)]
+            kept = [other for other in others if other in wrong and other not in idle]
+            if not kept and not any(self._is_in_trouble(other) for other in others):
                 self._broken("P5", f"{cob} is {self._state.get(cob)} and waits for nothing")
+
+    def _is_in_trouble(self, cob: str) -> bool:
+        """Say whether a limit may be shut because of it: it failed, or nobody knows where it is."""
+        return cob in self._hurt or cob not in self._state or _host_of(cob) in self._lost
 
     def _is_misplaced(self, cob: str) -> bool:
         if cob in self._new.cobs:
@@ -318,3 +325,7 @@ def _can_be_held(graph: _Graph, cob: str, step: Step) -> bool:
 
 def _host_of(cob: str) -> str:
     return cob.partition("/")[0]
+
+
+def _name_of(cob: str) -> str:
+    return cob.partition("/")[2]

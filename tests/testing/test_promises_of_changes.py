@@ -139,6 +139,27 @@ def test_what_is_gone_and_waits_for_nothing_is_told() -> None:
     assert check_promises([event("state g/a up"), event("run 0")], new, before=old) == []
 
 
+@pytest.mark.parametrize(
+    ("trouble", "idle"),
+    [
+        ("state a/r unknown; state a/r up; ", ""),
+        ("state a/r unknown; ", ""),
+        ("state b/x unknown; state b/x up; request a/x a/r up; ", ""),
+        ("state a/x unknown; state a/x up; ", ""),
+        ("state b/x unknown; state b/x up; ", "a/r d/r"),
+    ],
+)
+def test_what_a_limit_holds_up_waits_for_another_one_of_its_name(trouble: str, idle: str) -> None:
+    """One that failed, or that is kept itself; two that are idle are no excuse for each other."""
+    old = graph_json(graph_of("a/r a/x b/x d/r"))
+    new = graph_json(graph_of("a/x b/x"))
+    known = "state a/r up; state d/r up; state a/x up; state b/x up; "
+    events = [event(part) for part in f"{known}{trouble}run 1".split(";")]
+    said = [f"P5 event {len(events)}: {cob} is up and waits for nothing" for cob in idle.split()]
+    assert check_promises(events, new, before=old) == said
+    assert plain_check_promises(events, new, before=old) == said
+
+
 def test_an_object_of_a_host_that_does_not_switch_in_this_run_may_follow_either_graph() -> None:
     """Its host had switched in an earlier run, or was held up."""
     assert story(f"{KNOWN}start g/b up down; end g/b down; state g/b unknown; run 4") == []
