@@ -41,6 +41,7 @@ def test_a_removal_its_steps_and_the_order_of_switching_are_told(
     expected = (
         "- alpha/a (removed: up -> down, then forgotten)\n"
         "- beta/b (removed: up -> down, then forgotten)\n"
+        "? 2 objects to be checked first\n"
         "\n"
         "STAGE  OBJECT   TRANSITION  AFTER\n"
         "    1  beta/b   up -> down\n"

@@ -135,13 +135,16 @@ def test_hosts_of_both_acts_count_together(cluster: Cluster) -> None:
 
 
 def test_what_an_asking_check_finds_is_not_believed(cluster: Cluster) -> None:
-    """The new object is checked twice: to see whether its host answers, and under its needs."""
+    """The new object is checked twice: to see whether its host answers, and under its needs.
+
+    What is to be removed is checked as well.
+    """
     result, events = cluster.apply(NEW, orders=GUARD)
     assert result.exit_code == 0
     removed = max(n for n, event in enumerate(events) if event.get("cob") == "b/gone")
     states = [n for n, event in enumerate(events) if event.get("cob") == "f/more"]
     assert min(states) > removed
-    assert result.counts["checks"] == 10
+    assert result.counts["checks"] == 11
 
 
 def test_without_a_removal_no_check_is_doubled(cluster: Cluster) -> None:

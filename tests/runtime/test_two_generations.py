@@ -23,7 +23,14 @@ from cobweb.runtime import (
     desired_of,
     plan_site,
 )
-from cobweb.store import RunInfo, Store, open_store
+from cobweb.store import (
+    GrantWritten,
+    RunInfo,
+    StateWritten,
+    Store,
+    TransitionBegan,
+    open_store,
+)
 from tests.support.graphs import graphs
 from tests.support.random_sites import Case, limits, site_data, troubles
 
@@ -232,7 +239,72 @@ def test_a_removal_that_fails_under_a_limit_ends_the_rounds(tmp_path: Path) -> N
         assert {"a/app", "a/side"} <= set(moves(events))
         assert "c/side" not in moves(events)
         told = {wait.cob: wait.chain[-1].cob for wait in result.waits}
-        assert told["b/side"] == "b/side"
+        assert told[CobId("b/side")] == "b/side"
         assert "c/side" in told
         _, last, _ = applied(tmp_path, store, second, "three")
         assert last.exit_code == 0
+
+
+SERVED = {
+    "db": {"type": "s", "on": "a"},
+    "app": {"type": "s", "on": "b", "requires": ["db@a"]},
+}
+
+
+def test_nothing_is_stopped_for_what_cannot_be_reached_or_is_gone_already(tmp_path: Path) -> None:
+    """The dependants of a removed object stay up until it is known to be there."""
+    after = chained({"app": {"type": "s", "on": "b"}})
+    with open_store("sqlite://", tmp_path) as store:
+        applied(tmp_path, store, chained(SERVED), "one")
+        _, result, events = applied(tmp_path, store, after, "two", unreachable=["a"])
+        assert moves(events) == []
+        assert result.exit_code == 1
+        assert [wait.cob for wait in result.waits] == ["a/db"]
+        _, result, events = applied(tmp_path, store, after, "three", initial={"a/db": "down"})
+        assert moves(events) == []
+        assert result.exit_code == 0
+        assert set(store.states()) == {"b/app"}
+
+
+def test_an_object_of_another_type_is_removed_as_what_it_was_and_made_anew(tmp_path: Path) -> None:
+    before, after = chained(SERVED), chained({**SERVED, "db": {"type": "other", "on": "a"}})
+    after.site["types"]["other"] = {**before.site["types"]["s"], "states": ["down", "up"]}
+    after.site["types"]["other"]["transitions"] = {
+        step: {"tasks": "do.yml"} for step in ("down -> up", "up -> down")
+    }
+    with open_store("sqlite://", tmp_path) as store:
+        applied(tmp_path, store, before, "one")
+        plan, result, events = applied(tmp_path, store, after, "two")
+        assert result.exit_code == 0
+        assert moves(events) == ["b/app", "a/db", "a/db", "b/app"]
+        assert [step.cob for step in plan.steps] == moves(events)
+        changed = next(change for change in plan.changes if change.cob == "a/db")
+        assert changed.lines[:2] == ("-type: s", "+type: other")
+        again, last, _ = applied(tmp_path, store, after, "three")
+        assert again.is_empty
+        assert last.counts["transitions"] == 0
+
+
+def test_a_lock_of_a_dead_run_holds_up_no_removal(tmp_path: Path) -> None:
+    """The coordinator died while `a/s` came up under its lock on `b/q`; then `q` leaves."""
+    cobs = {"q": {"type": "s", "on": "b"}, "s": {"type": "s", "on": "a", "after": ["q@b"]}}
+    after = chained({"s": {"type": "s", "on": "a"}})
+    with open_store("sqlite://", tmp_path) as store:
+        applied(tmp_path, store, chained(cobs), "one")
+        died = RunInfo(
+            id="died", command="apply --executor simulate", started=1.0, user="u", host="h", pid=1
+        )
+        store.begin_run(died)
+        locked, holder = CobId("b/q"), CobId("a/s")
+        store.write(
+            [
+                StateWritten(cob=holder, state="down", reason="check", time=2.0),
+                TransitionBegan(cob=holder, source="down", dest="up", time=2.0),
+                GrantWritten(cob=locked, holder=holder, state="up"),
+            ]
+        )
+        _, result, events = applied(tmp_path, store, after, "two")
+        assert result.exit_code == 0
+        assert moves(events)[0] == "b/q"
+        assert store.locks() == ()
+        assert set(store.states()) == {"a/s"}

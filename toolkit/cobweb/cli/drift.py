@@ -56,7 +56,9 @@ _SHOWN = 20
 
 @click.command(
     "drift",
-    epilog=examples("cobweb drift", "cobweb drift --limit app -o json", "cobweb drift --events drift.jsonl"),
+    epilog=examples(
+        "cobweb drift", "cobweb drift --limit app -o json", "cobweb drift --events drift.jsonl"
+    ),
 )
 @events_option
 @executor_option

@@ -118,6 +118,12 @@ class StoredSite:
         """Return what differs in a newer one."""
         return site_diff(self._data, new._data)
 
+    @cached_property
+    @_told
+    def type_names(self) -> Mapping[CobId, str]:
+        """The name of each object's type."""
+        return {CobId(cob): str(it["type"]) for cob, it in self._data["cobs"].items()}
+
     @_told
     def types(self, roots: Mapping[str, str]) -> Mapping[str, CobType]:
         """Return the types that had objects, by name; `roots` are as in `EvaluatedSite`."""

@@ -11,7 +11,7 @@ from cobweb.runtime._acts import SoFar
 from cobweb.runtime._baseline import Baseline, Refresh, baseline, records_after
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._kept_work import KeptWork
-from cobweb.runtime._removal import Removal, RemovalAct, gone_of, removal_of
+from cobweb.runtime._removal import LookAct, Removal, RemovalAct, gone_of, removal_of, retyped
 from cobweb.runtime._site_act import SiteAct
 from cobweb.store import CobRecord, Store
 
@@ -22,6 +22,7 @@ __all__ = ["Course", "beliefs", "course_of"]
 class Course:
     """The way from what is believed to what is desired.
 
+    `retyped` are objects whose type is another one now (then, now): they are removed and made anew.
     `desired` has the hosts of removed objects as well, `graph` all objects of all acts. `expected`
     is the state in which each of them most likely is.
     """
@@ -30,10 +31,19 @@ class Course:
     records: Mapping[CobId, CobRecord]
     before: Baseline
     removal: Removal
+    retyped: Mapping[CobId, tuple[str, str]]
+    look_act: LookAct | None
     removal_act: RemovalAct
     site_act: SiteAct
     graph: Graph
     expected: Mapping[CobId, State]
+
+    @property
+    def looked_at(self) -> frozenset[CobId]:
+        """The objects that are checked before they are removed."""
+        past = self.removal_act.before(SoFar())
+        removed = self.removal.removed & self.removal.gone
+        return removed & past.found.keys() if self.look_act is None else removed
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -63,7 +73,8 @@ class Course:
                 records=records,
                 locks=locks,
                 refresh=Refresh.CHANGED,
-                asked=(),
+                probes=(),
+                again=True,
             ),
             site_act=replace(
                 self.site_act,
@@ -113,11 +124,14 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         gone = gone_of(desired, records, everywhere=True)
     locks, active = store.locks(), store.host_generations()
     before = baseline(desired.graph, records, refresh=refresh, contents=desired.evaluated.contents)
-    removal = removal_of(store, desired, gone, work)
+    others = retyped(store, desired, before.changed)
+    removal = removal_of(store, desired, gone | others.keys(), work)
     if work and desired.kept:
         desired = replace(desired, graph=work.graph(desired.graph, desired.kept))
     if removal.hosts:
         desired = replace(desired, hosts={**desired.hosts, **removal.hosts})
+    asked = sorted(desired.movable & before.found.keys()) if removal else ()
+    probes = tuple(desired.graph.cobs[cob] for cob in asked)
     removing = RemovalAct(
         removal=removal,
         desired=desired,
@@ -125,14 +139,18 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         locks=locks,
         refresh=refresh,
         generation=generation,
-        asked=sorted(desired.movable & before.found.keys()) if removal else (),
+        probes=probes,
     )
-    past = removing.before()
+    past = removing.before(SoFar())
     return Course(
         desired=desired,
         records=records,
         before=before,
         removal=removal,
+        retyped=others,
+        look_act=None
+        if refresh is Refresh.NONE
+        else LookAct(removal=removal, records=records, generation=generation, probes=probes),
         removal_act=removing,
         site_act=SiteAct(
             desired=desired,
@@ -145,8 +163,15 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
             generation=generation,
         ),
         graph=_union(removal.graph, desired.graph),
-        expected=ChainMap(*map(dict, (before.known, before.found, past.known, past.found))),
+        expected=ChainMap(
+            {cob: _expected(past, cob) for cob in others if cob in removal.removed},
+            *map(dict, (before.known, before.found, past.known, past.found)),
+        ),
     )
+
+
+def _expected(before: Baseline, cob: CobId) -> State:
+    return before.known[cob] if cob in before.known else before.found[cob]
 
 
 def _union(old: Graph, new: Graph) -> Graph:

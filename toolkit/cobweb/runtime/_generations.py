@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from cobweb.generation import StoredSite, read_site
-from cobweb.model import Graph
+from cobweb.model import CobId, Graph, host_of
 from cobweb.runtime._kept_work import KeptWork
 from cobweb.store import Store
 
@@ -26,6 +26,7 @@ class Generations:
         self._store = store
         self._roots = roots
         self._work = work
+        self._sites: dict[int, StoredSite | None] = {}
         self._read: dict[int, tuple[StoredSite, Graph] | None] = {}
 
     @cached_property
@@ -38,13 +39,24 @@ class Generations:
         """The generation that each host has switched to."""
         return self._store.host_generations()
 
+    def type_of(self, cob: CobId) -> str | None:
+        """Return the type that an object has for its host; None where it does not know it."""
+        site = self._site(self.active.get(host_of(cob), 0))
+        return None if site is None else site.type_names.get(cob)
+
     def find(self, generation: int) -> tuple[StoredSite, Graph] | None:
         """Return a site and its graph; None for a generation that is not there."""
         if generation not in self._read:
-            found = self._store.generation(generation) if generation else None
-            self._read[generation] = None if found is None else self._made(read_site(found.content))
+            site = self._site(generation)
+            self._read[generation] = None if site is None else (site, self._graph(site))
         return self._read[generation]
 
-    def _made(self, site: StoredSite) -> tuple[StoredSite, Graph]:
+    def _site(self, generation: int) -> StoredSite | None:
+        if generation not in self._sites:
+            found = self._store.generation(generation) if generation else None
+            self._sites[generation] = None if found is None else read_site(found.content)
+        return self._sites[generation]
+
+    def _graph(self, site: StoredSite) -> Graph:
         graph = site.graph(self._roots)
-        return site, self._work.graph(graph, site.files) if self._work else graph
+        return self._work.graph(graph, site.files) if self._work else graph

@@ -57,7 +57,7 @@ def plan_site(
     generation = _next_generation(store, desired)
     course = course_of(desired, store, refresh=refresh, generation=generation)
     before, movable = course.before, desired.movable
-    past, removed = course.removal_act.before(), course.removal.removed & course.removal.gone
+    uncertain = course.looked_at & course.removal_act.before(SoFar()).uncertain
     prediction = _at_rest(course) or predict(Rounds(course))
     return Plan(
         site=desired.evaluated.digest,
@@ -66,12 +66,12 @@ def plan_site(
         run=_last_run_id(store),
         changes=tuple(
             change
-            for change in changes_of(before, course.records, course.removal.gone)
+            for change in changes_of(before, course.records, course.removal.gone, course.retyped)
             if change.cob in movable or change.kind == "removed"
         ),
         switches=prediction.switches,
-        checks=tuple(sorted({*(movable & before.found.keys()), *(removed & past.found.keys())})),
-        uncertain=tuple(sorted({*(movable & before.uncertain), *(removed & past.uncertain)})),
+        checks=tuple(sorted({*(movable & before.found.keys()), *course.looked_at})),
+        uncertain=tuple(sorted({*(movable & before.uncertain), *uncertain})),
         stages=_planner(plugins).stages(course.graph, prediction.steps),
         waits=prediction.waits,
         down_s=prediction.down_s,

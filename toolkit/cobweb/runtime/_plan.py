@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import Any
 
 from cobweb._json import indented
@@ -223,21 +224,24 @@ def plan_text(plan: Plan) -> str:
 
 
 def changes_of(
-    before: Baseline, records: Mapping[CobId, CobRecord], removed: Iterable[CobId] = ()
+    before: Baseline,
+    records: Mapping[CobId, CobRecord],
+    removed: Iterable[CobId] = (),
+    retyped: Mapping[CobId, tuple[str, str]] = MappingProxyType({}),
 ) -> tuple[Change, ...]:
-    """Return what differs between the site and what the journal knows, by id."""
+    """Return what differs between the site and what the journal knows, by id.
+
+    `retyped` are changed objects that have another type now: (then, now).
+    """
     short = {
         cob: before.contents[cob][:_CONTENT_DIGITS] for cob in (*before.added, *before.changed)
     }
     found = [Change(cob=cob, kind="added", content=short[cob]) for cob in before.added]
-    found += [Change(cob=cob, kind="removed") for cob in removed]
-    found += [
-        Change(
-            cob=cob,
-            kind="changed",
-            lines=spec_diff(records[cob].applied or {}, before.specs[cob]),
-            content=short[cob],
-        )
-        for cob in before.changed
-    ]
+    found += [Change(cob=cob, kind="removed") for cob in removed if cob not in retyped]
+    for cob in before.changed:
+        lines = spec_diff(records[cob].applied or {}, before.specs[cob])
+        if cob in retyped:
+            then, now = retyped[cob]
+            lines = (f"-type: {then}", f"+type: {now}", *lines)
+        found.append(Change(cob=cob, kind="changed", lines=lines, content=short[cob]))
     return tuple(sorted(found, key=lambda change: change.cob))

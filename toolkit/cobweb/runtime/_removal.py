@@ -6,7 +6,7 @@ is in the journal and not wanted any more is removed under it (COB paper, sectio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,14 +15,14 @@ from cobweb.engine import STAY, Blocked, Engine, WaitKind
 from cobweb.generation import SwitchingOrder, contents, lent_variables, switching_order
 from cobweb.model import Cob, CobId, Graph, Host, Limit, LimitGroup, Need, host_of
 from cobweb.runtime._acts import Act, SoFar
-from cobweb.runtime._baseline import Baseline, Lock, Refresh, baseline, old_locks
+from cobweb.runtime._baseline import Baseline, Lock, Refresh, baseline, old_locks, records_after
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._generations import Generations
 from cobweb.runtime._kept_work import KeptWork, Secrets
 from cobweb.runtime._result import Wait, waits_of
 from cobweb.store import CobRecord, GrantGone, Store
 
-__all__ = ["Removal", "RemovalAct", "gone_of", "removal_of"]
+__all__ = ["LookAct", "Removal", "RemovalAct", "gone_of", "removal_of", "retyped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +100,22 @@ def gone_of(
     )
 
 
+def retyped(
+    store: Store, desired: Desired, changed: AbstractSet[CobId]
+) -> Mapping[CobId, tuple[str, str]]:
+    """Return the types, then and now, of changed objects that have another one under their name.
+
+    They are removed as what they were and made anew. Only objects that may be moved are looked at.
+    """
+    past = Generations(store, desired.roots)
+    found: dict[CobId, tuple[str, str]] = {}
+    for cob in sorted(changed & desired.movable):
+        then, now = past.type_of(cob), desired.graph.cobs[cob].type.name
+        if then not in (None, now):
+            found[cob] = (str(then), now)
+    return found
+
+
 def _is_chosen(desired: Desired, host: str) -> bool:
     return desired.limit is None or host in desired.chosen
 
@@ -117,9 +133,10 @@ def removal_of(
         return Removal(graph=Graph(cobs={}))
     old, hosts = _as_hosts_know_it(Generations(store, desired.roots, work), gone)
     removed, order = _with_what_they_ask(old, frozenset(gone & old.cobs.keys()), desired)
-    hosts = {name: hosts[name] for name in sorted(map(host_of, order.reached))}
+    takes_part = order.reached | _in_doubt(store, old, order)
+    hosts = {name: hosts[name] for name in sorted({host_of(cob) for cob in takes_part})}
     secrets = Secrets(desired.secrets, desired.hosts, desired.graph.cobs)
-    graph, hosts = secrets.graph(_part(old, order.reached), hosts)
+    graph, hosts = secrets.graph(_part(old, takes_part), hosts)
     return Removal(
         graph=graph,
         removed=removed,
@@ -128,6 +145,15 @@ def removal_of(
         order=order,
         hosts=dict(_other_hosts(hosts, desired)),
     )
+
+
+def _in_doubt(store: Store, old: Graph, order: SwitchingOrder) -> AbstractSet[CobId]:
+    """Return who has a lock of an earlier run on what takes part: a check of them ends it."""
+    return {
+        holder
+        for locked, holder, _ in store.locks()
+        if locked in order.reached and holder in old.cobs
+    }
 
 
 def _with_what_they_ask(
@@ -168,7 +194,7 @@ def _as_hosts_know_it(
     source = {cob: _source(past, cob) for cob in sorted(gone)}
     cobs: dict[CobId, Cob] = {}
     needs: list[Need] = []
-    limits: tuple[Limit, ...] = ()
+    limits: list[Limit] = []
     hosts: dict[str, Host] = {}
     for generation in sorted({*past.active.values(), *source.values()}):
         found = past.find(generation)
@@ -182,9 +208,9 @@ def _as_hosts_know_it(
         }
         cobs |= {cob: graph.cobs[cob] for cob in own}
         needs += [need for need in graph.needs if need.cob in own]
-        limits = graph.limits
+        limits += _part(graph, own).limits
         hosts |= {host_of(cob): site.hosts[host_of(cob)] for cob in own}
-    whole = Graph(cobs=dict(sorted(cobs.items())), needs=tuple(needs), limits=limits)
+    whole = Graph(cobs=dict(sorted(cobs.items())), needs=tuple(needs), limits=tuple(limits))
     return _part(whole, whole.cobs.keys()), hosts
 
 
@@ -214,11 +240,44 @@ def _part(graph: Graph, chosen: AbstractSet[CobId]) -> Graph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LookAct:
+    """The opening of the act that looks at what is to be removed, and moves nothing.
+
+    So nothing is stopped for an object that is not there any more, or whose host is silent.
+    """
+
+    removal: Removal
+    records: Mapping[CobId, CobRecord]
+    generation: int
+    probes: tuple[Cob, ...] = ()
+
+    def __call__(self, _so_far: SoFar) -> Act | None:
+        """Return the act; None where there is nothing to look at."""
+        gone = self.removal.removed & self.removal.gone
+        if not gone:
+            return None
+        graph = Graph(cobs={cob: it for cob, it in self.removal.graph.cobs.items() if cob in gone})
+        before = baseline(graph, self.records, refresh=Refresh.ALL, contents=contents(graph))
+        return Act(
+            graph=graph,
+            engine=Engine(graph, movable=frozenset(), generation=self.generation),
+            generation=self.generation,
+            found=before.found,
+            contents=before.contents,
+            specs=before.specs,
+            applied=before.applied,
+            probes=self.probes,
+            judge=lambda _engine: (),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalAct:
     """The opening of the act in which removed objects go to their `remove` state.
 
-    All others stay where they are, unless a removal asks them to move. `asked` are the objects that
-    the next act begins to check: their hosts are to answer before anything is removed.
+    All others stay where they are, unless a removal asks them to move. `probes` are the objects
+    that a later act begins to check: their hosts are to answer before anything is removed. `again`
+    says that a round has gone before.
     """
 
     removal: Removal
@@ -227,14 +286,15 @@ class RemovalAct:
     locks: Iterable[Lock]
     refresh: Refresh
     generation: int
-    asked: Collection[CobId] = ()
+    probes: tuple[Cob, ...] = ()
+    again: bool = False
 
     def __call__(self, so_far: SoFar) -> Act | None:
         """Return the act; None where nothing that is gone is defined."""
         removal, graph = self.removal, self.removal.graph
         if not removal.removed:
             return None
-        before = self.before()
+        before = self.before(so_far)
         goals = {
             cob: it.type.remove if cob in removal.removed else STAY
             for cob, it in graph.cobs.items()
@@ -258,15 +318,16 @@ class RemovalAct:
             specs=before.specs,
             applied={**before.applied, **_of(graph, so_far.applied)},
             first=tuple(GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead),
-            probes=tuple(self.desired.graph.cobs[cob] for cob in self.asked),
+            probes=self.probes,
             judge=self._judge,
-            supersedes=bool(so_far.states),
+            supersedes=self.again,
         )
 
-    def before(self) -> Baseline:
+    def before(self, so_far: SoFar) -> Baseline:
         """Return what is believed of the objects of the act."""
         graph = self.removal.graph
-        return baseline(graph, self.records, refresh=self.refresh, contents=contents(graph))
+        records = records_after(self.records, so_far.states, so_far.contents, so_far.lost)
+        return baseline(graph, records, refresh=self.refresh, contents=contents(graph))
 
     def _movable(self) -> AbstractSet[CobId]:
         held = self._held_up()

@@ -1,5 +1,6 @@
 """The acts of a run in their order; in rounds where a limit lets only some removals go at a time.
 
+What is to be removed is looked at, then removed; hosts switch, and the site comes about.
 Whatever a removal brings down stays down until its host has switched, and counts in the limits as
 long. So a limit may be full before all is removed: then the hosts that could switch bring their
 objects up, and the next round removes more. A round that removes nothing is the last one.
@@ -25,6 +26,8 @@ class Rounds:
 
     def __iter__(self) -> Iterator[Opening]:
         """Yield the openings; whether another one follows is found out as they are played."""
+        if self._course.look_act is not None:
+            yield self._course.look_act
         yield self._course.removal_act
         yield self._settle
         while self._is_held_up():

@@ -57,7 +57,7 @@ class SiteAct:
         """Return the act."""
         graph, movable = self.desired.graph, self.desired.movable
         switch = self.switching(so_far)
-        records = self._records(so_far)
+        records = self._records(so_far, switch)
         before = self._before(records, switch)
         held, dead = self._locks(so_far, records)
         if switch.held:
@@ -103,11 +103,12 @@ class SiteAct:
             self.removal, self.desired, self.active, so_far, generation=self.generation
         )
 
-    def _records(self, so_far: SoFar) -> Mapping[CobId, CobRecord]:
-        """Return the records as the acts before have left them."""
+    def _records(self, so_far: SoFar, switch: Switching) -> Mapping[CobId, CobRecord]:
+        """Return the records as the acts before and the switch have left them."""
         if not so_far.states:
             return self.records
-        return records_after(self.records, so_far.states, so_far.contents, so_far.lost)
+        found = records_after(self.records, so_far.states, so_far.contents, so_far.lost)
+        return {cob: record for cob, record in found.items() if cob not in switch.arrived}
 
     def _before(self, records: Mapping[CobId, CobRecord], switch: Switching) -> Baseline:
         """Return what is believed now; of hosts that cannot switch, what the journal says."""
@@ -166,7 +167,7 @@ class _Verdict:
         chains = {cob: engine.chain(cob) for cob in {*engine.unsettled(), *self.behind}}
         waits = (
             Wait(cob=cob, state=engine.state(cob), chain=self._told(cob, chains[cob]))
-            for cob in sorted(chains)
+            for cob in sorted(chains.keys() - {wait.cob for wait in self.so_far})
         )
         return (*self.undefined, *(wait for wait in waits if wait.chain))
 
