@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cobweb.cli._graph_data import graph_data
+from cobweb.engine import WaitKind
 from cobweb.inventory import load_site
+from cobweb.model import CobId
 from cobweb.store import open_store
 from cobweb.testing.promises import check_promises
 from tests.runtime.test_two_generations import applied, chained, changes
@@ -32,24 +35,28 @@ def rolling(draw: st.DrawFn) -> tuple[Case, Case]:
 @st.composite
 def rolled(draw: st.DrawFn, limit: dict[str, Any]) -> Case:
     """Draw one of the sites, and what fails in it."""
-    some = st.lists(st.sampled_from(HOSTS), min_size=1, unique=True)
-    groups: dict[str, Any] = {name: {"hosts": {host: {} for host in draw(some)}} for name in "rx"}
-    cobs: dict[str, Any] = {name: {"type": "s", "on": f"on_{name}"} for name in "rx"}
-    if groups["r"]["hosts"].keys() >= groups["x"]["hosts"].keys() and draw(st.booleans()):
+    some = st.lists(st.sampled_from(HOSTS), min_size=1, unique=True).map("".join)
+    hosts = {"r": draw(some), "x": draw(some)}
+    cobs: dict[str, Any] = {name: {"spec": {"v": draw(st.integers(0, 2))}} for name in hosts}
+    if set(hosts["r"]) >= set(hosts["x"]) and draw(st.booleans()):
         cobs["x"]["needs"] = [{"when": "up -> down", "cob": "r", "state": "down"}]
-    for name in "rx":
-        cobs[name]["spec"] = {"v": draw(st.integers(0, 2))}
-    case = chained(cobs)
-    inventory = {
-        "hosts": {host: {} for host in HOSTS},
-        "children": {f"on_{name}": group for name, group in groups.items()},
-    }
     trouble = {
         "fail": draw(st.lists(st.sampled_from(["a/r", "b/r", "c/x"]), max_size=2, unique=True)),
         "unreachable": draw(st.lists(st.sampled_from(HOSTS), max_size=1)),
     }
-    site = {**case.site, "inventory": {"all": inventory}, "limits": {"rolling": limit}}
-    return replace(case, site=site, trouble=trouble)
+    return replace(limited(limit, hosts, cobs), trouble=trouble)
+
+
+def limited(limit: dict[str, Any], hosts: dict[str, str], cobs: dict[str, Any]) -> Case:
+    """Return a site with a limit, and each object on hosts of its own."""
+    case = chained({name: {"type": "s", "on": f"on_{name}", **cob} for name, cob in cobs.items()})
+    inventory = {
+        "hosts": {host: {} for host in HOSTS},
+        "children": {f"on_{name}": {"hosts": {h: {} for h in on}} for name, on in hosts.items()},
+    }
+    return replace(
+        case, site={**case.site, "inventory": {"all": inventory}, "limits": {"rolling": limit}}
+    )
 
 
 @settings(max_examples=20)
@@ -65,3 +72,38 @@ def test_a_run_to_another_generation_keeps_the_promises(change: tuple[Case, Case
             graph = graph_data(load_site(Path(name)).graph(), {})
             assert check_promises(events, graph, before=before) == []
             assert plain_check_promises(events, graph, before=before) == []
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        ({"fail": ["a/r"]}, WaitKind.FAILED),
+        ({"unreachable": ["a"]}, WaitKind.UNREACHABLE),
+    ],
+)
+def test_a_canary_that_cannot_be_removed_holds_up_the_changes(
+    trouble: dict[str, Any], reason: WaitKind, tmp_path: Path
+) -> None:
+    """It is gone from the site, and so from all that the changes know."""
+    limit = {"on": "all", "cob": "r", "transition": "* -> *", "max": 2, "first": 1, "pause": "10s"}
+    first = limited(limit, {"r": "abcd"}, {"r": {}})
+    second = limited(limit, {"r": "cd"}, {"r": {"spec": {"v": 1}}})
+    with open_store("sqlite://", tmp_path) as store:
+        applied(tmp_path, store, first, "one")
+        before = graph_data(load_site(tmp_path).graph(), {})
+        plan, result, events = applied(tmp_path, store, second, "two", **trouble)
+        assert {step.cob for step in plan.steps} == {"a/r", "b/r", "c/r", "d/r"}
+        assert {e["cob"] for e in events if e["type"] == "transition.start"} == {"a/r"}
+        assert not [event for event in events if event["type"] == "limit.pause"]
+        why = {wait.cob: wait.chain for wait in result.waits}
+        assert sorted(why) == ["a/r", "b/r", "c/r", "d/r"]
+        assert why[CobId("a/r")][0].kind is reason
+        assert {(why[cob][0].kind, why[cob][0].on) for cob in sorted(why)[1:]} == {
+            (WaitKind.LIMIT, "a/r")
+        }
+        graph = graph_data(load_site(tmp_path).graph(), {})
+        assert check_promises(events, graph, before=before) == []
+        assert plain_check_promises(events, graph, before=before) == []
+        _, last, _ = applied(tmp_path, store, second, "three")
+        assert last.exit_code == 0
+        assert set(store.states()) == {"c/r", "d/r"}
