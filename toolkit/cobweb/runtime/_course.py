@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from cobweb.model import CobId, Graph, State, host_of
@@ -11,7 +12,7 @@ from cobweb.runtime._acts import SoFar
 from cobweb.runtime._baseline import Baseline, Refresh, baseline, records_after
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._kept_work import KeptWork
-from cobweb.runtime._removal import LookAct, Removal, RemovalAct, gone_of, removal_of, retyped
+from cobweb.runtime._removal import Removal, RemovalAct, gone_of, removal_of, retyped
 from cobweb.runtime._site_act import SiteAct
 from cobweb.store import CobRecord, Store
 
@@ -32,7 +33,6 @@ class Course:
     before: Baseline
     removal: Removal
     retyped: Mapping[CobId, tuple[str, str]]
-    look_act: LookAct | None
     removal_act: RemovalAct
     site_act: SiteAct
     graph: Graph
@@ -43,7 +43,7 @@ class Course:
         """The objects that are checked before they are removed."""
         past = self.removal_act.before(SoFar())
         removed = self.removal.removed & self.removal.gone
-        return removed & past.found.keys() if self.look_act is None else removed
+        return removed & past.found.keys() if self.removal_act.look is None else removed
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -131,7 +131,6 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     if removal.hosts:
         desired = replace(desired, hosts={**desired.hosts, **removal.hosts})
     asked = sorted(desired.movable & before.found.keys()) if removal else ()
-    probes = tuple(desired.graph.cobs[cob] for cob in asked)
     removing = RemovalAct(
         removal=removal,
         desired=desired,
@@ -139,18 +138,14 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         locks=locks,
         refresh=refresh,
         generation=generation,
-        probes=probes,
+        probes=tuple(desired.graph.cobs[cob] for cob in asked),
     )
-    past = removing.before(SoFar())
     return Course(
         desired=desired,
         records=records,
         before=before,
         removal=removal,
         retyped=others,
-        look_act=None
-        if refresh is Refresh.NONE
-        else LookAct(removal=removal, records=records, generation=generation, probes=probes),
         removal_act=removing,
         site_act=SiteAct(
             desired=desired,
@@ -163,15 +158,17 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
             generation=generation,
         ),
         graph=_union(removal.graph, desired.graph),
-        expected=ChainMap(
-            {cob: _expected(past, cob) for cob in others if cob in removal.removed},
-            *map(dict, (before.known, before.found, past.known, past.found)),
-        ),
+        expected=_expected(before, removing.before(SoFar()), others.keys() & removal.removed),
     )
 
 
-def _expected(before: Baseline, cob: CobId) -> State:
-    return before.known[cob] if cob in before.known else before.found[cob]
+def _expected(
+    before: Baseline, past: Baseline, others: AbstractSet[CobId]
+) -> Mapping[CobId, State]:
+    """Return the state in which each object most likely is; `others` as what they were."""
+    old = {**past.found, **past.known}
+    made_anew = {cob: old[cob] for cob in others}
+    return ChainMap(made_anew, dict(before.known), dict(before.found), old)
 
 
 def _union(old: Graph, new: Graph) -> Graph:

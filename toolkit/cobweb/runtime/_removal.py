@@ -323,6 +323,18 @@ class RemovalAct:
             supersedes=self.again,
         )
 
+    @property
+    def look(self) -> LookAct | None:
+        """The opening of the act before this one; None where the journal is to be believed."""
+        if self.refresh is Refresh.NONE:
+            return None
+        return LookAct(
+            removal=self.removal,
+            records=self.records,
+            generation=self.generation,
+            probes=self.probes,
+        )
+
     def before(self, so_far: SoFar) -> Baseline:
         """Return what is believed of the objects of the act."""
         graph = self.removal.graph

@@ -26,8 +26,8 @@ class Rounds:
 
     def __iter__(self) -> Iterator[Opening]:
         """Yield the openings; whether another one follows is found out as they are played."""
-        if self._course.look_act is not None:
-            yield self._course.look_act
+        if (look := self._course.removal_act.look) is not None:
+            yield look
         yield self._course.removal_act
         yield self._settle
         while self._is_held_up():
