@@ -178,13 +178,21 @@ class _Verdict:
         for number, link in enumerate(chain):
             if link.kind is WaitKind.EXCLUDED and host_of(link.cob) in self.held:
                 return (*chain[:number], *self._held_up(link.cob))
-        return () if chain[0].kind is WaitKind.EXCLUDED else chain
+        if chain[0].kind is WaitKind.EXCLUDED:
+            return ()
+        on = chain[-1].on
+        ends_here = on is None or any(link.cob == on for link in chain)
+        return chain if ends_here else (*chain, *(self._said(on) or ()))
+
+    def _said(self, cob: CobId | None) -> tuple[Blocked, ...] | None:
+        """Return what was said of an object that is gone; None where nothing was."""
+        gone = (*self.so_far, *self.undefined)
+        return next((wait.chain for wait in gone if wait.cob == cob), None)
 
     def _held_up(self, cob: CobId) -> tuple[Blocked, ...]:
         host = host_of(cob)
         on = self.held[host]
-        gone = (*self.so_far, *self.undefined)
-        why = next((wait.chain for wait in gone if wait.cob == on), None)
+        why = self._said(on)
         if why is None:  # a limit leaves it alone
             why = (Blocked(cob=on, kind=WaitKind.EXCLUDED),)
         return (Blocked(cob=cob, kind=WaitKind.UNSWITCHED, on=on, detail=host), *why)
