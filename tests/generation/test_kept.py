@@ -18,6 +18,7 @@ from cobweb.model import (
     Cob,
     CobId,
     CobType,
+    Confirm,
     Graph,
     Host,
     Nothing,
@@ -188,3 +189,21 @@ def test_below_is_inside(path: str, folder: str) -> None:
 @pytest.mark.parametrize(("path", "folder"), [("/sa", "/s"), ("/s", "/s")])
 def test_beside_is_not_below(path: str, folder: str) -> None:
     assert not is_below(path, folder)
+
+
+def test_variables_that_a_dead_man_switch_names_are_kept() -> None:
+    kind = CobType(
+        name="t",
+        states=("down", "up"),
+        preferred="up",
+        remove="down",
+        check=Nothing(),
+        transitions=(),
+        prepare="echo {{ cores }}",
+    )
+    switch = Confirm(within_s=60, revert="rm {{ rack }}")
+    cob = Cob(id=CobId("h/a"), type=kind, confirm=switch)
+    host = Host(name="h", variables={"rack": 1, "cores": 2, "other": 3})
+    site = EvaluatedSite(Graph(cobs={cob.id: cob}), {"h": host})
+    data = json.loads(site.text())
+    assert data["hosts"]["h"]["variables"] == {"rack": 1, "cores": 2}

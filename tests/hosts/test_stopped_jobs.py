@@ -26,6 +26,8 @@ AS_USERS = pytest.mark.parametrize("user", ["root", OPERATOR])
 def host(fabric: Fabric) -> Iterator[FabricHost]:
     """Return the host at work; what the test leaves there ends with a reboot."""
     host = fabric.plain[0]
+    fabric.kill(host)  # and with it what other tests have left to run
+    fabric.start(host)
     fabric.run(host, "mkfifo", "/run/begun")
     yield host
     fabric.kill(host)

@@ -92,7 +92,7 @@ def test_a_fresh_job_makes_a_connection_of_its_own(
     """It shares none that is there, also not where the user asks for that, and leaves none."""
     variables = dict(ssh_host.variables)
     if shared != "by the executor":
-        own = f"-o ControlMaster=auto -o ControlPersist=9s -o ControlPath={tmp_path}/%n"
+        own = f"-o ControlMaster=auto -o ControlPersist=90s -o ControlPath={tmp_path}/%n"
         variables["ansible_ssh_args"] = own
     host = Host(name="remote", variables=variables)
     bench = make_bench(kind, inventory={"remote": host})

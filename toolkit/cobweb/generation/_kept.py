@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from cobweb.generation._content import VAULT_MARK
 from cobweb.model import Host
 
-__all__ = ["HostVariables", "KeptFiles", "kept_files", "lent_variables"]
+__all__ = ["HostVariables", "KeptFiles", "kept_files", "lent_variables", "words_of"]
 
 _CONNECTION = "ansible_"
 """How the names of the variables begin that say how a host is reached."""
@@ -51,6 +51,11 @@ def kept_files(contents: Mapping[str, bytes]) -> KeptFiles:
     words = {word.decode() for content in contents.values() for word in _WORD.findall(content)}
     names = None if words & _OTHER_ROLES else frozenset(words)
     return KeptFiles(digests=digests, names=names)
+
+
+def words_of(texts: Iterable[str]) -> frozenset[str]:
+    """Return all words in texts that may be names of variables."""
+    return frozenset(word for text in texts for word in _IDENTIFIER.findall(text))
 
 
 class HostVariables:

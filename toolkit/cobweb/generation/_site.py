@@ -26,7 +26,7 @@ from cobweb.generation._content import (
     quoted,
     redact,
 )
-from cobweb.generation._kept import HostVariables, KeptFiles
+from cobweb.generation._kept import HostVariables, KeptFiles, words_of
 from cobweb.generation._paths import OWN_ROOT, Paths, folder_outside
 from cobweb.model import (
     Action,
@@ -111,11 +111,21 @@ class EvaluatedSite:
 
     @cached_property
     def asked(self) -> frozenset[str] | None:
-        """The names that the types' work may ask for as variables of a host; None for all."""
+        """The names that the types' work and switches may ask for as variables; None for all."""
         types = {id(cob.type): cob.type for cob in self._graph.cobs.values()}
         actions = ((kind, action) for kind in types.values() for action in kind.actions())
         known = all(self._is_known(action, kind) for kind, action in actions)
-        return self._files.names if known else None
+        names = self._files.names if known else None
+        return None if names is None else names | words_of(self._switch_texts())
+
+    def _switch_texts(self) -> Iterator[str]:
+        """Yield the texts by which hosts take back what was not confirmed; templates, too."""
+        kinds = {id(cob.type): cob.type for cob in self._graph.cobs.values()}
+        switches = (cob.confirm for cob in self._graph.cobs.values() if cob.confirm is not None)
+        for kind in kinds.values():
+            yield from (kind.revert, kind.prepare)
+        for switch in switches:
+            yield from (switch.revert, switch.prepare)
 
     def _is_known(self, action: Action, kind: CobType) -> bool:
         """Say whether it is known what an action asks for."""
