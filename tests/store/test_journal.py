@@ -77,6 +77,21 @@ def test_the_records_of_some_objects_are_those_of_all(store: Store) -> None:
     assert list(store.states_of(reversed(many)).items()) == [(cob, whole[cob]) for cob in many]
 
 
+def test_the_records_of_some_hosts_are_found_by_their_names_alone(store: Store) -> None:
+    """Names that begin alike, or that a database may put in another order, are other hosts."""
+    names = ["h1", "h1.lan", "h10", "h-1", "H1", "h1_", "ä1"]
+    store.write([up(CobId(f"{name}/{cob}")) for name in names for cob in ("x", "y/z", "0")])
+    whole = store.states()
+    for name in names:
+        wanted = {cob: record for cob, record in whole.items() if cob.startswith(f"{name}/")}
+        assert len(wanted) == 3
+        assert store.states_on([name]) == wanted
+    assert store.states_on(["h1", "h10", "other"]).keys() == {
+        cob for cob in whole if cob.startswith(("h1/", "h10/"))
+    }
+    assert store.states_on([]) == {}
+
+
 def test_hosts_are_lost_until_they_are_found_also_those_without_objects(store: Store) -> None:
     store.write([up(A), HostLost(host="h1", time=2.0), HostLost(host="new", time=2.0)])
     assert store.lost_hosts() == {"h1", "new"}
