@@ -236,3 +236,12 @@ def test_a_path_below_an_unknown_folder_is_refused() -> None:
     stored = read_site(EvaluatedSite(graph, {"h": Host(name="h")}, roots=ROOTS).text())
     with pytest.raises(StoreError, match="folder 'site'"):
         stored.graph({})
+
+
+def test_the_types_of_objects_are_known_by_name() -> None:
+    stored = read_site(a_text())
+    graph = stored.graph({})
+    assert stored.type_names == {cob: it.type.name for cob, it in graph.cobs.items()}
+    assert stored.type_names
+    with pytest.raises(StoreError, match="damaged"):
+        _ = read_site('{"format":2,"cobs":[]}').type_names
