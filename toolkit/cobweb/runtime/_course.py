@@ -23,12 +23,14 @@ __all__ = ["Course", "beliefs", "course_of"]
 class Course:
     """The way from what is believed to what is desired.
 
+    `believed` are the records that a plan is based on, `records` those with what is gone elsewhere.
     `retyped` are objects whose type is another one now (then, now): they are removed and made anew.
     `desired` has the hosts of removed objects as well, `graph` all objects of all acts. `expected`
     is the state in which each of them most likely is.
     """
 
     desired: Desired
+    believed: Mapping[CobId, CobRecord]
     records: Mapping[CobId, CobRecord]
     before: Baseline
     removal: Removal
@@ -111,13 +113,12 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
 ) -> Course:
     """Return the course of a run that brings about `generation`, which is what is desired.
 
-    `records` are all that the journal has. Without them a course with a limit looks for what is
-    gone elsewhere only if something is gone on its own hosts.
-    A course that is to be run is given `work`, which finds the files of earlier generations.
-    StoreError where the state database or an old generation in it is damaged.
+    `records` are all that the journal has; without them what is gone elsewhere than on the hosts of
+    a limit is only looked for if something is gone there. `work` finds the files of earlier
+    generations for a course that is to be run. StoreError where the state database is damaged.
     """
     everywhere = records is not None
-    records = beliefs(store, desired) if records is None else records
+    believed = records = beliefs(store, desired) if records is None else records
     gone = gone_of(desired, records, everywhere=everywhere)
     if gone and not everywhere and desired.limit is not None:
         records = store.states()
@@ -142,6 +143,7 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     )
     return Course(
         desired=desired,
+        believed=believed,
         records=records,
         before=before,
         removal=removal,

@@ -16,7 +16,7 @@ from cobweb.model import Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
 from cobweb.runtime._acts import SoFar
 from cobweb.runtime._baseline import Refresh, baseline
-from cobweb.runtime._course import Course, beliefs, course_of
+from cobweb.runtime._course import Course, course_of
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._events import Emitter
@@ -57,11 +57,12 @@ def plan_site(
     generation = _next_generation(store, desired)
     course = course_of(desired, store, refresh=refresh, generation=generation)
     before, movable = course.before, desired.movable
-    uncertain = course.looked_at & course.removal_act.before(SoFar()).uncertain
+    looked_at = course.looked_at
+    uncertain = looked_at & course.removal_act.before(SoFar()).uncertain if looked_at else ()
     prediction = _at_rest(course) or predict(Rounds(course))
     return Plan(
         site=desired.evaluated.digest,
-        base=base_digest(beliefs(store, desired)),
+        base=base_digest(course.believed),
         generation=store.current_generation_id(),
         run=_last_run_id(store),
         changes=tuple(
@@ -70,7 +71,7 @@ def plan_site(
             if change.cob in movable or change.kind == "removed"
         ),
         switches=prediction.switches,
-        checks=tuple(sorted({*(movable & before.found.keys()), *course.looked_at})),
+        checks=tuple(sorted({*(movable & before.found.keys()), *looked_at})),
         uncertain=tuple(sorted({*(movable & before.uncertain), *uncertain})),
         stages=_planner(plugins).stages(course.graph, prediction.steps),
         waits=prediction.waits,
