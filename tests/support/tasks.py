@@ -9,14 +9,28 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from cobweb.model import Action, CobId, CobType, Host, Job, JobKind, Outcome, Report
-from cobweb.plugin import Executor, ExecutorSetting, load_plugins
+from cobweb.model import Action, CobType, Host, Job, JobKind, Outcome, Report, cob_id
+from cobweb.plugin import (
+    Executor,
+    ExecutorSetting,
+    RegisteredType,
+    data_dir,
+    load_plugins,
+    type_file,
+)
 
 HOST = "h1"
 TIMEOUT_S = 50.0
 VAULT_PASSWORD = "correct horse"  # noqa: S105 - of the tests' own vault
+
+
+class Carrier(Protocol):
+    """What carries out jobs."""
+
+    def carry_out(self, job: Mapping[str, Any]) -> Report:
+        """Run one job, given all of it but its number, and return its report."""
 
 
 @dataclass(slots=True)
@@ -28,9 +42,19 @@ class Hand:
 
     def carry_out(self, job: Mapping[str, Any]) -> Report:
         """Run one job and return its report."""
-        self.executor.submit(Job(number=next(self.numbers), host=HOST, **job))
+        self.executor.submit(Job(number=next(self.numbers), **job))
         (report,) = self.executor.wait(None)
         return report
+
+
+def built_in(name: str) -> CobType:
+    """Return a built-in type."""
+    return load_plugins().types[name]
+
+
+def registered(name: str) -> type[RegisteredType]:
+    """Return the class that registers a built-in type."""
+    return type_file(Path(str(data_dir("playbooks"))) / name / "type.yml")
 
 
 @contextmanager
@@ -63,9 +87,11 @@ class OneCob:
     """A COB whose checks and transitions are run one by one."""
 
     type: CobType
-    hand: Hand
+    hand: Carrier
     spec: Mapping[str, Any]
     applied: Mapping[str, Any] | None = None
+    host: str = HOST
+    name: str = "thing"
 
     def check(self) -> str:
         """Return the state; the check must end well."""
@@ -92,11 +118,11 @@ class OneCob:
         assert self.check() == dest
 
     def _run(self, action: Action, kind: JobKind, source: str = "", dest: str = "") -> Report:
-        cob = CobId(f"{HOST}/thing")
+        cob = cob_id(self.host, self.name)
         cob_vars = {
             "id": cob,
-            "name": "thing",
-            "host": HOST,
+            "name": self.name,
+            "host": self.host,
             "type": self.type.name,
             "spec": self.spec,
             "applied": self.applied,
@@ -105,7 +131,8 @@ class OneCob:
             "generation": "1",
         }
         job = {"kind": kind, "action": action, "source": source, "dest": dest, "cob": cob}
-        return self.hand.carry_out({**job, "type_name": self.type.name, "cob_vars": cob_vars})
+        more = {"host": self.host, "type_name": self.type.name, "cob_vars": cob_vars}
+        return self.hand.carry_out({**job, **more})
 
 
 def vaulted(text: str) -> dict[str, str]:

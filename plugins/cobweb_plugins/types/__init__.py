@@ -1,11 +1,12 @@
-"""The built-in COB types: `file`, `process`, `script` and `service`, made of Ansible tasks."""
+"""The built-in COB types, made of Ansible tasks: each a folder of playbooks/ with a `type.yml`."""
 
 from __future__ import annotations
 
-from cobweb.plugin import RegisteredType, hookimpl
-from cobweb_plugins.types._builtin import FileType, ProcessType, ScriptType, ServiceType
+from pathlib import Path
 
-__all__ = ["FileType", "ProcessType", "ScriptType", "ServiceType", "cobweb_register_types"]
+from cobweb.plugin import RegisteredType, data_dir, hookimpl, type_file
+
+__all__ = ["cobweb_register_types"]
 
 cobweb_interface = 1
 
@@ -13,4 +14,5 @@ cobweb_interface = 1
 @hookimpl
 def cobweb_register_types() -> list[type[RegisteredType]]:
     """Register the built-in types."""
-    return [FileType, ProcessType, ScriptType, ServiceType]
+    folder = Path(str(data_dir("playbooks")))
+    return [type_file(path) for path in sorted(folder.glob("*/type.yml"))]

@@ -19,8 +19,7 @@ import pytest
 from cobweb.model import CobId, CobType, Confirm, Host, Job, JobKind, Outcome, Report, Tasks
 from cobweb.plugin import ExecutorSetting
 from cobweb.runtime._dispatch import Dispatcher
-from cobweb_plugins.types import FileType, ProcessType, ScriptType, ServiceType
-from tests.support.tasks import HOST, Hand, vaulted
+from tests.support.tasks import HOST, Hand, built_in, vaulted
 
 ID = CobId(f"{HOST}/thing")
 WAIT_S = 30.0
@@ -147,7 +146,7 @@ def script(system: Path) -> dict[str, Any]:
 def test_a_confirmed_change_stays_and_nothing_of_the_switch_does(
     switch: Maker, system: Path, script: dict[str, Any]
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     report = it.change(script)
     assert (report.outcome, report.message) == (Outcome.OK, "")
     assert (system / "mark").exists()
@@ -160,7 +159,7 @@ def test_a_confirmed_change_stays_and_nothing_of_the_switch_does(
 def test_a_failing_change_is_taken_back_before_it_is_reported(
     switch: Maker, system: Path, script: dict[str, Any]
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     report = it.change({**script, "do": "touch mark; exit 3"})
     assert report.outcome is Outcome.FAILED
     assert report.message == (
@@ -174,7 +173,7 @@ def test_a_change_that_takes_too_long_goes_back_by_itself(
     switch: Maker, system: Path, script: dict[str, Any]
 ) -> None:
     os.mkfifo(system / "never")
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     report = it.change({**script, "do": "touch mark; read line < never"}, confirm=it.own(5.0))
     assert report.outcome is Outcome.FAILED
     assert "and was stopped" in report.message
@@ -185,7 +184,7 @@ def test_the_undoing_is_taken_back_by_doing(
     switch: Maker, system: Path, script: dict[str, Any]
 ) -> None:
     (system / "mark").touch()
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     report = it.change({**script, "undo": "rm mark; exit 1"}, ("up", "down"))
     assert report.message.endswith("the host has taken the change back")
     assert (system / "mark").exists()
@@ -196,7 +195,7 @@ def test_interpreter_and_environment_of_a_script_hold_for_the_way_back(
 ) -> None:
     wish = {"env": {"WHAT": vaulted("it's $HOME"), "N": 5}, "interpreter": ["/bin/sh", "-eu"]}
     undo = 'printf "%s " "$WHAT" "$N" > log; rm -f mark'
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     report = it.change({**script, **wish, "do": "touch mark; exit 1", "undo": undo})
     assert report.message.endswith("the host has taken the change back")
     assert (system / "log").read_text() == "it's $HOME 5 "
@@ -207,7 +206,7 @@ def test_interpreter_and_environment_of_a_script_hold_for_the_way_back(
 def test_a_way_back_that_fails_is_told_and_leaves_what_it_needs(
     switch: Maker, script: dict[str, Any]
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     report = it.change({**script, "do": "exit 1", "undo": "echo no way >&2; exit 4"})
     assert "could not go back: `revert` ended with exit status 4: no way" in report.message
     assert (it.home / "kept").is_dir()
@@ -217,7 +216,7 @@ def test_what_cannot_be_taken_back_is_not_begun(
     switch: Maker, system: Path, script: dict[str, Any]
 ) -> None:
     del script["undo"]
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     report = it.change(script)
     assert "nothing says how h1/thing is taken back" in report.message
     assert not (system / "mark").exists()
@@ -226,7 +225,7 @@ def test_what_cannot_be_taken_back_is_not_begun(
 def test_a_preparation_that_fails_stops_the_change(
     switch: Maker, system: Path, script: dict[str, Any]
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     wish = Confirm(within_s=20.0, revert="true", prepare="echo no disk; exit 28")
     report = it.change(script, confirm=wish)
     assert "`prepare` ended with exit status 28: no disk; nothing was changed" in report.message
@@ -237,7 +236,7 @@ def test_a_preparation_that_fails_stops_the_change(
 def test_a_template_that_cannot_be_filled_in_stops_the_change(
     switch: Maker, system: Path, script: dict[str, Any]
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     report = it.change(script, confirm=Confirm(within_s=20.0, revert="rm {{ cob.spec.nmae }}"))
     assert report.outcome is Outcome.FAILED
     assert "nmae" in report.message
@@ -251,7 +250,7 @@ def test_a_file_is_as_it_was(switch: Maker, system: Path, before: str | None) ->
         path.write_text(before)
         path.chmod(0o640)
     spec = {"path": str(path), "content": "new", "mode": "0600"}
-    it = switch(_failing_after(FileType().cob_type(), system))
+    it = switch(_failing_after(built_in("file"), system))
     assert it.change(spec).message.endswith("the host has taken the change back")
     if before is None:
         assert not path.exists()
@@ -263,14 +262,14 @@ def test_a_file_is_as_it_was(switch: Maker, system: Path, before: str | None) ->
 def test_a_link_in_the_place_of_a_file_is_a_link_again(switch: Maker, system: Path) -> None:
     path = system / "link"
     path.symlink_to("somewhere")
-    it = switch(_failing_after(FileType().cob_type(), system))
+    it = switch(_failing_after(built_in("file"), system))
     it.change({"path": str(path), "content": "new"})
     assert str(path.readlink()) == "somewhere"
 
 
 def test_a_file_that_moves_is_where_it_was(switch: Maker, system: Path) -> None:
     first, second = system / "first", system / "second"
-    whole, failing = FileType().cob_type(), _failing_after(FileType().cob_type(), system)
+    whole, failing = built_in("file"), _failing_after(built_in("file"), system)
     it = switch(whole)
     applied = {"path": str(first), "content": "old", "state_dir": str(it.state_dir)}
     assert it.change(applied).outcome is Outcome.OK
@@ -284,7 +283,7 @@ def test_a_check_has_taken_back_first_what_nobody_has_confirmed(
     switch: Maker, script: dict[str, Any], system: Path
 ) -> None:
     """As after the death of the coordinator between the change and its confirmation."""
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     module = it.arm(script)
     (system / "mark").touch()
     report = it.check(script)
@@ -296,7 +295,7 @@ def test_a_check_has_taken_back_first_what_nobody_has_confirmed(
 def test_an_earlier_change_that_is_open_is_not_armed_over(
     switch: Maker, script: dict[str, Any]
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     it.arm(script)
     report = it.change(script)
     assert "an earlier change of h1/thing is neither confirmed nor taken back" in report.message
@@ -306,7 +305,7 @@ def test_an_earlier_change_that_is_open_is_not_armed_over(
 def test_a_watcher_goes_back_by_itself_when_the_time_is_over(
     switch: Maker, script: dict[str, Any], system: Path
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     module = it.arm(script, within_s=0.2)
     await_end(it.home)
     assert (system / "log").read_text() == "undone\n"
@@ -317,7 +316,7 @@ def test_a_watcher_goes_back_by_itself_when_the_time_is_over(
 def test_a_watcher_that_was_killed_is_started_again_to_go_back(
     switch: Maker, script: dict[str, Any], system: Path
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     module = it.arm(script)
     (pid,) = watchers(it.home)
     os.kill(pid, signal.SIGKILL)
@@ -329,7 +328,7 @@ def test_a_watcher_that_was_killed_is_started_again_to_go_back(
 def test_after_a_restart_of_the_host_the_watcher_goes_back_at_once(
     switch: Maker, script: dict[str, Any], system: Path
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     module = it.arm(script)
     (pid,) = watchers(it.home)
     os.kill(pid, signal.SIGKILL)
@@ -344,7 +343,7 @@ def test_after_a_restart_of_the_host_the_watcher_goes_back_at_once(
 def test_a_way_back_that_was_cut_off_in_the_middle_is_gone_again(
     switch: Maker, script: dict[str, Any], system: Path
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     module = it.arm(script)
     (pid,) = watchers(it.home)
     os.kill(pid, signal.SIGKILL)
@@ -357,7 +356,7 @@ def test_a_way_back_that_was_cut_off_in_the_middle_is_gone_again(
 def test_a_way_back_that_takes_too_long_is_ended(
     switch: Maker, script: dict[str, Any], system: Path
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     os.mkfifo(system / "never")
     text = f"read line < {system}/never"
     module = it.arm(script, revert=text, revert_s=0.2)
@@ -369,7 +368,7 @@ def test_a_way_back_that_takes_too_long_is_ended(
 def test_of_confirming_and_going_back_one_wins(
     switch: Maker, script: dict[str, Any], system: Path
 ) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     module = it.arm(script)
     cob = it.cob(script)
     assert module.confirm(cob) == {"state": "confirmed"}
@@ -380,7 +379,7 @@ def test_of_confirming_and_going_back_one_wins(
 
 
 def test_a_change_that_is_not_meant_is_left_alone(switch: Maker, script: dict[str, Any]) -> None:
-    it = switch(ScriptType().cob_type())
+    it = switch(built_in("script"))
     module = it.arm(script)
     other = it.cob(script, token="another")  # noqa: S106  no password
     assert module.confirm(other) == module.revert(other) == {"state": "none"}
@@ -389,7 +388,7 @@ def test_a_change_that_is_not_meant_is_left_alone(switch: Maker, script: dict[st
 
 
 def test_the_built_in_types_know_a_way_back_as_the_page_says() -> None:
-    kinds = [kind().cob_type() for kind in (FileType, ProcessType, ScriptType, ServiceType)]
+    kinds = [built_in(name) for name in ("file", "process", "script", "service")]
     assert [kind.name for kind in kinds if kind.revert] == ["file", "script", "service"]
 
 

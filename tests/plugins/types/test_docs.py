@@ -1,4 +1,4 @@
-"""The examples of docs/types.md are sites that load."""
+"""The pages of docs/types: one for each built-in type, complete, with examples that load."""
 
 from __future__ import annotations
 
@@ -10,26 +10,43 @@ import pytest
 from cobweb.inventory import load_site
 from cobweb.plugin import load_plugins
 
-TEXT = (Path(__file__).parents[3] / "docs" / "types.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+FOLDER = Path(__file__).parents[3] / "docs" / "types"
+BLOCK = re.compile(r"^```yaml\n(cobs:\n.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = {page.stem: page.read_text(encoding="utf-8") for page in sorted(FOLDER.glob("*.md"))}
+TYPES = load_plugins().types
+EXAMPLES = [(name, block) for name, text in PAGES.items() for block in BLOCK.findall(text)]
 SITE = "cobweb: 1\nname: example\ninventory: {all: {hosts: {app01: }}}\n"
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_loads(tmp_path: Path, example: str) -> None:
-    """Each block is the `cobs:` of a site."""
+@pytest.mark.parametrize(("page", "example"), EXAMPLES)
+def test_an_example_loads(tmp_path: Path, page: str, example: str) -> None:
+    """Each block that begins with `cobs:` is that part of a site; what it names is there."""
+    for path in re.findall(r"(?:source|template): ([^\s,}]+)", example):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        if (TYPES[page].spec_schema or {})["properties"].get("source", {}).get(
+            "x-cobweb"
+        ) == "tree":
+            (tmp_path / path).mkdir()
+        else:
+            (tmp_path / path).write_text("text")
     (tmp_path / "site.yml").write_text(SITE + example)
-    graph = load_site(tmp_path, types=load_plugins().types).graph()
-    assert graph.cobs
+    assert load_site(tmp_path, types=TYPES).graph().cobs
 
 
-def test_every_key_is_documented() -> None:
-    """Each property of each schema has its name in the text of its type."""
-    for name, made in load_plugins().types.items():
-        if f"\n## {name}\n" not in TEXT:
-            continue
-        section = TEXT.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
-        assert made.spec_schema is not None
-        missing = [key for key in made.spec_schema["properties"] if f"`{key}`" not in section]
-        assert missing == []
-    assert TEXT.count("\n## ") == 4
+@pytest.mark.parametrize("name", [name for name in TYPES if (FOLDER / f"{name}.md").exists()])
+def test_every_key_is_documented(name: str) -> None:
+    """Each property of the type's schema has its name on the page of the type."""
+    schema = TYPES[name].spec_schema
+    assert schema is not None
+    missing = [key for key in schema["properties"] if f"`{key}`" not in PAGES[name]]
+    assert missing == []
+
+
+def test_every_type_has_a_page_with_an_example() -> None:
+    """And each page a type."""
+    from importlib.metadata import entry_points
+
+    (entry,) = entry_points(group="cobweb", name="types")
+    names = {it.name for it in entry.load().cobweb_register_types()}
+    assert names == PAGES.keys() - {"index"}
+    assert names <= {name for name, _ in EXAMPLES}

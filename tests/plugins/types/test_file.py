@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from cobweb_plugins.types import FileType
-from tests.support.tasks import Hand, OneCob, digest_of, vaulted
+from tests.support.tasks import Hand, OneCob, built_in, digest_of, vaulted
 
 AWKWARD = 'a={{ nope }}\n{% raw\n\t"quotes" \\ ünïcödé \U0001f578\n{"json": true}'
 TEXTS = {
@@ -31,7 +30,7 @@ TEXTS = {
 def cob(hand: Hand, system: Path) -> OneCob:
     """Return a file COB that Ansible carries out."""
     spec = {"path": str(system / "a.ini"), "content": AWKWARD, "state_dir": str(system / "state")}
-    return OneCob(FileType().cob_type(), hand, spec)
+    return OneCob(built_in("file"), hand, spec)
 
 
 def test_whole_life_with_nothing_before(cob: OneCob, system: Path) -> None:

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from cobweb_plugins.types import ProcessType
-from tests.support.tasks import Hand, OneCob, digest_of, opened_hand, vaulted
+from tests.support.tasks import Hand, OneCob, built_in, digest_of, opened_hand, vaulted
 
 SERVER = """
 import os, signal, socket, sys
@@ -71,7 +70,7 @@ def one(process_module: ModuleType, spec: dict[str, Any], system: Path) -> Itera
 
 def test_whole_life(hand: Hand, spec: dict[str, Any], port: int, system: Path) -> None:
     """Down, up, outdated, up, down; each state is what a client sees."""
-    cob = OneCob(ProcessType().cob_type(), hand, spec)
+    cob = OneCob(built_in("process"), hand, spec)
     assert cob.check() == "down"
     assert _ask(port) is None
     cob.go("down", "up")
@@ -89,7 +88,7 @@ def test_whole_life(hand: Hand, spec: dict[str, Any], port: int, system: Path) -
 
 def test_a_failed_start_is_told(hand: Hand, spec: dict[str, Any], port: int) -> None:
     """The report says how the program ended."""
-    cob = OneCob(ProcessType().cob_type(), hand, {**spec, "command": ["/bin/sh", "-c", "exit 3"]})
+    cob = OneCob(built_in("process"), hand, {**spec, "command": ["/bin/sh", "-c", "exit 3"]})
     assert "h1/thing ended with exit status 3" in cob.move("down", "up").message
     assert cob.check() == "down"
     assert _ask(port) is None
@@ -100,7 +99,7 @@ def test_the_process_outlives_the_run(tmp_path: Path, one: dict[str, Any], port:
     folder = tmp_path / "run"
     folder.mkdir()
     with opened_hand(folder) as opened:
-        OneCob(ProcessType().cob_type(), opened, one["spec"]).go("down", "up")
+        OneCob(built_in("process"), opened, one["spec"]).go("down", "up")
     assert _ask(port) == "hello"
 
 

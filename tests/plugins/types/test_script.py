@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from cobweb.model import Outcome
-from cobweb_plugins.types import ScriptType
-from tests.support.tasks import Hand, OneCob, digest_of, vaulted
+from tests.support.tasks import Hand, OneCob, built_in, digest_of, vaulted
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def one(spec: dict[str, Any]) -> dict[str, Any]:
 
 def test_whole_life(hand: Hand, spec: dict[str, Any], system: Path) -> None:
     """Down, up, outdated, up, down; a secret comes by the environment and is never shown."""
-    cob = OneCob(ScriptType().cob_type(), hand, spec)
+    cob = OneCob(built_in("script"), hand, spec)
     assert cob.check() == "down"
     cob.go("down", "up")
     cob.spec = {**spec, "env": {"WANTED": vaulted("s3cret")}}
@@ -57,7 +56,7 @@ def test_whole_life(hand: Hand, spec: dict[str, Any], system: Path) -> None:
 def test_a_script_without_undo_is_not_revertible(hand: Hand, spec: dict[str, Any]) -> None:
     """Going down fails and says why."""
     del spec["undo"]
-    cob = OneCob(ScriptType().cob_type(), hand, spec)
+    cob = OneCob(built_in("script"), hand, spec)
     cob.go("down", "up")
     assert "h1/thing is not revertible: its spec has no `undo`" in cob.move("up", "down").message
     assert cob.check() == "up"

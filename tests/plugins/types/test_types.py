@@ -11,23 +11,18 @@ import pytest
 from cobweb.model import CobType, Tasks
 from cobweb.plugin import load_plugins
 from cobweb.testing import NamedCheck, TypeCase, type_checks
-from cobweb_plugins.types import FileType, ProcessType, ScriptType, ServiceType
+from tests.support.tasks import built_in, registered
 
-TYPES = {
-    made.name: made
-    for made in (
-        each.cob_type() for each in (FileType(), ProcessType(), ScriptType(), ServiceType())
-    )
-}
+TYPES = {name: built_in(name) for name in ("file", "process", "script", "service")}
 FILE = {"path": "/etc/a", "content": "x"}
 PROCESS = {"command": ["sleep", "1"]}
 SCRIPT = {"check": "true", "do": "true"}
 SERVICE = {"unit": "app"}
 CASES = (
-    TypeCase(make=FileType, spec=FILE),
-    TypeCase(make=ProcessType, spec=PROCESS),
-    TypeCase(make=ScriptType, spec=SCRIPT),
-    TypeCase(make=ServiceType, spec=SERVICE),
+    TypeCase(make=registered("file"), spec=FILE),
+    TypeCase(make=registered("process"), spec=PROCESS),
+    TypeCase(make=registered("script"), spec=SCRIPT),
+    TypeCase(make=registered("service"), spec=SERVICE),
 )
 CHECKS = [check for case in CASES for check in type_checks(case)]
 

@@ -10,6 +10,7 @@ from cobweb._resources import data_dir
 from cobweb.plugin._hooks import RegisteredType, Section, hookimpl
 from cobweb.plugin._kinds import Kind
 from cobweb.plugin._loading import load_plugins
+from cobweb.plugin._type_files import type_file
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import (
     INTERFACE,
@@ -44,4 +45,5 @@ __all__ = [
     "data_dir",
     "hookimpl",
     "load_plugins",
+    "type_file",
 ]

@@ -4,15 +4,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cobweb.model import (
+    UNKNOWN,
     Action,
     CobType,
     Host,
+    Job,
+    JobKind,
+    Nothing,
+    Outcome,
     PythonAction,
     Role,
     State,
@@ -20,7 +26,7 @@ from cobweb.model import (
     Transition,
     cob_id,
 )
-from cobweb.plugin import CobContext, Kind, RegisteredType
+from cobweb.plugin import CobContext, Executor, Kind, RegisteredType
 from cobweb.plugin._contracts import cob_type_problems, item_problems, schema_problems
 from cobweb.testing._checks import NamedCheck, expect, named, run_all
 
@@ -30,7 +36,9 @@ class TypeCase:
     """What the kit needs to try a COB type; without `spec` only its matrix and schema are tried.
 
     `spec` is one that the type accepts, and `changed_spec` another for the same object. A type all
-    of whose actions are Python is carried out for real, from its `remove` state and back to it.
+    of whose actions are Python is carried out for real, from its `remove` state and back to it; so
+    is one that is made of tasks, if there is an `executor`, which is open and knows `host`; cases
+    with the same executor share the `numbers` of their jobs.
     """
 
     make: Callable[[], RegisteredType]
@@ -38,6 +46,8 @@ class TypeCase:
     changed_spec: Mapping[str, Any] | None = None
     host: Host = field(default_factory=lambda: Host(name="host"))
     site_dir: Path = Path()
+    executor: Executor | None = None
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
 
 def type_checks(case: TypeCase) -> list[NamedCheck]:
@@ -51,7 +61,7 @@ def type_checks(case: TypeCase) -> list[NamedCheck]:
     ]
     if case.spec is not None:
         functions.append(spec_is_accepted)
-    if case.spec is not None and _is_all_python(case.make().cob_type()):
+    if case.spec is not None and (case.executor or _is_all_python(case.make().cob_type())):
         functions += [check_changes_nothing, every_transition_arrives]
         if case.changed_spec is not None:
             functions.append(changed_spec_is_found_and_applied)
@@ -148,7 +158,7 @@ def changed_spec_is_found_and_applied(case: TypeCase) -> None:
 
 
 class _Live:
-    """One object of a Python type, moved along its matrix as the runtime would."""
+    """One object, moved along its matrix as the runtime would."""
 
     def __init__(self, case: TypeCase) -> None:
         self.instance: Any = case.make()
@@ -160,7 +170,7 @@ class _Live:
 
     def check(self) -> State:
         """Return what the type's check finds."""
-        return str(self._call(self.type.check, ""))
+        return self._call(self.type.check, JobKind.CHECK)
 
     def move(self, goal: State) -> None:
         """Go the shortest way to `goal`."""
@@ -169,28 +179,47 @@ class _Live:
 
     def run(self, step: Transition) -> None:
         """Carry out one transition and check that it has arrived."""
-        self._call(step.action, step.dest)
+        self._call(step.action, JobKind.TRANSITION, step)
         self.applied = self.spec
         self.state = step.dest
         found = self.check()
         expect(found == step.dest, f"after {step} the check found {found}")
 
-    def _call(self, action: Action, target: State) -> object:
-        assert isinstance(action, PythonAction)
-        host = self.case.host
+    def _call(self, action: Action, kind: JobKind, step: Transition | None = None) -> State:
         cob = {
-            "id": cob_id(host.name, "conformance"),
+            "id": cob_id(self.case.host.name, "conformance"),
             "name": "conformance",
-            "host": host.name,
+            "host": self.case.host.name,
             "type": self.type.name,
             "spec": self.spec,
             "applied": self.applied,
-            "state": getattr(self, "state", "unknown"),
-            "target": target,
+            "state": step.source if step else UNKNOWN,
+            "target": step.dest if step else self.type.preferred,
             "generation": 1,
         }
-        context = CobContext(cob=cob, host=host, site_dir=self.case.site_dir)
-        return getattr(self.instance, action.method)(context)
+        if isinstance(action, PythonAction):
+            context = CobContext(cob=cob, host=self.case.host, site_dir=self.case.site_dir)
+            return str(getattr(self.instance, action.method)(context))
+        return "" if isinstance(action, Nothing) else self._submit(action, kind, cob)
+
+    def _submit(self, action: Action, kind: JobKind, cob: Mapping[str, Any]) -> State:
+        assert self.case.executor is not None, f"{self.type.name} needs an executor"
+        job = Job(
+            number=next(self.case.numbers),
+            kind=kind,
+            host=self.case.host.name,
+            cob=cob["id"],
+            type_name=self.type.name,
+            action=action,
+            source=cob["state"] if kind is JobKind.TRANSITION else "",
+            dest=cob["target"] if kind is JobKind.TRANSITION else "",
+            cob_vars=cob,
+        )
+        self.case.executor.submit(job)
+        (report,) = self.case.executor.wait(None)
+        what = f"{job.source} -> {job.dest}" if job.dest else "check"
+        expect(report.outcome is Outcome.OK, f"{what}: {report.outcome}: {report.message}")
+        return report.state
 
 
 def _actions(cob_type: CobType) -> tuple[Action, ...]:

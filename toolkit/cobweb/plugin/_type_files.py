@@ -1,0 +1,130 @@
+"""COB types written in YAML: the same words as under `types` in a site, in a file of a plugin.
+
+`type.yml` stands in a folder that is named like the type, beside its task files; paths are relative
+to it. `spec` is a JSON Schema, or the path of one. The shell texts `revert` and `prepare` may stand
+in files of their own beside it, `revert.sh.j2` and `prepare.sh.j2`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cobweb.errors import CobwebError
+from cobweb.model import Action, CobType, Nothing, Role, Tasks, Transition
+from cobweb.plugin._hooks import RegisteredType
+
+_KEYS = frozenset(
+    [
+        *("description", "states", "preferred", "remove", "spec", "check", "transitions"),
+        *("revert", "prepare"),
+    ]
+)
+_ACTION_KEYS = frozenset(["tasks", "role", "timeout", "attempts"])
+
+
+def type_file(path: Path) -> type[RegisteredType]:
+    """Return a class to register for the COB type of a file; it is read when it is made.
+
+    The type has the name of the file's folder. `cob_type()` raises CobwebError for a file that
+    cannot be read or says what no type can have.
+    """
+
+    class FromFile:
+        """A COB type made of Ansible tasks."""
+
+        name: ClassVar[str] = path.parent.name
+
+        def cob_type(self) -> CobType:
+            """Read the file."""
+            return _read(path)
+
+    return FromFile
+
+
+def _read(path: Path) -> CobType:
+    body = _mapping(_yaml(path), f"{path}", _KEYS)
+    try:
+        check = _mapping(body["check"], f"{path}: `check`", _ACTION_KEYS)
+        return CobType(
+            name=path.parent.name,
+            states=tuple(body["states"]),
+            preferred=body["preferred"],
+            remove=body["remove"],
+            check=_action(path, check),
+            check_timeout_s=check.get("timeout"),
+            transitions=tuple(
+                _transition(path, key, it) for key, it in body.get("transitions", {}).items()
+            ),
+            spec_schema=_schema(path, body.get("spec")),
+            revert=_shell_text(path, body, "revert"),
+            prepare=_shell_text(path, body, "prepare"),
+        )
+    except KeyError as error:
+        raise CobwebError(f"{path}: {error.args[0]} is missing") from None
+
+
+def _yaml(path: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.load(path.read_bytes(), _loader(yaml))  # noqa: TID251, S506 - a safe loader
+    except (OSError, yaml.YAMLError) as error:
+        raise CobwebError(f"{path} cannot be read: {error}") from error
+
+
+def _loader(yaml: Any) -> Any:
+    """Return the safe loader that is written in C where there is one."""
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _mapping(value: Any, what: str, known: frozenset[str]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise CobwebError(f"{what} is no mapping")
+    unknown = sorted(str(key) for key in value if key not in known)
+    if unknown:
+        raise CobwebError(
+            f"{what} has unknown keys: {', '.join(unknown)}", hint=f"it takes {sorted(known)}"
+        )
+    return value
+
+
+def _transition(path: Path, key: str, value: Any) -> Transition:
+    what = f"{path}: `{key}`"
+    source, arrow, dest = (part.strip() for part in str(key).partition("->"))
+    if not (source and arrow and dest):
+        raise CobwebError(f"{what} is no transition", hint="write `down -> up`")
+    body = _mapping(value or {}, what, _ACTION_KEYS)
+    return Transition(
+        source=source,
+        dest=dest,
+        action=_action(path, body),
+        timeout_s=body.get("timeout"),
+        attempts=body.get("attempts", 1),
+    )
+
+
+def _action(path: Path, body: Mapping[str, Any]) -> Action:
+    if "tasks" in body:
+        return Tasks(path=str(path.parent / body["tasks"]))
+    return Role(name=body["role"]) if "role" in body else Nothing()
+
+
+def _schema(path: Path, value: Any) -> Mapping[str, Any] | None:
+    if not isinstance(value, str):
+        return None if value is None else dict(value)
+    try:
+        schema: dict[str, Any] = json.loads((path.parent / value).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CobwebError(f"{path}: the schema {value} cannot be read: {error}") from error
+    return schema
+
+
+def _shell_text(path: Path, body: Mapping[str, Any], word: str) -> str:
+    """Return a text of the dead-man switch; "" where the type has none."""
+    beside = path.with_name(f"{word}.sh.j2")
+    if word in body:
+        return str(body[word])
+    return beside.read_text(encoding="utf-8") if beside.is_file() else ""
