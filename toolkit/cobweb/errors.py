@@ -16,6 +16,7 @@ __all__ = [
     "Finding",
     "GenerationError",
     "LockedError",
+    "ModelError",
     "Place",
     "PlanError",
     "PluginError",
@@ -84,6 +85,19 @@ class SiteError(CobwebError):
     def __init__(self, findings: Sequence[Finding]) -> None:
         super().__init__("\n".join(str(finding) for finding in findings))
         self.findings = tuple(findings)
+
+
+class ModelError(CobwebError):
+    """A data model says what no site can be made from.
+
+    Each of `problems` is the keys that lead to a value of the model, what is wrong, and a hint.
+    """
+
+    exit_code = 3
+
+    def __init__(self, problems: Sequence[tuple[tuple[str | int, ...], str, str]]) -> None:
+        super().__init__("; ".join(message for _, message, _ in problems))
+        self.problems = tuple(problems)
 
 
 class PlanError(CobwebError):

@@ -22,6 +22,7 @@ __all__ = ["COMMANDS", "cobweb"]
 COMMANDS: Mapping[str, str] = {
     "init": "Make a site repository that runs as it is.",
     "validate": "Check the site: schema, references, types, circular waits.",
+    "generate": "Make files of the site from its data models.",
     "show": "Show the evaluated hosts and their COBs.",
     "explain": "Say where a value of the site came from.",
     "graph": "Write the graph of COBs and needs.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from cobweb.generation._changes import Changes, changes
 from cobweb.generation._content import (
+    VAULT_MARK,
     canonical_json,
     content_of,
     contents,
@@ -36,6 +37,7 @@ from cobweb.generation._switch import Switch, SwitchingOrder, switching_order
 __all__ = [
     "OWN_ROOT",
     "SITE_ROOT",
+    "VAULT_MARK",
     "ChangeKind",
     "Changes",
     "Difference",

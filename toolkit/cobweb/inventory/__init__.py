@@ -9,16 +9,21 @@ from __future__ import annotations
 from cobweb.inventory._explain import VAULTED, Explanation, UsedVariable
 from cobweb.inventory._fits import unfit_specs
 from cobweb.inventory._load import find_site, load_site
+from cobweb.inventory._models import Model, ModelContent, find_models, read_model
 from cobweb.inventory._site import Site
 from cobweb.inventory._state import find_state
 
 __all__ = [
     "VAULTED",
     "Explanation",
+    "Model",
+    "ModelContent",
     "Site",
     "UsedVariable",
+    "find_models",
     "find_site",
     "find_state",
     "load_site",
+    "read_model",
     "unfit_specs",
 ]

@@ -36,7 +36,10 @@ from cobweb.model import CobType
 
 SITE_FILE = "site.yml"
 DEFAULT_STATE = "sqlite:///.cobweb/state.db"
-_KEYS = ("cobweb", "name", "inventory", "state", "types", "cobs", "limits", "drift", "description")
+_KEYS = (
+    *("cobweb", "name", "description", "inventory", "state"),
+    *("types", "cobs", "limits", "drift", "generate"),
+)
 _STATE_URL = re.compile(r"(sqlite|postgresql)(\+\w+)?://.*")
 _NONE: Mapping[str, Any] = MappingProxyType({})
 

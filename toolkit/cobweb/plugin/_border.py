@@ -7,6 +7,7 @@ also `SystemExit`: no plugin ends our process.
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from cobweb.plugin.protocols import (
     Adapter,
     Executor,
     ExecutorSetting,
+    Generator,
     PlannedStep,
     Planner,
     Solver,
@@ -182,3 +184,33 @@ class GuardedAdapter:
         """See `Adapter.hosts`."""
         with border(self._plugin, f"adapter {self.name}: hosts()"):
             return tuple(_checked(host, Host) for host in self._inner.hosts(source))
+
+
+class GuardedGenerator:
+    """An adapter that makes files, behind the border."""
+
+    name: ClassVar[str]
+    schema: ClassVar[Mapping[str, Any]]
+
+    def __init__(self, plugin: str, inner: Generator) -> None:
+        self._plugin = plugin
+        self._inner = inner
+        self.name = inner.name  # type: ignore[misc]  # one class serves all generators
+        self.schema = inner.schema  # type: ignore[misc]
+
+    def generate(self, model: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """See `Generator.generate`."""
+        with border(self._plugin, f"adapter {self.name}: generate()"):
+            made = _checked(self._inner.generate(model), Mapping)
+            for name, data in made.items():
+                if not _is_file_name(name):
+                    raise _BreachError(f"returned a file named {name!r}, which is no plain `x.yml`")
+                _checked(data, Mapping)
+            return made
+
+
+def _is_file_name(name: object) -> bool:
+    return (
+        isinstance(name, str)
+        and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.yml", name) is not None
+    )

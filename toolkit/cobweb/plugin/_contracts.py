@@ -9,7 +9,7 @@ from typing import Any, get_args
 from cobweb.model import ANY, UNKNOWN, Action, CobType, Missing, PythonAction
 from cobweb.plugin._hooks import RegisteredType
 from cobweb.plugin._kinds import Kind
-from cobweb.plugin.protocols import Adapter, Executor, Planner, Solver
+from cobweb.plugin.protocols import Adapter, Executor, Generator, Planner, Solver
 
 PROTOCOLS: Mapping[Kind, type] = {
     Kind.TYPES: RegisteredType,
@@ -29,11 +29,23 @@ def item_problems(kind: Kind, item: object) -> tuple[str, ...]:
     problems = [*_name_problems(item)]
     if kind is Kind.SECTIONS:
         problems += _section_problems(item)
+    elif kind is Kind.ADAPTERS and makes_files(item):
+        problems += _generator_problems(item)
     else:
         problems += method_problems(PROTOCOLS[kind], item)
     if kind is Kind.EXECUTORS:
         problems += _actions_problems(item)
     return tuple(problems)
+
+
+def makes_files(item: type) -> bool:
+    """Say whether an adapter makes a site's files from a model."""
+    return hasattr(item, "generate")
+
+
+def reads_hosts(item: type) -> bool:
+    """Say whether an adapter reads an inventory."""
+    return hasattr(item, "hosts") or hasattr(item, "reads")
 
 
 def method_problems(protocol: type, cls: type) -> Iterator[str]:
@@ -104,6 +116,7 @@ RESERVED_SECTIONS = frozenset(
         "cobs",
         "limits",
         "drift",
+        "generate",
     ]
 )
 """The top-level keys of a site.yml that are Cobweb's own."""
@@ -112,6 +125,14 @@ RESERVED_SECTIONS = frozenset(
 def _section_problems(cls: type) -> Iterator[str]:
     if getattr(cls, "name", None) in RESERVED_SECTIONS:
         yield f"the section {cls.name} is Cobweb's own"  # type: ignore[attr-defined]  # looked at
+    if not isinstance(getattr(cls, "schema", None), Mapping):
+        yield f"{cls.__name__} lacks a schema (a class attribute `schema`, a JSON Schema)"
+
+
+def _generator_problems(cls: type) -> Iterator[str]:
+    yield from method_problems(Generator, cls)
+    if reads_hosts(cls):
+        yield from method_problems(Adapter, cls)
     if not isinstance(getattr(cls, "schema", None), Mapping):
         yield f"{cls.__name__} lacks a schema (a class attribute `schema`, a JSON Schema)"
 

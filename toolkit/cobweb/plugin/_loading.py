@@ -20,6 +20,7 @@ from cobweb.errors import CobwebError, PluginError
 from cobweb.plugin import _hooks
 from cobweb.plugin._border import (
     GuardedAdapter,
+    GuardedGenerator,
     GuardedPlanner,
     GuardedSolver,
     describe,
@@ -28,6 +29,8 @@ from cobweb.plugin._border import (
 from cobweb.plugin._contracts import (
     cob_type_problems,
     item_problems,
+    makes_files,
+    reads_hosts,
     schema_problems,
     uses_python,
 )
@@ -37,10 +40,11 @@ from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import INTERFACE
 
 PYTHON = "python_types"
+GENERATORS = "generators"
 HOOK_NAMES = tuple(kind.hook for kind in Kind)
 
 Tables = dict[str, dict[str, Any]]
-"""Kind -> name -> what was registered; `python_types` is one more."""
+"""Kind -> name -> what was registered; `python_types` and `generators` are two more."""
 
 
 class _RejectedError(CobwebError):
@@ -73,7 +77,7 @@ class _Loader:
         self._loaded: list[LoadedPlugin] = []
         self._failed: list[FailedPlugin] = []
         self._owners: dict[tuple[Kind, str], Found] = {}
-        self._tables: Tables = {table: {} for table in (*Kind, PYTHON)}
+        self._tables: Tables = {table: {} for table in (*Kind, PYTHON, GENERATORS)}
 
     def add(self, found: Found) -> None:
         """Load one entry point, or note why it is left out."""
@@ -223,7 +227,12 @@ def _make_all(plugin: str, items: Mapping[Kind, Collection[Any]]) -> Tables:
 def _refuse_schemas(tables: Tables) -> None:
     types = [(f"type {name}", it.spec_schema) for name, it in tables.get(Kind.TYPES, {}).items()]
     sections = tables.get(Kind.SECTIONS, {})
-    schemas = [*types, *((f"section {name}", it.schema) for name, it in sections.items())]
+    generators = tables.get(GENERATORS, {})
+    schemas = [
+        *types,
+        *((f"section {name}", it.schema) for name, it in sections.items()),
+        *((f"the model of {name}", it.schema) for name, it in generators.items()),
+    ]
     for owner, schema in schemas:
         if schema is not None:
             with _contained(f"the schema of {owner} cannot be read"):
@@ -244,9 +253,17 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
         case Kind.PLANNERS:
             yield kind, GuardedPlanner(plugin, item())
         case Kind.ADAPTERS:
-            yield kind, GuardedAdapter(plugin, item())
+            yield from _make_adapter(plugin, item)
         case Kind.COMMANDS | Kind.SECTIONS:
             yield kind, item
+
+
+def _make_adapter(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
+    made = item()
+    if reads_hosts(item):
+        yield Kind.ADAPTERS, GuardedAdapter(plugin, made)
+    if makes_files(item):
+        yield GENERATORS, GuardedGenerator(plugin, made)
 
 
 def _make_type(instance: Any) -> Iterator[tuple[str, Any]]:

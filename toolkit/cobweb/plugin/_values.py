@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cobweb.model import CobType
 from cobweb.plugin._hooks import Section
 from cobweb.plugin._kinds import Kind
-from cobweb.plugin.protocols import Adapter, Executor, Planner, PythonType, Solver
+from cobweb.plugin.protocols import Adapter, Executor, Generator, Planner, PythonType, Solver
 
 if TYPE_CHECKING:
     import click
@@ -57,6 +57,7 @@ class Plugins:
 
     `executors` are classes, made once per run without arguments; `solvers`, `planners` and
     `adapters` are instances. Calls of these four raise PluginError where the plugin breaks.
+    `generators` are those adapters that make a site's files from a model.
     `python_types` are the instances whose methods the type's `PythonAction`s name; what these raise
     fails a job.
     """
@@ -69,5 +70,6 @@ class Plugins:
     solvers: Mapping[str, Solver] = field(default_factory=_none)
     planners: Mapping[str, Planner] = field(default_factory=_none)
     adapters: Mapping[str, Adapter] = field(default_factory=_none)
+    generators: Mapping[str, Generator] = field(default_factory=_none)
     commands: Mapping[str, click.Command] = field(default_factory=_none)
     sections: Mapping[str, type[Section]] = field(default_factory=_none)

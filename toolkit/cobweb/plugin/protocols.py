@@ -15,6 +15,7 @@ __all__ = [
     "CobContext",
     "Executor",
     "ExecutorSetting",
+    "Generator",
     "PlannedStep",
     "Planner",
     "PythonType",
@@ -153,6 +154,23 @@ class Planner(Protocol):
 
     def priorities(self, graph: Graph) -> Mapping[CobId, float]:
         """Return a weight per object; among jobs that may start, the heaviest goes first."""
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """An adapter that makes the files of a site from a small data model (COB paper, section 6).
+
+    `schema` is the JSON Schema (draft 2020-12) of the model; Cobweb has checked it before it calls.
+    """
+
+    name: ClassVar[str]
+    schema: ClassVar[Mapping[str, Any]]
+
+    def generate(self, model: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """Return files as plain data, by name (`objects.yml`, a module; `hosts.yml`, an inventory).
+
+        The same model gives the same files. ModelError where it says what cannot be.
+        """
 
 
 @runtime_checkable

@@ -10,6 +10,13 @@ from cobweb.runtime._drift import DriftResult, drift_data
 from cobweb.runtime._events import Sink, json_lines
 from cobweb.runtime._forgetting import Farewell, farewell
 from cobweb.runtime._frame import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Caller, Orders
+from cobweb.runtime._generated import (
+    FileChange,
+    MadeFile,
+    made_files,
+    write_made,
+    written_digest,
+)
 from cobweb.runtime._looking import drift_site
 from cobweb.runtime._operations import (
     apply_site,
@@ -34,7 +41,9 @@ __all__ = [
     "DriftResult",
     "Ending",
     "Farewell",
+    "FileChange",
     "Interrupts",
+    "MadeFile",
     "Orders",
     "Plan",
     "PlanFile",
@@ -56,6 +65,7 @@ __all__ = [
     "handle_signals",
     "json_lines",
     "link_text",
+    "made_files",
     "original_of",
     "plan_site",
     "plan_text",
@@ -67,4 +77,6 @@ __all__ = [
     "wait_data",
     "why",
     "why_in_run",
+    "write_made",
+    "written_digest",
 ]
