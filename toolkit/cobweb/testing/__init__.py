@@ -14,6 +14,11 @@ from cobweb.testing._adapter_checks import AdapterCase, adapter_checks, check_ad
 from cobweb.testing._checks import NamedCheck
 from cobweb.testing._executor_checks import ExecutorCase, check_executor, executor_checks
 from cobweb.testing._fake_executor import Answer, FakeExecutor
+from cobweb.testing._generator_checks import (
+    GeneratorCase,
+    check_generator,
+    generator_checks,
+)
 from cobweb.testing._planner_checks import PlannerCase, check_planner, planner_checks
 from cobweb.testing._solver_checks import SolverCase, check_solver, solver_checks
 from cobweb.testing._type_checks import TypeCase, check_type, type_checks
@@ -23,6 +28,7 @@ __all__ = [
     "Answer",
     "ExecutorCase",
     "FakeExecutor",
+    "GeneratorCase",
     "NamedCheck",
     "PlannerCase",
     "SolverCase",
@@ -30,10 +36,12 @@ __all__ = [
     "adapter_checks",
     "check_adapter",
     "check_executor",
+    "check_generator",
     "check_planner",
     "check_solver",
     "check_type",
     "executor_checks",
+    "generator_checks",
     "planner_checks",
     "solver_checks",
     "type_checks",
