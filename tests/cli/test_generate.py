@@ -54,7 +54,7 @@ class Shelf:
             raise ModelError([(("books", name), f"{name} is no book", "write") for name in wrong])
         spec = {name: {"path": f"/{name}", "content": it} for name, it in model["books"].items()}
         cobs = {name: {"type": "file", "on": "all", "spec": it} for name, it in spec.items()}
-        extra = {"extra.yml": {"cobs": {}}} if model.get("extra") else {}
+        extra: dict[str, Any] = {"extra.yml": {"cobs": {}}} if model.get("extra") else {}
         hosts = {"all": {"hosts": dict.fromkeys(model["hosts"])}}
         return {"hosts.yml": hosts, "objects.yml": {"cobs": cobs}, **extra}
 
@@ -128,6 +128,25 @@ def test_a_file_of_somebody_else_is_in_the_way(run: Run, site: Path) -> None:
     assert made.code == 1
     assert "it was not made by `cobweb generate`" in made.err
     assert [path.name for path in (site / "generated").iterdir()] == ["objects.yml"]
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_a_model_that_has_changed_since_is_noted(run: Run, site: Path, command: str) -> None:
+    """The command goes on with the files that there are."""
+    run("-C", str(site), "generate")
+    assert "note:" not in run("-C", str(site), command).err
+    (site / "model.yml").write_text("hosts: [h1]\nbooks: {}\n")
+    noted = run("-C", str(site), command)
+    assert noted.code == 0
+    assert "note: model.yml has changed since generated/ was made" in noted.err
+
+
+def test_a_model_that_was_never_used_is_noted_before_what_is_missing(run: Run, site: Path) -> None:
+    """The import of what was not made yet is the finding; the note says what to do."""
+    checked = run("-C", str(site), "validate")
+    assert checked.code == 3
+    assert "run `cobweb generate`" in checked.err.splitlines()[0]
+    assert "generated/objects.yml" in checked.err
 
 
 BAD = {

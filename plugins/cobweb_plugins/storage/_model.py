@@ -193,6 +193,7 @@ def _database(model: Mapping[str, Any]) -> Iterator[Problem]:
     if not postgres:
         return
     servers = model["servers"]
+    named: list[tuple[tuple[str | int, ...], str]]
     named = [(("postgres", "primary"), postgres["primary"])]
     standbys = postgres.get("standbys") or []
     named += [(("postgres", "standbys", n), name) for n, name in enumerate(standbys)]

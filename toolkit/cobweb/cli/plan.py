@@ -19,6 +19,7 @@ from cobweb.cli._kept import (
     plan_key,
     worth_keeping,
 )
+from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import (
     examples,
     limit_option,
@@ -107,6 +108,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             back = _printed(session, output, {**asked, "generation": generation})
             back.show(output)
             return _PENDING if detailed_exitcode and not back.is_empty else 0
+        note_stale_models(session, output)
         is_whole = limit is None  # a part is planned in the time that it takes to look
         key = plan_key(session, output, asked) if is_whole and session.site.is_kept else None
         printed = find_plan(session, key)

@@ -9,6 +9,7 @@ import click
 
 from cobweb.cli._analysis import check_all
 from cobweb.cli._kept import counts_of, find_sound
+from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._request import Request
@@ -32,6 +33,7 @@ def command(request: Request) -> int:
     """
     output = Output.of(request)
     with open_site(request) as session:
+        note_stale_models(session, output)
         try:
             summary = check_site(session)
             findings: Sequence[Finding] = ()

@@ -22,6 +22,8 @@ __all__ = ["Model", "ModelContent", "find_models", "read_model"]
 
 DEFAULT_FOLDER = "generated"
 _KEYS = ("adapter", "into", "description")
+_WORD = b"generate"
+"""A site file without it is not parsed: most sites have no models, and some are large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,8 @@ def find_models(path: Path) -> tuple[Model, ...]:
     SiteError where there is no site, or `generate` is not as it should be.
     """
     site_file = site_file_of(path)
+    if _WORD not in site_file.read_bytes():
+        return ()
     findings = Findings()
     files = Files(site_file, findings)
     root = as_map(files.read(site_file), "a site file", findings)

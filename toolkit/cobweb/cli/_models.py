@@ -1,0 +1,28 @@
+"""Say which data models have changed since files of the site were made from them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from cobweb.cli._output import Output, Tone
+
+if TYPE_CHECKING:
+    from cobweb.cli._session import Session
+
+__all__ = ["note_stale_models"]
+
+
+def note_stale_models(session: Session, output: Output) -> None:
+    """Tell, one line each, which models say something else than what was made of them."""
+    from cobweb.inventory import find_models
+    from cobweb.runtime import written_digest
+
+    for model in find_models(session.path):
+        written = written_digest(model)
+        if written != hashlib.sha256(model.path.read_bytes()).hexdigest():
+            what = "has changed since" if written else "has not been used:"
+            where = model.into.relative_to(model.site_dir)
+            output.summary(
+                f"note: {model.name} {what} {where}/ was made; run `cobweb generate`", Tone.CAREFUL
+            )
