@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: help demo test bench compiled coverage lint types imports dead constraints clean
+.PHONY: help demo test images bench compiled coverage lint types imports dead constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /: /'
@@ -33,6 +33,9 @@ demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
 
 test: $(VENV)/.dev  ## install Cobweb and run all tests
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+images:  ## build the images of the hosts that tests run on (needs root)
+	@$(PYTHON) -m tests.support.fabric.images
 
 BENCH_ARGS ?=
 bench: $(VENV)/.dev  ## measure Cobweb beside peers and limits (BENCH_ARGS='engine --size small')

@@ -1,9 +1,13 @@
-"""Hosts made of namespaces for the tests of the built-in types, with systemd and without."""
+"""Hosts made of namespaces for the tests of the built-in types, with systemd and without.
+
+All have the packages of the image `full` installed; `bare` is a host to install them on.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,19 +15,32 @@ from tests.support.fabric import Fabric, FabricHost, what_is_missing
 from tests.support.live import Live, live_on
 
 PLAIN_HOSTS = 1
-SYSTEMD_HOSTS = 1
+SYSTEMD_HOSTS = 2
 
 
 @pytest.fixture(scope="session")
-def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
-    """Return the fabric that all tests share; a test leaves its hosts as it found them."""
+def fabric_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Return what makes a folder for a fabric; where there can be none, tests are skipped."""
     missing = what_is_missing()
     if missing is not None and os.environ.get("CI"):
         pytest.fail(missing)
     if missing is not None:
         pytest.skip(missing)
-    folder = tmp_path_factory.mktemp("fabric")
-    with Fabric(folder, plain=PLAIN_HOSTS, systemd=SYSTEMD_HOSTS) as made:
+    return lambda: tmp_path_factory.mktemp("fabric")
+
+
+@pytest.fixture(scope="session")
+def fabric(fabric_folder: Callable[[], Path]) -> Iterator[Fabric]:
+    """Return the fabric that all tests share; a test leaves its hosts as it found them."""
+    folder = fabric_folder()
+    with Fabric(folder, plain=PLAIN_HOSTS, systemd=SYSTEMD_HOSTS, image="full") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def bare(fabric_folder: Callable[[], Path]) -> Iterator[Fabric]:
+    """Return a fabric of one host with systemd that has the packages only in its repository."""
+    with Fabric(fabric_folder(), plain=0, systemd=1, image="deps") as made:
         yield made
 
 

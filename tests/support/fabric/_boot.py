@@ -25,7 +25,7 @@ from tests.support.fabric._system import (
     pivot_root,
 )
 
-__all__ = ["become_host", "systemd_path"]
+__all__ = ["become_host", "mount_system_folders", "systemd_path"]
 
 _DEVICES = (
     ("null", 1, 3),
@@ -34,7 +34,9 @@ _DEVICES = (
     ("random", 1, 8),
     ("urandom", 1, 9),
     ("tty", 5, 0),
+    ("fuse", 10, 229),
 )
+_DISKS = "bcdefghijklmnopqrstuvwxyz"
 _LINKS = (
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -64,9 +66,13 @@ def become_host(host: FabricHost, disk: Disk, network_ready: int) -> NoReturn:
     """
     os.setsid()
     mount("none", Path("/"), flags=MountFlag.RECURSIVE | MountFlag.PRIVATE)
-    overlay = f"lowerdir=/,upperdir={disk.upper},workdir={disk.work}"
+    lower = ":".join([*map(str, disk.layers), "/"])
+    overlay = f"lowerdir={lower},upperdir={disk.upper},workdir={disk.work}"
     mount("overlay", disk.root, "overlay", options=overlay)
-    _mount_system_folders(disk.root)
+    mount_system_folders(disk.root)
+    for letter, device in zip(_DISKS, disk.devices, strict=False):
+        number = os.fstat(device).st_rdev
+        os.mknod(disk.root / f"dev/vd{letter}", stat.S_IFBLK | 0o660, number)
     socket.sethostname(host.name)
     os.read(network_ready, 1)
     _mount_kernel_folders(disk.root)
@@ -80,7 +86,8 @@ def become_host(host: FabricHost, disk: Disk, network_ready: int) -> NoReturn:
     os.execve(argv[0], argv, _ENVIRONMENT)  # noqa: S606 - becoming the init is what we are for
 
 
-def _mount_system_folders(root: Path) -> None:
+def mount_system_folders(root: Path) -> None:
+    """Mount what a system has in memory (/dev, /run, /tmp) below its root."""
     safe = MountFlag.NO_SUID | MountFlag.NO_DEV
     mask = os.umask(0)
     mount("tmpfs", root / "dev", "tmpfs", MountFlag.NO_SUID, "mode=755,size=1m")
@@ -92,7 +99,7 @@ def _mount_system_folders(root: Path) -> None:
         (root / "dev" / name).mkdir()
     options = "newinstance,ptmxmode=0666,mode=620,gid=5"
     mount("devpts", root / "dev/pts", "devpts", MountFlag.NO_SUID | MountFlag.NO_EXEC, options)
-    mount("tmpfs", root / "dev/shm", "tmpfs", safe, "mode=1777,size=16m")
+    mount("tmpfs", root / "dev/shm", "tmpfs", safe, "mode=1777,size=256m")
     mount("tmpfs", root / "tmp", "tmpfs", safe, "mode=1777,size=128m")
     mount("tmpfs", root / "run", "tmpfs", safe, "mode=755,size=64m")
     (root / "run/sshd").mkdir(mode=0o755)
@@ -109,6 +116,9 @@ def _mount_kernel_folders(root: Path) -> None:
         if path.exists():
             mount(str(path), path, flags=MountFlag.BIND)
             mount("", path, flags=safe | MountFlag.BIND | MountFlag.REMOUNT | MountFlag.READ_ONLY)
+    network = root / "proc/sys/net"  # it is of the network namespace
+    mount(str(network), network, flags=MountFlag.BIND)
+    mount("", network, flags=safe | MountFlag.BIND | MountFlag.REMOUNT)
     mount("sysfs", root / "sys", "sysfs", safe | MountFlag.READ_ONLY)
     mount("cgroup2", root / "sys/fs/cgroup", "cgroup2", safe)
 

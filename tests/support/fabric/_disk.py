@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.support.fabric._loop import attach_loop
 from tests.support.fabric._spec import CONFIG_DIR, OPERATOR, FabricHost, Init
 
 __all__ = ["Disk", "make_disk"]
@@ -38,7 +39,7 @@ KillMode=process
 _TARGET = """\
 [Unit]
 Requires=basic.target
-Wants=fabric-sshd.service
+Wants=fabric-sshd.service multi-user.target
 After=basic.target
 AllowIsolate=yes
 """
@@ -58,12 +59,25 @@ _MASKED = (
 
 
 class Disk:
-    """The folders of one host's overlay; `upper` outlives the host's restarts."""
+    """The folders of one host's overlay; `upper` outlives the host's restarts.
 
-    def __init__(self, folder: Path) -> None:
+    `layers` lie between it and the machine's own root, the highest first. `devices` are the
+    further disks of the host, opened.
+    """
+
+    def __init__(self, folder: Path, layers: Sequence[Path] = ()) -> None:
         self.upper = folder / "upper"
         self.work = folder / "work"
         self.root = folder / "root"
+        self.layers = tuple(layers)
+        self.devices: tuple[int, ...] = ()
+
+    def read(self, path: str) -> str:
+        """Return a file of the host as it was before the first `write`."""
+        name = path.lstrip("/")
+        places = [*self.layers, Path("/")]
+        found = next(place / name for place in places if (place / name).exists())
+        return found.read_text(encoding="utf-8")
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
         """Write a file of the host, `path` as seen there."""
@@ -81,10 +95,9 @@ class Disk:
 
 
 def make_disk(
-    folder: Path, host: FabricHost, neighbours: Sequence[FabricHost], public_key: str
-) -> tuple[Disk, str]:
-    """Make the disk of a host; return it with the host's public SSH key."""
-    disk = Disk(folder)
+    disk: Disk, host: FabricHost, neighbours: Sequence[FabricHost], public_key: str
+) -> str:
+    """Fill the disk of a host; return the host's public SSH key."""
     for part in (disk.upper, disk.work, disk.root):
         part.mkdir(parents=True)
         part.chmod(0o755)
@@ -100,7 +113,8 @@ def make_disk(
     _add_operator(disk)
     if host.init is Init.SYSTEMD:
         _add_units(disk)
-    return disk, _make_host_key(disk)
+    disk.devices = tuple(_make_device(disk, number, host.disk_mb) for number in range(host.disks))
+    return _make_host_key(disk)
 
 
 def _add_operator(disk: Disk) -> None:
@@ -113,7 +127,7 @@ def _add_operator(disk: Disk) -> None:
         ("/etc/group", f"{OPERATOR}:x:{_OPERATOR_ID}:", 0o644),
         ("/etc/shadow", f"{OPERATOR}:*:19000:0:99999:7:::", 0o640),
     ):
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = disk.read(path).splitlines()
         kept = [text for text in lines if not text.startswith(f"{OPERATOR}:")]
         disk.write(path, "\n".join([*kept, line, ""]), mode)
     disk.write(f"/etc/sudoers.d/{OPERATOR}", f"{OPERATOR} ALL=(ALL) NOPASSWD: ALL\n", 0o440)
@@ -126,11 +140,20 @@ def _add_units(disk: Disk) -> None:
     """Start sshd and no unit that the machine itself has enabled."""
     units = "/etc/systemd/system"
     disk.hide(units)
+    disk.hide("/usr/lib/systemd/system/multi-user.target.wants")
     disk.write(f"{units}/default.target", _TARGET)
     disk.write(f"{units}/fabric-sshd.service", _SSHD_UNIT)
     disk.write("/etc/systemd/journald.conf.d/fabric.conf", "[Journal]\nStorage=volatile\n")
     for unit in _MASKED:
         (disk.upper / units.lstrip("/") / unit).symlink_to("/dev/null")
+
+
+def _make_device(disk: Disk, number: int, size_mb: int) -> int:
+    """Make an empty disk of the host; it takes the memory that is written to it."""
+    file = disk.upper.with_name(f"disk{number}.img")
+    with file.open("wb") as stream:
+        stream.truncate(size_mb << 20)
+    return attach_loop(file)
 
 
 def _make_host_key(disk: Disk) -> str:

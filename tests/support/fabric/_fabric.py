@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.support.fabric._boot import systemd_path
+from tests.support.fabric._layers import image_files
 from tests.support.fabric._spec import FabricHost, Init, encode_host, host_address
 from tests.support.fabric._system import cgroup_root, remove_cgroup
 from tests.support.fabric._watch import Watch
@@ -49,19 +50,45 @@ class Fabric:
     """Hosts of namespaces on a network of their own; all of it ends with `close`.
 
     `folder` is new and empty and holds the key that opens all hosts. Plain hosts (sshd is PID 1)
-    are h01, h02, ...; hosts with systemd follow as s01, s02, ...
+    are h01, h02, ...; hosts with systemd follow as s01, s02, ...; `names` are other ones in this
+    order. Each host has `disks` empty disks of `disk_mb`, /dev/vdb and so on. `image` is one of
+    `IMAGES`; without one hosts have installed what this machine has.
     """
 
-    def __init__(self, folder: Path, *, plain: int, systemd: int = 0) -> None:
+    def __init__(  # noqa: PLR0913 - all but the folder are named, and few are given
+        self,
+        folder: Path,
+        *,
+        plain: int,
+        systemd: int = 0,
+        names: Sequence[str] = (),
+        disks: int = 0,
+        disk_mb: int = 512,
+        image: str | None = None,
+    ) -> None:
+        files = image_files(image) if image else ()
         self._folder = folder
         self._lock = threading.Lock()
         self._closed = False
         self.key = folder / "key"
         self.known_hosts = folder / "known_hosts"
         self.cgroup_name = f"cobweb-fabric-{os.getpid()}-{id(self):x}"
-        self.hosts = tuple(_hosts(plain, systemd))
+        inits = [Init.SSHD] * plain + [Init.SYSTEMD] * systemd
+        self.hosts = tuple(
+            FabricHost(
+                number=number,
+                name=name,
+                address=host_address(number),
+                init=init,
+                disks=disks,
+                disk_mb=disk_mb,
+            )
+            for number, (name, init) in enumerate(
+                zip(names or _names(plain, systemd), inits, strict=True)
+            )
+        )
         (folder / "disks").mkdir()
-        self._stem = _start_keeper(folder / "disks", self.cgroup_name)
+        self._stem = _start_keeper(folder / "disks", self.cgroup_name, files)
         self.keeper_pid: int = self._reply()
         self._keeper_end = os.pidfd_open(self.keeper_pid)
         try:
@@ -269,16 +296,15 @@ def _inode(path: Path) -> int | None:
         return None
 
 
-def _hosts(plain: int, systemd: int) -> Iterable[FabricHost]:
-    names = [(f"h{i + 1:02}", Init.SSHD) for i in range(plain)]
-    names += [(f"s{i + 1:02}", Init.SYSTEMD) for i in range(systemd)]
-    for number, (name, init) in enumerate(names):
-        yield FabricHost(number=number, name=name, address=host_address(number), init=init)
+def _names(plain: int, systemd: int) -> list[str]:
+    first = [f"h{i + 1:02}" for i in range(plain)]
+    return first + [f"s{i + 1:02}" for i in range(systemd)]
 
 
-def _start_keeper(folder: Path, name: str) -> subprocess.Popen[str]:
+def _start_keeper(folder: Path, name: str, images: Sequence[Path]) -> subprocess.Popen[str]:
+    own = [sys.executable, "-m", "tests.support.fabric._keeper"]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.fabric._keeper", str(folder), name],
+        [*own, str(folder), name, *map(str, images)],
         cwd=_CHECKOUT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -23,10 +23,12 @@ from typing import Any
 
 from tests.support.fabric._boot import become_host
 from tests.support.fabric._disk import Disk, make_disk
+from tests.support.fabric._loop import mount_image
 from tests.support.fabric._spec import (
     BRIDGE_ADDRESS,
     PREFIX_LENGTH,
     FabricHost,
+    Init,
     decode_host,
 )
 from tests.support.fabric._system import (
@@ -52,12 +54,14 @@ _BRIDGE = "bridge"
 _PROBE_S = 0.02
 _CONNECT_S = 0.1
 _CONSOLE_CHARS = 2000
+_INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+_INOTIFY_INSTANCES = 4096
 
 
 class Keeper:
     """Makes hosts and does to them what can happen to hosts."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, images: Sequence[str]) -> None:
         root = cgroup_root()
         if root is None:
             raise OSError("this machine has no cgroup version 2 mounted")
@@ -68,6 +72,10 @@ class Keeper:
         mount("none", Path("/"), flags=MountFlag.RECURSIVE | MountFlag.PRIVATE)
         mount("proc", Path("/proc"), "proc")
         mount("tmpfs", folder, "tmpfs", options="mode=755")
+        self._layers = [
+            _mount_layer(Path(image), folder / f"layer{number}")
+            for number, image in enumerate(images)
+        ]
         self._cgroup.mkdir()
         _ip(
             "link set lo up",
@@ -78,11 +86,13 @@ class Keeper:
 
     def make(self, hosts: Sequence[FabricHost], public_key: str) -> dict[str, str]:
         """Make the disks; return the hosts' public SSH keys by name."""
+        if any(host.init is Init.SYSTEMD for host in hosts):
+            _raise_inotify()
         keys = {}
         for host in hosts:
-            disk, key = make_disk(self._folder / host.name, host, hosts, public_key)
+            disk = Disk(self._folder / host.name, self._layers)
+            keys[host.name] = make_disk(disk, host, hosts, public_key)
             self._disks[host.name] = disk
-            keys[host.name] = key
         return keys
 
     def start(self, hosts: Sequence[FabricHost]) -> None:
@@ -203,9 +213,9 @@ def answer(keeper: Keeper, request: Mapping[str, Any]) -> Any:
     return None
 
 
-def serve(folder: Path, name: str) -> None:
+def serve(folder: Path, name: str, images: Sequence[str]) -> None:
     """Answer requests until stdin ends; an error is an answer too."""
-    keeper = Keeper(folder, name)
+    keeper = Keeper(folder, name, images)
     for line in sys.stdin:
         try:
             reply = {"result": answer(keeper, json.loads(line))}
@@ -221,7 +231,7 @@ def main() -> None:
     if child == 0:
         die_with_parent()
         unshare(Namespace.MOUNT | Namespace.NETWORK)
-        serve(Path(sys.argv[1]), sys.argv[2])
+        serve(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
         return
     _say({"result": child})
     _, status = os.waitpid(child, 0)
@@ -231,6 +241,20 @@ def main() -> None:
 def _say(reply: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(reply) + "\n")
     sys.stdout.flush()
+
+
+def _raise_inotify() -> None:
+    """Let many systemd run on this machine: each needs some five instances of inotify."""
+    now = int(_INOTIFY.read_text(encoding="ascii"))
+    if now < _INOTIFY_INSTANCES:
+        _INOTIFY.write_text(str(_INOTIFY_INSTANCES), encoding="ascii")
+        sys.stderr.write(f"fabric: raised {_INOTIFY} from {now} to {_INOTIFY_INSTANCES}\n")
+
+
+def _mount_layer(image: Path, place: Path) -> Path:
+    place.mkdir()
+    mount_image(image, place, read_only=True)
+    return place / "upper"
 
 
 def _ip(*commands: str) -> None:

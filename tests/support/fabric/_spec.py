@@ -42,12 +42,17 @@ class Init(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricHost:
-    """One host of a fabric; `number` counts from 0 within it."""
+    """One host of a fabric; `number` counts from 0 within it.
+
+    It has `disks` empty disks of `disk_mb`: /dev/vdb, /dev/vdc, ...
+    """
 
     number: int
     name: str
     address: str
     init: Init
+    disks: int = 0
+    disk_mb: int = 0
 
     @property
     def port(self) -> str:
