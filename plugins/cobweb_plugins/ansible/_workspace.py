@@ -65,6 +65,9 @@ FORCED = {
 }
 """What Cobweb stands on: the inventory is generated and its variables are merged already."""
 
+TREES_VARIABLE = "cobweb_trees"
+"""Tells tasks where the archives of file trees are."""
+
 _SHARE = "/usr/share/ansible"
 SEARCH_PATHS = (
     ("ANSIBLE_ROLES_PATH", "roles_path", f"~/.ansible/roles:{_SHARE}/roles:/etc/ansible/roles"),
@@ -117,7 +120,7 @@ class Workspace:
         """Return the command that runs ansible-playbook under guard `number`."""
         guard = (sys.executable, "-m", "cobweb_plugins.ansible._guard")
         run = (str(self.socket), str(self.data), str(number))
-        playbook = (ansible_tool("ansible-playbook"), "-i", str(self.inventory))
+        playbook = (ansible_tool("ansible-playbook"), "-i", str(self.inventory), *self._extra())
         return Command(
             arguments=(*guard, *run, *playbook, *arguments),
             environment={**self.environment(), SOCKET_VARIABLE: str(self.socket)},
@@ -125,6 +128,10 @@ class Workspace:
             cwd=self.setting.site_dir,
             ident=ident,
         )
+
+    def _extra(self) -> tuple[str, str]:
+        """Return the arguments for the variables of all jobs."""
+        return ("-e", json.dumps({TREES_VARIABLE: str(self.setting.trees)}))
 
     def environment(self) -> dict[str, str]:
         """Return the variables to add to the inherited environment."""

@@ -33,10 +33,21 @@ from cobweb.generation._secrets import reveal, secrets_of
 from cobweb.generation._site import EvaluatedSite
 from cobweb.generation._stored import StoredSite, read_site
 from cobweb.generation._switch import Switch, SwitchingOrder, switching_order
+from cobweb.generation._trees import (
+    TREE,
+    TreeEntry,
+    TreeKind,
+    archive_of,
+    in_order,
+    read_archive,
+    tree_digest,
+    tree_of,
+)
 
 __all__ = [
     "OWN_ROOT",
     "SITE_ROOT",
+    "TREE",
     "VAULT_MARK",
     "ChangeKind",
     "Changes",
@@ -49,17 +60,22 @@ __all__ = [
     "StoredSite",
     "Switch",
     "SwitchingOrder",
+    "TreeEntry",
+    "TreeKind",
+    "archive_of",
     "canonical_json",
     "changes",
     "content_of",
     "contents",
     "digest",
     "digest_of_pieces",
+    "in_order",
     "is_below",
     "kept_files",
     "lent_variables",
     "listed",
     "quoted",
+    "read_archive",
     "read_site",
     "redact",
     "reveal",
@@ -67,4 +83,6 @@ __all__ = [
     "site_diff",
     "spec_diff",
     "switching_order",
+    "tree_digest",
+    "tree_of",
 ]

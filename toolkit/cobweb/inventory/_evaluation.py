@@ -20,7 +20,7 @@ from cobweb.inventory._needs import Expansion
 from cobweb.inventory._patterns import PatternError, Patterns
 from cobweb.inventory._references import References
 from cobweb.inventory._scope import Evaluator
-from cobweb.inventory._specs import Specs
+from cobweb.inventory._specs import Specs, marked_properties
 from cobweb.inventory._tasks import missing_actions
 from cobweb.inventory._types import ActionUse
 from cobweb.inventory._variables import Hosts
@@ -109,6 +109,15 @@ class Evaluation:
         """Return the files that the types in use work with; see `Site.work_files`."""
         types = {cob.type.name: cob.type for cob in self.parts.cobs.defs.values()}
         return work_files(types.values(), self.parts.files)
+
+    def trees(self) -> Mapping[str, bytes]:
+        """Return the archives of the trees in specs; see `Site.trees`."""
+        for cob in self.parts.cobs.defs.values():
+            if "tree" in marked_properties(cob.type).values():
+                for host in cob.hosts:
+                    self._specs.evaluate(cob, host)
+        self._findings.raise_if_any()
+        return self._specs.trees.archives
 
     def _made(self, seeds: Mapping[str, Sequence[str]]) -> Graph:
         with no_collections():

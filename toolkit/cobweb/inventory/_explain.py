@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cobweb.errors import Place, UsageError
@@ -11,7 +11,7 @@ from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._nodes import Leaf, Map, Node, Seq, is_vault
 from cobweb.inventory._sandbox import RenderError
 from cobweb.inventory._scope import EvaluationError, Evaluator
-from cobweb.inventory._specs import Specs
+from cobweb.inventory._specs import FILLED, Specs, marked_properties
 from cobweb.inventory._templates import is_template
 
 VAULTED = "(vaulted)"
@@ -83,13 +83,27 @@ class Explainer:
         cob = self._defs[name]
         path = [part for part in rest[len(name) + 1 :].split(".") if part]
         if path[:1] == ["spec"] and cob.spec is not None:
-            value: Any = self._specs.evaluate(cob, host)
-            return self._walk(ref, host, cob.spec, value, path[1:])
+            value, node = self._spec(cob, cob.spec, host, path[1:])
+            return self._walk(ref, host, node, value, path[1:])
         values = {key: _plain(node) for key, node in cob.body.items.items()}
         values["spec"] = self._specs.evaluate(cob, host)
         if not path:
             return Explanation(ref=ref, value=_shown(values), place=cob.place)
         return self._walk(ref, host, cob.body, values, path)
+
+    def _spec(self, cob: CobDef, spec: Map, host: str, path: list[str]) -> tuple[Any, Map]:
+        """Return the evaluated spec and its nodes, also of what is made of files and folders.
+
+        A property that names one is in the value only if `path` asks for it.
+        """
+        value = self._specs.evaluate(cob, host)
+        marks = {
+            key: mode for key, mode in marked_properties(cob.type).items() if key in spec.items
+        }
+        nodes = {FILLED[mode]: spec.items[key] for key, mode in marks.items()}
+        if path and path[0] in marks:
+            value = {**value, path[0]: self._evaluator.scope(host).evaluate(spec.items[path[0]])}
+        return value, replace(spec, items={**nodes, **spec.items})
 
     def _walk(self, ref: str, host: str, node: Node, value: Any, path: list[str]) -> Explanation:
         for part in path:

@@ -7,6 +7,7 @@ a name, the members of a folder). As long as the disk says the same, the same si
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from cobweb.errors import Place
 from cobweb.inventory._findings import Findings
 from cobweb.inventory._nodes import Node
+from cobweb.inventory._trees import digest_of_folder
 from cobweb.inventory._yaml import read_yaml
 
 VAULT_HEADER = b"$ANSIBLE_VAULT;"
@@ -93,6 +95,10 @@ class Files:
         self._note("glob", f"{folder}\0{pattern}", _digest(found))
         return found
 
+    def note_tree(self, folder: Path, exclude: tuple[str, ...], digest: str) -> None:
+        """Note the digest of a folder's tree that was read."""
+        self._note("tree", f"{folder}\0{json.dumps(exclude)}", digest)
+
     def read(self, path: Path, *, empty_hint: str = "") -> Node | None:
         """Return the document of a YAML or JSON file, None if it is empty or unreadable.
 
@@ -154,6 +160,11 @@ def _members(folder: str) -> tuple[Member, ...]:
     return tuple(sorted(found))
 
 
+def _tree(question: str) -> str:
+    folder, _, exclude = question.partition("\0")
+    return digest_of_folder(Path(folder), tuple(json.loads(exclude)))
+
+
 def _glob(question: str) -> list[Path]:
     folder, _, pattern = question.partition("\0")
     return sorted(Path(folder).glob(pattern))
@@ -174,6 +185,7 @@ _QUESTIONS: Mapping[str, Callable[[str], str]] = {
     "kind": _kind,
     "members": lambda folder: _digest(_members(folder)),
     "glob": lambda question: _digest(_glob(question)),
+    "tree": _tree,
     "resolve": os.path.realpath,
 }
 """How each question is asked."""

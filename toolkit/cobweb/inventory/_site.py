@@ -141,6 +141,14 @@ class Site:
         """
         return self._evaluation.work_files()
 
+    def trees(self) -> Mapping[str, bytes]:
+        """Return the archives of the file trees that all specs of the site have, by digest.
+
+        Each is made when it is asked for; SiteError where its folder has changed since the site was
+        evaluated.
+        """
+        return self._evaluation.trees()
+
     def findings_of_files(self) -> tuple[Finding, ...]:
         """Return what is wrong with the files that only a run needs, and in unused variables.
 

@@ -1,22 +1,26 @@
 """Evaluate the spec of a COB on a host: templates, files, defaults, and the type's schema.
 
 A property of the schema with `x-cobweb: template` (or `source`) holds a path; the text of that
-file, rendered for the host (or as it is), becomes the property `content` and takes its place.
+file, rendered for the host (or as it is), becomes the property `content` and takes its place. One
+with `x-cobweb: tree` holds the path of a folder; the property `tree` takes its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cobweb.errors import Place
+from cobweb.generation import TREE
 from cobweb.inventory._cobs import CobDef
 from cobweb.inventory._files import VAULT_HEADER, Files
 from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._nodes import VAULT_KEY, Leaf, Node, is_vault, told_apart
 from cobweb.inventory._scope import EvaluationError, Evaluator
+from cobweb.inventory._spec_trees import SpecTrees
 from cobweb.model import CobType
 
 if TYPE_CHECKING:
@@ -28,7 +32,10 @@ CONTENT = "content"
 MAX_SHARED = 1000
 """So many different specs of one COB are kept to be shared by hosts where they are the same."""
 
-_TEMPLATE, _SOURCE = "template", "source"
+_TEMPLATE, _SOURCE, _TREE = "template", "source", "tree"
+
+FILLED: Mapping[str, str] = {_TEMPLATE: CONTENT, _SOURCE: CONTENT, _TREE: TREE}
+"""Which property takes the place of one with a mark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +66,7 @@ class _Recipe:
     def differences(self, spec: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """Return what tells a spec apart from those of other hosts; None if it is much."""
         names = [name for name, _ in self.varying]
-        if self.marked:
-            names.append(CONTENT)
+        names += [FILLED[mode] for _, mode in self.marked]
         found = tuple(told_apart(spec.get(name)) for name in names)
         return None if None in found else found
 
@@ -76,6 +82,7 @@ class Specs:
         self._constants: dict[str, Mapping[str, Any]] = {}
         self._recipes: dict[str, _Recipe] = {}
         self._texts: dict[Path, _FileText] = {}
+        self.trees = SpecTrees(evaluator, files)
 
     def evaluate(self, cob: CobDef, host: str) -> Mapping[str, Any]:
         """Return the spec of a COB on a host; findings say what is wrong with it."""
@@ -92,7 +99,10 @@ class Specs:
     def _recipe(self, cob: CobDef) -> _Recipe:
         items = cob.spec.items if cob.spec else {}
         constants = {key: self._evaluator.constant(node) for key, node in items.items()}
-        marked = _marked(cob.type)
+        marked = marked_properties(cob.type)
+        if _TREE in marked.values() and TREE in items:
+            message = f"COB `{cob.name}`: `{TREE}` is what Cobweb makes of a folder"
+            self._findings.add(items[TREE].place, message, "name the folder with `source`")
         return _Recipe(
             fixed={key: found and found.value for key, found in constants.items()},
             varying=tuple((key, node) for key, node in items.items() if constants[key] is None),
@@ -103,8 +113,11 @@ class Specs:
         spec = self._values(recipe, host)
         if spec is None:
             return {}
-        for marked in recipe.marked:
-            if not self._fill(cob, host, spec, marked):
+        for key, mode in recipe.marked:
+            assert cob.spec is not None
+            place = cob.spec.items[key].place
+            fill = self.trees.fill if mode == _TREE else partial(self._fill, cob, mode)
+            if not fill(host, spec, key, place):
                 return spec
         differences = recipe.differences(spec)
         if differences in recipe.shared:
@@ -140,11 +153,10 @@ class Specs:
                 failed = True
         return None if failed else spec
 
-    def _fill(self, cob: CobDef, host: str, spec: dict[str, Any], marked: tuple[str, str]) -> bool:
+    def _fill(  # noqa: PLR0913, PLR0917  # of which object and how, and what trees take as well
+        self, cob: CobDef, mode: str, host: str, spec: dict[str, Any], name: str, place: Place
+    ) -> bool:
         """Put the text of a file into `content`; a finding and False where that fails."""
-        name, mode = marked
-        assert cob.spec is not None
-        place = cob.spec.items[name].place
         path = spec.pop(name)
         if CONTENT in spec:
             message = f"COB `{cob.name}` has both `{name}` and `{CONTENT}`"
@@ -207,12 +219,12 @@ class Specs:
         return self._checkers[cob_type.name]
 
 
-def _marked(cob_type: CobType) -> dict[str, str]:
-    """Return the properties of a type that name files, with what is done with them."""
+def marked_properties(cob_type: CobType) -> dict[str, str]:
+    """Return the properties of a type that name files or folders, with what is done with them."""
     return dict(_marks(cob_type.spec_schema or {}))
 
 
 def _marks(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, part in schema.get("properties", {}).items():
-        if isinstance(part, dict) and part.get(MARK) in (_TEMPLATE, _SOURCE):
+        if isinstance(part, dict) and part.get(MARK) in FILLED:
             yield name, part[MARK]

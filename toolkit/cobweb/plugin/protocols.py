@@ -46,6 +46,15 @@ class ExecutorSetting:
     roles_path: tuple[Path, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def trees(self) -> Path:
+        """Where a transition finds the archive of its file tree: `DIGEST.tar.gz`.
+
+        DIGEST is `spec.tree.digest`. The runtime writes it before it submits the job; tasks know
+        this folder as the variable `cobweb_trees`.
+        """
+        return self.work_dir / "trees"
+
 
 @runtime_checkable
 class Executor(Protocol):

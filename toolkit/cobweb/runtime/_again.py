@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from cobweb.engine import analyse
 from cobweb.errors import GenerationError, UsageError
-from cobweb.generation import EvaluatedSite, StoredSite, read_site
+from cobweb.generation import EvaluatedSite, StoredSite, read_site, tree_of
 from cobweb.inventory import Site, unfit_specs
-from cobweb.model import CobType, Graph, Host, Missing
+from cobweb.model import CobId, CobType, Graph, Host, Missing
 from cobweb.plugin import Plugins
 from cobweb.runtime._desired import Desired, desired_of
 from cobweb.runtime._kept_work import KeptWork, Secrets
@@ -44,6 +44,7 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
     problems = [
         *(f"{name}: {it} is not in the site any more" for name, it in _lost_variables(hosts)),
         *lost,
+        *_lost_trees(original, store),
         *_missing_work(original, stored, KeptWork(store, now.roots, plugins.python_types), plugins),
         *_changed_types(original, plugins.types),
     ]
@@ -138,6 +139,16 @@ def _lost_variables(
     for name, (_, lost) in sorted(hosts.items()):
         for variable in lost:
             yield name, f"the vaulted value of the variable {variable}"
+
+
+def _lost_trees(graph: Graph, store: Store) -> Iterator[str]:
+    """Yield the objects whose file trees are gone; of those with the same tree the first."""
+    trees: dict[str, CobId] = {}
+    for cob, it in graph.cobs.items():
+        trees.setdefault(tree_of(it.spec), cob)
+    for digest, cob in trees.items():
+        if digest and store.file(digest) is None:
+            yield f"{cob}.spec.tree: the copy of the tree is gone"
 
 
 def _missing_work(

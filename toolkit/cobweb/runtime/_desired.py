@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cobweb._resources import data_dir
 from cobweb.generation import OWN_ROOT, SITE_ROOT, EvaluatedSite, KeptFiles, kept_files, secrets_of
@@ -25,7 +26,8 @@ class Desired:
     all hosts of the site, `chosen` those that the limit selects (all without one). `evaluated` is
     `graph` as a generation has it, `whole` makes that of all of the site. `roots` are the folders
     that the paths of actions are relative to in a generation. `dir` is the site's folder, `commit`
-    the Git commit that it is at. `files` are the kept files by their SHA-256, `secrets` the vaulted
+    the Git commit that it is at. `files` are the kept files and the archives of file trees by their
+    SHA-256 (none for an earlier generation: the state database has them), `secrets` the vaulted
     values of the site as it is now, by the digest that stands for each in a generation. `kept` are
     the files of the earlier generation that it is, if it is one.
     """
@@ -86,7 +88,8 @@ def _evaluated(site: Site, graph: Graph) -> EvaluatedSite:
 
 
 def _files(site: Site) -> Mapping[str, bytes]:
-    return {hashlib.sha256(content).hexdigest(): content for content in site.work_files().values()}
+    kept = {hashlib.sha256(content).hexdigest(): content for content in site.work_files().values()}
+    return ChainMap(kept, cast("MutableMapping[str, bytes]", site.trees()))  # which only reads
 
 
 def _secrets(site: Site) -> Mapping[str, Mapping[str, Any]]:

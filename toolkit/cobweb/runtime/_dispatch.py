@@ -5,7 +5,8 @@ passed over when its turn comes.
 
 The dispatcher keeps no more than `parallel` jobs in flight, lets the heaviest go first (weights of
 the planner), and carries out what an executor leaves to the runtime: Python types in worker threads
-and actions without work. Transitions can be held back, all of them, until they are let go.
+and actions without work. Transitions can be held back, all of them, until they are let go. Before
+one starts it is lent the archive of its file tree.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from cobweb.model import (
 )
 from cobweb.plugin import CobContext, Executor, ExecutorSetting, PythonType
 from cobweb.runtime._confirm import DeadManSwitch
+from cobweb.runtime._trees import TreeLender
 
 __all__ = ["Dispatcher", "describe", "retry_delay_s"]
 
@@ -72,11 +74,13 @@ class Dispatcher:
         *,
         python_types: Mapping[str, PythonType] | None = None,
         weights: Mapping[CobId, float] | None = None,
+        trees: TreeLender | None = None,
     ) -> None:
         self._executor = executor
         self._setting = setting
         self._python_types = dict(python_types or {})
         self._weights = dict(weights or {})
+        self._trees = trees
         self._waiting: dict[str, dict[int, Job]] = {}
         self._ready: list[tuple[float, int, Job]] = []
         self._later: list[tuple[float, int, Job]] = []
@@ -166,7 +170,10 @@ class Dispatcher:
         """Start jobs that were taken and journalled."""
         for job in jobs:
             self._in_flight[job.number] = job
-            self._start(self._switch.begin(job) if job.confirm else job)
+            if problem := self._lend(job):
+                self._fail(job, problem)
+            else:
+                self._start(self._switch.begin(job) if job.confirm else job)
 
     def drop_waiting(self, host: str | None = None) -> tuple[Job, ...]:
         """Forget the jobs (of one host, or all) that are not in flight, and return them."""
@@ -211,6 +218,15 @@ class Dispatcher:
     def close(self, *, kill: bool = False) -> None:
         """Close the executor and forget what was in flight."""
         self._executor.close(kill=kill)
+
+    def _lend(self, job: Job) -> str:
+        """Put what a job works with where it finds it; return what hinders that, "" for nothing."""
+        try:
+            if self._trees is not None:
+                self._trees.lend(job)
+        except OSError as error:
+            return f"cannot write the archive of the tree: {error.strerror or error}"
+        return ""
 
     def _start(self, job: Job) -> None:
         if self.reaches(job.action):

@@ -39,6 +39,7 @@ from cobweb.runtime._result import Ending, RunResult, wait_data
 from cobweb.runtime._rounds import Rounds
 from cobweb.runtime._run import Run, RunSetting
 from cobweb.runtime._site_act import SiteAct
+from cobweb.runtime._trees import TreeLender
 from cobweb.store import Generation, RunInfo, RunRecord, Store
 
 __all__ = [
@@ -173,7 +174,7 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
                 beat_s=HEARTBEAT_S,
                 say=caller.say,
             ),
-            _dispatcher(plugins, executor, setting, course.graph),
+            _dispatcher(plugins, executor, setting, course.graph, store),
             store,
             emitter,
         )
@@ -233,7 +234,16 @@ def _most(bound: Callable[[int], int] | None, of: Sized) -> int | None:
 
 
 def _dispatcher(
-    plugins: Plugins, executor: Executor, setting: ExecutorSetting, graph: Graph
+    plugins: Plugins,
+    executor: Executor,
+    setting: ExecutorSetting,
+    graph: Graph,
+    store: Store | None = None,
 ) -> Dispatcher:
-    weights = _planner(plugins).priorities(graph)
-    return Dispatcher(executor, setting, python_types=plugins.python_types, weights=weights)
+    return Dispatcher(
+        executor,
+        setting,
+        python_types=plugins.python_types,
+        weights=_planner(plugins).priorities(graph),
+        trees=None if store is None else TreeLender(setting.trees, store.file),
+    )
