@@ -33,7 +33,7 @@ class StorageCluster:
         if found:
             raise ModelError(found)
         cluster = read_cluster(model)
-        return {"hosts.yml": inventory(cluster), "objects.yml": {"cobs": objects(cluster)}}
+        return {"hosts.yml": inventory(cluster), "objects.yml": {"cobs": dict(objects(cluster))}}
 
 
 def inventory(cluster: Cluster) -> dict[str, Any]:
@@ -65,12 +65,12 @@ def vars_of_disk(disk: Any) -> dict[str, str]:
 
 def _groups(cluster: Cluster) -> dict[str, list[str]]:
     servers = [server.name for server in cluster.servers]
-    storage = [server.name for server in cluster.servers if server.disks]
     database = [cluster.primary, *cluster.standbys] if cluster.primary else []
-    return {
+    groups = {
+        "cluster_hosts": [*servers, *cluster.clients],
         "servers": servers,
         "clients": list(cluster.clients),
-        "storage": storage,
+        "storage": [server.name for server in cluster.storage()],
         "first_server": servers[:1],
         "db": database,
         "db_primary": database[:1],
@@ -80,6 +80,7 @@ def _groups(cluster: Cluster) -> dict[str, list[str]]:
             for pair, members in cluster.pairs().items()
         },
     }
+    return groups if cluster.present else {name: [] for name in groups}
 
 
 def _variables(cluster: Cluster) -> dict[str, Any]:

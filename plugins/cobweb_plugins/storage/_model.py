@@ -49,6 +49,7 @@ class Cluster:
     """The whole model, defaults filled in; `primary` and `power_url` are "" for none."""
 
     name: str
+    present: bool
     connection: Mapping[str, Any]
     domain: str
     interface: str
@@ -74,11 +75,14 @@ class Cluster:
             found.setdefault(server.pair, []).append(server)
         return found
 
+    def storage(self) -> list[Server]:
+        """Return the servers that have disks."""
+        return [server for server in self.servers if server.disks]
+
     def bricks(self) -> list[tuple[Server, Disk]]:
         """Return the bricks of the volume, those of one replica set beside each other."""
-        storage = [server for server in self.servers if server.disks]
-        sets = max((len(server.disks) for server in storage), default=0)
-        return [(server, server.disks[each]) for each in range(sets) for server in storage]
+        sets = max((len(server.disks) for server in self.servers), default=0)
+        return [(server, server.disks[each]) for each in range(sets) for server in self.storage()]
 
 
 def read_cluster(model: Mapping[str, Any]) -> Cluster:
@@ -88,6 +92,7 @@ def read_cluster(model: Mapping[str, Any]) -> Cluster:
     name = volume.get("name", "data")
     return Cluster(
         name=model["cluster"],
+        present=model.get("present", True),
         connection=model.get("connection") or {},
         domain=network.get("domain", f"{model['cluster']}.internal"),
         interface=network.get("interface", "eth0"),

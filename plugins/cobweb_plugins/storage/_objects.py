@@ -5,34 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cobweb_plugins.storage._model import Cluster, Disk, Server
+from cobweb_plugins.storage._model import Cluster
 
 __all__ = ["objects"]
 
-
-def objects(cluster: Cluster) -> dict[str, Any]:
-    """Return COBs by name."""
-    return dict(_disks(cluster))
+Objects = Iterator[tuple[str, dict[str, Any]]]
 
 
-def _disks(cluster: Cluster) -> Iterator[tuple[str, Any]]:
-    """Yield a file system for each disk, on the servers that have it."""
-    owners: dict[Disk, list[Server]] = {}
-    for server in cluster.servers:
-        for disk in server.disks:
-            owners.setdefault(disk, []).append(server)
-    for disk, servers in owners.items():
-        on = ":".join(server.name for server in servers)
-        yield (
-            f"disk-{disk.name}",
-            {
-                "type": "mount",
-                "on": on,
-                "spec": {
-                    "source": disk.device,
-                    "path": disk.path,
-                    "fstype": "ext4",
-                    "format": "ext4",
-                },
-            },
-        )
+def objects(cluster: Cluster) -> Objects:
+    """Yield COBs, each with its name; what a site writes by hand under the same name is merged."""
+    yield from _disks(cluster)
+
+
+def _disks(cluster: Cluster) -> Objects:
+    """Yield a file system for each disk of the storage servers, and that bricks need them all."""
+    disks = next((server.disks for server in cluster.storage()), ())
+    for number, disk in enumerate(disks):
+        spec = {
+            "source": f"{{{{ disks[{number}].device }}}}",
+            "path": disk.path,
+            "fstype": "ext4",
+            "format": "ext4",
+        }
+        yield f"disk-{disk.name}", {"type": "mount", "on": "storage", "spec": spec}
+    if disks:
+        yield "bricks", {"requires": [f"disk-{disk.name}" for disk in disks]}

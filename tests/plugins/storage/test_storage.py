@@ -34,6 +34,7 @@ def test_hosts_get_the_groups_of_what_they_do(model: dict[str, Any]) -> None:
     made = StorageCluster().generate(model)["hosts.yml"]["all"]
     groups = {name: list(it["hosts"]) for name, it in made["children"].items()}
     assert groups == {
+        "cluster_hosts": ["st1", "st2", "st3", "cl1"],
         "servers": ["st1", "st2", "st3"],
         "clients": ["cl1"],
         "storage": ["st1", "st2"],
@@ -44,6 +45,21 @@ def test_hosts_get_the_groups_of_what_they_do(model: dict[str, Any]) -> None:
         "pair_a": ["st1", "st2"],
         "pair_b": ["st3"],
     }
+
+
+def test_a_cluster_that_is_to_go_has_hosts_in_no_group(model: dict[str, Any]) -> None:
+    """So no host pattern matches any more, and all objects are removed."""
+    made = StorageCluster().generate({**model, "present": False})["hosts.yml"]["all"]
+    assert list(made["hosts"]) == ["st1", "st2", "st3", "cl1"]
+    assert [it["hosts"] for it in made["children"].values()] == [{}] * len(made["children"])
+
+
+def test_disks_are_objects_that_bricks_need(model: dict[str, Any]) -> None:
+    """The device is the host's own: servers may name the same disk differently."""
+    made = StorageCluster().generate(model)["objects.yml"]["cobs"]
+    assert list(made) == ["disk-d1", "disk-d2", "bricks"]
+    assert made["disk-d2"]["spec"]["source"] == "{{ disks[1].device }}"
+    assert made["bricks"] == {"requires": ["disk-d1", "disk-d2"]}
 
 
 def test_bricks_of_a_replica_set_stand_beside_each_other(model: dict[str, Any]) -> None:
