@@ -4,10 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: help demo test images bench compiled coverage lint types imports dead constraints clean
+.PHONY: help demo storage-demo test images bench compiled coverage lint types imports dead constraints clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /: /'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /: /'
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -30,6 +30,9 @@ $(VENV)/.dev: $(VENV)/.run
 
 demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python inventories/demo/demo.py
+
+storage-demo: $(VENV)/.dev  ## set up, change and tear down a storage cluster on hosts made of namespaces (root)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH="$(CURDIR)" $(BIN)/python inventories/storage/demo.py
 
 test: $(VENV)/.dev  ## install Cobweb and run all tests
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)

@@ -1,0 +1,209 @@
+"""The storage demo: a cluster from bare hosts, changed while clients work, and taken away again.
+
+    make storage-demo                                  (root; hosts are namespaces of this machine)
+    python inventories/storage/demo.py [REPORTS]       from the checkout's root, with PYTHONPATH=.
+
+Each step says what it expects from outside, and the exit code is 0 only if all of it came about.
+The reports of all runs are left in the folder REPORTS (default: storage-demo).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support.fabric import what_is_missing
+from tests.support.fabric._layers import IMAGES, build_images
+from tests.support.storage import Applied, Probe, StorageLab
+
+LEAST_OBJECTS = 50
+LEAST_NEEDS = 300
+PING_TIMEOUT_S = 5.0
+GAP_S = 2 * PING_TIMEOUT_S
+"""A client waits for `network.ping-timeout` at most when a server goes without a word."""
+
+
+class DemoError(Exception):
+    """Something is not as promised."""
+
+
+class Demo:
+    """The story, step by step."""
+
+    def __init__(self, lab: StorageLab, reports: Path) -> None:
+        self._lab = lab
+        self._reports = reports
+        self._began = time.monotonic()
+        self.steps: list[tuple[str, float, int]] = []
+
+    def run(self) -> None:
+        """Play all of it; DemoError where it goes wrong."""
+        self._size()
+        self._set_up()
+        self._again()
+        self._rolling()
+        self._connections(200, "raise")
+        self._connections(100, "lower")
+        self._one_away("st3")
+        self._all_away()
+
+    def _size(self) -> None:
+        self._tell("The site, made from model.yml")
+        graph = self._data("graph")
+        per_host = Counter(cob["host"] for cob in graph["cobs"])
+        servers = self._lab.model()["servers"]
+        least = min(per_host[name] for name in servers)
+        hosts = {cob["id"]: cob["host"] for cob in graph["cobs"]}
+        across = sum(hosts[need["cob"]] != hosts[need["on"]] for need in graph["needs"])
+        print(f"  {len(per_host)} hosts, {len(graph['cobs'])} objects, {least} or more a server")
+        print(f"  {len(graph['needs'])} needs, {across} of them over hosts")
+        self._expect(least >= LEAST_OBJECTS, f"{LEAST_OBJECTS} objects on each server")
+        self._expect(across >= LEAST_NEEDS, f"{LEAST_NEEDS} needs over hosts")
+
+    def _set_up(self) -> None:
+        applied = self._apply("From bare hosts to a storage cluster: one apply")
+        self._before(
+            applied,
+            ("st1/bricks", "up"),
+            ("st1/volume", "started"),
+            ("cl1/data-mount", "up"),
+        )
+        self._writes()
+
+    def _again(self) -> None:
+        applied = self._apply("The second apply finds nothing to do")
+        self._expect(not applied.done, "no transition")
+
+    def _rolling(self) -> None:
+        self._lab.edit_model(lambda it: it["volume"].update(log_level="WARNING"))
+        probes = {name: self._lab.probe(name) for name in self._lab.model()["clients"]}
+        applied = self._apply("Daemons get another setting, one server at a time, clients work on")
+        self._end(probes)
+        order = [cob for cob, state in applied.done if (cob.endswith("glusterd"))]
+        print("  daemons went down and up: " + ", ".join(order))
+        busy = _most_at_once(applied, "heal-gate", "busy")
+        self._expect(busy == 1, "never two servers out of the volume at once")
+
+    def _connections(self, number: int, direction: str) -> None:
+        self._lab.edit_model(lambda it: it["postgres"]["settings"].update(max_connections=number))
+        title = f"max_connections: {direction} to {number}"
+        applied = self._apply(title)
+        moved = [cob for cob, _ in applied.done if cob.endswith("/max-connections")]
+        print("  changed in this order: " + ", ".join(moved))
+        primary = moved.index("st1/max-connections")
+        wanted = len(moved) - 1 if direction == "raise" else 0
+        what = "the primary last" if direction == "raise" else "the primary first"
+        self._expect(len(moved) > 1 and primary == wanted, what)
+
+    def _one_away(self, name: str) -> None:
+        def without(model: dict[str, Any]) -> None:
+            del model["servers"][name]
+            model["postgres"]["standbys"].remove(name)
+
+        probes = {each: self._lab.probe(each) for each in self._lab.model()["clients"]}
+        self._lab.edit_model(without)
+        applied = self._apply(f"{name} goes: out of volume, database and cluster, clients work on")
+        self._end(probes)
+        self._before(applied, (f"{name}/bricks", "down"), (f"{name}/glusterd", "down"))
+
+    def _all_away(self) -> None:
+        self._lab.edit_model(lambda it: it.update(present=False))
+        applied = self._apply("All goes")
+        volume = applied.place("st1/volume", "stopped")
+        mounts = [applied.place(f"{name}/data-mount", "down") for name in self._lab.model()["clients"]]
+        self._expect(max(mounts) < volume, "no volume stops while a client has it mounted")
+
+    # --- what each step does
+
+    def _apply(self, title: str) -> Applied:
+        self._tell(title)
+        applied = self._lab.apply()
+        number = len(self.steps) + 1
+        report = self._reports / f"{number}.html"
+        made = self._lab.cobweb("report", "-o", "html", quiet=True)
+        report.write_text(made.stdout, encoding="utf-8")
+        self.steps.append((title, applied.seconds, len(applied.done)))
+        print(f"  {applied.seconds:.0f} s, {len(applied.done)} transitions; report: {report}")
+        self._expect(applied.code == 0, f"exit code 0 (it was {applied.code})")
+        return applied
+
+    def _before(self, applied: Applied, *arrivals: tuple[str, str]) -> None:
+        places = [applied.place(*arrival) for arrival in arrivals]
+        text = ", then ".join(f"{cob} {state}" for cob, state in arrivals)
+        self._expect(places == sorted(places), text)
+
+    def _writes(self) -> None:
+        probes = {name: self._lab.probe(name) for name in self._lab.model()["clients"]}
+        self._end(probes)
+
+    def _end(self, probes: Mapping[str, Probe]) -> None:
+        for name, probe in probes.items():
+            seen = probe.end()
+            print(f"  {name} wrote and read {seen.rounds} times; longest wait {seen.longest_s:.2f} s")
+            self._expect(not seen.errors, f"{name} saw no error {seen.errors[:3] or ''}")
+            self._expect(seen.rounds > 0, f"{name} has worked")
+            self._expect(seen.longest_s < GAP_S, f"{name} never waited for {GAP_S:.0f} s")
+
+    def _data(self, command: str) -> dict[str, Any]:
+        import json
+
+        done = self._lab.cobweb(command, "-o", "json", quiet=True)
+        self._expect(done.returncode == 0, f"cobweb {command} ends well {done.stderr}")
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def _tell(self, text: str) -> None:
+        at_s = time.monotonic() - self._began
+        print(f"\n{text}  [{at_s:.0f} s]\n{'=' * len(text)}", flush=True)
+
+    def _expect(self, good: object, what: str) -> None:
+        if not good:
+            raise DemoError(f"expected: {what}")
+        print(f"  as promised: {what}", flush=True)
+
+
+def _most_at_once(applied: Applied, name: str, state: str) -> int:
+    """Return how many objects of a name were in a state at the same time, at most."""
+    there: set[str] = set()
+    most = 0
+    for cob, now in applied.done:
+        if cob.endswith(f"/{name}"):
+            there = there | {cob} if now == state else there - {cob}
+            most = max(most, len(there))
+    return most
+
+
+def main() -> int:
+    """Run the demo; return the exit code."""
+    missing = what_is_missing()
+    if missing is not None:
+        print(f"the storage demo cannot run here: {missing}", file=sys.stderr)
+        return 1
+    reports = Path(sys.argv[1] if len(sys.argv) > 1 else "storage-demo").absolute()
+    reports.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    build_images(IMAGES)
+    print(f"Images of the hosts are there after {time.monotonic() - began:.0f} s.")
+    with tempfile.TemporaryDirectory(prefix="cobweb-storage-") as folder:
+        try:
+            with StorageLab(Path(folder)) as lab:
+                demo = Demo(lab, reports)
+                demo.run()
+        except DemoError as error:
+            print(f"\nThe storage demo failed: {error}", file=sys.stderr)
+            return 1
+    print(f"\nAll as promised, in {time.monotonic() - began:.0f} s.")
+    for number, (title, seconds, done) in enumerate(demo.steps, 1):
+        print(f"  {number}  {seconds:4.0f} s  {done:4} transitions  {title}")
+    print(f"Report pages: {os.path.relpath(reports)}/1.html and so on")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
