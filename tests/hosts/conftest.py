@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,12 +20,12 @@ SYSTEMD_HOSTS = 2
 SITES = Path(__file__).with_name("sites")
 
 OperatorMaker = Callable[[str], Operator]
-FabricMaker = Callable[[int, int], AbstractContextManager[Fabric]]
+FabricMaker = Callable[..., AbstractContextManager[Fabric]]
 
 
 @pytest.fixture(scope="session")
 def fabric_maker(tmp_path_factory: pytest.TempPathFactory) -> FabricMaker:
-    """Return what makes a fabric of so many plain hosts and so many with systemd.
+    """Return what makes a fabric of so many plain hosts and so many with systemd, and the like.
 
     Where the machine cannot have one, the tests are skipped; in CI they fail.
     """
@@ -34,8 +35,8 @@ def fabric_maker(tmp_path_factory: pytest.TempPathFactory) -> FabricMaker:
     if missing is not None:
         pytest.skip(missing)
 
-    def make(plain: int, systemd: int) -> AbstractContextManager[Fabric]:
-        return Fabric(tmp_path_factory.mktemp("fabric"), plain=plain, systemd=systemd)
+    def make(plain: int, systemd: int, **more: Any) -> AbstractContextManager[Fabric]:
+        return Fabric(tmp_path_factory.mktemp("fabric"), plain=plain, systemd=systemd, **more)
 
     return make
 

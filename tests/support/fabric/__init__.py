@@ -15,6 +15,8 @@
 - What a host may change of the kernel is its own: /proc/sys/net, its cgroup, mounts, nftables,
   FUSE. The rest of /proc/sys is read-only; modules, the clock and the kernel's log are the
   machine's.
+- Podman (image `full`) keeps images as folders (vfs) and gives containers no cgroups; there is no
+  registry: `tar -c . | podman import - localhost/NAME` makes an image, busybox is there for it.
 - Hosts with systemd start at boot what is enabled in /etc/systemd/system, and nothing else. An
   installed package starts its services unless /usr/sbin/policy-rc.d says no.
 - All of it ends with `close`, and by the kernel when the test run is killed.

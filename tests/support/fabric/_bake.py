@@ -25,6 +25,7 @@ __all__ = ["PACKAGES", "REPOSITORY"]
 PACKAGES = (
     "attr",
     "busybox-static",
+    "chrony",
     "conmon",
     "corosync",
     "cron",
@@ -34,6 +35,8 @@ PACKAGES = (
     "iproute2",
     "iptables",
     "iputils-arping",
+    "logrotate",
+    "lsof",
     "netavark",
     "nftables",
     "nginx",
@@ -42,6 +45,7 @@ PACKAGES = (
     "podman",
     "postgresql-15",
     "resource-agents",
+    "rsync",
 )
 """What image `full` has installed, and what is there to be installed on image `deps`."""
 
@@ -52,6 +56,23 @@ REPOSITORY = "/srv/repo"
 _TAKEN_AWAY = ("postgresql", "postgresql-15")
 
 _ALSO_NEEDED = ("e2fsprogs", "git", "psmisc", "xfsprogs")
+
+# Podman keeps images as plain folders, for overlays do not lie on overlays, and does without
+# cgroups of its own: a host's cgroup has no controllers.
+_PODMAN = {
+    "storage.conf": """\
+[storage]
+driver = "vfs"
+runroot = "/run/containers/storage"
+graphroot = "/var/lib/containers/storage"
+""",
+    "containers.conf": """\
+[containers]
+cgroups = "disabled"
+[network]
+network_backend = "netavark"
+""",
+}
 _POLICY = "usr/sbin/policy-rc.d"
 _SIZE = 4 << 30
 _ENVIRONMENT = {
@@ -165,6 +186,10 @@ def _bake_deps(system: _Chroot) -> None:
     if pulled:
         sys.exit(f"what the packages need, needs some of them: {' '.join(sorted(pulled))}")
     system.apt("install", *early)
+    settings = system.root / "etc/containers"
+    settings.mkdir(exist_ok=True)
+    for name, text in _PODMAN.items():
+        (settings / name).write_text(text, encoding="utf-8")
     _allow_starts(system)
 
 
