@@ -13,7 +13,7 @@ import pytest
 
 import cobweb.testing
 from cobweb.cli import main
-from cobweb.plugin import Adapter, Executor, Kind, Planner, PythonType, Solver, _hooks
+from cobweb.plugin import Adapter, Executor, Generator, Kind, Planner, PythonType, Solver, _hooks
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "plugins"
 BLOCK = re.compile(r"^```(\w+)\n# ([\w./]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -47,7 +47,7 @@ def test_there_is_no_hook_without_a_kind() -> None:
     assert hooks == {kind.hook for kind in Kind}
 
 
-@pytest.mark.parametrize("protocol", [PythonType, Executor, Solver, Planner, Adapter])
+@pytest.mark.parametrize("protocol", [PythonType, Executor, Solver, Planner, Adapter, Generator])
 def test_each_method_of_each_protocol_is_in_the_table(protocol: type) -> None:
     text = (DOCS / "index.md").read_text()
     (row,) = [line for line in text.splitlines() if line.startswith(f"| `{protocol.__name__}`")]
@@ -89,8 +89,11 @@ def test_the_type_of_the_tutorial_keeps_its_link(
 
 
 @pytest.mark.slow
-def test_the_executor_of_the_tutorial_conforms(tmp_path: Path) -> None:
-    _write("write-an-executor.md", tmp_path)
+@pytest.mark.parametrize(
+    ("page", "passed"), [("write-an-executor.md", 15), ("write-a-generator.md", 7)]
+)
+def test_the_plugin_of_a_tutorial_conforms(tmp_path: Path, page: str, passed: int) -> None:
+    _write(page, tmp_path)
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
@@ -102,4 +105,4 @@ def test_the_executor_of_the_tutorial_conforms(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "15 passed" in done.stdout
+    assert f"{passed} passed" in done.stdout
