@@ -143,6 +143,17 @@ def test_free_texts_are_not_checked_again() -> None:
     assert _schemas._free_texts(schema) == {"a"}
 
 
+def test_of_several_keys_one_is_asked_for() -> None:
+    schema = {"oneOf": [{"required": ["a"]}, {"required": ["b"]}, {"type": "string"}]}
+    checker = SpecChecker(schema)
+    node = Leaf(value=None, place=AT)
+    ((_, message, hint),) = checker.problems({"a": 1, "b": "secret"}, node)
+    assert (message, hint) == ("`spec` has `a` and `b`", "keep one of them")
+    number = SpecChecker({"properties": {"n": {"oneOf": [{"minimum": 1}, {"minimum": 2}]}}})
+    ((_, message, _),) = number.problems({"n": 3}, node)
+    assert message.startswith("`n` does not fit")
+
+
 @given(values, values)
 def test_values_are_told_apart_as_json_is(one: Any, other: Any) -> None:
     same = repr(one) == repr(other)

@@ -40,7 +40,9 @@ def supervision(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def file_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Import the module of `file`, to call its actions without Ansible around."""
-    return _module(monkeypatch, "cobweb_file")
+    for name in ("host", "supervisor", "command", "entry", "record", "whole", "lines", "part"):
+        _load(monkeypatch, f"module_utils/cobweb_{name}.py")
+    return _load(monkeypatch, "library/cobweb_file.py")
 
 
 @pytest.fixture
@@ -68,6 +70,15 @@ def confirm_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Import the module of the dead-man switch."""
     _load(monkeypatch, "module_utils/cobweb_watcher.py")
     return _module(monkeypatch, "cobweb_confirm")
+
+
+@pytest.fixture
+def tree_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import the module of `tree`."""
+    _load(monkeypatch, "module_utils/cobweb_host.py")
+    for part in ("merge", "git", "archive", "disk", "record"):
+        _load(monkeypatch, f"module_utils/cobweb_tree_{part}.py")
+    return _load(monkeypatch, "library/cobweb_tree.py")
 
 
 def _module(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:

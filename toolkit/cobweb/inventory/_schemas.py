@@ -245,9 +245,21 @@ def _enum(error: ValidationError, name: str) -> tuple[str, str]:
 
 def _any_of(error: ValidationError, name: str) -> tuple[str, str]:
     keys = _alternatives(error)
+    if not keys and (given := _too_many(error)):
+        return f"{name} has {given}", "keep one of them"
     if not keys:
         return f"{name} does not fit: {error.message}", ""
     return f"{name} lacks {one_of(keys)}", "the type requires one of them"
+
+
+def _too_many(error: ValidationError) -> str:
+    """Name the keys of a `oneOf` that asks for one key each, if more than one is there."""
+    if error.validator != "oneOf" or not isinstance(error.instance, dict):
+        return ""
+    parts = [part for part in _values(error.validator_value) if isinstance(part, dict)]
+    asked = [key for part in parts for key in part.get("required", ())]
+    given = [f"`{key}`" for key in asked if key in error.instance]
+    return " and ".join(given) if len(given) > 1 else ""
 
 
 def _bound(words: str, error: ValidationError, name: str) -> tuple[str, str]:
