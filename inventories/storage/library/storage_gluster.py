@@ -27,6 +27,8 @@ BEFRIENDED = "3"
 STARTED = "1"
 TIMEOUT_S = 60
 PAUSE_S = 0.5
+LOOK_S = 15
+CHECK_S = 3
 HEAL_EVERY = 6
 PASSES = (
     "Another transaction",
@@ -157,7 +159,9 @@ def bricks_join(cob: dict[str, Any]) -> Answer:
                 "take the server out of the site first, all its bricks leave at once"
             )
         count = str(volume.replica + 1)
-        _gluster(ends, "volume", "add-brick", spec["volume"], "replica", count, *map(_name, wanted))
+        # The tool takes the bricks of one server for those of one set, and wants to be forced.
+        words = [spec["volume"], "replica", count, *map(_name, wanted), "force"]
+        _gluster(ends, "volume", "add-brick", *words)
     _until_well(spec["volume"], ends)
     return {"changed": True}
 
@@ -184,7 +188,7 @@ def bricks_clear(cob: dict[str, Any]) -> Answer:
     for path in cob["spec"]["paths"]:
         if not Path(path).is_dir():
             continue
-        if cob.get("left") or cob["spec"].get("wipe"):
+        if cob.get("left"):
             shutil.rmtree(path)
         elif not any(Path(path).iterdir()) and not _owner(path):
             Path(path).rmdir()
@@ -294,18 +298,21 @@ def _volume(name: str) -> Volume | None:
 
 
 def heal_check(cob: dict[str, Any]) -> Answer:
-    """Find whether the volume is whole; `busy` is a promise among objects and never found."""
-    name, ends = cob["spec"]["volume"], _deadline(0)
+    """Find whether the volume is whole; `busy` is a promise among objects and never found.
+
+    Writes that are under way look like a backlog for a moment.
+    """
+    ends = _deadline(CHECK_S)
     try:
-        trouble = _trouble(name, ends)
-    except Failed as failed:
-        trouble = str(failed)
-    return {"state": "hurt" if trouble else "healed"}
+        _until(ends, lambda: _trouble(cob["spec"]["volume"], ends))
+    except Failed:
+        return {"state": "hurt"}
+    return {"state": "healed"}
 
 
 def heal_look(cob: dict[str, Any]) -> Answer:
     """Fail if the volume is not whole, and say in what; a moment's backlog is waited for."""
-    _until_well(cob["spec"]["volume"], _deadline(cob["spec"]["wait_s"]))
+    _until_well(cob["spec"]["volume"], _deadline(min(cob["spec"]["wait_s"], LOOK_S)))
     return {"changed": False}
 
 
