@@ -31,12 +31,16 @@ _HEAD = "cobweb: 1\nname: example\ninventory: hosts.yml\n"
 
 @dataclass(slots=True)
 class Live:
-    """An executor that works on the hosts of a fabric, in the fabric's network."""
+    """An executor that works on the hosts of a fabric, in the fabric's network.
+
+    `trees` is where it finds archives of file trees.
+    """
 
     executor: Executor
     hosts: Mapping[str, Host]
     numbers: Iterator[int]
     thread: ThreadPoolExecutor
+    trees: Path
 
     def carry_out(self, job: Mapping[str, Any]) -> Report:
         """Run one job, given all of it but its number, and return its report."""
@@ -96,7 +100,7 @@ def live_on(fabric: Fabric, folder: Path, **variables: Any) -> Iterator[Live]:
     )
     with ThreadPoolExecutor(1, "live") as thread:
         thread.submit(enter_namespace, fabric.network, Namespace.NETWORK).result()
-        live = Live(executor, hosts, itertools.count(), thread)
+        live = Live(executor, hosts, itertools.count(), thread, setting.trees)
         live.within(lambda: executor.open(setting))
         try:
             yield live

@@ -76,7 +76,7 @@ def confirm_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def tree_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Import the module of `tree`."""
     _load(monkeypatch, "module_utils/cobweb_host.py")
-    for part in ("merge", "git", "archive", "disk", "record"):
+    for part in ("merge", "git", "archive", "disk", "record", "words"):
         _load(monkeypatch, f"module_utils/cobweb_tree_{part}.py")
     return _load(monkeypatch, "library/cobweb_tree.py")
 
