@@ -23,7 +23,7 @@ __all__ = ["Applied", "Probe", "ProbeResult", "StorageLab"]
 
 SITE = Path(__file__).parents[2] / "inventories" / "storage"
 _COBWEB = str(Path(sys.executable).with_name("cobweb"))
-_PROBE = Path(__file__).with_name("storage_probe.py")
+_PROBE = SITE / "probe.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,28 +55,32 @@ class Applied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """What a client saw: rounds of write, sync and read back, errors, and the longest round."""
+    """What a client saw: rounds of write, sync and read back, errors, and the longest gap."""
 
     rounds: int
-    errors: Sequence[str]
+    errors: int
+    messages: Sequence[str]
     longest_s: float
 
 
 class Probe:
-    """A client's program that writes, syncs and reads files on the volume until it is ended."""
+    """A program of a client that works on the volume (the site's probe.py) until it is ended."""
 
     def __init__(self, fabric: Fabric, host: FabricHost, folder: str) -> None:
-        argv = fabric.inside_host(host, "/usr/bin/python3", "-c", _PROBE.read_text(), folder)
-        self._process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        self._fabric = fabric
+        self._host = host
+        argv = fabric.inside_host(
+            host, "/usr/bin/python3", "-c", _PROBE.read_text(), folder, "0.05"
         )
+        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
-        if self._process.stdout.readline() != "ready\n":
+        if self._process.stdout.readline() != "at work\n":
             raise AssertionError(f"the probe on {host.name} did not begin")
 
     def end(self) -> ProbeResult:
         """End it and return what it saw."""
-        out, _ = self._process.communicate("end\n", timeout=120)
+        self._fabric.run(self._host, "pkill", "-TERM", "-f", "def one_round")
+        out, _ = self._process.communicate(timeout=120)
         return ProbeResult(**json.loads(out))
 
     def kill(self) -> None:
@@ -99,7 +103,7 @@ class StorageLab:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self.site = self.folder / "site"
-            ignored = shutil.ignore_patterns(".cobweb", "__pycache__", "demo.py")
+            ignored = shutil.ignore_patterns(".cobweb", "__pycache__", "demo.py", "probe.py")
             shutil.copytree(SITE, self.site, ignore=ignored)
             model = self.model()
             names = [*model["servers"], *model["clients"]]

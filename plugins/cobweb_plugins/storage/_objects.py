@@ -27,6 +27,13 @@ def _disks(cluster: Cluster) -> Objects:
             "fstype": "ext4",
             "format": "ext4",
         }
-        yield f"disk-{disk.name}", {"type": "mount", "on": "storage", "spec": spec}
+        cob = {
+            "type": "mount",
+            "on": "storage",
+            "spec": spec,
+            "stops": ["glusterd"],
+            "needs": [{"when": "* -> down", "cob": "bricks", "state": "down"}],
+        }
+        yield f"disk-{disk.name}", cob
     if disks:
-        yield "bricks", {"requires": [f"disk-{disk.name}" for disk in disks]}
+        yield "bricks", {"after": [f"disk-{disk.name}" for disk in disks]}

@@ -59,7 +59,7 @@ def test_disks_are_objects_that_bricks_need(model: dict[str, Any]) -> None:
     made = StorageCluster().generate(model)["objects.yml"]["cobs"]
     assert list(made) == ["disk-d1", "disk-d2", "bricks"]
     assert made["disk-d2"]["spec"]["source"] == "{{ disks[1].device }}"
-    assert made["bricks"] == {"requires": ["disk-d1", "disk-d2"]}
+    assert made["bricks"] == {"after": ["disk-d1", "disk-d2"]}
 
 
 def test_bricks_of_a_replica_set_stand_beside_each_other(model: dict[str, Any]) -> None:

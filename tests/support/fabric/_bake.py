@@ -55,7 +55,7 @@ REPOSITORY = "/srv/repo"
 # What this machine may have itself: a host of image `deps` shall be without.
 _TAKEN_AWAY = ("postgresql", "postgresql-15")
 
-_ALSO_NEEDED = ("e2fsprogs", "git", "psmisc", "xfsprogs")
+_ALSO_NEEDED = ("e2fsprogs", "git", "psmisc", "python3-apt", "xfsprogs")
 
 # Podman keeps images as plain folders, for overlays do not lie on overlays, and does without
 # cgroups of its own: a host's cgroup has no controllers.
@@ -186,6 +186,7 @@ def _bake_deps(system: _Chroot) -> None:
     if pulled:
         sys.exit(f"what the packages need, needs some of them: {' '.join(sorted(pulled))}")
     system.apt("install", *early)
+    (system.root / "var/lib/man-db/auto-update").unlink(missing_ok=True)  # seconds for each package
     settings = system.root / "etc/containers"
     settings.mkdir(exist_ok=True)
     for name, text in _PODMAN.items():
