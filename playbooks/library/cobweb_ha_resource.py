@@ -186,8 +186,7 @@ def _is_well(instance: Mapping[str, str], spec: Mapping[str, Any]) -> bool:
 
 def _cannot_run_somewhere(cluster: Cluster, wanted: Wanted) -> bool:
     """Say whether some node where it may run will not try: it has no agent, say."""
-    scores = wanted.spec.get("locations") or {}
-    banned = {node for node, score in scores.items() if str(score) == "-INFINITY"}
+    banned = cluster.banned_from(wanted.own_names)
     return any(
         it.get("exitcode") in pacemaker.HARD_ERRORS and it.get("node") not in banned
         for it in cluster.failures(_primitives(cluster, wanted.name))

@@ -12,7 +12,18 @@ import re
 import shutil
 import time
 from pathlib import Path
-from typing import Any, Callable, ContextManager, Dict, Iterable, List, Mapping, Optional
+from typing import (
+    Any,
+    Callable,
+    ContextManager,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Set,
+)
 from xml.etree import ElementTree as ET
 
 from ansible.module_utils.cobweb_cib import Patch
@@ -24,6 +35,7 @@ POLL_S = 0.5
 TOOL_S = 30.0
 KEPT_CIB = Path("/var/lib/pacemaker/cib/cib.xml")
 """The configuration as Pacemaker keeps it on disk, for when it does not run."""
+NOT_INSTALLED = "5"
 HARD_ERRORS = ("2", "3", "4", "5", "6")
 """Exit codes of agents after which a node, or the cluster, does not try again."""
 
@@ -60,10 +72,31 @@ class Cluster:
         return found
 
     def failures(self, names: Iterable[str]) -> List[Mapping[str, str]]:
-        """Return the failed operations of these resources."""
+        """Return the failed operations of these resources; a probe that finds no agent is one."""
         wanted = set(names)
-        found = self.monitor.findall("failures/failure")
-        return [it.attrib for it in found if _resource_of(it.get("op_key", "")) in wanted]
+        found = [it.attrib for it in self.monitor.findall("failures/failure")]
+        found += self._probes_without_agent()
+        return [it for it in found if _resource_of(it.get("op_key", "")) in wanted]
+
+    def banned_from(self, names: Iterable[str]) -> Set[str]:
+        """Return the nodes where constraints forbid one of these resources."""
+        found = self.cib.findall("configuration/constraints/rsc_location[@score='-INFINITY']")
+        wanted = set(names)
+        return {str(it.get("node")) for it in found if it.get("rsc") in wanted}
+
+    def _probes_without_agent(self) -> Iterator[Mapping[str, str]]:
+        """Yield what `crm_mon` leaves out: first looks that ended with `not installed`."""
+        for node in self.cib.findall("status/node_state"):
+            for operation in node.iter("lrm_rsc_op"):
+                if operation.get("rc-code") == NOT_INSTALLED:
+                    yield {
+                        "op_key": operation.get("operation_key", ""),
+                        "node": node.get("uname", ""),
+                        "exitstatus": "not installed",
+                        "exitcode": NOT_INSTALLED,
+                        "exitreason": operation.get("exit-reason", ""),
+                        "status": "complete",
+                    }
 
     def quorum_line(self) -> str:
         """Say what is wrong with the cluster, or how it is."""
