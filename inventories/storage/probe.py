@@ -1,7 +1,7 @@
 """Use a volume as a client does, until SIGTERM: write, flush, read back; tell of errors and gaps.
 
-`probe.py FOLDER [PAUSE_S]` prints one line of JSON at its end: `rounds`, `errors` (number), `messages` (the
-first few) and `longest_s`, the longest time from one success to the next.
+`probe.py FOLDER PAUSE_S` prints one line of JSON at its end: `rounds`, `errors` (their number),
+`messages` (the first few) and `longest_s`, the longest time from one success to the next.
 """
 
 from __future__ import annotations
@@ -57,4 +57,4 @@ def one_round(file: Path, text: bytes) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 0.01))
+    sys.exit(main(Path(sys.argv[1]), float(sys.argv[2])))
