@@ -1,90 +1,71 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible module of the COB type `service`: finds the state of a systemd unit, and what to stop.
+"""Ansible module of the COB type `service`: finds the state of a systemd unit, and moves it.
 
-`up`: active, enabled as asked, and started from the unit files that systemd would read now; `down`:
-neither active nor on its way; `outdated`: everything between, and a unit of an earlier spec that
-still runs. The transitions use Ansible's own systemd module.
+`up`: active, enabled as asked, healthy, started from the unit files that are there now and after
+the last change of the watched ones; `down`: at rest, not enabled, and no file of ours there;
+`outdated`: everything between, and a unit of an earlier spec that is still there.
+
+A unit that is to be `masked`, or enabled without `running`, is held: what it was before is
+remembered, and is so again after the way down. See cobweb_unit.py for what a start and a stop are.
 """
 
 from __future__ import annotations
 
-import subprocess
-from typing import Any, Dict, List
+import contextlib
+from typing import Any, Dict, Optional
 
 from ansible.module_utils.cobweb_host import Answer, Failed, run
+from ansible.module_utils.cobweb_systemd import full_name
+from ansible.module_utils.cobweb_unit import Service
 
-ASKED = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
-STARTS_AT_BOOT = ("enabled", "enabled-runtime")
-HAS_NO_SWITCH = ("", "static", "alias", "indirect", "generated", "transient")
-AT_REST = ("inactive", "failed")
-TIMEOUT_S = 30
+__all__ = ["Failed", "check", "down", "up"]
 
 
 def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
-    spec = cob["spec"]
-    if any(_show(unit)["ActiveState"] not in AT_REST for unit in _earlier(cob)):
+    earlier = _earlier(cob)
+    if earlier is not None and earlier.is_there():
         return {"state": "outdated"}
-    found = _show(spec["unit"])
-    if found["ActiveState"] in AT_REST:
-        return {"state": "down"}
-    as_asked = (
-        found["ActiveState"] in ("active", "reloading")
-        and found["NeedDaemonReload"] == "no"
-        and _is_enabled(found["UnitFileState"], asked=spec.get("enabled", True))
-    )
-    return {"state": "up" if as_asked else "outdated"}
+    return {"state": Service(cob["id"], cob["spec"]).state()}
 
 
-def units(cob: Dict[str, Any]) -> Answer:
-    """Return the units that systemd knows: `earlier` those of an earlier spec, `all` with our own.
+def up(cob: Dict[str, Any]) -> Answer:
+    """Start, restart, reload, enable, hold: whatever is missing, and nothing else.
 
-    Only these can be stopped: the file of the one may be gone, that of the other not be there yet.
+    Where a start fails of what was down, it is down again.
     """
-    earlier = [unit for unit in _earlier(cob) if _is_known(unit)]
-    own = [unit for unit in (cob["spec"]["unit"],) if _is_known(unit)]
-    return {"earlier": earlier, "all": earlier + own}
-
-
-def _earlier(cob: Dict[str, Any]) -> List[str]:
-    unit = (cob.get("applied") or {}).get("unit")
-    return [] if unit in (None, cob["spec"]["unit"]) else [unit]
-
-
-def _is_known(unit: str) -> bool:
-    found = _show(unit)
-    return found["LoadState"] != "not-found" or found["ActiveState"] not in AT_REST
-
-
-def _show(unit: str) -> Dict[str, str]:
-    command = ["systemctl", "show", f"--property={','.join(ASKED)}", "--", unit]
+    earlier = _earlier(cob)
+    if earlier is not None:
+        earlier.take_down()
     try:
-        shown = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
-    except FileNotFoundError:
-        raise Failed(
-            "this host has no systemctl; a `service` needs systemd (without it, use a `process`)"
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise Failed(f"systemctl did not answer within {TIMEOUT_S} s") from None
-    lines = (line.partition("=") for line in shown.stdout.splitlines())
-    found = {key: value for key, _, value in lines}
-    if shown.returncode != 0 or not set(ASKED) <= set(found):
-        reason = shown.stderr.strip() or f"exit status {shown.returncode}"
-        raise Failed(
-            f"systemd does not answer on this host: {reason} (a `service` needs it; "
-            "without systemd, use a `process`)"
-        )
-    return found
+        done = Service(cob["id"], cob["spec"]).bring_up()
+    except (Failed, OSError):
+        if cob.get("state") == "down":
+            with contextlib.suppress(Failed, OSError):  # what comes first is told
+                Service(cob["id"], cob["spec"]).take_down()
+        raise
+    return {"changed": bool(done or earlier), "done": done}
 
 
-def _is_enabled(unit_file_state: str, *, asked: bool) -> bool:
-    """Say whether a unit starts at boot as asked; one without a switch is right either way."""
-    if unit_file_state in HAS_NO_SWITCH:
-        return True
-    return (unit_file_state in STARTS_AT_BOOT) == asked
+def down(cob: Dict[str, Any]) -> Answer:
+    """Stop it, also at boot, and take away what is ours; what was held is as it was before.
+
+    What others hold down must stay down if the host restarts meanwhile.
+    """
+    earlier = _earlier(cob)
+    if earlier is not None:
+        earlier.take_down()
+    Service(cob["id"], cob["spec"]).take_down()
+    return {"changed": True}
+
+
+def _earlier(cob: Dict[str, Any]) -> Optional[Service]:
+    """Return the service of an earlier spec, if that was another unit."""
+    applied = cob.get("applied") or cob["spec"]
+    if full_name(applied["unit"]) == full_name(cob["spec"]["unit"]):
+        return None
+    return Service(cob["id"], applied)
 
 
 if __name__ == "__main__":
-    run({"check": check, "units": units})
+    run({"check": check, "up": up, "down": down})

@@ -60,9 +60,15 @@ def script_module(monkeypatch: pytest.MonkeyPatch, supervision: ModuleType) -> M
 
 
 @pytest.fixture
-def service_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Import the module of `service`."""
-    return _module(monkeypatch, "cobweb_service")
+def service_module(monkeypatch: pytest.MonkeyPatch, system: Path) -> ModuleType:
+    """Import the module of `service`, whose units' files it may write."""
+    for name in ("host", "supervisor", "command", "entry", "record", "whole"):
+        _load(monkeypatch, f"module_utils/cobweb_{name}.py")
+    for name in ("systemd", "health", "watched"):
+        _load(monkeypatch, f"module_utils/cobweb_{name}.py")
+    unit = _load(monkeypatch, "module_utils/cobweb_unit.py")
+    monkeypatch.setattr(unit, "UNIT_DIR", system / "units")
+    return _load(monkeypatch, "library/cobweb_service.py")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""How the module of `service` reads what systemd says; tests/hosts has real systemd."""
+"""How the module of `service` reads what systemd says; tests/types has real systemd."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ GOOD = {
 }
 FAKE = """#!/bin/sh
 for unit; do :; done
+echo "$@" >> "{folder}/calls"
+[ "$1" = show ] || exit 0
 cat "{folder}/$unit" || { echo "Unit $unit: no answer" >&2; exit 1; }
 """
 
@@ -32,7 +34,23 @@ class Systemctl:
     def says(self, unit: str, **properties: str) -> None:
         """Set the properties of a unit."""
         lines = [f"{key}={value}" for key, value in {**GOOD, **properties}.items()]
-        (self.folder / unit).write_text("\n".join(lines))
+        (self.folder / f"{unit}.service").write_text("\n".join(lines))
+
+    def told(self) -> list[str]:
+        """Return what systemd was told to do so far."""
+        calls = (self.folder / "calls").read_text().splitlines()
+        return [call for call in calls if not call.startswith("show ")]
+
+    def cob(self, applied: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+        """Return the variable `cob` of the unit `app`."""
+        state = {"state_dir": str(self.folder / "state")}
+        before = None if applied is None else {**applied, **state}
+        given = {"unit": "app", "settle": 0, **spec, **state}
+        return {"id": "h1/thing", "spec": given, "applied": before}
+
+    def check(self, module: ModuleType, applied: dict[str, Any] | None = None, **spec: Any) -> str:
+        """Return the state."""
+        return str(module.check(self.cob(applied, **spec))["state"])
 
 
 @pytest.fixture
@@ -40,11 +58,6 @@ def systemctl(system: Path, monkeypatch: pytest.MonkeyPatch) -> Systemctl:
     """Put the fake before the real one."""
     monkeypatch.setenv("PATH", f"{system}:/usr/bin:/bin")
     return Systemctl(system)
-
-
-def _check(module: ModuleType, applied: dict[str, Any] | None = None, **spec: Any) -> str:
-    cob = {"id": "h1/thing", "spec": {"unit": "app", **spec}, "applied": applied}
-    return str(module.check(cob)["state"])
 
 
 @pytest.mark.parametrize(
@@ -58,8 +71,13 @@ def _check(module: ModuleType, applied: dict[str, Any] | None = None, **spec: An
         ({"NeedDaemonReload": "yes"}, "outdated"),
         ({"ActiveState": "activating"}, "outdated"),
         ({"ActiveState": "deactivating"}, "outdated"),
-        ({"ActiveState": "inactive"}, "down"),
-        ({"ActiveState": "failed"}, "down"),
+        ({"ActiveState": "inactive"}, "outdated"),
+        ({"ActiveState": "failed"}, "outdated"),
+        ({"ActiveState": "inactive", "UnitFileState": "disabled"}, "down"),
+        ({"ActiveState": "failed", "UnitFileState": "static"}, "down"),
+        ({"ActiveState": "inactive", "UnitFileState": "enabled-runtime"}, "down"),
+        ({"ActiveState": "inactive", "UnitFileState": "masked", "LoadState": "masked"}, "down"),
+        ({"LoadState": "masked"}, "outdated"),
         ({"ActiveState": "inactive", "LoadState": "not-found", "UnitFileState": ""}, "down"),
     ],
 )
@@ -68,15 +86,15 @@ def test_the_state_follows_from_the_unit(
 ) -> None:
     """Each answer of systemd means one state."""
     systemctl.says("app", **properties)
-    assert _check(service_module) == state
+    assert systemctl.check(service_module) == state
 
 
 def test_a_unit_may_be_wanted_disabled(service_module: ModuleType, systemctl: Systemctl) -> None:
     """`enabled: false` makes an enabled unit outdated."""
     systemctl.says("app")
-    assert _check(service_module, enabled=False) == "outdated"
+    assert systemctl.check(service_module, enabled=False) == "outdated"
     systemctl.says("app", UnitFileState="disabled")
-    assert _check(service_module, enabled=False) == "up"
+    assert systemctl.check(service_module, enabled=False) == "up"
 
 
 def test_the_unit_of_an_earlier_spec_is_outdated(
@@ -85,29 +103,42 @@ def test_the_unit_of_an_earlier_spec_is_outdated(
     """As long as it runs."""
     systemctl.says("app")
     systemctl.says("old")
-    assert _check(service_module, applied={"unit": "old"}) == "outdated"
+    assert systemctl.check(service_module, applied={"unit": "old"}) == "outdated"
     systemctl.says("old", ActiveState="inactive")
-    assert _check(service_module, applied={"unit": "old"}) == "up"
+    assert systemctl.check(service_module, applied={"unit": "old"}) == "up"
 
 
 def test_only_known_units_are_stopped(service_module: ModuleType, systemctl: Systemctl) -> None:
     """A unit without a file is stopped only while it still runs."""
-    cob = {"id": "h1/thing", "spec": {"unit": "app"}, "applied": {"unit": "old"}}
-    systemctl.says("app")
-    systemctl.says("old", LoadState="not-found")
-    assert service_module.units(cob) == {"earlier": ["old"], "all": ["old", "app"]}
-    systemctl.says("old", LoadState="not-found", ActiveState="inactive")
-    assert service_module.units(cob) == {"earlier": [], "all": ["app"]}
-    systemctl.says("app", LoadState="not-found", ActiveState="inactive")
-    assert service_module.units({**cob, "applied": None}) == {"earlier": [], "all": []}
+    systemctl.says("app", LoadState="not-found", ActiveState="inactive", UnitFileState="")
+    systemctl.says("old", ActiveState="inactive")
+    service_module.down(systemctl.cob({"unit": "old"}))
+    assert systemctl.told() == ["--quiet disable -- old.service"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "name"),
+    [
+        ("app", "app.service"),
+        ("app.socket", "app.socket"),
+        ("app@1", "app@1.service"),
+        ("app@1.2", "app@1.2.service"),
+        ("service", "service.service"),
+    ],
+)
+def test_a_unit_has_its_kind(service_module: ModuleType, unit: str, name: str) -> None:
+    """It is a service where nothing else is said."""
+    assert service_module.full_name(unit) == name
 
 
 def test_without_systemd_the_check_says_so(
     service_module: ModuleType, systemctl: Systemctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether there is no program or nobody who answers it."""
-    with pytest.raises(service_module.Failed, match=r"(?s)systemd does not answer.*app: no answer"):
-        _check(service_module)
+    with pytest.raises(
+        service_module.Failed, match=r"(?s)systemd does not answer.*app\.service: no answer"
+    ):
+        systemctl.check(service_module)
     monkeypatch.setenv("PATH", str(systemctl.folder / "nowhere"))
     with pytest.raises(service_module.Failed, match="no systemctl; a `service` needs systemd"):
-        _check(service_module)
+        systemctl.check(service_module)
