@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import sys
@@ -179,3 +180,130 @@ def trees_of(place: Place) -> set[str]:
 def forget_files(database: Path) -> None:
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute("DELETE FROM cobweb_files")
+
+
+# --- what changes is told file by file
+
+OLD = {
+    "app.conf": "listen 80\nport 1\nlog on\n",
+    "gone.txt": "one\ntwo\n",
+    "long.txt": "".join(f"line {number}\n" for number in range(30)),
+    "same.txt": "same\n",
+}
+NEW = {
+    "app.conf": "listen 80\nport 2\nlog on\n",
+    "long.txt": "".join(f"other {number}\n" for number in range(30)),
+    "new/a.txt": "hello\n",
+    "same.txt": "same\n",
+}
+PLAN = """\
+~ here/etc
+    ~tree: 4 files, 267 bytes -> 4 files, 295 bytes
+    ~ app.conf: +1 -1
+      @@ -1,3 +1,3 @@
+      listen 80
+    - port 1
+    + port 2
+      log on
+    - gone.txt: +0 -2
+      @@ -1,2 +0,0 @@
+    - one
+    - two
+    ~ long.txt: +30 -30
+      @@ -1,30 +1,30 @@
+    - line 0
+    - line 1
+    - line 2
+    - line 3
+    - line 4
+    - line 5
+    - line 6
+    - line 7
+    - line 8
+    - line 9
+      ... and 50 more lines (--diff shows all)
+    + new: folder
+    + new/a.txt: +1 -0
+      @@ -0,0 +1 @@
+    + hello
+"""
+
+
+@pytest.fixture
+def changed(place: Place) -> Place:
+    """Return a site whose tree has changed since it was applied."""
+    place.write(OLD)
+    for file in (place.site / "etc").iterdir():
+        file.chmod(0o644)
+    place.done("apply", "--yes", "--executor", "simulate")
+    place.write(NEW)
+    for file in (place.site / "etc").rglob("*"):
+        file.chmod(0o755 if file.is_dir() else 0o644)
+    return place
+
+
+def test_a_plan_shows_what_changes_in_each_file(changed: Place) -> None:
+    assert changed.run("plan").out.partition("?")[0] == PLAN
+
+
+def test_a_plan_shows_all_lines_if_asked(changed: Place) -> None:
+    whole = changed.run("plan", "--diff").out
+    assert "more lines" not in whole
+    assert "    + other 29\n" in whole
+    assert "    - line 29\n" in whole
+
+
+def test_a_plan_for_programs_has_all_lines(changed: Place, check_schema: Any) -> None:
+    plan = json.loads(changed.run("plan", "-o", "json").out)
+    check_schema("plan", plan)
+    (change,) = plan["changes"]
+    assert [(it["file"], it["kind"], it["added"], it["removed"]) for it in change["files"]] == [
+        ("app.conf", "changed", 1, 1),
+        ("gone.txt", "removed", 0, 2),
+        ("long.txt", "changed", 30, 30),
+        ("new", "added", 0, 0),
+        ("new/a.txt", "added", 1, 0),
+    ]
+    assert change["files"][0]["diff"] == [
+        "@@ -1,3 +1,3 @@",
+        " listen 80",
+        "-port 1",
+        "+port 2",
+        " log on",
+    ]
+    assert change["files"][3]["notes"] == ["folder"]
+
+
+def test_generations_are_compared_file_by_file(changed: Place, check_schema: Any) -> None:
+    with_files = changed.run("diff").out
+    assert with_files == PLAN.replace("--diff shows all", "-o json has all")
+    changed.done("apply", "--yes", "--executor", "simulate")
+    shutil.rmtree(changed.site / "etc")
+    changed.say("")
+    assert changed.run("diff", "1", "2").out == with_files
+    found = json.loads(changed.run("diff", "1", "2", "-o", "json").out)
+    check_schema("diff", found)
+    assert [it["file"] for it in found["cobs"][0]["files"]] == [
+        "app.conf",
+        "gone.txt",
+        "long.txt",
+        "new",
+        "new/a.txt",
+    ]
+
+
+def test_the_way_back_is_shown_in_files(changed: Place) -> None:
+    changed.done("apply", "--yes", "--executor", "simulate")
+    shown = changed.run("plan", "--generation", "1").out
+    assert "    + gone.txt: +2 -0\n" in shown
+    assert "    - port 2\n    + port 1\n" in shown
+
+
+def test_odd_names_are_shown_safely(place: Place) -> None:
+    place.write({"a": ""})
+    place.done("apply", "--yes", "--executor", "simulate")
+    odd = os.fsencode(place.site / "etc") + b"/odd\n\x1b[31m\xff"
+    Path(os.fsdecode(odd)).write_bytes(b"")
+    assert r"+ odd\n\x1b[31m\udcff" in place.run("plan").out
+    plan = place.run("plan", "-o", "json")
+    assert json.loads(plan.out)["changes"][0]["files"][0]["file"] == "odd\n\x1b[31m\udcff"

@@ -19,6 +19,7 @@ from cobweb.generation import (
     EvaluatedSite,
     NeedDifference,
     SiteDiff,
+    changed_trees,
     read_site,
     redact,
     site_diff,
@@ -27,6 +28,7 @@ from cobweb.generation import (
 from cobweb.model import CobId, Confirm, Graph, Host, Limit, LimitGroup, LimitScope, Tasks
 from tests.support.graphs import SIMPLE, graph_of
 
+NO_NEWLINE = "\\ no newline at the end"
 A, B = CobId("h1/a"), CobId("h2/b")
 ADDED, REMOVED, CHANGED = ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED
 
@@ -174,12 +176,21 @@ LONG = "a" * 80
 @pytest.mark.parametrize(
     ("old", "new", "lines"),
     [
-        ("a\nb\n", "a\nc\n", ("-  b", "+  c")),
-        ("a\nb\n", "a\nb", ("-k: |", "+k: |-")),
-        ("a\nb\n", "a\nb\n\n", ("+  ",)),
-        ("a\r\nb\n", "a\nb\n", ("-  a\r", "+  a")),
+        ("a\nb\n", "a\nc\n", ("~k: +1 -1", "   @@ -1,2 +1,2 @@", "   a", "-  b", "+  c")),
+        (
+            "a\nb\n",
+            "a\nb",
+            ("~k: +1 -0", "   @@ -1,2 +1,3 @@", "   a", "   b", f"+  {NO_NEWLINE}"),
+        ),
+        ("a\n\n", "a\n", ("~k: +0 -1", "   @@ -1,2 +1 @@", "   a", "-  ")),
+        ("a\r\n", "a\n", ("~k: +1 -1", "   @@ -1 +1 @@", "-  a\r", "+  a")),
+        ("a\n" * 6000, "b\n" * 6000, ("~k: 6000 lines -> 6000 lines",)),
         ("a", "a\n", ('-k: "a"', "+k: |", "+  a")),
-        ("--- a\n+++ b\n", "@@ 1\n", ("-  --- a", "-  +++ b", "+  @@ 1")),
+        (
+            "--- a\n+++ b\n",
+            "@@ 1\n",
+            ("~k: +1 -2", "   @@ -1,2 +1 @@", "-  --- a", "-  +++ b", "+  @@ 1"),
+        ),
         (1, 1.0, ("-k: 1", "+k: 1.0")),
         (1, True, ("-k: 1", "+k: true")),
         ({"ü": None}, {"ü": 0}, ('-k: {"ü": null}', '+k: {"ü": 0}')),
@@ -191,6 +202,22 @@ LONG = "a" * 80
 )
 def test_a_value_is_told_line_by_line(old: Any, new: Any, lines: tuple[str, ...]) -> None:
     assert spec_diff({"k": old}, {"k": new}) == lines
+
+
+def a_tree(digit: str, files: int = 1) -> dict[str, Any]:
+    return {"digest": digit * 64, "files": files, "bytes": 9}
+
+
+def test_of_a_tree_it_is_told_how_large_it_is() -> None:
+    old, new = with_spec("h1/a", tree=a_tree("1")), with_spec("h1/a", tree=a_tree("2", 3))
+    (found,) = site_diff(old, new).cobs
+    assert found.lines == ("~tree: 1 files, 9 bytes -> 3 files, 9 bytes",)
+    assert found.trees == ("1" * 64, "2" * 64)
+    assert changed_trees({"tree": a_tree("1")}, {"tree": a_tree("1")}) is None
+    assert changed_trees({"tree": a_tree("1")}, {}) is None
+    (gone,) = site_diff(old, with_spec("h1/a", tree=1)).cobs
+    assert gone.trees is None
+    assert gone.lines[-1] == "+tree: 1"
 
 
 def test_lists_of_lists_that_look_alike_item_by_item_are_told_as_a_whole() -> None:

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._garbage import no_collections
-from cobweb.cli._changes import SIGNS, Line, bounded, tone_of, write_lines
+from cobweb.cli._changes import SIGNS, Line, bounded, detail_lines, tone_of, write_lines
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._plain_data import need_data_text
 from cobweb.cli._request import Request
 from cobweb.cli._session import Session, open_site
-from cobweb.cli._text import cut, plain
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
-    from cobweb.generation import Difference, SiteDiff
+    from cobweb.generation import Difference, FileDifference, SiteDiff
     from cobweb.store import Store
 
 _DIFFERS = 2
 _FILES = "site"
 _MOST_LINES = 1000
-_MOST_OF_ONE = 40
-_LONGEST = 1000
-"""So many lines are shown to people, of one thing, and so many cells of a line."""
+"""So many lines are shown to people."""
+
+_Files = Mapping[str, Sequence["FileDifference"]]
+"""What differs in the file trees of objects."""
 
 _NUMBER = re.compile(r"0*[1-9][0-9]{0,8}")
 """Ids that a database keeps."""
@@ -86,8 +86,9 @@ def command(request: Request, *, old: str | None, new: str, exit_code: bool) -> 
     with open_site(request) as session, no_collections():
         sides = [_found(session, old), _found(session, new)]
         found = _difference(*sides)
-    if not output.data(_data(sides, found)):
-        write_lines(output, bounded(_lines(found), _MOST_LINES))
+        files = _files_of(session, found)
+    if not output.data(_data(sides, found, files)):
+        write_lines(output, bounded(_lines(found, files), _MOST_LINES))
         _sum_up(output, sides, found)
     return _DIFFERS if exit_code and found else 0
 
@@ -131,10 +132,20 @@ def _difference(old: _Found, new: _Found) -> SiteDiff:
     return read_site(old.content()).diff(read_site(new.content()))
 
 
+def _files_of(session: Session, found: SiteDiff) -> _Files:
+    """Return what differs in the file trees of objects that have other ones."""
+    if not any(it.trees for it in found.cobs):
+        return {}
+    from cobweb.runtime import TreeComparison, archives_of, desired_of
+
+    trees = TreeComparison(archives_of(desired_of(session.site), session.history()))
+    return {it.name: files for it in found.cobs if (files := trees.files(it.trees))}
+
+
 # --- for programs
 
 
-def _data(sides: Sequence[_Found], found: SiteDiff) -> dict[str, Any]:
+def _data(sides: Sequence[_Found], found: SiteDiff, files: _Files) -> dict[str, Any]:
     old, new = ({"generation": side.generation, "digest": side.digest} for side in sides)
     return {
         "format": 1,
@@ -148,6 +159,7 @@ def _data(sides: Sequence[_Found], found: SiteDiff) -> dict[str, Any]:
                 "old_type": it.old or None,
                 "new_type": it.new or None,
                 **_diff(it),
+                **_file_data(files.get(it.name, ())),
             }
             for it in found.cobs
         ],
@@ -162,6 +174,12 @@ def _kind(it: Difference) -> dict[str, str]:
     return {"kind": str(it.kind)}
 
 
+def _file_data(files: Sequence[FileDifference]) -> dict[str, Any]:
+    from cobweb.runtime import file_data
+
+    return {"files": file_data(files)} if files else {}
+
+
 def _diff(it: Difference) -> dict[str, list[str]]:
     return {"diff": list(it.lines)}
 
@@ -169,10 +187,10 @@ def _diff(it: Difference) -> dict[str, list[str]]:
 # --- for people
 
 
-def _lines(found: SiteDiff) -> Iterator[Line]:
+def _lines(found: SiteDiff, files: _Files) -> Iterator[Line]:
     """Yield what differs, needs with the objects that have them."""
     yield from _part("host ", found.hosts)
-    yield from _objects(found)
+    yield from _objects(found, files)
     yield from _part("type ", found.types)
     yield from _part("limit ", found.limits)
     yield from _part("file ", found.files)
@@ -183,7 +201,7 @@ def _part(word: str, found: Sequence[Difference]) -> Iterator[Line]:
         yield from _thing(SIGNS[it.kind], f"{word}{it.name}", it.lines)
 
 
-def _objects(found: SiteDiff) -> Iterator[Line]:
+def _objects(found: SiteDiff, files: _Files) -> Iterator[Line]:
     needs: dict[str, list[str]] = {}
     for need in found.needs:
         text = f"{SIGNS[need.kind]}needs {need_data_text(need.need)}"
@@ -193,7 +211,8 @@ def _objects(found: SiteDiff) -> Iterator[Line]:
         it = cobs.get(name)
         sign = SIGNS[it.kind] if it else SIGNS["changed"]
         text = f"{name} ({_types(it)})" if it and _types(it) else name
-        yield from _thing(sign, text, [*(it.lines if it else ()), *needs.get(name, ())])
+        lines = [*(it.lines if it else ()), *needs.get(name, ())]
+        yield from _thing(sign, text, lines, files.get(name, ()))
 
 
 def _types(it: Difference) -> str:
@@ -203,10 +222,11 @@ def _types(it: Difference) -> str:
     return it.old or it.new
 
 
-def _thing(sign: str, text: str, lines: Sequence[str]) -> Iterator[Line]:
+def _thing(
+    sign: str, text: str, lines: Sequence[str], files: Sequence[FileDifference] = ()
+) -> Iterator[Line]:
     yield f"{sign} {text}", tone_of(sign)
-    indented = ((f"    {cut(plain(line), _LONGEST)}", tone_of(line)) for line in lines)
-    yield from bounded(indented, _MOST_OF_ONE, "    ")
+    yield from detail_lines(lines, files, whole=False)
 
 
 def _sum_up(output: Output, sides: Sequence[_Found], found: SiteDiff) -> None:

@@ -10,7 +10,7 @@ import click
 
 from cobweb._garbage import no_collections
 from cobweb.cli._analysis import check_all
-from cobweb.cli._changes import SIGNS, tone_of
+from cobweb.cli._changes import SIGNS, detail_lines, tone_of, write_lines
 from cobweb.cli._kept import (
     PrintedPlan,
     Printer,
@@ -50,6 +50,7 @@ _COLUMNS = (
     Column(title="TRANSITION"),
     Column(title="AFTER", flexible=True),
 )
+_ALL_LINES = "--diff shows all"
 _SHOWN_WAITS = 3
 _SHOWN_DOWN = 10
 _SHOWN_GROUPS = 10
@@ -60,6 +61,7 @@ _SHOWN_HOSTS = 5
     "plan",
     epilog=examples(
         "cobweb plan",
+        "cobweb plan --diff",
         "cobweb plan --detailed-exitcode -o json",
         "cobweb plan --out my.plan",
         "cobweb plan --generation 3",
@@ -77,6 +79,7 @@ _SHOWN_HOSTS = 5
     type=click.IntRange(min=1),
     help="Plan the way back to this generation, as `cobweb rollback` would do it.",
 )
+@click.option("--diff", is_flag=True, help="Show all lines of what changes in texts and files.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 where changes are pending.")
 @refresh_option
 @limit_option
@@ -88,6 +91,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     *,
     out: Path | None,
     generation: int | None,
+    diff: bool,
     detailed_exitcode: bool,
     refresh: str,
     limit: str | None,
@@ -102,7 +106,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         option = "--limit" if limit is not None else "--out"
         hint = f"carry it out with `cobweb rollback {generation}`"
         raise UsageError(f"{option} does not go with --generation", hint=hint)
-    asked = {"limit": limit, "refresh": refresh, "out": out is not None}
+    asked = {"limit": limit, "refresh": refresh, "out": out is not None, "diff": diff}
     with open_site(request) as session:
         if generation is not None:
             back = _printed(session, output, {**asked, "generation": generation})
@@ -143,7 +147,7 @@ def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> Prin
     plan = plan_site(desired, plugins, store, refresh=Refresh(asked["refresh"]))
     printer = Printer.like(output)
     if output.format is Format.TEXT:
-        tell_plan(printer, plan)
+        tell_plan(printer, plan, whole=asked["diff"])
     else:
         printer.data(plan.as_data())
     return PrintedPlan(
@@ -154,9 +158,9 @@ def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> Prin
     )
 
 
-def tell_plan(output: Output, plan: Plan) -> None:
-    """Write a plan for people to standard output."""
-    _tell_changes(output, plan)
+def tell_plan(output: Output, plan: Plan, *, whole: bool = False) -> None:
+    """Write a plan for people to standard output; `whole` with all lines of each change."""
+    _tell_changes(output, plan, whole=whole)
     if plan.checks:
         lost = f", {len(plan.uncertain)} in a state that was lost" if plan.uncertain else ""
         output.line(f"? {count(len(plan.checks), 'object')} to be checked first{lost}")
@@ -168,14 +172,14 @@ def tell_plan(output: Output, plan: Plan) -> None:
     _tell_times(output, plan)
 
 
-def _tell_changes(output: Output, plan: Plan) -> None:
+def _tell_changes(output: Output, plan: Plan, *, whole: bool) -> None:
     notes = _removals(plan)
     for change in plan.changes:
         note = notes.get(change.cob, "")
         sign = SIGNS[change.kind]
         output.line(f"{sign} {change.cob}{note}", tone_of(sign))
-        for line in change.lines:
-            output.line(f"    {line}", tone_of(line))
+        details = detail_lines(change.lines, change.files, whole=whole, where=_ALL_LINES)
+        write_lines(output, details)
 
 
 def _removals(plan: Plan) -> dict[CobId, str]:

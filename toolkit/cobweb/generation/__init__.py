@@ -20,10 +20,10 @@ from cobweb.generation._content import (
     redact,
 )
 from cobweb.generation._diff import (
-    ChangeKind,
     Difference,
     NeedDifference,
     SiteDiff,
+    changed_trees,
     site_diff,
     spec_diff,
 )
@@ -33,6 +33,13 @@ from cobweb.generation._secrets import reveal, secrets_of
 from cobweb.generation._site import EvaluatedSite
 from cobweb.generation._stored import StoredSite, read_site
 from cobweb.generation._switch import Switch, SwitchingOrder, switching_order
+from cobweb.generation._texts import (
+    ChangeKind,
+    FileDifference,
+    TextDifference,
+    text_difference,
+    tree_difference,
+)
 from cobweb.generation._trees import (
     TREE,
     TreeEntry,
@@ -53,6 +60,7 @@ __all__ = [
     "Changes",
     "Difference",
     "EvaluatedSite",
+    "FileDifference",
     "KeptFiles",
     "NeedDifference",
     "Paths",
@@ -60,10 +68,12 @@ __all__ = [
     "StoredSite",
     "Switch",
     "SwitchingOrder",
+    "TextDifference",
     "TreeEntry",
     "TreeKind",
     "archive_of",
     "canonical_json",
+    "changed_trees",
     "changes",
     "content_of",
     "contents",
@@ -83,6 +93,8 @@ __all__ = [
     "site_diff",
     "spec_diff",
     "switching_order",
+    "text_difference",
+    "tree_difference",
     "tree_digest",
     "tree_of",
 ]

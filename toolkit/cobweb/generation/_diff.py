@@ -11,13 +11,14 @@ import difflib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import islice
 from typing import Any
 
 from cobweb.generation._content import SECRET_MARK
+from cobweb.generation._texts import ChangeKind, text_difference
+from cobweb.generation._trees import TREE, tree_of
 
-__all__ = ["ChangeKind", "Difference", "NeedDifference", "SiteDiff", "site_diff", "spec_diff"]
+__all__ = ["Difference", "NeedDifference", "SiteDiff", "changed_trees", "site_diff", "spec_diff"]
 
 _FIRST_FORMAT = 1
 _CONNECTION = "ansible_"
@@ -29,25 +30,19 @@ _LONG = 72
 _NEED = ("cob", "in", "from", "to", "on", "state")
 """The keys of a need."""
 
+_NEWLINE = "\n"
 _SECRET = "(secret)"  # noqa: S105 - what is shown instead of one
 
 _Data = Mapping[str, Any]
 _Lines = Callable[[Any, Any], tuple[str, ...]]
 
 
-class ChangeKind(StrEnum):
-    """What became of a thing."""
-
-    ADDED = "added"
-    REMOVED = "removed"
-    CHANGED = "changed"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """One thing that differs; `lines` say in what if it was changed, and are empty if not.
 
-    `old` and `new` are the type of an object, "" where there is none, and for all but objects.
+    `old` and `new` are the type of an object, "" where there is none, and for all but objects;
+    `trees` are the digests of its file trees where these differ: (old, new).
     """
 
     name: str
@@ -55,6 +50,7 @@ class Difference:
     lines: tuple[str, ...] = ()
     old: str = ""
     new: str = ""
+    trees: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +105,20 @@ def site_diff(old: _Data, new: _Data) -> SiteDiff:
 def spec_diff(old: _Data, new: _Data) -> tuple[str, ...]:
     """Return the lines that differ between two specs, key by key.
 
-    Texts of several lines are compared line by line. Of a secret nothing is shown but that it is
+    Texts of several lines are compared line by line: `~key: +1 -2`, and then the hunks of a unified
+    diff. Of a file tree it is told how large it is. Of a secret nothing is shown but that it is
     one, and that it differs.
     """
     lines: list[str] = []
     for key in sorted(old.keys() | new.keys()):
         lines += _key_diff(key, old, new)
     return tuple(lines)
+
+
+def changed_trees(old: _Data, new: _Data) -> tuple[str, str] | None:
+    """Return the digests of the trees of two specs; None unless both have one and they differ."""
+    found = tree_of(old), tree_of(new)
+    return found if all(found) and found[0] != found[1] else None
 
 
 def _differences(old: _Data, new: _Data, lines: _Lines) -> tuple[Difference, ...]:
@@ -190,6 +193,7 @@ def _cobs(old: _Data, new: _Data) -> tuple[Difference, ...]:
             lines=_cob_lines(cob, (before, after), switches),
             old=before.get(cob, {}).get("type", ""),
             new=after.get(cob, {}).get("type", ""),
+            trees=changed_trees(*(side.get(cob, {}).get("spec", {}) for side in (before, after))),
         )
         for cob, kind in sorted(found.items())
     )
@@ -283,6 +287,10 @@ def _key_diff(key: str, old: _Data, new: _Data) -> list[str]:
 
 def _value_diff(key: str, old: Any, new: Any) -> list[str]:
     """Return the lines that differ between two values that do."""
+    if all(isinstance(value, str) and "\n" in value for value in (old, new)):
+        return list(_text_diff(key, old, new))
+    if key == TREE and tree_of({key: old}) and tree_of({key: new}):
+        return [f"~{key}: {_size(old)} -> {_size(new)}"]
     before, after = (list(_lines(key, _hidden(value))) for value in (old, new))
     found = difflib.unified_diff(before, after, lineterm="", n=0)
     lines = [line for line in islice(found, 2, None) if not line.startswith("@@")]
@@ -291,6 +299,20 @@ def _value_diff(key: str, old: Any, new: Any) -> list[str]:
     if (gone and come) or (not lines and secrets[0] != secrets[1]):
         lines.append(f"~{key}: (secret changed)")
     return lines or [f"-{_line(key, _hidden(old))}", f"+{_line(key, _hidden(new))}"]
+
+
+def _text_diff(key: str, old: str, new: str) -> Iterator[str]:
+    found = text_difference(old, new)
+    if found is None:
+        yield f"~{key}: {old.count(_NEWLINE)} lines -> {new.count(_NEWLINE)} lines"
+        return
+    yield f"~{key}: +{found.added} -{found.removed}"
+    for line in found.lines:
+        yield f"   {line}" if line.startswith("@@") else f"{line[:1]}  {line[1:]}"
+
+
+def _size(tree: _Data) -> str:
+    return f"{tree['files']} files, {tree['bytes']} bytes"
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:

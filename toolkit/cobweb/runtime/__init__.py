@@ -29,6 +29,7 @@ from cobweb.runtime._prose import chain_lines, link_text
 from cobweb.runtime._result import Ending, RunResult, Wait, chain_data, wait_data
 from cobweb.runtime._signals import Interrupts, handle_signals, signals_as_interrupt
 from cobweb.runtime._stale import refuse_stale
+from cobweb.runtime._trees import TreeComparison, archives_of, file_data
 from cobweb.runtime._why import Reason, goes_on, why
 
 __all__ = [
@@ -51,8 +52,10 @@ __all__ = [
     "Refresh",
     "RunResult",
     "Sink",
+    "TreeComparison",
     "Wait",
     "apply_site",
+    "archives_of",
     "chain_data",
     "chain_lines",
     "collect_generations",
@@ -61,6 +64,7 @@ __all__ = [
     "drift_data",
     "drift_site",
     "farewell",
+    "file_data",
     "goes_on",
     "handle_signals",
     "json_lines",

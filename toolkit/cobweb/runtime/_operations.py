@@ -39,7 +39,7 @@ from cobweb.runtime._result import Ending, RunResult, wait_data
 from cobweb.runtime._rounds import Rounds
 from cobweb.runtime._run import Run, RunSetting
 from cobweb.runtime._site_act import SiteAct
-from cobweb.runtime._trees import TreeLender
+from cobweb.runtime._trees import TreeComparison, TreeLender, archives_of
 from cobweb.store import Generation, RunInfo, RunRecord, Store
 
 __all__ = [
@@ -68,7 +68,13 @@ def plan_site(
         run=_last_run_id(store),
         changes=tuple(
             change
-            for change in changes_of(before, course.records, course.removal.gone, course.retyped)
+            for change in changes_of(
+                before,
+                course.records,
+                course.removal.gone,
+                course.retyped,
+                TreeComparison(archives_of(desired, store)),
+            )
             if change.cob in movable or change.kind == "removed"
         ),
         switches=prediction.switches,

@@ -15,11 +15,20 @@ from typing import Any
 
 from cobweb._json import indented
 from cobweb.errors import PlanError
-from cobweb.generation import digest, digest_of_pieces, listed, quoted, spec_diff
+from cobweb.generation import (
+    FileDifference,
+    changed_trees,
+    digest,
+    digest_of_pieces,
+    listed,
+    quoted,
+    spec_diff,
+)
 from cobweb.model import CobId
 from cobweb.plugin import PlannedStep, Stages
 from cobweb.runtime._baseline import Baseline, Refresh
 from cobweb.runtime._result import Wait, chain_data
+from cobweb.runtime._trees import TreeComparison, file_data
 from cobweb.store import CobRecord
 
 __all__ = [
@@ -43,13 +52,20 @@ _CONTENT_DIGITS = 8
 class Change:
     """One object that is added, changed or removed; `lines` is the diff of its spec.
 
-    `content` is the beginning of the digest of what it is to be, "" for what is removed.
+    `files` are those that differ in its file tree. `content` is the beginning of the digest of what
+    it is to be, "" for what is removed.
     """
 
     cob: CobId
     kind: str
     lines: tuple[str, ...] = ()
+    files: tuple[FileDifference, ...] = ()
     content: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the change as plain JSON data."""
+        files = {"files": file_data(self.files)} if self.files else {}
+        return {"cob": self.cob, "kind": self.kind, "diff": list(self.lines), **files}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +118,7 @@ class Plan:
             "run": self.run,
             "limit": self.limit,
             "refresh": str(self.refresh),
-            "changes": [
-                {"cob": change.cob, "kind": change.kind, "diff": list(change.lines)}
-                for change in self.changes
-            ],
+            "changes": [change.as_data() for change in self.changes],
             "contents": "".join(change.content for change in self.changes),
             "switches": [list(group) for group in self.switches],
             "checks": list(self.checks),
@@ -228,10 +241,12 @@ def changes_of(
     records: Mapping[CobId, CobRecord],
     removed: Iterable[CobId] = (),
     retyped: Mapping[CobId, tuple[str, str]] = MappingProxyType({}),
+    trees: TreeComparison | None = None,
 ) -> tuple[Change, ...]:
     """Return what differs between the site and what the journal knows, by id.
 
-    `retyped` are changed objects that have another type now: (then, now).
+    `retyped` are changed objects that have another type now: (then, now). `trees` finds the files
+    that differ in file trees.
     """
     short = {
         cob: before.contents[cob][:_CONTENT_DIGITS] for cob in (*before.added, *before.changed)
@@ -239,9 +254,12 @@ def changes_of(
     found = [Change(cob=cob, kind="added", content=short[cob]) for cob in before.added]
     found += [Change(cob=cob, kind="removed") for cob in removed if cob not in retyped]
     for cob in before.changed:
-        lines = spec_diff(records[cob].applied or {}, before.specs[cob])
+        applied, spec = records[cob].applied or {}, before.specs[cob]
+        lines = spec_diff(applied, spec)
+        files = trees.files(changed_trees(applied, spec)) if trees else ()
         if cob in retyped:
             then, now = retyped[cob]
             lines = (f"-type: {then}", f"+type: {now}", *lines)
-        found.append(Change(cob=cob, kind="changed", lines=lines, content=short[cob]))
+        change = Change(cob=cob, kind="changed", lines=lines, files=files, content=short[cob])
+        found.append(change)
     return tuple(sorted(found, key=lambda change: change.cob))
