@@ -79,25 +79,28 @@ def check(cob: Dict[str, Any]) -> Answer:
 
 
 def prepare(cob: Dict[str, Any]) -> Answer:
-    """Say where the archive of the tree shall be put; nowhere if its content is known here."""
+    """Begin a write: say where the archive shall be put; nowhere if its content is known here."""
     place = remembered.places_of(cob)[0]
+    recovered = _recover(place)
     digest = _digest(cob["spec"])
     place.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     repository = Repository(place.repository)
     repository.make()
     known = repository.tip(arriving.branch_of(digest)) is not None
-    return {"archive": "" if known else str(place.archive)}
+    return {"changed": recovered, "archive": "" if known else str(place.archive)}
 
 
 def write(cob: Dict[str, Any]) -> Answer:
-    """Bring the tree of the spec to the host; a tree of ours under an earlier path is removed."""
+    """End a write: merge the tree of the spec into its folder.
+
+    A tree of ours under an earlier path is removed.
+    """
     place, *others = remembered.places_of(cob)
     others = [other for other in others if _is_ours(other)]
-    recovered = _recover(place)
     with contextlib.closing(_Work(place, cob)) as work:
         work.receive()
         if work.is_done() and not others:
-            return _answer([], changed=recovered)
+            return _answer([], changed=False)
         plan = work.plan()
         work.validate(plan)
         said = [_remove(other, cob) for other in others]
