@@ -52,6 +52,7 @@ TASKS = {
   register: before
 - ansible.builtin.set_fact:
     cob_state: "{{ 'up' if it.stat.exists else 'outdated' if before.stat.exists else 'down' }}"
+    cob_message: "{{ '' if it.stat.exists else 'nothing\n is there' }}"
 """,
     "up.yml": """
 - ansible.builtin.file: {path: "{{ root }}/{{ cob.spec.tree.digest }}", state: directory}
@@ -112,10 +113,20 @@ def place(tmp_path: Path, run: Run) -> Place:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["ansible", "ansible-plain"])
-def test_a_transition_finds_the_archive_of_its_tree(place: Place, executor: str) -> None:
+def test_a_transition_finds_the_archive_and_a_check_says_what_differs(
+    place: Place, executor: str, check_schema: Any
+) -> None:
     place.write({"a/b": "one\n", ".hidden": "x"})
     place.done("apply", "--yes", "--executor", executor)
     assert place.unpacked() == [{"a/b": "one\n", ".hidden": "x"}]
+    shutil.rmtree(place.root)
+    ran = place.run("drift", "--executor", executor, "-o", "json")
+    assert ran.code == 2
+    found = json.loads(ran.out)
+    check_schema("drift", found)
+    assert [(it["is"], it["message"]) for it in found["drifted"]] == [("down", "nothing is there")]
+    report = place.run("report", found["run"]).out
+    assert "was up, is down: nothing is there" in report
 
 
 @pytest.mark.slow

@@ -18,7 +18,13 @@ from cobweb_plugins.ansible._base import BaseExecutor
 from cobweb_plugins.ansible._hub import Connection
 from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._processes import end_ssh_masters
-from cobweb_plugins.ansible._results import EVENTS, Collector, TaskEnd
+from cobweb_plugins.ansible._results import (
+    EVENTS,
+    MESSAGE_FACT,
+    STATE_FACT,
+    Collector,
+    TaskEnd,
+)
 from cobweb_plugins.ansible._runner import Command, RunnerThread, installed_version
 from cobweb_plugins.ansible._workspace import Workspace, fresh_arguments
 
@@ -128,6 +134,7 @@ class _Run:
         self.stop_report: Report | None = None
         self._collector = Collector()
         self._state: object = None
+        self._words: object = None
         self._nothing_matched = False
         self.thread = RunnerThread(command, on_end=on_end, on_event=self._event)
 
@@ -156,7 +163,8 @@ class _Run:
         items = [i for i in result.get("results") or () if isinstance(i, Mapping)]
         for one in (result, *items):
             facts = one.get("ansible_facts") or {}
-            self._state = facts.get("cob_state", self._state)
+            self._state = facts.get(STATE_FACT, self._state)
+            self._words = facts.get(MESSAGE_FACT, self._words)
 
     def report(self) -> Report | None:
         """Return the report of the ended run; None where its stop is reported elsewhere."""
@@ -167,7 +175,8 @@ class _Run:
         if self.thread.code != 0 and not self._collector.failure:
             return failed(self.job, self.thread.problem())
         check = self.job.kind is JobKind.CHECK
-        fields = self._collector.end(ok=self.thread.code == 0, check=check, state=self._state)
+        is_ok = self.thread.code == 0
+        fields = self._collector.end(ok=is_ok, check=check, state=self._state, words=self._words)
         return ended(self.job, fields)
 
 

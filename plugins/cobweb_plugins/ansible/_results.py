@@ -9,7 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["EVENTS", "MESSAGE_LIMIT", "Collector", "TaskEnd", "bounded", "describe", "state_error"]
+__all__ = [
+    "EVENTS",
+    "MESSAGE_FACT",
+    "MESSAGE_LIMIT",
+    "STATE_FACT",
+    "Collector",
+    "TaskEnd",
+    "bounded",
+    "describe",
+    "state_error",
+]
+
+STATE_FACT, MESSAGE_FACT = "cob_state", "cob_message"
+"""The facts by which a check says what it found, and in words what is not as it should be."""
 
 EVENTS = ("ok", "failed", "unreachable", "skipped")
 """The last words of the callbacks that end a task."""
@@ -93,8 +106,11 @@ class Collector:
         """Return the fields of a report."""
         return {"outcome": outcome, "tasks": self._tasks[-TASKS_LIMIT:], **fields}
 
-    def end(self, *, ok: bool, check: bool, state: object) -> dict[str, Any]:
-        """Return the fields of the report of a job that came to its end."""
+    def end(self, *, ok: bool, check: bool, state: object, words: object = None) -> dict[str, Any]:
+        """Return the fields of the report of a job that came to its end.
+
+        `state` and `words` are the facts `cob_state` and `cob_message` of a check.
+        """
         if not ok:
             outcome = "unreachable" if self.unreachable else "failed"
             return self.report(outcome, message=self.failure or "Ansible gave no reason")
@@ -102,7 +118,7 @@ class Collector:
             return self.report("ok")
         if error := state_error(state):
             return self.report("failed", message=error)
-        return self.report("ok", state=state)
+        return self.report("ok", state=state, message=bounded(_text(words)))
 
 
 def state_error(state: object) -> str:

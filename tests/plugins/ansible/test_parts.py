@@ -62,6 +62,15 @@ def test_collector_tells_the_last_failure_that_counts() -> None:
     assert collector.end(ok=False, check=False, state=None)["outcome"] == "unreachable"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"), [(None, ""), ("", ""), (" a\n b ", "a b"), (["a"], "['a']")]
+)
+def test_a_check_may_say_what_differs(words: object, said: str) -> None:
+    """In one line; one that says nothing has an empty message."""
+    fields = Collector().end(ok=True, check=True, state="up", words=words)
+    assert (fields["state"], fields["message"]) == ("up", said)
+
+
 def test_wire_cuts_lines_wherever_they_are_split() -> None:
     """Messages survive any cut of the stream, and mappings of any kind."""
     messages = [

@@ -152,6 +152,8 @@ def _tell_drifted(output: Output, result: DriftResult) -> None:
         for it in result.drifted
     ]
     write_table(output, _DRIFTED, rows)
+    said = [(f"{it.cob}: {it.message}", Tone.NONE) for it in result.drifted if it.message]
+    _tell_some(output, said)
 
 
 def _tell_doubtful(output: Output, result: DriftResult) -> None:

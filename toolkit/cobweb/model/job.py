@@ -72,6 +72,7 @@ class TaskOutput:
 class Report:
     """The end of a job; `state` is what a check found, `message` one line on what went wrong.
 
+    The message of a check that ended well may say what it found not to be as it should be.
     `began` says whether anything can have happened on the host: a cancelled job that never began
     has not touched it.
     """

@@ -146,7 +146,8 @@ class Recorder:
             self._fail(cob, event, now, kind="check")
         elif event["reason"] == "drift":
             said = f"was {event.get('was', UNKNOWN)}, is {event['state']}"
-            self._fail(cob, {**event, "message": said}, now, kind="drift")
+            message = f"{said}: {event['message']}" if event.get("message") else said
+            self._fail(cob, {**event, "message": message}, now, kind="drift")
 
     def _on_request(self, event: Event, now: int) -> None:
         on, holder = self._cob(event["cob"]), self._cob(event["holder"])

@@ -77,13 +77,17 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drifted:
-    """An object that was left in the state `was` and is in `state`, known since `since`."""
+    """An object that was left in the state `was` and is in `state`, known since `since`.
+
+    `message` is what the check says of the difference, "" where it says nothing.
+    """
 
     cob: CobId
     was: State
     was_since: float
     state: State
     since: float
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +222,7 @@ def drift_data(result: DriftResult) -> dict[str, Any]:
                 "was_since": it.was_since,
                 "is": it.state,
                 "since": it.since,
+                "message": it.message,
             }
             for it in result.drifted
         ],

@@ -35,7 +35,7 @@ from cobweb.runtime._frame import (
     told_if_broken,
 )
 from cobweb.runtime._kept_work import KeptWork
-from cobweb.runtime._record import Record
+from cobweb.runtime._record import LONGEST_MESSAGE, Record
 from cobweb.runtime._result import Ending
 from cobweb.store import HostFound, HostLost, RunInfo, RunRecord, StateWritten, Store
 
@@ -212,7 +212,7 @@ class _Looking:
         match report.outcome:
             case Outcome.OK if report.state in states:
                 self._found.checked.add(subject.cob.id)
-                self._take_state(subject, report.state)
+                self._take_state(subject, report)
             case Outcome.OK:
                 known = ", ".join(states)
                 message = f"the check says {report.state!r}, which is no state of it ({known})"
@@ -223,8 +223,8 @@ class _Looking:
             case _:
                 self._fail(subject, report.message or str(report.outcome), report)
 
-    def _take_state(self, subject: Subject, state: State) -> None:
-        cob, left = subject.cob.id, subject.left
+    def _take_state(self, subject: Subject, report: Report) -> None:
+        cob, left, state = subject.cob.id, subject.left, report.state
         if left is None:
             why = why_doubtful(subject.record)
             self._found.doubtful[cob] = Doubtful(cob=cob, why=why, state=state)
@@ -234,15 +234,22 @@ class _Looking:
             if state != subject.record.state or subject.record.reason == DRIFT:
                 self._write(subject, state, "check")
         else:
-            self._drift(subject, left, state)
+            self._drift(subject, left, report)
 
-    def _drift(self, subject: Subject, left: Left, state: State) -> None:
-        cob = subject.cob.id
+    def _drift(self, subject: Subject, left: Left, report: Report) -> None:
+        cob, state = subject.cob.id, report.state
         since = self._now_s if left.since is None else left.since
-        found = Drifted(cob=cob, was=left.was, was_since=left.was_since, state=state, since=since)
-        self._found.drifted[cob] = found
+        self._found.drifted[cob] = Drifted(
+            cob=cob,
+            was=left.was,
+            was_since=left.was_since,
+            state=state,
+            since=since,
+            message=report.message,
+        )
         more = {"was": left.was, "was_since": left.was_since, "since": since}
-        self._record.found(cob, state, DRIFT, **more)
+        said = {"message": report.message[:LONGEST_MESSAGE]} if report.message else {}
+        self._record.found(cob, state, DRIFT, **more, **said)
         if state != subject.record.state or subject.record.reason != DRIFT:
             self._write(subject, state, DRIFT)
 

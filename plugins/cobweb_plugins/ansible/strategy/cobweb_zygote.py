@@ -37,7 +37,14 @@ from ansible.utils.vars import transform_to_native_types
 from cobweb_plugins.ansible import _broker as broker
 from cobweb_plugins.ansible._hidden import Hidden
 from cobweb_plugins.ansible._processes import Tree
-from cobweb_plugins.ansible._results import EVENTS, Collector, TaskEnd, bounded
+from cobweb_plugins.ansible._results import (
+    EVENTS,
+    MESSAGE_FACT,
+    STATE_FACT,
+    Collector,
+    TaskEnd,
+    bounded,
+)
 from cobweb_plugins.ansible._warm import Servers
 from cobweb_plugins.ansible._wire import SOCKET_VARIABLE, LineBuffer, encode
 
@@ -297,7 +304,10 @@ class _Jobs:
         code = self._play(message, pattern)
         ok = code == self._tqm.RUN_OK and host not in self._tqm._unreachable_hosts
         check = message.get("check", False)
-        return self._tqm.collector.end(ok=ok, check=check, state=self._fact(host))
+        state, words = self._fact(host, STATE_FACT), self._fact(host, MESSAGE_FACT)
+        if isinstance(words, str):
+            words = self._tqm.hidden.text(words)
+        return self._tqm.collector.end(ok=ok, check=check, state=state, words=words)
 
     def _pattern(self, host: str) -> str:
         """Return the pattern that matches this host alone; a name may be a group's as well."""
@@ -329,11 +339,11 @@ class _Jobs:
         except AnsibleEndPlay as end:
             return int(end.result)
 
-    def _fact(self, host: str) -> Any:
-        found = self._variables._nonpersistent_fact_cache.get(host, {}).get("cob_state")
+    def _fact(self, host: str, name: str) -> Any:
+        found = self._variables._nonpersistent_fact_cache.get(host, {}).get(name)
         if found is None:
             with contextlib.suppress(KeyError):
-                found = self._variables._fact_cache.get(host).get("cob_state")
+                found = self._variables._fact_cache.get(host).get(name)
         return transform_to_native_types(found)
 
     def _forget(self) -> None:
