@@ -47,11 +47,8 @@ def attempt(
     What it prints goes to files: a daemon that it leaves behind may hold them open.
     """
     environment = {**os.environ, "LC_ALL": "C", "PATH": SYSTEM_PATH}
-    with (
-        tempfile.TemporaryFile() as given,
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-    ):
+    with contextlib.ExitStack() as stack:
+        given, out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         given.write(stdin.encode())
         given.seek(0)
         try:

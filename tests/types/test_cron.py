@@ -16,6 +16,8 @@ from cobweb.plugin import data_dir, load_plugins
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 
+pytestmark = pytest.mark.timeout(240)
+
 FILE = "/etc/cron.d/cobweb-it"
 SPEC = {"schedule": "*/5 1,2 * jan-mar mon", "job": "date +%F >> /tmp/dates"}
 

@@ -11,6 +11,8 @@ from cobweb.model import Outcome
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, live_on, run_page_example
 
+pytestmark = pytest.mark.timeout(240)
+
 PLACE = "/srv/mnt"
 TMPFS = {"path": PLACE, "source": "scratch", "fstype": "tmpfs", "options": "size=1m,noexec"}
 EXT4 = {"fstype": "ext4", "options": "defaults"}

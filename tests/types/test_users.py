@@ -11,6 +11,8 @@ from cobweb.model import Outcome
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 
+pytestmark = pytest.mark.timeout(240)
+
 HASH, OTHER_HASH = (f"$6$salt${letter * 86}" for letter in "ab")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFirst ann@here"
 OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOther ann@there"

@@ -21,13 +21,15 @@ SITE = "cobweb: 1\nname: example\ninventory: {all: {hosts: {app01: }}}\n"
 @pytest.mark.parametrize(("page", "example"), EXAMPLES)
 def test_an_example_loads(tmp_path: Path, page: str, example: str) -> None:
     """Each block that begins with `cobs:` is that part of a site; what it names is there."""
-    for path in re.findall(r"(?:source|template): ([^\s,}]+)", example):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        if (TYPES[page].spec_schema or {})["properties"].get("source", {}).get(
-            "x-cobweb"
-        ) == "tree":
+    known = (TYPES[page].spec_schema or {})["properties"]
+    for key, path in re.findall(r"(source|template): ([^\s,}]+)", example):
+        kind = known.get(key, {}).get("x-cobweb")
+        # Only what the schema says is a path in the site; elsewhere `source` can be a device.
+        if kind is not None:
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        if kind == "tree":
             (tmp_path / path).mkdir()
-        else:
+        elif kind is not None:
             (tmp_path / path).write_text("text")
     (tmp_path / "site.yml").write_text(SITE + example)
     assert load_site(tmp_path, types=TYPES).graph().cobs
