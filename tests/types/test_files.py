@@ -13,6 +13,8 @@ from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 
+pytestmark = pytest.mark.timeout(240)
+
 SPECS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "content": ({"content": "one\n"}, {"content": "two\n"}),
     "line": ({"line": {"text": "one"}, "create": True}, {"line": {"text": "two"}, "create": True}),

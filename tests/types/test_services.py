@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 from tests.support.tasks import OneCob
+
+pytestmark = pytest.mark.timeout(240)
 
 UNITS = "/etc/systemd/system"
 RUNS = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
@@ -69,21 +72,18 @@ def units(fabric: Fabric, live: Live, systemd_host: FabricHost) -> Iterator[Unit
 
 FILE = {"unit": "ours", "unit_file": RUNS}
 DROPIN = {"dropins": {"limits": "[Service]\nLimitNOFILE=2000\n"}}
+MORE = {"unit_file": RUNS.replace("infinity", "9999"), "dropins": {"x": "[Unit]\n"}}
 CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "a unit": ({"unit": "made"}, {"unit": "made", "enabled": False}),
-    "its file": (FILE, {**FILE, "unit_file": RUNS.replace("infinity", "9999")}),
-    "drop-ins": ({"unit": "made", **DROPIN}, {"unit": "made", "dropins": {"x": "[Unit]\n"}}),
-    "an instance": ({"unit": "many@1"}, {"unit": "many@2"}),
+    "an instance": ({"unit": "many@1"}, {"unit": "many@2", "enabled": False}),
+    "its files": ({**FILE, **DROPIN}, {**FILE, **MORE}),
     "masked": ({"unit": "gone", "masked": True}, {"unit": "gone2", "masked": True}),
-    "kept from running": ({"unit": "made", "running": False}, {"unit": "made"}),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_it_passes_the_conformance_kit(units: Units, name: str) -> None:
     """Check, every transition, a changed spec, and back."""
-    units.make("made.service")
-    units.make("many@.service", RUNS)
+    units.make("many@.service")
     spec, changed = CASES[name]
     units.live.check_type("service", units.host, spec, changed)
 
@@ -91,3 +91,234 @@ def test_it_passes_the_conformance_kit(units: Units, name: str) -> None:
 def test_the_example_of_its_page_works(fabric: Fabric, units: Units, tmp_path: Path) -> None:
     """Applied, again without a change, and removed."""
     run_page_example(fabric, units.host, tmp_path, "service")
+
+
+DIES = "[Service]\nExecStart=/bin/sh -c 'echo cannot read my file; exit 3'\n"
+AGAIN = DIES + "Restart=always\nRestartSec=100ms\n"
+LATER = DIES.replace("exit 3", "sleep 0.2; exit 3")
+ONCE = "[Service]\nType=oneshot\nExecStart=/bin/true\n"
+STAYS = ONCE + "RemainAfterExit=yes\n"
+FAULTS: Mapping[str, tuple[str, dict[str, Any], str]] = {
+    "dies at once": (DIES, {}, "exit status 3; journal: .*cannot read my file"),
+    "dies a little later": (LATER, {}, "has started and ended.*cannot read my file"),
+    "starts again and again": (AGAIN, {}, "has started and ended.*cannot read my file"),
+    "comes to rest": (ONCE, {}, "comes to rest after each start"),
+    "bad unit file": ("[Service]\n", {}, "cannot load it.service: .*bad unit file setting"),
+    "never healthy": (
+        RUNS,
+        {"health": {"tcp": 1, "retries": 1, "interval": 0.1}},
+        "is not healthy: port 1 of localhost does not answer: Connection refused",
+    ),
+    "no page": (
+        RUNS,
+        {"health": {"http": "http://127.0.0.1:1/", "retries": 0}},
+        "http://127.0.0.1:1/ does not answer: .*refused",
+    ),
+    "a sick command": (
+        RUNS,
+        {"health": {"command": "echo poorly; false", "retries": 0}},
+        "`echo poorly; false` ended with exit status 1: poorly",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_start_that_does_not_last_fails_and_leaves_nothing(units: Units, name: str) -> None:
+    """The message is the tool's, and the unit is down, with no file of ours."""
+    text, more, message = FAULTS[name]
+    cob = units.cob(unit="it", unit_file=text, **more)
+    assert cob.check() == "down"
+    report = cob.move("down", "up")
+    assert report.outcome is Outcome.FAILED
+    assert re.search(message, report.message, re.DOTALL), report.message
+    assert cob.check() == "down"
+    assert units.show("it", "LoadState", "ActiveState")[1] in ("inactive", "failed")
+
+
+def test_what_is_missing_is_done_and_no_more(units: Units) -> None:
+    """A switch restarts nothing; a unit's file and a drop-in do, and a daemon-reload hides none."""
+    units.make("made.service")
+    cob = units.cob(unit="made")
+    cob.go("down", "up")
+    start = units.show("made", "InvocationID")
+    cob.spec = {"unit": "made", "enabled": False}
+    cob.applied = {"unit": "made"}
+    assert cob.check() == "outdated"
+    cob.go("outdated", "up")
+    assert units.show("made", "InvocationID", "UnitFileState") == [*start, "disabled"]
+    units.sh(f"echo '# edited' >> {UNITS}/made.service; systemctl daemon-reload")
+    assert cob.check() == "outdated"
+    cob.go("outdated", "up")
+    assert units.show("made", "InvocationID") != start
+    units.sh("systemctl stop made")
+    assert cob.check() == "down"
+    units.sh("systemctl enable -q made")
+    assert cob.check() == "outdated"
+    cob.go("outdated", "down")
+
+
+def test_drop_ins_are_ours_alone(units: Units) -> None:
+    """Those of others stay; a name that is gone from the spec goes, and all go in the end."""
+    units.make("made.service")
+    folder = f"{UNITS}/made.service.d"
+    units.sh(f"mkdir {folder}; echo '[Unit]' > {folder}/theirs.conf; systemctl daemon-reload")
+    one = {"unit": "made", "dropins": {"a": "[Service]\nLimitNOFILE=2000\n", "b": "[Unit]\n"}}
+    cob = units.cob(**one)
+    cob.go("down", "up")
+    assert units.show("made", "LimitNOFILE") == ["2000"]
+    cob.spec, cob.applied = {**one, "dropins": {"b": "[Service]\nLimitNOFILE=3000\n"}}, one
+    cob.go("outdated", "up")
+    assert units.show("made", "LimitNOFILE") == ["3000"]
+    assert units.sh(f"ls {folder}").split() == ["cobweb-b.conf", "theirs.conf"]
+    units.sh(f"systemctl stop made; rm {folder}/cobweb-b.conf; systemctl daemon-reload")
+    assert cob.check() == "outdated"
+    cob.go("outdated", "up")
+    cob.go("up", "down")
+    assert units.sh(f"ls {folder}").split() == ["theirs.conf"]
+
+
+def test_a_masked_unit_is_unmasked_only_if_that_is_said(units: Units) -> None:
+    """And it is masked again in the end."""
+    cob = units.cob(unit="fabric-other")
+    units.sh("mkdir -p /run/systemd/system")
+    units.sh(f"ln -s /dev/null {UNITS}/packaged.service")
+    units.sh(f"printf '{RUNS}' > /run/systemd/system/packaged.service; systemctl daemon-reload")
+    try:
+        cob = units.cob(unit="packaged", enabled=False)
+        report = cob.move("down", "up")
+        assert report.outcome is Outcome.FAILED
+        assert "packaged.service is masked on this host" in report.message
+        assert units.show("packaged", "LoadState") == ["masked"]
+        cob.spec = {**cob.spec, "unmask": True}
+        cob.go("down", "up")
+        cob.go("up", "down")
+        assert units.show("packaged", "LoadState", "ActiveState") == ["masked", "inactive"]
+    finally:
+        units.sh(f"rm {UNITS}/packaged.service /run/systemd/system/packaged.service")
+        units.sh("systemctl daemon-reload")
+
+
+HELD: Mapping[str, tuple[dict[str, bool], list[str]]] = {
+    "masked": ({"masked": True}, ["masked", "inactive", "masked"]),
+    "not running, at boot": ({"running": False}, ["loaded", "inactive", "enabled"]),
+    "neither": ({"running": False, "enabled": False}, ["loaded", "inactive", "disabled"]),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_is_held_is_in_the_end_as_it_was(units: Units, name: str) -> None:
+    """Running and enabled before, so again; whoever starts it meanwhile is found."""
+    spec, held = HELD[name]
+    run_folder = "/run/systemd/system"
+    units.sh(f"mkdir -p {run_folder}; printf '{RUNS}' > {run_folder}/packaged.service")
+    units.sh("systemctl daemon-reload; systemctl enable -q --now packaged")
+    try:
+        cob = units.cob(unit="packaged", **spec)
+        assert cob.check() == "down"
+        cob.go("down", "up")
+        asked = ("LoadState", "ActiveState", "UnitFileState")
+        assert units.show("packaged", *asked) == held
+        if "masked" not in spec:
+            units.sh("systemctl start packaged")
+            assert cob.check() == "outdated"
+            cob.go("outdated", "up")
+        cob.go("up", "down")
+        assert units.show("packaged", *asked) == ["loaded", "active", "enabled"]
+    finally:
+        units.sh(f"systemctl disable -q --now packaged; rm {run_folder}/packaged.service")
+        units.sh("systemctl daemon-reload")
+
+
+def test_timers_sockets_and_targets_are_units_too(units: Units) -> None:
+    """A timer waits; one that will never elapse again is outdated."""
+    units.make("job.service", ONCE)
+    units.make("job.timer", "[Timer]\nOnCalendar=hourly\n[Install]\nWantedBy=timers.target\n")
+    units.make("talk@.service", RUNS)
+    units.make("talk.socket", "[Socket]\nListenStream=/run/talk\nAccept=yes\n")
+    units.make("all.target", "[Unit]\nDescription=all\n")
+    for unit in ("job.timer", "talk.socket", "all.target"):
+        cob = units.cob(unit=unit)
+        assert cob.check() == "down"
+        cob.go("down", "up")
+        cob.go("up", "down")
+    units.make("job.timer", "[Timer]\nOnActiveSec=0\nAccuracySec=1us\nRemainAfterElapse=yes\n")
+    cob = units.cob(unit="job.timer")
+    units.sh("systemctl start job.timer")
+    wait = "for i in $(seq 100); do systemctl show -p SubState job.timer | grep -q elapsed && exit"
+    units.sh(f"{wait}; sleep 0.1; done; exit 1")
+    assert cob.check() == "outdated"
+    cob.go("outdated", "down")
+
+
+READS = """[Service]
+Type=notify
+NotifyAccess=all
+ExecStart=/bin/sh -c 'cat /srv/conf > /srv/read; systemd-notify --ready; exec sleep infinity'
+ExecReload=/bin/sh -c 'cat /srv/conf > /srv/read; echo reloaded >> /srv/reloads'
+"""
+
+
+def test_a_changed_file_reloads_who_watches_it(
+    fabric: Fabric, units: Units, tmp_path: Path
+) -> None:
+    """In the run that changes it, after it; and by state, also if somebody else has changed it."""
+    units.make("reads.service", READS)
+    operator = Operator(fabric, tmp_path)
+    operator.write_inventory({"app": [units.host]})
+    name = units.host.name
+    site = """
+cobweb: 1
+name: watching
+inventory: hosts.yml
+cobs:
+  conf: {type: file, on: app, spec: {path: /srv/conf, content: "%s"}}
+  app:
+    type: service
+    on: app
+    spec: {unit: reads, watch: [/srv/conf], on_change: reload}
+    after: [conf]
+"""
+    try:
+        for text, reloads in (("one", 0), ("two", 1)):
+            (tmp_path / "site.yml").write_text(site % text)
+            run = operator.apply()
+            assert run.code == 0, run.out + run.err
+            assert run.transitions() == [(f"{name}/conf", "up"), (f"{name}/app", "up")]
+            assert units.sh("cat /srv/read") == text
+            assert units.sh("touch /srv/reloads; wc -l < /srv/reloads") == f"{reloads}\n"
+        again = operator.apply("--refresh", "all")
+        assert (again.code, again.transitions()) == (0, []), again.out + again.err
+        cob = units.cob(unit="reads", watch=["/srv/conf"])
+        units.sh("echo by hand > /srv/conf")
+        assert cob.check() == "outdated"
+        units.sh("systemctl restart reads")
+        assert cob.check() == "up"
+        (tmp_path / "site.yml").write_text("cobweb: 1\nname: x\ninventory: hosts.yml\ncobs: {}\n")
+        assert operator.apply().code == 0
+    finally:
+        units.sh("rm -f /srv/conf /srv/read /srv/reloads")
+
+
+def test_who_needs_a_service_that_dies_waits_for_it(
+    fabric: Fabric, units: Units, tmp_path: Path
+) -> None:
+    """The report has its journal, the rest goes on."""
+    units.make("dies.service", DIES)
+    operator = Operator(fabric, tmp_path)
+    operator.write_inventory({"app": [units.host]})
+    name = units.host.name
+    (tmp_path / "site.yml").write_text("""
+cobweb: 1
+name: dying
+inventory: hosts.yml
+cobs:
+  dies: {type: service, on: app, spec: {unit: dies}}
+  user: {type: file, on: app, spec: {path: /srv/user, content: x}, after: [dies]}
+  rest: {type: file, on: app, spec: {path: /srv/rest, content: x}}
+""")
+    run = operator.apply()
+    assert run.code == 1, run.out + run.err
+    assert run.transitions() == [(f"{name}/rest", "up")]
+    assert "cannot read my file" in run.out + run.err
+    assert f"{name}/dies" in operator.cobweb("why", f"{name}/user").out
+    units.sh("rm /srv/rest")

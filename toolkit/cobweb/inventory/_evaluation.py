@@ -24,6 +24,7 @@ from cobweb.inventory._specs import Specs, marked_properties
 from cobweb.inventory._tasks import missing_actions
 from cobweb.inventory._types import ActionUse
 from cobweb.inventory._variables import Hosts
+from cobweb.inventory._watches import fill_watches
 from cobweb.inventory._work_files import work_files
 from cobweb.model import Cob, CobId, CobType, Graph
 
@@ -123,6 +124,7 @@ class Evaluation:
         with no_collections():
             instances, needs = self._expansion.reach(seeds)
             cobs = self._cobs(instances)
+            fill_watches(cobs, needs, self.parts.cobs.defs)
             limits = self.parts.limits.of(cobs, self.parts.evaluator)
             self._findings.raise_if_any()
             return Graph(cobs=cobs, needs=needs, limits=limits)
