@@ -109,28 +109,42 @@ def _set(cib: ET.Element, spec: Mapping[str, Any], values: Values) -> bool:
 
 
 def _patch(cib: ET.Element, spec: Mapping[str, Any], values: Values) -> Patch:
-    section, tag, identity = SECTIONS[spec.get("of", "cluster")]
-    patch = Patch()
-    parent = f"/cib/configuration/{section}"
-    if cib.find(f"configuration/{section}") is None:
-        patch.create("/cib/configuration", ET.Element(section))
     element = _set_element(cib, spec)
-    made = ET.Element(tag, {"id": identity}) if element is None else element
-    path = f"{parent}/{tag}[@id='{made.get('id')}']"
+    if element is None:
+        return _patch_of_new_set(cib, spec, values)
+    patch = Patch()
+    section, tag, _ = SECTIONS[spec.get("of", "cluster")]
+    identity = element.get("id")
+    path = f"/cib/configuration/{section}/{tag}[@id='{identity}']"
     pairs = _pairs(cib, spec)
     for name, value in values.items():
         pair = pairs.get(name)
-        if pair is not None and pair.get("value") != value:
+        if pair is not None and pair.get("value") == value:
+            continue
+        if pair is not None:
             patch.delete(f"{path}/nvpair[@id='{pair.get('id')}']")
-        if value is not None and (pair is None or pair.get("value") != value):
-            names = {"id": f"{made.get('id')}-{name}", "name": name, "value": value}
-            if element is None:
-                ET.SubElement(made, "nvpair", names)
-            else:
-                patch.create(path, ET.Element("nvpair", names))
-    if element is None and len(made):
-        patch.create(parent, made)
+        if value is not None:
+            patch.create(path, _pair(identity, name, value))
     return patch
+
+
+def _patch_of_new_set(cib: ET.Element, spec: Mapping[str, Any], values: Values) -> Patch:
+    """Return what makes the set of values; a patch cannot reach into what it makes itself."""
+    section, tag, identity = SECTIONS[spec.get("of", "cluster")]
+    made = ET.Element(tag, {"id": identity})
+    made.extend(_pair(identity, name, it) for name, it in values.items() if it is not None)
+    patch = Patch()
+    if cib.find(f"configuration/{section}") is not None:
+        patch.create(f"/cib/configuration/{section}", made)
+    else:
+        holder = ET.Element(section)
+        holder.append(made)
+        patch.create("/cib/configuration", holder)
+    return patch
+
+
+def _pair(identity: Optional[str], name: str, value: str) -> ET.Element:
+    return ET.Element("nvpair", {"id": f"{identity}-{name}", "name": name, "value": value})
 
 
 if __name__ == "__main__":
