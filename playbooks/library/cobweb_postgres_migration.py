@@ -125,8 +125,10 @@ def do(cob: Dict[str, Any]) -> Answer:
 
 
 def undo(cob: Dict[str, Any]) -> Answer:
-    """Take the migration back, under an earlier name too."""
+    """Take the migration back, under an earlier name too, unless it shall stay."""
     migration, earlier = _migrations(cob)
+    if not migration.spec.get("restore", True):
+        return {"changed": False}
     try:
         _take_back(migration)
         if earlier is not None:

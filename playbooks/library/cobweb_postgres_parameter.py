@@ -212,7 +212,7 @@ def _look(place: Place) -> Found:
 
 def _state(found: Found, record: Dict[str, Any], spec: Dict[str, Any]) -> str:
     wanted = found.value(spec["value"])
-    if record.get("left") == values.told(found.in_force):
+    if record.get("left"):
         return "down"
     is_below = spec["parameter"] in ORDERED and found.in_force < wanted
     if record.get("raised") == values.text(spec["parameter"], spec["value"]) and not is_below:
@@ -396,20 +396,22 @@ def _public(conninfo: str) -> str:
 
 def _remove(place: Place, spec: Dict[str, Any]) -> None:
     record = _read_record(place)
-    try:
-        found = _look(place)
-    except NoServer as error:
-        _leave_gone(place, spec, record, error)
-        return
     if record.get("ours") and spec.get("restore", True):
-        text = record["original"] or ""
-        wanted = found.value(text) if text else _without_us(found)
-        if not _is_as(found, wanted) or found.own_value != record["original"]:
-            change = Change(values.text(place.name, text) if text else "", wanted, _timeout_s(spec))
-            _set(place, found, spec, change)
-            found = _look(place)
+        try:
+            _restore(place, spec, record["original"] or "")
+        except NoServer as error:
+            _refuse_stopped(place, record, error)
     # From now on the value that is there is its owner's business.
-    _write_record(place, {"left": values.told(found.in_force)})
+    _write_record(place, {"left": True})
+
+
+def _restore(place: Place, spec: Dict[str, Any], original: str) -> None:
+    """Put back what ALTER SYSTEM had written before; "" is nothing."""
+    found = _look(place)
+    wanted = found.value(original) if original else _without_us(found)
+    if not _is_as(found, wanted) or (found.own_value or "") != original:
+        text = values.text(place.name, original) if original else ""
+        _set(place, found, spec, Change(text, wanted, _timeout_s(spec)))
 
 
 def _without_us(found: Found) -> Value:
@@ -418,20 +420,13 @@ def _without_us(found: Found) -> Value:
     return found.value(rest[-1] if rest else found.setting["boot_val"])
 
 
-def _leave_gone(
-    place: Place, spec: Dict[str, Any], record: Dict[str, Any], error: NoServer
-) -> None:
-    """Forget a server that is gone; one that is only stopped cannot be given its value back."""
-    data = Path(record.get("data", "/nonexistent"))
-    if record.get("ours") and spec.get("restore", True) and (data / "PG_VERSION").exists():
+def _refuse_stopped(place: Place, record: Dict[str, Any], error: NoServer) -> None:
+    """Raise unless the server is gone with its data; a stopped one cannot get its value back."""
+    if (Path(record["data"]) / "PG_VERSION").exists():
         raise Failed(
             f"{error}; {place.name} can be put back only while it runs (start it, or write "
             "`restore: false` to leave the value)"
         )
-    with contextlib.suppress(FileNotFoundError):
-        (place.home / "record.json").unlink()
-    with contextlib.suppress(OSError):
-        place.home.rmdir()
 
 
 # --- what is remembered
