@@ -301,3 +301,23 @@ def facts(site: Site) -> list[object]:
         [site.ignores_drift(CobId(cob)) for cob in ("app01/c", "elsewhere/c")],
         [*site.hosts],
     ]
+
+
+def test_the_trees_of_a_site_that_was_kept_can_be_had(root: Path, cache: Cache) -> None:
+    """Its specs are evaluated then, and say the same."""
+    text = SITE.replace("cobs:\n", "cobs:\n  t: {type: folder, on: app, spec: {source: etc}}\n") + (
+        "  folder: {states: [on], preferred: on, remove: on, check: {tasks: check.yml},"
+        " spec: {properties: {source: {x-cobweb: tree}}}}\n"
+    )
+    (root / "etc").mkdir()
+    (root / "etc/a").write_text("1")
+    (root / "site.yml").write_text(text)
+    first = load_site(root, cache=cache)
+    tree = first.graph().cobs[CobId("app01/t")].spec["tree"]
+    second = load_site(root, cache=cache)
+    assert second._kept is not None
+    assert second.graph().cobs[CobId("app01/t")].spec["tree"] == tree
+    assert dict(second.trees()) == dict(first.trees())
+    assert list(second.trees()) == [tree["digest"]]
+    (root / "etc/a").write_text("2")
+    assert load_site(root, cache=cache)._kept is None

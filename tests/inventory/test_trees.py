@@ -36,11 +36,11 @@ types:
         templates: {type: boolean}
       anyOf: [{required: [source]}, {required: [tree]}]
 """
-SITE = "cobweb: 1\ncobs: {{c: {{type: folder, on: {on}, spec: {spec}}}}}\n" + TYPE.replace(
+SITE = "cobweb: 1\ncobs:\n  c: {{type: folder, on: {on}, spec: {spec}}}\n" + TYPE.replace(
     "{", "{{"
 ).replace("}", "}}")
 HERE = CobId("app01/c")
-PLACE = "site.yml:2:"
+PLACE = "site.yml:3:"
 
 
 def site_of(maker: Maker, spec: str, *, on: str = "app01", **files: str) -> Any:
@@ -174,9 +174,18 @@ def test_templates_are_rendered_per_host_and_lose_their_ending(maker: Maker) -> 
 def test_hosts_for_which_the_same_comes_out_share_the_archive(maker: Maker) -> None:
     site = site_of(maker, "{source: etc, templates: true}", on="all", **{"etc/n.j2": "{{ 1 + 1 }}"})
     site.graph()
-    plain = 1  # what the folder itself is
-    assert len(site.trees()) == plain + 1
+    assert len(site.trees()) == 1
     assert tree(site)["n"].data == b"2"
+
+
+def test_a_folder_is_a_tree_with_and_without_its_templates_rendered(maker: Maker) -> None:
+    also = "  plain: {type: folder, on: app01, spec: {source: etc}}\n"
+    text = SITE.format(spec="{source: etc, templates: true}", on="app01")
+    files = {"check.yml": "- debug:", "etc/n.j2": "{{ 1 + 1 }}"}
+    site = maker.site({"site.yml": text.replace("types:\n", f"{also}types:\n", 1), **files})
+    assert tree(site)["n"].data == b"2"
+    assert tree(site, CobId("app01/plain"))["n.j2"].data == b"{{ 1 + 1 }}"
+    assert len(site.trees()) == 2
 
 
 def test_a_template_is_an_ordinary_file_unless_asked(maker: Maker) -> None:

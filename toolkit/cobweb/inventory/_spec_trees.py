@@ -96,7 +96,11 @@ class SpecTrees:
             self._findings.add(place, f"folder `{asked.source}`: {message}", hint)
         if packed.problems:
             return False
-        mark = self._rendered(packed, host, place) if asked.templates else packed.mark
+        if not asked.templates:
+            self._made.setdefault(packed.mark["digest"], (place, packed.read))
+            spec[TREE] = packed.mark
+            return True
+        mark = self._rendered(packed, host, place)
         if mark is not None:
             spec[TREE] = mark
         return mark is not None
@@ -133,9 +137,7 @@ class SpecTrees:
             packed.mark = tree_digest(entries if packed.entries is None else packed.entries)
         packed.problems = found.problems
         if not packed.problems:
-            digest = packed.mark["digest"]
-            self._files.note_tree(packed.folder, packed.exclude, digest)
-            self._made.setdefault(digest, (asked.place, packed.read))
+            self._files.note_tree(packed.folder, packed.exclude, packed.mark["digest"])
         return packed
 
     # --- templates

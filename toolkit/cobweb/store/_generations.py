@@ -114,12 +114,9 @@ def delete_unused_files(connection: Connection) -> None:
 
 def _add_files(connection: Connection, files: Mapping[str, bytes]) -> None:
     known = set(connection.scalars(select(FILES.c.digest))) if files else set()
-    rows = [
-        {"digest": digest, "content": _packed(files[digest])}
-        for digest in sorted(files.keys() - known)
-    ]
-    if rows:
-        connection.execute(FILES.insert(), rows)
+    for digest in sorted(files.keys() - known):  # one at a time: the archive of a tree is large
+        row = {"digest": digest, "content": _packed(files[digest])}
+        connection.execute(FILES.insert(), row)
 
 
 def _select(old: Format1 | None) -> Select[Any]:
