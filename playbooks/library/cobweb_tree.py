@@ -248,13 +248,13 @@ class _Work:
         remembered.write_record(self._place, {**self._record, "change": journal})
         try:
             if folders:
-                Path(self._place.path).mkdir(parents=True, exist_ok=True)
+                _make_root(self._place.path, _rules(self._spec)[0])
             _need_space(self._disk, self._repository, change)
             on_disk.write_drafts(self._disk, change, self._repository.content)
             on_disk.carry_out(self._disk, change)
-        except (Failed, OSError):
+        except (Failed, OSError) as error:
             self._disk.close()
-            _recover(self._place)
+            _take_back(self._place, error)
             raise
         if applied is None:
             remembered.remove_folders(self._record["folders"])
@@ -284,7 +284,7 @@ class _Work:
             raise Failed(words.conflict_message(self._place.path, conflicts))
         return Plan(
             ours=ours,
-            wanted={path: _owned(entry) for path, entry in merged.tree.items()},
+            wanted={path: _owned(entry, ours.get(path)) for path, entry in merged.tree.items()},
             site=site,
             originals={path: originals.get(path, ours.get(path)) for path in site},
             found=_changed(expected, ours),
@@ -327,7 +327,9 @@ def _recover(place: Place) -> bool:
         on_disk.remove_drafts(disk, journal.drafts)
         found = on_disk.scan(disk, journal.before, {})
         present = {path: one.entry for path, one in found.items()}
-        change = on_disk.plan(present, remembered.undone(journal, found), secrets.token_hex(4))
+        undone = remembered.undone(journal, found)
+        wanted = {path: _owned(entry, present.get(path)) for path, entry in undone.items()}
+        change = on_disk.plan(present, wanted, secrets.token_hex(4))
         journal = journal._replace(drafts=list(change.drafts.values()))
         record["change"] = remembered.packed_journal(journal)
         remembered.write_record(place, record)
@@ -340,6 +342,24 @@ def _recover(place: Place) -> bool:
         remembered.remove_folders(record["folders"])
         remembered.forget(place, record)
     return True
+
+
+def _take_back(place: Place, error: Exception) -> None:
+    """Take a change back that has failed; if that fails too, both are said."""
+    try:
+        _recover(place)
+    except (Failed, OSError) as worse:
+        raise Failed(
+            f"{error}; taking the change back failed too, the next transition does so: {worse}"
+        ) from None
+
+
+def _make_root(path: str, rule: merging.Rule) -> None:
+    """Make the folder that the tree is merged into."""
+    Path(path).mkdir(parents=True, exist_ok=True)
+    Path(path).chmod(merging.FOLDER_MODE)
+    if rule.uid is not None or rule.gid is not None:
+        os.chown(path, *(-1 if number is None else number for number in (rule.uid, rule.gid)))
 
 
 def _run_validation(command: str, folder: str) -> None:
@@ -399,14 +419,23 @@ def _changed(was: Tree, ours: Tree) -> List[str]:
     return [path for path in was if path in ours and not merging.is_like(was[path], ours[path])]
 
 
-def _owned(entry: Optional[Entry]) -> Optional[Entry]:
-    """Fill in the owner that nobody has said."""
+def _owned(entry: Optional[Entry], have: Optional[Entry]) -> Optional[Entry]:
+    """Fill in the owner that nobody has said; only root can make files that are others'."""
     if entry is None:
         return None
+    if have is not None and merging.is_like(entry, have):
+        return have._replace(soft=entry.soft)
+    root = os.geteuid() == 0
     return entry._replace(
-        uid=os.geteuid() if entry.uid is None else entry.uid,
-        gid=os.getegid() if entry.gid is None else entry.gid,
+        uid=entry.uid if root and entry.uid is not None else os.geteuid(),
+        gid=entry.gid
+        if entry.gid is not None and (root or _has_group(entry.gid))
+        else os.getegid(),
     )
+
+
+def _has_group(gid: int) -> bool:
+    return gid in (os.getegid(), *os.getgroups())
 
 
 def _is_ours(place: Place) -> bool:
@@ -425,7 +454,7 @@ def _key(spec: Dict[str, Any]) -> str:
 
 def _rules(spec: Dict[str, Any]) -> List[merging.Rule]:
     """Return the owner of all, then the exceptions."""
-    return [
+    rules = [
         merging.Rule(
             match=rule["match"],
             mode=int(rule["mode"], 8) if "mode" in rule else None,
@@ -437,6 +466,12 @@ def _rules(spec: Dict[str, Any]) -> List[merging.Rule]:
             *spec.get("modes", []),
         ]
     ]
+    for rule in rules:
+        if os.geteuid() != 0 and (
+            rule.uid not in (None, os.geteuid()) or not (rule.gid is None or _has_group(rule.gid))
+        ):
+            raise Failed("only root can give files away: the spec names another owner or group")
+    return rules
 
 
 def _number(name: Any, kind: str, lookup: Callable[[str], int]) -> Optional[int]:

@@ -115,8 +115,7 @@ class Disk:
         with self._in(path, must=True) as (folder, name):
             if entry.kind == LINK:
                 os.symlink(content, name, dir_fd=folder)
-                if os.geteuid() == 0:
-                    _give(name, entry, dir_fd=folder)
+                os.chown(name, *_owner(entry), dir_fd=folder, follow_symlinks=False)
                 return
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             handle = os.open(name, flags, 0o600, dir_fd=folder)
@@ -323,17 +322,10 @@ def _signature(found: os.stat_result) -> Signature:
 
 
 def _dress(handle: int, entry: Entry) -> None:
-    """Set owner and mode; only root can give files away: for others that is an error if asked."""
-    _give(handle, entry)
+    """Set owner and mode, in this order: a new owner takes setuid away."""
+    os.fchown(handle, *_owner(entry))
     os.fchmod(handle, entry.mode)
 
 
-def _give(target: object, entry: Entry, dir_fd: Optional[int] = None) -> None:
-    uid = -1 if entry.uid is None else entry.uid
-    gid = -1 if entry.gid is None else entry.gid
-    if os.geteuid() != 0 and uid in (-1, os.geteuid()) and gid in (-1, os.getegid()):
-        return
-    if dir_fd is None:
-        os.chown(target, uid, gid)  # type: ignore[arg-type]
-    else:
-        os.chown(target, uid, gid, dir_fd=dir_fd, follow_symlinks=False)  # type: ignore[arg-type]
+def _owner(entry: Entry) -> Tuple[int, int]:
+    return (-1 if entry.uid is None else entry.uid, -1 if entry.gid is None else entry.gid)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import pytest
@@ -29,6 +30,15 @@ def system(tmp_path: Path) -> Path:
     folder = tmp_path / "system"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """Return a folder like `system`, in memory: no test of many steps waits for a disk."""
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        made = Path(folder) / "system"
+        made.mkdir()
+        yield made
 
 
 @pytest.fixture

@@ -42,9 +42,9 @@ TREES: dict[str, Entries] = {
 
 
 @pytest.fixture
-def tree(tree_module: ModuleType, system: Path) -> HostTree:
+def tree(tree_module: ModuleType, memory: Path) -> HostTree:
     """Return a tree whose folder is not there yet."""
-    return HostTree(tree_module, system / "etc" / "app", system / "state")
+    return HostTree(tree_module, memory / "etc" / "app", memory / "state")
 
 
 @pytest.mark.parametrize("entries", TREES.values(), ids=TREES)
@@ -86,15 +86,15 @@ def test_what_was_there_comes_back(tree: HostTree, entries: Entries) -> None:
     assert tree.check() == "down"
 
 
-def test_a_link_in_the_way_is_replaced_not_what_it_leads_to(tree: HostTree, system: Path) -> None:
+def test_a_link_in_the_way_is_replaced_not_what_it_leads_to(tree: HostTree, memory: Path) -> None:
     """And it is put back as a link."""
-    (system / "real").write_text("real")
-    make(tree.root, {"a": f"-> {system}/real"})
+    (memory / "real").write_text("real")
+    make(tree.root, {"a": f"-> {memory}/real"})
     tree.want({"a": "ours"}).write()
-    assert (system / "real").read_text() == "real"
+    assert (memory / "real").read_text() == "real"
     assert not (tree.root / "a").is_symlink()
     tree.remove()
-    assert str((tree.root / "a").readlink()) == f"{system}/real"
+    assert str((tree.root / "a").readlink()) == f"{memory}/real"
 
 
 def test_a_new_version_adds_changes_and_drops(tree: HostTree) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -24,9 +23,9 @@ EDITS = st.dictionaries(st.sampled_from(PATHS), st.none() | FILES, max_size=3)
 POLICIES = st.sampled_from(["fail", "site", "host"])
 Version = dict[str, tuple[Any, int]]
 
-QUICK = settings(max_examples=300, deadline=None)
+QUICK = settings(max_examples=200, deadline=None)
 SLOW = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -87,21 +86,14 @@ def _plain(version: Version) -> Version:
     return {path: (it[0], 0o777) if _is_link(it) else it for path, it in version.items()}
 
 
-@pytest.fixture
-def memory() -> Iterator[Path]:
-    """Return a folder in memory."""
-    with TemporaryDirectory(dir="/dev/shm") as folder:
-        yield Path(folder)
-
-
 @SLOW
 @given(versions=st.tuples(TREES, TREES, EDITS, TREES), policy=POLICIES)
 def test_a_whole_life(
     tree_module: ModuleType, memory: Path, versions: tuple[Any, ...], policy: str
 ) -> None:
     """Apply, edit, apply another version, twice, and remove: as the plain merge says."""
-    shutil.rmtree(memory / "system", ignore_errors=True)
-    tree = HostTree(tree_module, memory / "system" / "etc", memory / "system" / "state")
+    shutil.rmtree(memory)
+    tree = HostTree(tree_module, memory / "etc", memory / "state")
     original, first, second = map(_plain, (versions[0], versions[1], versions[3]))
     edits: dict[str, tuple[Any, int] | None] = versions[2]
     make(tree.root, original)
@@ -208,7 +200,7 @@ def test_one_side_alone_decides(
     entry = merging.Entry(*theirs)
     same = _merged(merging, "fail", theirs, ours, theirs)
     if (ours[0] == "folder") == (theirs[0] == "folder"):
-        assert same.tree == {"p": merging.Entry(*ours)}
+        assert merging.is_like(same.tree["p"], merging.Entry(*ours))
     as_left = (*base[:3], 0)
     merged = _merged(merging, "fail", base, as_left, theirs)
     assert merged.conflicts == []
