@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Set, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Set
 
 from ansible.module_utils.cobweb_host import Answer, Failed, run
 from ansible.module_utils.cobweb_packages import Apt, Dnf, Package, Packages, fits, manager, told
@@ -67,9 +67,7 @@ def check(cob: Dict[str, Any]) -> Answer:
 
 def prepare(cob: Dict[str, Any]) -> Answer:
     """Get ready to install; return what Ansible has to do, and nothing if all is there."""
-    site, said = _start(cob)
-    if said:
-        raise Failed(said)
+    site = _repair(_start(cob))
     _remember(site)
     with _repositories(site):
         wanted = [name for name in site.names if _lacks(site, name)]
@@ -105,7 +103,7 @@ def finish(cob: Dict[str, Any]) -> Answer:
 
 def prepare_removal(cob: Dict[str, Any]) -> Answer:
     """Get ready to remove what is ours, and to bring back the versions that were there before."""
-    site, _ = _start(cob)
+    site = _discard(_start(cob))
     names = [*site.names, *site.earlier]
     ours = [
         name
@@ -158,22 +156,41 @@ def _look(cob: Dict[str, Any]) -> Site:
     return site._replace(found=tools.look([*site.names, *site.earlier]))
 
 
-def _start(cob: Dict[str, Any]) -> Tuple[Site, str]:
-    """Look, when nobody else is at work and what was cut off has been brought to an end.
-
-    Return also what was said of a package that could not be.
-    """
+def _start(cob: Dict[str, Any]) -> Site:
+    """Look, when nobody else is at work on the packages of the host."""
     site = _look(cob)
     site.tools.wait_for_locks(site.lock_s)
-    broken = [name for name, package in site.found.items() if not package.whole]
+    return site
+
+
+def _repair(site: Site) -> Site:
+    """Bring to its end what was cut off; Failed with the tool's words if that cannot be."""
+    broken = _broken(site)
     if not broken and not site.tools.interrupted():
-        return site, ""
+        return site
     _set_policy(denied=not site.spec.get("start", False))
     try:
         said = site.tools.repair(broken)
     finally:
         _set_policy(denied=False)
-    return _look(cob), said
+    if said:
+        raise Failed(said)
+    return _look(site.cob)
+
+
+def _discard(site: Site) -> Site:
+    """Remove what is half installed and was not there before us."""
+    if site.tools.interrupted():
+        site.tools.repair([])
+    broken = [name for name in _broken(site) if _is_ours(name)]
+    if not broken:
+        return site
+    site.tools.discard(broken)
+    return _look(site.cob)
+
+
+def _broken(site: Site) -> List[str]:
+    return [name for name, package in site.found.items() if not package.whole]
 
 
 def _state(site: Site) -> str:

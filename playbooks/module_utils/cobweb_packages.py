@@ -77,6 +77,12 @@ class Apt:
         last = attempt("apt-get", "-q", "-y", "install", *broken, timeout_s=UPDATE_S)
         return told(f"{last.out}\n{last.err}") or told(first.err) or last.message
 
+    def discard(self, names: Sequence[str]) -> None:
+        """Remove what is half installed, which Ansible takes for not installed."""
+        done = attempt("apt-get", "-q", "-y", "remove", *names, timeout_s=UPDATE_S)
+        if done.status != 0:
+            raise Failed(told(f"{done.out}\n{done.err}") or done.message)
+
     def candidates(self, name: str) -> List[str]:
         """Return the versions that can be installed, the newest first."""
         rows = call("apt-cache", "madison", name).splitlines()
@@ -149,6 +155,9 @@ class Dnf:
         """Do nothing."""
         del names
         return ""
+
+    def discard(self, names: Sequence[str]) -> None:
+        """Do nothing."""
 
     def candidates(self, name: str) -> List[str]:
         """Return the versions that can be installed, the newest first."""

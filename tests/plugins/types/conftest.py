@@ -89,6 +89,14 @@ def confirm_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
+def packages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import what the tools of packages tell."""
+    for name in ("host", "tools"):
+        _load(monkeypatch, f"module_utils/cobweb_{name}.py")
+    return _load(monkeypatch, "module_utils/cobweb_packages.py")
+
+
+@pytest.fixture
 def tree_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Import the module of `tree`."""
     _load(monkeypatch, "module_utils/cobweb_host.py")
