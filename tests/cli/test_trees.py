@@ -232,7 +232,7 @@ PLAN = """\
     - line 7
     - line 8
     - line 9
-      ... and 50 more lines (--diff shows all)
+      ... and 50 more lines (`cobweb plan --diff` shows all)
     + new: folder
     + new/a.txt: +1 -0
       @@ -0,0 +1 @@
@@ -287,7 +287,7 @@ def test_a_plan_for_programs_has_all_lines(changed: Place, check_schema: Any) ->
 
 def test_generations_are_compared_file_by_file(changed: Place, check_schema: Any) -> None:
     with_files = changed.run("diff").out
-    assert with_files == PLAN.replace("--diff shows all", "-o json has all")
+    assert with_files == PLAN.replace("`cobweb plan --diff` shows all", "-o json has all")
     changed.done("apply", "--yes", "--executor", "simulate")
     shutil.rmtree(changed.site / "etc")
     changed.say("")

@@ -50,7 +50,7 @@ _COLUMNS = (
     Column(title="TRANSITION"),
     Column(title="AFTER", flexible=True),
 )
-_ALL_LINES = "--diff shows all"
+_ALL_LINES = "`cobweb plan --diff` shows all"
 _SHOWN_WAITS = 3
 _SHOWN_DOWN = 10
 _SHOWN_GROUPS = 10
