@@ -100,9 +100,79 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def tree_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Import the module of `tree`."""
     _load(monkeypatch, "module_utils/cobweb_host.py")
-    for part in ("merge", "git", "archive", "disk", "record", "words"):
+    for part in ("merge", "git", "archive", "disk", "record", "words", "contents"):
         _load(monkeypatch, f"module_utils/cobweb_tree_{part}.py")
     return _load(monkeypatch, "library/cobweb_tree.py")
+
+
+@pytest.fixture
+def postgres_values(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import what reads values of PostgreSQL's parameters."""
+    for name in ("cobweb_host", "cobweb_postgres"):
+        _load(monkeypatch, f"module_utils/{name}.py")
+    return _load(monkeypatch, "module_utils/cobweb_postgres_values.py")
+
+
+@pytest.fixture
+def pacemaker_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import what the modules of the `ha-` types share."""
+    for name in ("host", "tools", "cib"):
+        _load(monkeypatch, f"module_utils/cobweb_{name}.py")
+    return _load(monkeypatch, "module_utils/cobweb_pacemaker.py")
+
+
+@pytest.fixture
+def cib_module(pacemaker_module: ModuleType) -> ModuleType:
+    """Import what writes and reads Pacemaker's configuration."""
+    del pacemaker_module
+    return sys.modules["ansible.module_utils.cobweb_cib"]
+
+
+@pytest.fixture
+def ha_resource_module(monkeypatch: pytest.MonkeyPatch, pacemaker_module: ModuleType) -> ModuleType:
+    """Import the module of `ha-resource`."""
+    monkeypatch.setattr(
+        sys.modules["ansible.module_utils"], "cobweb_pacemaker", pacemaker_module, raising=False
+    )
+    return _load(monkeypatch, "library/cobweb_ha_resource.py")
+
+
+@pytest.fixture
+def ha_node_module(monkeypatch: pytest.MonkeyPatch, pacemaker_module: ModuleType) -> ModuleType:
+    """Import the module of `ha-node`."""
+    del pacemaker_module
+    return _load(monkeypatch, "library/cobweb_ha_node.py")
+
+
+@pytest.fixture
+def ha_options_module(monkeypatch: pytest.MonkeyPatch, pacemaker_module: ModuleType) -> ModuleType:
+    """Import the module of `ha-options`."""
+    del pacemaker_module
+    return _load(monkeypatch, "library/cobweb_ha_options.py")
+
+
+@pytest.fixture
+def user_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import the module of `user`."""
+    for name in ("host", "tools"):
+        _load(monkeypatch, f"module_utils/cobweb_{name}.py")
+    return _load(monkeypatch, "library/cobweb_user.py")
+
+
+@pytest.fixture
+def mounts_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import what knows mounts and fstab."""
+    for name in ("host", "tools"):
+        _load(monkeypatch, f"module_utils/cobweb_{name}.py")
+    return _load(monkeypatch, "module_utils/cobweb_mounts.py")
+
+
+@pytest.fixture
+def firewall_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import the module of `firewall`."""
+    for name in ("host", "tools"):
+        _load(monkeypatch, f"module_utils/cobweb_{name}.py")
+    return _load(monkeypatch, "library/cobweb_firewall.py")
 
 
 def _module(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
