@@ -99,6 +99,8 @@ def reach(cob: Dict[str, Any]) -> Answer:
         if goal == "up" and failed:
             pacemaker.clean_up(wanted.name)
         cluster = pacemaker.settle(timeout_s)
+        if _state(cluster, cob) != goal:  # --wait may find the cluster at rest before it begins
+            cluster = pacemaker.settle(timeout_s)
     found = _state(cluster, cob)
     if found != goal:
         raise Failed(_trouble(cluster, wanted, goal, found))

@@ -194,7 +194,7 @@ def _find_below(parent: ET.Element, path: str, name: str) -> Optional[Place]:
 
 def constraints(cib: ET.Element) -> List[ET.Element]:
     """Return all constraints."""
-    return list(cib.find("configuration/constraints") or [])
+    return cib.findall("configuration/constraints/*")
 
 
 def find_constraint(cib: ET.Element, name: str) -> Optional[ET.Element]:
