@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import Environment
 
 from cobweb.model import Outcome
+from cobweb.plugin import data_dir
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
@@ -248,6 +251,47 @@ def test_timers_sockets_and_targets_are_units_too(units: Units) -> None:
     units.sh(f"{wait}; sleep 0.1; done; exit 1")
     assert cob.check() == "outdated"
     cob.go("outdated", "down")
+
+
+WAYS: Mapping[str, tuple[dict[str, Any], tuple[str, str]]] = {
+    "its files": ({"unit": "ours", "unit_file": RUNS, **DROPIN}, ("down", "up")),
+    "masked": ({"unit": "packaged", "masked": True}, ("down", "up")),
+    "stopped": ({"unit": "packaged"}, ("up", "down")),
+    "a drop-in": ({"unit": "packaged", **DROPIN}, ("outdated", "up")),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_host_itself_can_take_a_change_back(units: Units, name: str) -> None:
+    """By the texts that the dead-man switch of a type runs: files, mask, switch and running."""
+    spec, way = WAYS[name]
+    run_folder = "/run/systemd/system"
+    units.sh(f"mkdir -p {run_folder}; printf '{RUNS}' > {run_folder}/packaged.service")
+    units.sh("systemctl daemon-reload; systemctl enable -q --now packaged")
+    asked = ("LoadState", "ActiveState", "UnitFileState", "LimitNOFILE")
+    try:
+        before = units.show(spec["unit"], *asked)
+        kept = units.sh("mktemp -d").strip()
+        texts = [shell_text(text, spec) for text in ("prepare", "revert")]
+        units.sh(f"COBWEB_KEPT={kept}\n{texts[0]}")
+        cob = units.cob(**spec)
+        cob.go(*way)
+        assert units.show(spec["unit"], *asked) != before
+        for _ in range(2):
+            units.sh(f"COBWEB_KEPT={kept}\n{texts[1]}")
+            assert units.show(spec["unit"], *asked) == before
+        units.sh(f"rm -rf {kept} /var/lib/cobweb/service")
+    finally:
+        units.sh(f"systemctl disable -q --now packaged; rm {run_folder}/packaged.service")
+        units.sh("systemctl daemon-reload")
+
+
+def shell_text(name: str, spec: Mapping[str, Any]) -> str:
+    """Return a text of the type's dead-man switch, filled in as Ansible would."""
+    environment = Environment(autoescape=False)  # noqa: S701 - shell text, not HTML
+    environment.filters["quote"] = shlex.quote
+    text = (Path(str(data_dir("playbooks"))) / "service" / f"{name}.sh.j2").read_text()
+    return environment.from_string(text).render(cob={"spec": spec, "applied": None})
 
 
 READS = """[Service]

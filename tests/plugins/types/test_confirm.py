@@ -267,6 +267,20 @@ def test_a_link_in_the_place_of_a_file_is_a_link_again(switch: Maker, system: Pa
     assert str(path.readlink()) == "somewhere"
 
 
+@pytest.mark.parametrize("part", ["line", "block"])
+def test_a_file_is_as_it_was_before_a_part_of_it_changed(
+    switch: Maker, system: Path, part: str
+) -> None:
+    path, real = system / "link", system / "real"
+    real.write_text("old")
+    path.symlink_to(real)
+    it = switch(_failing_after(built_in("file"), system))
+    report = it.change({"path": str(path), part: {"text": "new"}})
+    assert report.message.endswith("the host has taken the change back")
+    assert path.is_symlink()
+    assert real.read_text() == "old"
+
+
 def test_a_file_that_moves_is_where_it_was(switch: Maker, system: Path) -> None:
     first, second = system / "first", system / "second"
     whole, failing = built_in("file"), _failing_after(built_in("file"), system)
