@@ -226,6 +226,10 @@ def brick_answer(status: str, total: str, split: str) -> str:
             ("Transport endpoint is not connected", "-", "-"),
             "st1:/b: Transport endpoint is not connected",
         ),
+        (
+            ("Failed to process (gone)totalNumberOfEntries0", "-", "-"),
+            "st1:/b: Failed to process (gone)",
+        ),
     ],
 )
 def test_what_is_to_be_healed_is_said_of_each_brick(

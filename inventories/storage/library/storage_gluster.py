@@ -350,19 +350,24 @@ def _trouble(name: str, ends: float) -> str:
 
 
 def _heal_info(name: str, ends: float) -> list[str]:
+    """Say what is wrong with each brick, first of those that do not answer."""
     answer = _gluster(ends, "volume", "heal", name, "info", "summary")
-    return [text for text in map(_brick_trouble, answer.iter("brick")) if text]
+    found = sorted(map(_brick_trouble, answer.iter("brick")))
+    return [text for _, text in found if text]
 
 
-def _brick_trouble(brick: ET.Element) -> str:
-    name, status = brick.findtext("name"), brick.findtext("status")
+def _brick_trouble(brick: ET.Element) -> tuple[bool, str]:
+    """Return whether a brick answers, and what is wrong with it."""
+    name, status = brick.findtext("name"), brick.findtext("status") or ""
     total = brick.findtext("totalNumberOfEntries")
     if status != "Connected":
-        return f"{name}: {status}"
+        # The tool puts the next element into the text.
+        return False, f"{name}: {status.partition('totalNumberOfEntries')[0]}"
     if total == "0":
-        return ""
+        return True, ""
     split = brick.findtext("numberOfEntriesInSplitBrain")
-    return f"{name}: {total} entries to heal" + (f", {split} in split-brain" * (split != "0"))
+    text = f"{name}: {total} entries to heal" + (f", {split} in split-brain" * (split != "0"))
+    return True, text
 
 
 def _offline(name: str, ends: float) -> list[str]:

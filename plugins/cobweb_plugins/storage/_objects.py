@@ -18,7 +18,7 @@ def objects(cluster: Cluster) -> Objects:
 
 
 def _disks(cluster: Cluster) -> Objects:
-    """Yield a file system for each disk of the storage servers, and that bricks need them all."""
+    """Yield a file system for each disk; the daemon of a storage server and its bricks need all."""
     disks = next((server.disks for server in cluster.storage()), ())
     for number, disk in enumerate(disks):
         spec = {
@@ -31,9 +31,10 @@ def _disks(cluster: Cluster) -> Objects:
             "type": "mount",
             "on": "storage",
             "spec": spec,
-            "stops": ["glusterd"],
             "needs": [{"when": "* -> down", "cob": "bricks", "state": "down"}],
         }
         yield f"disk-{disk.name}", cob
     if disks:
-        yield "bricks", {"after": [f"disk-{disk.name}" for disk in disks]}
+        names = [f"disk-{disk.name}" for disk in disks]
+        yield "glusterd", {"after": names}
+        yield "bricks", {"after": names}

@@ -57,9 +57,9 @@ def test_a_cluster_that_is_to_go_has_hosts_in_no_group(model: dict[str, Any]) ->
 def test_disks_are_objects_that_bricks_need(model: dict[str, Any]) -> None:
     """The device is the host's own: servers may name the same disk differently."""
     made = StorageCluster().generate(model)["objects.yml"]["cobs"]
-    assert list(made) == ["disk-d1", "disk-d2", "bricks"]
+    assert list(made) == ["disk-d1", "disk-d2", "glusterd", "bricks"]
     assert made["disk-d2"]["spec"]["source"] == "{{ disks[1].device }}"
-    assert made["bricks"] == {"after": ["disk-d1", "disk-d2"]}
+    assert made["bricks"] == made["glusterd"] == {"after": ["disk-d1", "disk-d2"]}
 
 
 def test_bricks_of_a_replica_set_stand_beside_each_other(model: dict[str, Any]) -> None:
