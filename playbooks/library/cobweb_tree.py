@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import grp
 import hashlib
-import itertools
 import json
 import os
 import pwd
@@ -35,6 +34,7 @@ from ansible.module_utils import cobweb_tree_merge as merging
 from ansible.module_utils import cobweb_tree_record as remembered
 from ansible.module_utils import cobweb_tree_words as words
 from ansible.module_utils.cobweb_host import Answer, Failed, run
+from ansible.module_utils.cobweb_tree_contents import Contents
 from ansible.module_utils.cobweb_tree_disk import Disk
 from ansible.module_utils.cobweb_tree_git import Repository
 from ansible.module_utils.cobweb_tree_merge import FOLDER, SPECIAL, Conflict, Entry, Tree, Wanted
@@ -57,7 +57,7 @@ class Plan(NamedTuple):
     originals: Wanted
     found: List[str]
     edited: List[str]
-    contents: _Contents
+    contents: Contents
     away: bool
 
 
@@ -108,9 +108,7 @@ def write(cob: Dict[str, Any]) -> Answer:
             # The trees may overlap: what is under this path is known only now.
             plan = work.plan()
         work.apply(plan)
-    if plan.edited:
-        said.append(f"local edits stay: {words.listed(plan.edited)}")
-    return _answer(said, changed=True)
+    return _answer([*said, *_edits(place, plan)], changed=True)
 
 
 def remove(cob: Dict[str, Any]) -> Answer:
@@ -130,50 +128,33 @@ def _remove(place: Place, cob: Dict[str, Any]) -> str:
         work.apply(plan)
     if not plan.edited:
         return ""
-    first = shlex.quote(words.plain(f"host:{git.git_path(plan.edited[0])}"))
-    shown = f"git --git-dir={shlex.quote(str(place.repository))} show {first}"
-    return f"local edits are kept: {words.listed(plan.edited)}; see `{shown}`"
+    return f"local edits are kept: {words.listed(plan.edited)}; see `{_shown(place, plan.edited)}`"
 
 
-class _Contents:
-    """What blobs hold: those of the repository, those that merging makes, those on the host."""
+def _edits(place: Place, plan: Plan) -> Iterator[str]:
+    """Say what has become of local edits."""
+    stay = [
+        path
+        for path in plan.edited
+        if plan.wanted[path] is not None
+        and not merging.is_like(plan.site.get(path), plan.wanted[path])
+    ]
+    lost = [
+        path
+        for path in plan.edited
+        if path not in stay and not merging.is_like(plan.wanted[path], plan.ours[path])
+    ]
+    if stay:
+        yield f"local edits stay: {words.listed(stay)}"
+    if lost:
+        shown = _shown(place, lost, version="host~1")
+        yield f"local edits are overruled: {words.listed(lost)}; see `{shown}`"
 
-    def __init__(self, repository: Repository, disk: Disk, local: Dict[str, str]) -> None:
-        self._repository = repository
-        self._disk = disk
-        self._local = local
-        self._made: Dict[str, bytes] = {}
 
-    def get(self, blob: str) -> bytes:
-        """Return what a blob holds."""
-        if blob in self._made:
-            return self._made[blob]
-        if blob not in self._local:
-            return self._repository.content(blob)
-        path = self._local[blob]
-        content = self._disk.read(path)
-        if git.blob_of(content) != blob:
-            raise Failed(f"{self._disk.full(path)} changes while it is read; try again")
-        return content
-
-    def unstored(self) -> Iterator[bytes]:
-        """Yield what the repository may not have yet."""
-        for blob in itertools.chain(self._made, self._local):
-            yield self.get(blob)
-
-    def merger(self, policy: str) -> merging.TextMerge:
-        """Return what merges contents."""
-
-        def merge(base: str, ours: str, theirs: str) -> Tuple[Optional[str], str]:
-            contents = (self.get(base), self.get(ours), self.get(theirs))
-            merged, clean = self._repository.merge_file(policy, contents)
-            if not clean:
-                return None, words.hunks(merged)
-            blob = git.blob_of(merged)
-            self._made[blob] = merged
-            return blob, ""
-
-        return merge
+def _shown(place: Place, paths: List[str], version: str = "host") -> str:
+    """Return the command that shows the first of some paths."""
+    first = shlex.quote(words.plain(f"{version}:{git.git_path(paths[0])}"))
+    return f"git --git-dir={shlex.quote(str(place.repository))} show {first}"
 
 
 class _Work:
@@ -276,7 +257,7 @@ class _Work:
         known = remembered.read_known(self._place, self._applied)
         found = on_disk.scan(self._disk, {*base, *site}, known)
         ours = {path: one.entry for path, one in found.items()}
-        contents = _Contents(self._repository, self._disk, _unstored(ours, expected))
+        contents = Contents(self._repository, self._disk, _unstored(ours, expected))
         versions = merging.Versions(base, ours, site, originals)
         merged = merging.merge(versions, policy, contents.merger(policy))
         conflicts = [*merged.conflicts, *_full_folders(self._disk, ours, merged.tree)]

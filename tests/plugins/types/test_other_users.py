@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.trees import HostTree, make
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
 NOBODY = 65534
@@ -52,11 +54,32 @@ def test_only_root_gives_files_away(file_module: ModuleType, home: Path) -> None
     spec = {"path": str(path), "content": "ours", "owner": "root"}
 
     def refused() -> None:
-        with pytest.raises(PermissionError):
+        with pytest.raises(file_module.Failed, match="Operation not permitted"):
             file_module.write({"id": "h1/thing", "spec": spec, "applied": None})
         assert path.read_text() == "before"
 
     _as_nobody(home, refused)
+
+
+def test_a_tree_of_the_user(tree_module: ModuleType, home: Path) -> None:
+    """Root's file in its way comes back, as the user's; an owner that cannot be had is refused."""
+    tree = HostTree(tree_module, home / "app", home / ".local" / "state" / "cobweb")
+    make(tree.root, {"a": "root's"})
+    os.chown(tree.root, NOBODY, NOBODY)
+
+    def life() -> None:
+        tree.want({"a": "1", "f/b": "1"}, owner="daemon")
+        with pytest.raises(tree.module.Failed, match="only root can give files away"):
+            tree.write()
+        tree.want({"a": "1", "f/b": "1"}).write()
+        assert tree.check() == "up"
+        assert (tree.root / "a").stat().st_uid == NOBODY
+        tree.want({"a": "2"}).write()
+        tree.remove()
+        assert tree.check() == "down"
+        assert (tree.root / "a").read_text() == "root's"
+
+    _as_nobody(home, life)
 
 
 def test_a_process_of_the_user(

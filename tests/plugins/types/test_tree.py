@@ -196,12 +196,14 @@ def test_a_policy_decides(
     tree.want({**base, "other": "1"}).write()
     _edit(tree, edit)
     edited = content_of(tree.root)["a"]
-    tree.want({**site, "other": "2"}, on_conflict=policy).write()
+    answer = tree.want({**site, "other": "2"}, on_conflict=policy).write()
     expected = tree.root.parent / "expected"
     make(expected, site)
     there = content_of(expected).get("a") if policy == "site" else edited
     assert content_of(tree.root).get("a") == there
     assert tree.check() == "up"
+    told = {"site": "local edits are overruled: a; see ", "host": "local edits stay: a"}
+    assert answer["msg"].startswith(told[policy])
     if edited[3] and not edited[0].startswith("l"):
         assert tree.git("show", "host~1:tree/a") == edited[3].decode()
 
@@ -283,3 +285,23 @@ def test_what_is_in_the_way_is_an_error(tree: HostTree, case: Any, policy: str) 
     assert tree.check() == "down"
     tree.remove()
     assert content_of(tree.root.parent) == before
+
+
+@pytest.mark.timeout(180)
+def test_ten_thousand_files(tree: HostTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check reads none of them, and a change of one writes one."""
+    entries = {f"f{number // 100}/{number}": f"content {number}\n" for number in range(10_000)}
+    tree.want(entries).write()
+    assert sum(path.is_file() for path in tree.root.rglob("*")) == 10_000
+    read: list[str] = []
+    monkeypatch.setattr(tree.module.Disk, "read", lambda _, path: read.append(path) or b"")
+    recent = 200  # so many may have been written too shortly before they were looked at
+    assert tree.check() == "up" or len(read) < recent
+    assert len(read) < recent
+    monkeypatch.undo()
+    inodes = {path: path.stat().st_ino for path in tree.root.rglob("*")}
+    tree.want({**entries, "f0/0": "new\n"}).write()
+    changed = [path for path, inode in inodes.items() if path.stat().st_ino != inode]
+    assert changed == [tree.root / "f0" / "0"]
+    tree.remove()
+    assert not tree.root.exists()
