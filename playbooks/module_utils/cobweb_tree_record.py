@@ -215,7 +215,7 @@ def _read(path: Path) -> Dict[str, Any]:
 def _write(path: Path, data: Dict[str, Any]) -> None:
     draft = path.with_name(f".{path.name}")
     handle = os.open(str(draft), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as stream:
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
         json.dump(data, stream)
         stream.flush()
         os.fsync(handle)

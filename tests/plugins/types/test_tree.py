@@ -294,7 +294,12 @@ def test_ten_thousand_files(tree: HostTree, monkeypatch: pytest.MonkeyPatch) -> 
     tree.want(entries).write()
     assert sum(path.is_file() for path in tree.root.rglob("*")) == 10_000
     read: list[str] = []
-    monkeypatch.setattr(tree.module.Disk, "read", lambda _, path: read.append(path) or b"")
+
+    def reading(_: object, path: str) -> bytes:
+        read.append(path)
+        return b""
+
+    monkeypatch.setattr(tree.module.Disk, "read", reading)
     recent = 200  # so many may have been written too shortly before they were looked at
     assert tree.check() == "up" or len(read) < recent
     assert len(read) < recent
