@@ -45,8 +45,16 @@ KINDS = (
     "scope",
     "device",
 )
-STARTS_AT_BOOT = ("enabled", "enabled-runtime")
-HAS_NO_SWITCH = ("", "static", "alias", "indirect", "generated", "transient")
+ENABLED = "enabled"
+HAS_NO_SWITCH = (
+    "",
+    "static",
+    "alias",
+    "indirect",
+    "generated",
+    "transient",
+    "enabled-runtime",  # by a generator, or until the host restarts
+)
 AT_REST = ("inactive", "failed")
 MASKED = "masked"
 SHOW_S = 30
@@ -96,7 +104,7 @@ class Unit:
     def is_enabled(self, *, asked: bool) -> bool:
         """Say whether it starts at boot as asked; one without a switch is right either way."""
         state = self["UnitFileState"]
-        return state in HAS_NO_SWITCH or (state in STARTS_AT_BOOT) == asked
+        return state in HAS_NO_SWITCH or (state == ENABLED) == asked
 
 
 def full_name(unit: str) -> str:

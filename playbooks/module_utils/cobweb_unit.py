@@ -17,7 +17,16 @@ from typing import Any, Dict, List
 from ansible.module_utils.cobweb_health import CHECK_TRIES, sickness, start_tries
 from ansible.module_utils.cobweb_host import Failed, file_name, state_dir
 from ansible.module_utils.cobweb_record import Place, forget, read_record, write_record
-from ansible.module_utils.cobweb_systemd import MASKED, Unit, full_name, journal, settle, show, tell
+from ansible.module_utils.cobweb_systemd import (
+    ENABLED,
+    MASKED,
+    Unit,
+    full_name,
+    journal,
+    settle,
+    show,
+    tell,
+)
 from ansible.module_utils.cobweb_watched import changed_since, digests
 from ansible.module_utils.cobweb_whole import (
     is_ours,
@@ -63,7 +72,7 @@ class Service:
         if "before" in self.record:
             return "outdated"
         if unit.is_at_rest:
-            is_left = self._has_files() or unit["UnitFileState"] == "enabled"
+            is_left = self._has_files() or unit["UnitFileState"] == ENABLED
             return "outdated" if is_left else "down"
         return "outdated" if self._reasons(unit) else "up"
 
@@ -250,7 +259,7 @@ class Service:
             is_ours = "started" in self.record
             before = {
                 "active": not is_ours and not unit.is_at_rest,
-                "enabled": not is_ours and unit["UnitFileState"] == "enabled",
+                "enabled": not is_ours and unit["UnitFileState"] == ENABLED,
                 "masked": unit["UnitFileState"] == MASKED,
             }
             self._remember(before=before)
@@ -296,7 +305,7 @@ class Service:
         forget(self.place, "record.json")
 
     def _stop(self, unit: Unit) -> None:
-        if unit["UnitFileState"] == "enabled":
+        if unit["UnitFileState"] == ENABLED:
             tell("disable", self.unit)
         if unit.is_at_rest:
             return

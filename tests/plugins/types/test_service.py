@@ -95,6 +95,8 @@ def test_a_unit_may_be_wanted_disabled(service_module: ModuleType, systemctl: Sy
     assert systemctl.check(service_module, enabled=False) == "outdated"
     systemctl.says("app", UnitFileState="disabled")
     assert systemctl.check(service_module, enabled=False) == "up"
+    systemctl.says("app", UnitFileState="enabled-runtime")
+    assert systemctl.check(service_module, enabled=False) == "up"
 
 
 def test_the_unit_of_an_earlier_spec_is_outdated(
