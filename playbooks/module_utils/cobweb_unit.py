@@ -120,11 +120,13 @@ class Service:
     def _has_changed(self, unit: Unit) -> bool:
         """Say whether a watched file has changed after the unit has read it."""
         watch = _watched(self.spec)
+        started = self.record.get("started", {})
+        # Without a start of ours nobody knows which of the site's files it has read.
+        wanted = started.get("wanted", {})
+        if any(wanted.get(path, "") != word for path, word in watch.items()):
+            return True
         if self._knows_start(unit):
-            started = self.record["started"]
-            return bool(started["watch"] != digests(watch) or started["wanted"] != watch)
-        if any(watch.values()):
-            return True  # nobody knows which of the site's files it has read
+            return bool(started["watch"] != digests(watch))
         began = int(unit["ExecMainStartTimestampMonotonic"] or 0)
         began = began or int(unit["ActiveEnterTimestampMonotonic"] or 0)
         if not began:

@@ -332,7 +332,9 @@ cobs:
             assert units.sh("touch /srv/reloads; wc -l < /srv/reloads") == f"{reloads}\n"
         again = operator.apply("--refresh", "all")
         assert (again.code, again.transitions()) == (0, []), again.out + again.err
-        cob = units.cob(unit="reads", watch=["/srv/conf"])
+        cob = units.cob(unit="reads", watch={"/srv/conf": "word"})
+        assert cob.check() == "outdated"
+        cob.go("outdated", "up")
         units.sh("echo by hand > /srv/conf")
         assert cob.check() == "outdated"
         units.sh("systemctl restart reads")
