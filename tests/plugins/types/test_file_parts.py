@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -341,3 +343,31 @@ def test_any_crash_is_survived(bench: Bench, monkeypatch: pytest.MonkeyPatch, ki
         if not any(crashed):
             break
     assert number > 10
+
+
+def test_many_at_once_lose_nothing(bench: Bench) -> None:
+    """Each reads, decides and writes under the lock of the host's parts."""
+    names = [f"part{number}" for number in range(12)]
+    cobs = [bench.part(name, line={"text": name}) for name in names]
+    bench.file.write_text("")
+    with ThreadPoolExecutor(len(cobs)) as pool:
+        for action, left in ((bench.write, names), (bench.remove, [])):
+            for done in [pool.submit(action, cob) for cob in cobs]:
+                done.result()
+            assert sorted(bench.file.read_text().split()) == sorted(left)
+
+
+def test_a_part_waits_for_the_lock(bench: Bench) -> None:
+    """Another COB on the host has it."""
+    bench.file.write_text("")
+    bench.write(bench.part("first", line={"text": "first"}))
+    (lock,) = bench.file.parent.rglob("lock")
+    with ThreadPoolExecutor(1) as pool, lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        waiting = pool.submit(bench.write, bench.part("second", line={"text": "second"}))
+        with pytest.raises(TimeoutError):
+            waiting.result(0.2)
+        assert bench.file.read_text() == "first\n"
+        fcntl.flock(held, fcntl.LOCK_UN)
+        waiting.result()
+    assert bench.file.read_text() == "first\nsecond\n"
