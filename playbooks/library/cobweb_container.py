@@ -85,7 +85,7 @@ class Names(NamedTuple):
     @property
     def folder(self) -> Path:
         """Return where its environment is."""
-        return Path(state_dir({})) / "container" / file_name(self.name)
+        return Path(state_dir({}), "container", file_name(self.name))
 
     @property
     def record(self) -> Record:
@@ -125,8 +125,9 @@ def start(cob: Dict[str, Any]) -> Answer:
     _provide_image(spec)
     mark = secrets.token_hex(8)
     _create(names, spec, mark)
-    for other in (*earlier, names):
-        _remove_container(other)
+    for other in earlier:
+        _remove_all(other)
+    _remove_container(names)
     names.record.write({"mark": mark, "spec": digest(spec)})
     call("podman", "rename", names.draft, names.name)
     _write_unit(names, cob)
