@@ -13,16 +13,19 @@ from cobweb.plugin import load_plugins
 from cobweb.testing import NamedCheck, TypeCase, type_checks
 from tests.support.tasks import built_in, registered
 
-TYPES = {name: built_in(name) for name in ("file", "process", "script", "service")}
+TYPES = {name: built_in(name) for name in ("file", "process", "script", "service", "tree")}
 FILE = {"path": "/etc/a", "content": "x"}
 PROCESS = {"command": ["sleep", "1"]}
 SCRIPT = {"check": "true", "do": "true"}
 SERVICE = {"unit": "app"}
+TREE = {"path": "/etc/app", "source": "files/app"}
+PACKED = {"digest": "0" * 64, "files": 1, "bytes": 2}
 CASES = (
     TypeCase(make=registered("file"), spec=FILE),
     TypeCase(make=registered("process"), spec=PROCESS),
     TypeCase(make=registered("script"), spec=SCRIPT),
     TypeCase(make=registered("service"), spec=SERVICE),
+    TypeCase(make=registered("tree"), spec=TREE),
 )
 CHECKS = [check for case in CASES for check in type_checks(case)]
 
@@ -81,6 +84,9 @@ def test_unknown_keys_are_refused(made: CobType) -> None:
         ("script", {"creates": "/x", "do": "true", "interpreter": "/bin/bash", "timeout": 1}),
         ("service", SERVICE),
         ("service", {"unit": "app@1.service", "enabled": False}),
+        ("tree", TREE),
+        ("tree", {"path": "/", "tree": PACKED, "modes": [{"match": "f/", "mode": "2770"}]}),
+        ("tree", {**TREE, "validate": "nginx -t -c %s/nginx.conf", "on_conflict": "host"}),
     ],
 )
 def test_good_specs_pass(name: str, spec: dict[str, Any]) -> None:
@@ -118,6 +124,15 @@ def test_good_specs_pass(name: str, spec: dict[str, Any]) -> None:
         ("service", {}),
         ("service", {"unit": "a b"}),
         ("service", {**SERVICE, "enable": True}),
+        ("tree", {"path": "/etc/app"}),
+        ("tree", {**TREE, "path": "/etc/app/"}),
+        ("tree", {**TREE, "path": "etc"}),
+        ("tree", {**TREE, "mode": "0644"}),
+        ("tree", {**TREE, "modes": [{"mode": "0644"}]}),
+        ("tree", {**TREE, "modes": [{"match": "a", "mode": 420}]}),
+        ("tree", {**TREE, "validate": "nginx -t"}),
+        ("tree", {**TREE, "on_conflict": "ours"}),
+        ("tree", {"path": "/etc/app", "tree": {**PACKED, "digest": "x"}}),
     ],
 )
 def test_bad_specs_do_not_pass(name: str, spec: dict[str, Any]) -> None:
