@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from pathlib import Path
 from types import ModuleType
@@ -285,6 +286,69 @@ def test_what_is_in_the_way_is_an_error(tree: HostTree, case: Any, policy: str) 
     assert tree.check() == "down"
     tree.remove()
     assert content_of(tree.root.parent) == before
+
+
+def _now_a_link_elsewhere(root: Path) -> None:
+    shutil.rmtree(root / "f")
+    _link_in_the_way(root)
+    make(root.parent / "elsewhere", {"b": "others'", "c": "others'"})
+
+
+def _now_a_file(root: Path) -> None:
+    shutil.rmtree(root / "f")
+    _file_in_the_way(root)
+
+
+def _now_a_folder(root: Path) -> None:
+    (root / "a").unlink()
+    _folder_in_the_way(root)
+
+
+def _now_a_pipe(root: Path) -> None:
+    (root / "a").unlink()
+    _pipe_in_the_way(root)
+
+
+BECOME = {
+    "link": (_now_a_link_elsewhere, "f: is a link on the host", ["f"]),
+    "file": (_now_a_file, "f: is a file on the host", ["f"]),
+    "folder": (_now_a_folder, "a: is a folder on the host", ["a", "a/theirs"]),
+    "pipe": (_now_a_pipe, "a: is no file, folder or link", ["a"]),
+}
+
+
+@pytest.mark.parametrize("case", BECOME.values(), ids=BECOME)
+def test_what_somebody_has_put_in_our_place(tree: HostTree, case: Any) -> None:
+    """No update touches it, and removal leaves it: it is not ours."""
+    act, message, left = case
+    tree.want({"a": "1", "f/b": "1", "f/c": "1", "g/d": "1"}).write()
+    act(tree.root)
+    before = content_of(tree.root.parent)
+    assert tree.check() == "outdated"
+    tree.want({"a": "2", "f/b": "2", "f/c": "2", "g/d": "2"}, on_conflict="site")
+    with pytest.raises(tree.module.Failed, match=message):
+        tree.write()
+    assert content_of(tree.root.parent) == before
+    tree.remove()
+    assert sorted(content_of(tree.root)) == left
+    assert {path: it for path, it in before.items() if path.startswith("else")}.items() <= (
+        content_of(tree.root.parent).items()
+    )
+    assert tree.check() == "down"
+
+
+def test_a_folder_that_shall_be_a_file_is_not_emptied(tree: HostTree) -> None:
+    """What somebody has put into it would be lost."""
+    tree.want({"f/a": "1", "f/g/b": "1"}).write()
+    (tree.root / "f" / "g" / "others").write_text("x")
+    before = content_of(tree.root)
+    tree.want({"f": "2"})
+    with pytest.raises(tree.module.Failed):
+        tree.write()
+    assert content_of(tree.root) == before
+    (tree.root / "f" / "g" / "others").unlink()
+    tree.write()
+    assert (tree.root / "f").read_text() == "2"
 
 
 @pytest.mark.timeout(180)
