@@ -125,7 +125,9 @@ def _record(table: Table) -> Record:
 
 
 def _shown(table: Table) -> List[Any]:
-    """Return the table as nft shows it; an empty list if there is none."""
+    """Return the table as nft shows it; an empty list if there is none, or no nft yet."""
+    if not Path(_nft()).exists():
+        return []
     done = attempt("nft", "--json", "list", "table", table.family, table.name)
     if done.status != 0 and "No such file or directory" not in done.err:
         raise Failed(done.message)
@@ -180,6 +182,7 @@ def _files(table: Table, cob: Dict[str, Any]) -> Dict[Path, str]:
 
 
 def _nft() -> str:
+    """Return where nft is, or is to be: it may come by an object that the table requires."""
     places = ("/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft", "/usr/local/sbin/nft")
     return next((path for path in places if Path(path).exists()), places[0])
 

@@ -76,6 +76,17 @@ def test_what_others_change_is_found_and_what_changes_by_itself_is_not(
     fabric.run(host, "nft", "delete", "table", "inet", "others")
 
 
+def test_without_nft_there_is_no_table(fabric: Fabric, live: Live, host: FabricHost) -> None:
+    """The check of a bare host does not fail; the transition does, and says what is missing."""
+    cob = live.cob("firewall", host, SPEC)
+    fabric.run(host, "mv", "/usr/sbin/nft", "/usr/sbin/nft.away")
+    try:
+        assert cob.check() == "down"
+        assert "this host has no nft; install it first" in cob.move("down", "up").message
+    finally:
+        fabric.run(host, "mv", "/usr/sbin/nft.away", "/usr/sbin/nft")
+
+
 def test_it_is_loaded_at_boot(fabric: Fabric, live: Live, host: FabricHost) -> None:
     """By a unit of its own, to the same rules."""
     cob = live.cob("firewall", host, SPEC)
