@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -49,6 +50,12 @@ FULL: dict[str, tuple[Entries, str]] = {
 }
 
 
+NO_ROOM: tuple[tuple[Entries, str], ...] = (
+    ({"b": Random(1).randbytes(300_000)}, "No space left on device"),
+    ({"a": "1"}, "git: fatal: sha1 file"),
+)
+
+
 def test_what_cannot_be_written_leaves_all_as_it_was(
     live: Live, fabric: Fabric, plain_host: FabricHost
 ) -> None:
@@ -72,6 +79,33 @@ def test_what_cannot_be_written_leaves_all_as_it_was(
     finally:
         umount = "umount /srv/small/bound /srv/small/disk /srv/small; rm -r /srv/small"
         fabric.run(plain_host, "sh", "-c", umount)
+
+
+def test_a_full_state_folder_changes_nothing(
+    live: Live, fabric: Fabric, plain_host: FabricHost
+) -> None:
+    """Whether the archive does not fit, or what is there before; later all goes well."""
+    mount = "mkdir -p /srv/state && mount -t tmpfs -o size=200k state /srv/state"
+    fabric.run(
+        plain_host, "sh", "-ec", f"{mount}; mkdir /srv/t; head -c 300000 /dev/urandom >/srv/t/a"
+    )
+    before = fabric.run(plain_host, "sha256sum", "/srv/t/a").stdout
+    cob = live.cob("tree", plain_host, {})
+    try:
+        for entries, message in NO_ROOM:
+            cob.spec = {"path": "/srv/t", "state_dir": "/srv/state", **_lent(live, entries)}
+            report = cob.move("down", "up")
+            assert report.outcome is Outcome.FAILED
+            assert message in report.message
+            assert fabric.run(plain_host, "sha256sum", "/srv/t/a").stdout == before
+            assert fabric.run(plain_host, "ls", "-A", "/srv/t").stdout == "a\n"
+            assert cob.check() == "down"
+        fabric.run(plain_host, "mount", "-o", "remount,size=2m", "/srv/state")
+        cob.go("down", "up")
+        cob.go("up", "down")
+        assert fabric.run(plain_host, "sha256sum", "/srv/t/a").stdout == before
+    finally:
+        fabric.run(plain_host, "sh", "-c", "umount /srv/state; rm -r /srv/state /srv/t")
 
 
 def test_a_conflict_holds_up_who_needs_it(
