@@ -55,7 +55,9 @@ def check(cob: Dict[str, Any]) -> Answer:
         return {"state": "outdated"}
     found = _look(spec["name"])
     record = _record(spec["name"]).read()
-    if found is None or record.get("put_back") == digest(found):
+    if found is None:
+        return {"state": "outdated" if _group_of(record) else "down"}
+    if record.get("put_back") == digest(found):
         return {"state": "down"}
     return {"state": "outdated" if _differs(found, spec, record) else "up"}
 
@@ -72,8 +74,7 @@ def make(cob: Dict[str, Any]) -> Answer:
         found = _look(name)
         record = _begin(name, found)
         if found is None:
-            _make_group(spec, record)
-            call("useradd", *_useradd(spec), "--", name)
+            _make_user(spec, record)
         elif "gid" in spec:
             _make_group(spec, record)
         _change(name, _existing(name), spec)
@@ -231,6 +232,17 @@ def _begin(name: str, found: Optional[User]) -> Dict[str, Any]:
     return record
 
 
+def _make_user(spec: Dict[str, Any], record: Dict[str, Any]) -> None:
+    """Make the user; where that fails nothing of it stays."""
+    try:
+        _make_group(spec, record)
+        call("useradd", *_useradd(spec), "--", spec["name"])
+    except Failed:
+        _remove_group(record)
+        _record(spec["name"]).forget()
+        raise
+
+
 def _make_group(spec: Dict[str, Any], record: Dict[str, Any]) -> None:
     """Make the primary group if its number is given and it is not there."""
     name = str(spec.get("group", spec["name"]))
@@ -364,11 +376,19 @@ def _remove(name: str, *, remove_home: bool) -> str:
 
 def _remove_group(record: Dict[str, Any]) -> None:
     """Remove the group that we made, unless it still is somebody's."""
-    with contextlib.suppress(KeyError):
+    found = _group_of(record)
+    if found is not None:
+        call("groupdel", "--", found.gr_name)
+
+
+def _group_of(record: Dict[str, Any]) -> Optional[grp.struct_group]:
+    """Return the group that we made, if it is there and nobody's."""
+    try:
         found = grp.getgrnam(record.get("group") or "")
-        used = any(entry.pw_gid == found.gr_gid for entry in pwd.getpwall())
-        if not used and not found.gr_mem:
-            call("groupdel", "--", found.gr_name)
+    except KeyError:
+        return None
+    used = bool(found.gr_mem) or any(it.pw_gid == found.gr_gid for it in pwd.getpwall())
+    return None if used else found
 
 
 if __name__ == "__main__":

@@ -116,6 +116,21 @@ def test_a_user_of_another_name_replaces_the_earlier_one(
     cob.go("up", "down")
 
 
+def test_what_an_interruption_leaves_is_mended(
+    fabric: Fabric, live: Live, host: FabricHost
+) -> None:
+    """A user without keys and home, and a group without its user."""
+    cob = live.cob("user", host, {"name": "ann", "gid": 4002, "keys": [KEY]})
+    cob.go("down", "up")
+    fabric.run(host, "rm", "-r", "/home/ann")
+    assert cob.check() == "outdated"
+    cob.go("outdated", "up")
+    assert fabric.run(host, "cat", "/home/ann/.ssh/authorized_keys").stdout == f"{KEY}\n"
+    fabric.run(host, "sh", "-c", "userdel ann; groupadd -g 4002 ann")
+    assert cob.check() == "outdated"
+    cob.go("outdated", "down")
+
+
 def test_a_user_at_work_is_not_removed(fabric: Fabric, live: Live, host: FabricHost) -> None:
     """The tool says which process is in the way."""
     cob = live.cob("user", host, {"name": "ann"})
@@ -137,6 +152,7 @@ def test_a_user_at_work_is_not_removed(fabric: Fabric, live: Live, host: FabricH
     [
         ({"name": "ann", "groups": ["nowhere"]}, "useradd: group 'nowhere' does not exist"),
         ({"name": "ann", "uid": 1}, "useradd: UID 1 is not unique"),
+        ({"name": "ann", "uid": 1, "gid": 4002}, "useradd: UID 1 is not unique"),
         ({"name": "ann", "password": "open sesame"}, "`password` is not a hash as in /etc/shadow"),
         ({"name": "ann", "group": "adm", "gid": 77}, "group adm is there and has the number 4"),
         ({"name": "root", "keys": [KEY]}, "user root has number 0, like root"),
