@@ -10,6 +10,7 @@ Runs on the managed host: Python 3.8 or newer, nothing beyond it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Any, Dict, List
@@ -61,6 +62,10 @@ class Service:
     def wants_boot(self) -> bool:
         """Whether it is to start at boot."""
         return bool(self.spec.get("enabled", True))
+
+    @property
+    def _folder(self) -> Path:
+        return UNIT_DIR / f"{self.unit}.d"
 
     # --- looking
 
@@ -142,7 +147,7 @@ class Service:
         if "unit_file" in self.spec:
             texts[UNIT_DIR / self.unit] = self.spec["unit_file"]
         for name, text in self.spec.get("dropins", {}).items():
-            texts[UNIT_DIR / f"{self.unit}.d" / f"cobweb-{name}.conf"] = text
+            texts[self._folder / f"cobweb-{name}.conf"] = text
         return {str(path): self._file(str(path), text) for path, text in texts.items()}
 
     def _file(self, path: str, text: str = "") -> Dict[str, Any]:
@@ -165,7 +170,8 @@ class Service:
         if self._files_are_right():
             return
         others = self._others()
-        self._remember(files=[*others, *self._files()])
+        made = self.record.get("made_folder") or not self._folder.exists()
+        self._remember(files=[*others, *self._files()], made_folder=made)
         for file in self._files().values():
             write_whole(whole_place(file), file)
         for path in others:
@@ -298,6 +304,9 @@ class Service:
         ours = [path for path in files if is_ours(whole_place(self._file(path)))]
         for path in files:
             remove_whole(whole_place(self._file(path)))
+        if self.record.get("made_folder"):
+            with contextlib.suppress(OSError):  # somebody else has a drop-in there, or none was
+                self._folder.rmdir()
         if ours:
             tell("daemon-reload")
         if self.record.get("unmasked"):
