@@ -55,12 +55,12 @@ class Cluster:
         (folder / "modules").mkdir()
         shutil.copy(SITE / "modules/gluster.yml", folder / "modules")
 
-    def want(self, *servers: str, level: str | None = None) -> None:
+    def want(self, *servers: str, level: str | None = None, heal_wait_s: int = 60) -> None:
         """Write what is wanted: the servers of the volume, and a new log level of their daemons."""
         self._level = level or self._level
         made = StorageCluster().generate(self._model(servers or SERVERS))
         everyone = made["hosts.yml"]["all"]["vars"]
-        everyone["volume"] |= {"heal_wait_s": 60, "wipe": True}
+        everyone["volume"] |= {"heal_wait_s": heal_wait_s, "wipe": True}
         everyone |= self._fabric.connection
         self._write("hosts.yml", json.dumps(made["hosts.yml"]))
         self._write("objects.yml", json.dumps(made["objects.yml"]))
@@ -161,11 +161,12 @@ def test_a_change_goes_through_the_servers_while_a_client_works(cluster: Cluster
     for name in SERVERS:  # whoever is first, its brick does not start again
         cluster.run(name, "sh", "-c", f"cd / && getfattr -d -e hex -n {ID} {BRICK} > /root/kept")
         cluster.run(name, "setfattr", "-n", ID, "-v", "0x" + "0" * 31 + "1", BRICK)
-    cluster.want(level="WARNING")
+    cluster.want(level="WARNING", heal_wait_s=10)
     with cluster.client_at_work() as seen:
         broken = ended(cluster.operator.apply(), 1)
         for name in SERVERS:
             cluster.run(name, "sh", "-c", "cd / && setfattr --restore=/root/kept")
+        cluster.want()
         mended = ended(cluster.operator.apply())
     (failed,) = {cob.split("/")[0] for cob, _ in broken.transitions()}
     waiting = [name for name in SERVERS if name != failed]

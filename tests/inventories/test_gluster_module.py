@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -16,6 +17,10 @@ ROOT = Path(__file__).parents[2]
 ANSWER = "<cliOutput><opRet>{}</opRet><opErrstr>{}</opErrstr>{}</cliOutput>"
 WELL = ANSWER.format(0, "", "")
 BRICKS = [(server, f"/bricks/{disk}/brick") for disk in ("d1", "d2") for server in ("st1", "st2")]
+
+OFFLINE = (
+    "<cliOutput><node><hostname>st1</hostname><path>/b</path><status>0</status></node></cliOutput>"
+)
 
 Answers = Callable[..., list[list[str]]]
 
@@ -208,6 +213,10 @@ def test_a_daemon_that_does_not_run_is_told_in_the_words_of_the_tool(
         module._gluster(module._deadline(-1), "pool", "list")
 
 
+def answer(text: str) -> ET.Element:
+    return ET.fromstring(text)  # noqa: S314 - our own
+
+
 def brick_answer(status: str, total: str, split: str) -> str:
     return (
         f"<brick><name>st1:/b</name><status>{status}</status><totalNumberOfEntries>{total}"
@@ -277,6 +286,23 @@ def test_a_volume_that_does_not_heal_is_told_with_its_reason(
         module.heal_look(cob())
     monkeypatch.setattr(module, "CHECK_S", 0)
     assert module.heal_check(cob()) == {"state": "hurt"}
+
+
+def test_a_brick_that_cannot_be_started_is_told_in_the_words_of_the_tool(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked again and again: what is in its way, such as a disk, may go."""
+    store_volume(tmp_path)
+    said = {
+        "start": (None, "Volume id mismatch for brick st1:/b"),
+        "status": (answer(OFFLINE), ""),
+        "heal": (answer(ANSWER.format(0, "", brick_answer("gone", "-", "-"))), ""),
+    }
+    monkeypatch.setattr(module, "_tool", lambda *words: said[words[1]])
+    monkeypatch.setattr(module, "PAUSE_S", 0.01)
+    words = "does not heal: Volume id mismatch for brick st1:/b; st1:/b: gone"
+    with pytest.raises(module.Failed, match=words):
+        module.heal_wait(cob(wait_s=0.2))
 
 
 def test_where_there_is_no_volume_nothing_is_to_be_healed(

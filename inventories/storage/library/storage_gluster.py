@@ -29,7 +29,8 @@ TIMEOUT_S = 60
 PAUSE_S = 0.5
 LOOK_S = 5
 CHECK_S = 3
-HEAL_EVERY = 6
+HELP_EVERY = 6
+HELP_AT = 2
 PASSES = (
     "Another transaction",
     "Connection failed",
@@ -162,7 +163,7 @@ def bricks_join(cob: dict[str, Any]) -> Answer:
         # The tool takes the bricks of one server for those of one set, and wants to be forced.
         words = [spec["volume"], "replica", count, *map(_name, wanted), "force"]
         _gluster(ends, "volume", "add-brick", *words)
-    _until_well(spec["volume"], ends)
+    _until_well(spec["volume"], ends, _heal)
     return {"changed": True}
 
 
@@ -312,31 +313,46 @@ def heal_check(cob: dict[str, Any]) -> Answer:
 
 def heal_look(cob: dict[str, Any]) -> Answer:
     """Fail if the volume is not whole, and say in what; a moment's backlog is waited for."""
-    _until_well(cob["spec"]["volume"], _deadline(min(cob["spec"]["wait_s"], LOOK_S)))
+    _until_well(cob["spec"]["volume"], _deadline(min(cob["spec"]["wait_s"], LOOK_S)), _heal)
     return {"changed": False}
 
 
 def heal_wait(cob: dict[str, Any]) -> Answer:
-    """Start bricks that have died, and wait until nothing is to be healed any more."""
-    name, ends = cob["spec"]["volume"], _deadline(cob["spec"]["wait_s"])
-    volume = _volume(name)
-    if volume is not None and volume.started and _offline(name, ends):
-        _gluster(ends, "volume", "start", name, "force")
-    _until_well(name, ends)
+    """Wait until nothing is to be healed any more; bricks that have died are started."""
+    _until_well(cob["spec"]["volume"], _deadline(cob["spec"]["wait_s"]), _repair)
     return {"changed": True}
 
 
-def _until_well(name: str, ends: float) -> None:
-    """Wait until the volume is whole, and ask it now and then to heal."""
+def _until_well(name: str, ends: float, help_it: Callable[[str], str]) -> None:
+    """Wait until the volume is whole, or gone, and help it now and then."""
+    refused = ""
     for number in range(1_000_000):
-        trouble = _trouble(name, ends)
+        try:
+            trouble = _trouble(name, ends)
+        except Failed as failed:
+            trouble = str(failed)
         if not trouble:
             return
         if time.monotonic() > ends:
-            raise Failed(f"the volume {name} does not heal: {trouble}")
-        if number % HEAL_EVERY == 0:
-            _tool("volume", "heal", name)
+            raise Failed(f"the volume {name} does not heal: {refused}{trouble}")
+        if number % HELP_EVERY == HELP_AT:
+            refused = help_it(name)
         time.sleep(PAUSE_S)
+
+
+def _heal(name: str) -> str:
+    """Have the volume look at once for what is to be healed; return nothing."""
+    _tool("volume", "heal", name)
+    return ""
+
+
+def _repair(name: str) -> str:
+    """Start bricks that are not online, too; return what the tool says if it cannot."""
+    if _offline(name, _deadline(LOOK_S)):
+        _, message = _tool("volume", "start", name, "force")
+        if message:
+            return f"{message}; "
+    return _heal(name)
 
 
 def _trouble(name: str, ends: float) -> str:
@@ -344,9 +360,15 @@ def _trouble(name: str, ends: float) -> str:
     volume = _volume(name)
     if volume is None or not volume.started:
         return ""
-    if volume.replica == 1:
-        return "; ".join(_offline(name, ends))
-    return "; ".join(_heal_info(name, ends)) or _lost_clients(name, volume, ends)
+    try:
+        if volume.replica == 1:
+            return "; ".join(_offline(name, ends))
+        return "; ".join(_heal_info(name, ends)) or _lost_clients(name, volume, ends)
+    except Failed:
+        after = _volume(name)
+        if after is None or not after.started:  # it was stopped while the tool was asked
+            return ""
+        raise
 
 
 def _heal_info(name: str, ends: float) -> list[str]:
