@@ -21,7 +21,19 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import IO, Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import (
+    IO,
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Set,
+    Tuple,
+)
 
 from ansible.module_utils.cobweb_host import Failed
 from ansible.module_utils.cobweb_tree_merge import FILE, FOLDER, HOST, LINK, SITE, Entry
@@ -122,7 +134,7 @@ class Repository:
         with tempfile.TemporaryFile() as errors:
             process = self._start(_IMPORT, stdout=subprocess.DEVNULL, stderr=errors)
             try:
-                store = Store(process.stdin, {})
+                store = Store(process.stdin)
                 yield store
                 store.end()
             except BrokenPipeError:
@@ -257,15 +269,15 @@ class Repository:
 class Store:
     """What is being stored: a stream for `git fast-import`."""
 
-    def __init__(self, stream: IO[bytes], known: Dict[str, None]) -> None:
+    def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self._known = known
+        self._known: Set[str] = set()
 
     def add(self, content: bytes) -> str:
         """Store a content once, and name it."""
         blob = blob_of(content)
         if blob not in self._known:
-            self._known[blob] = None
+            self._known.add(blob)
             self._stream.write(b"blob\ndata %d\n" % len(content))
             self._stream.write(content)
             self._stream.write(b"\n")
