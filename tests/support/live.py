@@ -112,23 +112,23 @@ def run_page_example(
     fabric: Fabric,
     host: FabricHost,
     folder: Path,
-    kind: str,
+    kind: str | tuple[str, ...],
     files: Mapping[str, str] | None = None,
 ) -> None:
     """Apply the first example on the page of a type to a host, twice, and take it away again.
 
     `folder` is new and empty; `files` are those of the site that the example names. The host is
     called app01 on the page. The second apply must change nothing, and removal must end well.
+    The examples of several types, whose objects have different names, are applied as one site.
     """
-    found = _EXAMPLE.search((_PAGES / f"{kind}.md").read_text(encoding="utf-8"))
-    assert found is not None, f"docs/types/{kind}.md has no example that begins with `cobs:`"
+    example = "cobs:\n" + "".join(map(_objects, (kind,) if isinstance(kind, str) else kind))
     for name, text in (files or {}).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     operator = Operator(fabric, folder)
     operator.write_inventory({"app01": [host]})
     site = folder / "site.yml"
-    site.write_text(_HEAD + found[1], encoding="utf-8")
+    site.write_text(_HEAD + example, encoding="utf-8")
     first = operator.apply()
     assert first.code == 0, first.out + first.err
     assert first.transitions()
@@ -138,3 +138,10 @@ def run_page_example(
     gone = operator.apply()
     assert gone.code == 0, gone.out + gone.err
     assert {cob for cob, _ in gone.transitions()} == {cob for cob, _ in first.transitions()}
+
+
+def _objects(kind: str) -> str:
+    """Return what the first example on the page of a type has below `cobs:`."""
+    found = _EXAMPLE.search((_PAGES / f"{kind}.md").read_text(encoding="utf-8"))
+    assert found is not None, f"docs/types/{kind}.md has no example that begins with `cobs:`"
+    return found[1].removeprefix("cobs:\n")

@@ -184,8 +184,8 @@ def _node_kit(cluster: Cluster) -> None:
 
 def _pages(cluster: Cluster) -> None:
     """Apply the examples of the pages, again without a change, and remove them."""
-    for kind in ("ha-constraint", "ha-resource", "ha-options", "ha-node"):
-        run_page_example(cluster.fabric, cluster.hosts[1], cluster.folder(), kind)
+    kinds = ("ha-constraint", "ha-resource", "ha-options", "ha-node")
+    run_page_example(cluster.fabric, cluster.hosts[1], cluster.folder(), kinds)
     cluster.cob(1, "ha-node", {}, "node").go("standby", "online")
 
 
