@@ -61,6 +61,24 @@ def test_the_file_is_what_cron_reads(fabric: Fabric, live: Live, host: FabricHos
     other.go("up", "down")
 
 
+def test_cron_runs_it_as_it_is_written(fabric: Fabric, live: Live, host: FabricHost) -> None:
+    """With its environment, by a real cron; a `%` means itself."""
+    spec = {
+        "schedule": "@reboot",
+        "user": "www-data",
+        "job": 'printf "%s by %s" "$WHERE" "$(id -un)" > /run/ran',
+        "environment": {"WHERE": "the 'host' itself"},
+    }
+    cob = live.cob("cron", host, spec)
+    cob.go("down", "up")
+    fabric.run(host, "install", "-o", "www-data", "/dev/null", "/run/ran")
+    run = "rm -f /run/crond.reboot; cron -f & pid=$!; until [ -s /run/ran ]; do :; done"
+    fabric.run(host, "timeout", "60", "sh", "-c", f"{run}; kill $pid", timeout_s=90)
+    assert fabric.run(host, "cat", "/run/ran").stdout == "the 'host' itself by www-data"
+    fabric.run(host, "rm", "/run/ran")
+    cob.go("up", "down")
+
+
 def test_a_user_who_is_not_there_is_an_error(live: Live, host: FabricHost) -> None:
     """Cron would skip the job in silence."""
     cob = live.cob("cron", host, {**SPEC, "user": "nobody-here"})

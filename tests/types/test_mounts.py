@@ -155,7 +155,7 @@ def test_a_disk_is_formatted_only_if_it_is_blank(tmp_path: Path) -> None:
     (tmp_path / "fabric").mkdir()
     (tmp_path / "live").mkdir()
     with (
-        Fabric(tmp_path / "fabric", plain=1, disks=2, disk_mb=64) as fabric,
+        Fabric(tmp_path / "fabric", plain=1, disks=2, disk_mb=320, image="full") as fabric,
         live_on(fabric, tmp_path / "live") as live,
     ):
         host = fabric.plain[0]
@@ -174,3 +174,10 @@ def test_a_disk_is_formatted_only_if_it_is_blank(tmp_path: Path) -> None:
         fabric.run(host, "wipefs", "-qa", "/dev/vdc")
         fabric.run(host, "sh", "-c", "echo unknown | dd of=/dev/vdc bs=1 seek=9999")
         assert "/dev/vdc is not formatted: it is not blank" in swap.move("down", "up").message
+        # What the module writes before it formats: killed then, it formats again.
+        record = '{"ours":true,"line":null,"mounted":null,"folders":[],"formatting":"/dev/vdc"}'
+        path = "/var/lib/cobweb/mount/%2Fbricks%2Fd1.json"
+        fabric.run(host, "sh", "-c", f"echo '{record}' > {path}")
+        swap.spec = {**swap.spec, "fstype": "xfs", "format": "xfs"}
+        swap.go("down", "up")
+        swap.go("up", "down")
