@@ -367,3 +367,18 @@ def test_options_are_changed_one_by_one(
     """What others set stays."""
     patch = ha_options_module._patch(_cib(options=OPTIONS), {"of": of}, values)
     assert _changes(patch) == changes
+
+
+def test_without_a_dc_nothing_is_changed(
+    pacemaker_module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message says what is missing, and how to see it."""
+    monitor = _monitor()
+    summary = monitor.find("summary/current_dc")
+    assert summary is not None
+    summary.set("present", "false")
+    ET.SubElement(ET.SubElement(monitor, "nodes"), "node", {"name": "n1", "online": "true"})
+    cluster = pacemaker_module.Cluster(monitor, _cib())
+    monkeypatch.setattr(pacemaker_module, "look", lambda: cluster)
+    with pytest.raises(pacemaker_module.Failed, match=r"has no DC .*; online: n1\. Nothing was"):
+        pacemaker_module.await_ready(0)
