@@ -33,7 +33,10 @@ class StorageCluster:
         if found:
             raise ModelError(found)
         cluster = read_cluster(model)
-        return {"hosts.yml": inventory(cluster), "objects.yml": {"cobs": dict(objects(cluster))}}
+        return {
+            "hosts.yml": inventory(cluster),
+            "objects.yml": {"present": cluster.present, "cobs": dict(objects(cluster))},
+        }
 
 
 def inventory(cluster: Cluster) -> dict[str, Any]:
@@ -66,7 +69,7 @@ def vars_of_disk(disk: Any) -> dict[str, str]:
 def _groups(cluster: Cluster) -> dict[str, list[str]]:
     servers = [server.name for server in cluster.servers]
     database = [cluster.primary, *cluster.standbys] if cluster.primary else []
-    groups = {
+    return {
         "cluster_hosts": [*servers, *cluster.clients],
         "servers": servers,
         "clients": list(cluster.clients),
@@ -80,7 +83,6 @@ def _groups(cluster: Cluster) -> dict[str, list[str]]:
             for pair, members in cluster.pairs().items()
         },
     }
-    return groups if cluster.present else {name: [] for name in groups}
 
 
 def _variables(cluster: Cluster) -> dict[str, Any]:

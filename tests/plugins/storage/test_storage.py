@@ -47,11 +47,11 @@ def test_hosts_get_the_groups_of_what_they_do(model: dict[str, Any]) -> None:
     }
 
 
-def test_a_cluster_that_is_to_go_has_hosts_in_no_group(model: dict[str, Any]) -> None:
-    """So no host pattern matches any more, and all objects are removed."""
-    made = StorageCluster().generate({**model, "present": False})["hosts.yml"]["all"]
-    assert list(made["hosts"]) == ["st1", "st2", "st3", "cl1"]
-    assert [it["hosts"] for it in made["children"].values()] == [{}] * len(made["children"])
+def test_a_cluster_that_is_to_go_is_a_site_that_is_not_present(model: dict[str, Any]) -> None:
+    """Hosts and objects are as before: only the site is said to be gone."""
+    here, gone = (StorageCluster().generate({**model, "present": it}) for it in (True, False))
+    assert gone["objects.yml"] == {**here["objects.yml"], "present": False}
+    assert gone["hosts.yml"] == here["hosts.yml"]
 
 
 def test_disks_are_objects_that_bricks_need(model: dict[str, Any]) -> None:

@@ -31,11 +31,15 @@ from cobweb.model import Cob, CobId, CobType, Graph
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a site is made of, once its files are read; `foreign` are the types of plugins."""
+    """What a site is made of, once its files are read; `foreign` are the types of plugins.
+
+    A site that is not `present` has no objects: all that it had go.
+    """
 
     base_key: Callable[[], str]
     name: str
     state_url: str
+    present: bool
     types: Mapping[str, CobType]
     foreign: frozenset[str]
     uses: tuple[ActionUse, ...]
@@ -81,6 +85,8 @@ class Evaluation:
 
     def graph(self, hosts: frozenset[str] | None = None) -> Graph:
         """Return the graph, with `hosts` of their objects and what their needs reach."""
+        if not self.parts.present:
+            return self._made({})
         seeds = {
             cob.name: [host for host in cob.hosts if host in hosts] if hosts else cob.hosts
             for cob in self.parts.cobs.defs.values()
@@ -113,7 +119,7 @@ class Evaluation:
 
     def trees(self) -> Mapping[str, bytes]:
         """Return the archives of the trees in specs; see `Site.trees`."""
-        for cob in self.parts.cobs.defs.values():
+        for cob in self.parts.cobs.defs.values() if self.parts.present else ():
             if "tree" in marked_properties(cob.type).values():
                 for host in cob.hosts:
                     self._specs.evaluate(cob, host)

@@ -24,7 +24,7 @@ from cobweb.inventory._limits import Limits
 from cobweb.inventory._modules import load_modules
 from cobweb.inventory._nodes import Map, plain
 from cobweb.inventory._patterns import Patterns
-from cobweb.inventory._read import known_keys, required, text
+from cobweb.inventory._read import flag, known_keys, required, text
 from cobweb.inventory._references import References
 from cobweb.inventory._scope import Evaluator
 from cobweb.inventory._select import Selector
@@ -37,7 +37,7 @@ from cobweb.model import CobType
 SITE_FILE = "site.yml"
 DEFAULT_STATE = "sqlite:///.cobweb/state.db"
 _KEYS = (
-    *("cobweb", "name", "description", "inventory", "state"),
+    *("cobweb", "name", "description", "present", "inventory", "state"),
     *("types", "cobs", "limits", "drift", "generate"),
 )
 _STATE_URL = re.compile(r"(sqlite|postgresql)(\+\w+)?://.*")
@@ -157,6 +157,7 @@ def _resolved(
         base_key=partial(base_key, files.site_file, foreign, sections),
         name=text(root, "name", "the site", findings) or files.site_dir.name,
         state_url=state_url_of(root, findings),
+        present=flag(root, "present", "the site", findings, default=True),
         types=types,
         foreign=frozenset(foreign),
         uses=tuple(reader.uses),

@@ -80,6 +80,18 @@ def number(node: Map, key: str, what: str, findings: Findings) -> float | None:
     return None
 
 
+def flag(node: Map, key: str, what: str, findings: Findings, *, default: bool) -> bool:
+    """Return the truth value under `key`; what is none is a finding."""
+    value = node.items.get(key)
+    if value is None:
+        return default
+    if isinstance(value, Leaf) and type(value.value) is bool:
+        return value.value
+    shown = f"`{value.value}`" if isinstance(value, Leaf) else kind(value)
+    findings.add(value.place, f"`{key}` of {what} must be true or false, not {shown}")
+    return default
+
+
 def children(node: Map | None) -> Mapping[str, Node]:
     """Return the entries of a mapping that may be missing."""
     return node.items if node else {}

@@ -109,6 +109,7 @@ RESERVED_SECTIONS = frozenset(
         "cobweb",
         "name",
         "description",
+        "present",
         "imports",
         "inventory",
         "state",
