@@ -12,6 +12,7 @@ Python 3.8, standard library, Linux.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import stat
@@ -36,7 +37,7 @@ GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 IN_USE = {errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOENT}
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 ONE_BY_ONE = 64
-"""So many files are flushed by themselves; more than that by one flush of everything."""
+"""So many files are flushed by themselves; more than that by a flush of their file systems."""
 
 TICK_NS = 50_000_000
 """What has changed no longer ago than this can change again without another time stamp."""
@@ -168,11 +169,18 @@ class Disk:
                 if must or error.errno not in IN_USE:
                     raise
 
-    def flush(self, folders: Iterable[str]) -> None:
-        """Let names last that were changed in folders."""
-        for path in folders:
+    def flush(self, folders: Iterable[str], *, whole: bool) -> None:
+        """Let names last that were changed in folders; `whole`: all of their file systems."""
+        devices = set()
+        for path in sorted(folders):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                os.fsync(self._folder(path))
+                folder = self._folder(path)
+                device = os.fstat(folder).st_dev
+                if not whole:
+                    os.fsync(folder)
+                elif device not in devices:
+                    devices.add(device)
+                    _sync_file_system(folder)
 
     def free(self) -> int:
         """Return how many bytes can be written."""
@@ -262,7 +270,7 @@ def write_drafts(disk: Disk, change: Change, content: Callable[[str], bytes]) ->
             data = content(step.want.blob)
             disk.draft(change.drafts[step.path], step.want, data, flush=few)
     if not few:
-        os.sync()
+        disk.flush(map(parent_of, change.drafts.values()), whole=True)
 
 
 def carry_out(disk: Disk, change: Change) -> None:
@@ -280,10 +288,7 @@ def carry_out(disk: Disk, change: Change) -> None:
         else:
             disk.move(change.drafts[path], path)
     folders = {parent_of(step.path) for step in change.steps}
-    if len(folders) > ONE_BY_ONE:
-        os.sync()
-    else:
-        disk.flush(sorted(folders))
+    disk.flush(folders, whole=len(folders) > ONE_BY_ONE)
 
 
 def _is_folder(entry: Optional[Entry]) -> bool:
@@ -325,6 +330,14 @@ def _dress(handle: int, entry: Entry) -> None:
     """Set owner and mode, in this order: a new owner takes setuid away."""
     os.fchown(handle, *_owner(entry))
     os.fchmod(handle, entry.mode)
+
+
+def _sync_file_system(handle: int) -> None:
+    """Flush one file system; Python has only the call that flushes all of them."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.syncfs(handle) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def _owner(entry: Entry) -> Tuple[int, int]:
