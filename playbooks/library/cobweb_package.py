@@ -4,6 +4,7 @@
 A transition has three parts: `prepare` or `prepare_removal` looks, remembers, brings what was cut
 off to an end and plans; Ansible's own `package` installs and removes; `finish` or `finish_removal`
 marks and verifies. If one of them fails, `give_up` tidies and says why, in the words of the tool.
+Between the parts the object has its turn: no other one of this host begins.
 
 For each package the record says what was there before (`before`: version and hold, or null), what
 came along with it (`pulled`), and whether it was put back (`left`). It is written before anything
@@ -16,14 +17,23 @@ nothing is ours, or if what was there before us has been put back; else `outdate
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Set
 
 from ansible.module_utils.cobweb_host import Answer, Failed, run
+from ansible.module_utils.cobweb_package_sources import (
+    add_repository,
+    has_repository,
+    leave_repository,
+    source_file,
+)
 from ansible.module_utils.cobweb_packages import Apt, Dnf, Package, Packages, fits, manager, told
-from ansible.module_utils.cobweb_tools import Record, digest, replace_file
+from ansible.module_utils.cobweb_tools import Record, digest, one_at_a_time, replace_file
 
 LOCK_S = 60.0
+LOOK_AGAIN_S = 0.2
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_MARK = "# of cobweb, while packages are installed"
 POLICY_TEXT = f"#!/bin/sh\n{POLICY_MARK}\nexit 101\n"
@@ -53,7 +63,7 @@ class Site(NamedTuple):
     @property
     def lock_s(self) -> float:
         """Return how long to wait for others."""
-        return float(self.spec.get("lock_timeout", LOCK_S))
+        return _lock_s(self.spec)
 
     def version(self, name: str) -> Any:
         """Return the installed version."""
@@ -94,10 +104,11 @@ def finish(cob: Dict[str, Any]) -> Answer:
     _restore_holds(site, site.earlier)
     for name in site.earlier:
         _close(site, name)
-    _leave_repository(cob, cob.get("applied") or {}, but=site.spec)
+    leave_repository(cob["id"], cob.get("applied") or {}, but=site.spec)
     state = _state(_look(cob))
     if state != "up":
         raise Failed(f"{_describe(_look(cob))}, although the installation ended well")
+    _end_turn(cob)
     return {}
 
 
@@ -134,14 +145,15 @@ def finish_removal(cob: Dict[str, Any]) -> Answer:
     _restore_holds(site, names)
     kept = [_close(site, name) for name in names]
     for spec in (cob["spec"], cob.get("applied") or {}):
-        _leave_repository(cob, spec, but={})
+        leave_repository(cob["id"], spec)
+    _end_turn(cob)
     told_kept = "; ".join(text for text in kept if text)
     return {"changed": True, **({"msg": told_kept} if told_kept else {})}
 
 
 def give_up(cob: Dict[str, Any]) -> Answer:
     """Tidy after a failure, and fail with the tool's own message."""
-    _set_policy(denied=False)
+    _end_turn(cob)
     failure = cob["failure"]
     said = told(f"{failure.get('stdout') or ''}\n{failure.get('stderr') or ''}")
     raise Failed(said or str(failure.get("msg") or "the tasks of this object failed"))
@@ -158,6 +170,7 @@ def _look(cob: Dict[str, Any]) -> Site:
 
 def _start(cob: Dict[str, Any]) -> Site:
     """Look, when nobody else is at work on the packages of the host."""
+    _take_turn(cob)
     site = _look(cob)
     site.tools.wait_for_locks(site.lock_s)
     return site
@@ -204,7 +217,11 @@ def _state(site: Site) -> str:
         remains = _purges(site) and any(_is_ours(name) and name in site.found for name in ours)
         return "outdated" if remains else "down"
     as_asked = not any(_lacks(site, name) or _wrong_hold(site, name) for name in site.names)
-    return "up" if as_asked and _has_repository(site) and not _is_denied() else "outdated"
+    return (
+        "up"
+        if as_asked and has_repository(site.tools, site.cob) and not _is_denied()
+        else "outdated"
+    )
 
 
 def _is_put_back(site: Site) -> bool:
@@ -243,8 +260,44 @@ def _names(spec: Spec) -> List[str]:
     return [spec["name"]] if "name" in spec else list(spec.get("names", []))
 
 
+def _lock_s(spec: Spec) -> float:
+    return float(spec.get("lock_timeout", LOCK_S))
+
+
 def _purges(site: Site) -> bool:
     return bool(site.spec.get("purge", False))
+
+
+# --- one transition after the other
+
+
+def _take_turn(cob: Dict[str, Any]) -> None:
+    """Wait until no other object of this host is between its two parts, and be the one that is.
+
+    Whoever was cut off there holds the others up for `lock_timeout` at most; what is really at work
+    still has the locks of the tools.
+    """
+    deadline = time.monotonic() + _lock_s(cob["spec"])
+    mine = {"id": cob["id"], "boot": BOOT.read_text(encoding="ascii").strip()}
+    while True:
+        with one_at_a_time("package"):
+            holder = _turn().read()
+            theirs = holder.get("boot") == mine["boot"] and holder.get("id") != mine["id"]
+            if not theirs or time.monotonic() >= deadline:
+                _turn().write(mine)
+                return
+        time.sleep(LOOK_AGAIN_S)
+
+
+def _end_turn(cob: Dict[str, Any]) -> None:
+    with one_at_a_time("package"):
+        if _turn().read().get("id") == cob["id"]:
+            _set_policy(denied=False)
+            _turn().forget()
+
+
+def _turn() -> Record:
+    return Record("package-turn", "turn")
 
 
 # --- planning
@@ -393,87 +446,17 @@ def _is_denied() -> bool:
 @contextlib.contextmanager
 def _repositories(site: Site) -> Iterator[None]:
     """Add the repository and look what it has; it goes again where the rest fails."""
-    added = _add_repository(site)
+    added = add_repository(site.tools, site.cob)
     try:
         if added:
-            site.tools.refresh(_source(site.tools, site.spec["repository"]))
+            site.tools.refresh(source_file(site.tools, site.spec["repository"]))
         elif site.spec.get("update_cache", False):
             site.tools.refresh(None)
         yield
     except Failed:
         if added:
-            _leave_repository(site.cob, site.spec, but={})
+            leave_repository(site.cob["id"], site.spec)
         raise
-
-
-def _add_repository(site: Site) -> bool:
-    """Write the files of the repository; return whether they are new or changed."""
-    wanted = site.spec.get("repository")
-    if wanted is None:
-        return False
-    record = Record("package-repository", wanted["name"])
-    users = set(record.read().get("users", []))
-    files = _files(site.tools, wanted)
-    if not users:
-        for path in files:
-            if path.exists():
-                raise Failed(f"{path} is there already and not of Cobweb; name the repository else")
-    new = any(_text(path) != text for path, text in files.items())
-    record.write({"users": sorted({*users, site.cob["id"]}), "files": sorted(map(str, files))})
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text, mode=0o644)
-    return new
-
-
-def _leave_repository(cob: Dict[str, Any], spec: Spec, *, but: Spec) -> None:
-    """Take the object off the users of a spec's repository; the last one removes it."""
-    named = (spec.get("repository") or {}).get("name")
-    if named is None or named == (but.get("repository") or {}).get("name"):
-        return
-    record = Record("package-repository", named)
-    known = record.read()
-    users = [user for user in known.get("users", []) if user != cob["id"]]
-    if users:
-        record.write({**known, "users": users})
-        return
-    for path in map(Path, known.get("files", [])):
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-    record.forget()
-
-
-def _has_repository(site: Site) -> bool:
-    wanted = site.spec.get("repository")
-    if wanted is None:
-        return True
-    users = Record("package-repository", wanted["name"]).read().get("users", [])
-    as_asked = all(_text(path) == text for path, text in _files(site.tools, wanted).items())
-    return as_asked and site.cob["id"] in users
-
-
-def _files(tools: Apt | Dnf, wanted: Dict[str, str]) -> Dict[Path, str]:
-    """Return the files of a repository with what they hold; the key comes first."""
-    files = {}
-    if "key" in wanted:
-        files[tools.keys / f"{wanted['name']}.asc"] = _ended(wanted["key"])
-    files[_source(tools, wanted)] = _ended(wanted["source"])
-    return files
-
-
-def _source(tools: Apt | Dnf, wanted: Dict[str, str]) -> Path:
-    return tools.source_file(wanted["name"], wanted["source"])
-
-
-def _ended(text: str) -> str:
-    return text if text.endswith("\n") else f"{text}\n"
-
-
-def _text(path: Path) -> Any:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return None
 
 
 if __name__ == "__main__":

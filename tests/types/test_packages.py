@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -337,6 +338,27 @@ def test_others_who_work_on_packages_are_waited_for_and_named(system: System) ->
     assert patient.check() == "outdated", "its configuration is still there"
     patient.go("outdated", "down")
     assert system.remains() == ""
+
+
+def test_objects_of_one_host_wait_for_their_turn(system: System, tmp_path: Path) -> None:
+    """Without a need between them their transitions begin at once; each finds the host its own."""
+    operator = Operator(system.fabric, tmp_path)
+    operator.write_inventory({"app": [system.host]})
+    names = ("tiny-tool", "tiny-library", "tiny-daemon")
+    cobs = {
+        name: {"type": "package", "on": "app", "spec": {"name": name, "repository": REPOSITORY}}
+        for name in names
+    }
+    site = {"cobweb": 1, "name": "example", "inventory": "hosts.yml", "cobs": cobs}
+    (tmp_path / "site.yml").write_text(json.dumps(site), encoding="utf-8")
+    run = operator.apply()
+    assert run.code == 0, run.out + run.err
+    assert {system.version(name) for name in names} == {"install installed 1.0"} | {
+        "install installed 2.0"
+    }
+    assert system.say("systemctl is-active tiny-daemon") == "inactive"
+    assert "policy-rc.d" not in system.remains()
+    assert "turn" not in system.remains()
 
 
 def test_the_example_of_its_page_works(bare: Fabric, tmp_path: Path) -> None:
