@@ -45,7 +45,7 @@ PIDFile={pid}
 Restart={restart}
 TimeoutStopSec={stop}
 ExecStart={podman} start {name}
-ExecStop={podman} stop --time {stop_timeout} {name}
+ExecStop={podman} stop {name}
 
 [Install]
 WantedBy=multi-user.target
@@ -53,6 +53,7 @@ WantedBy=multi-user.target
 MARK = "cobweb.mark"
 SETTLED_S = 1.0
 POLL_S = 0.2
+STOP_S = 10
 STOP_GRACE_S = 30
 PULL_S = 900.0
 LINES = "8"
@@ -217,6 +218,7 @@ def _create(names: Names, spec: Dict[str, Any], mark: str) -> None:
     attempt("podman", "rm", "--force", "--ignore", names.draft)
     argv = ["podman", "create", "--name", names.draft, "--label", f"{MARK}={mark}"]
     argv += ["--conmon-pidfile", names.pid, "--pull", "never"]
+    argv += ["--stop-timeout", str(spec.get("stop_timeout", STOP_S))]
     argv += ["--restart", "no" if has_systemd() else spec.get("restart", "always")]
     for key, option in (("ports", "--publish"), ("volumes", "--volume")):
         argv += [f"{option}={value}" for value in spec.get(key, [])]
@@ -242,14 +244,12 @@ def _write_unit(names: Names, cob: Dict[str, Any]) -> None:
     if not has_systemd():
         return
     spec = cob["spec"]
-    stop_timeout = spec.get("stop_timeout", 10)
     text = UNIT.format(
         cob=cob["id"],
         name=names.name,
         pid=names.pid,
         restart=spec.get("restart", "always"),
-        stop=stop_timeout + STOP_GRACE_S,
-        stop_timeout=stop_timeout,
+        stop=spec.get("stop_timeout", STOP_S) + STOP_GRACE_S,
         podman=shutil.which("podman") or "/usr/bin/podman",
     )
     replace_file(UNITS / names.unit, text, mode=0o644)

@@ -31,6 +31,11 @@ REFUSED: list[tuple[Mapping[str, Any], str]] = [
     ({"network": "nowhere"}, "unable to find network with name or ID nowhere"),
     ({"env": {"A": "1\n2"}}, "`env` has a value of several lines"),
 ]
+FAILING: list[tuple[Mapping[str, Any], str]] = [
+    ({"command": ["no-such-program"]}, "no-such-program"),
+    ({"command": ["sh", "-c", "echo last words of $T; exit 3"]}, "last words of ********"),
+    ({"health": "echo too ill; exit 1", "health_timeout": 1}, "is not healthy after 1 s: too"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -138,23 +143,15 @@ def test_what_podman_refuses_changes_nothing(fabric: Fabric, live: Live, host: F
     cob.go("up", "down")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"command": ["no-such-program"]}, "no-such-program"),
-        ({"command": ["sh", "-c", "echo last words of $T; exit 3"]}, "last words of ********"),
-        ({"health": "echo too ill; exit 1", "health_timeout": 1}, "is not healthy after 1 s: too"),
-    ],
-)
-def test_one_that_does_not_stay_up_fails(
-    live: Live, host: FabricHost, change: Mapping[str, Any], message: str
-) -> None:
+def test_one_that_does_not_stay_up_fails(live: Live, host: FabricHost) -> None:
     """With its last words; it is not left to start again and again."""
-    cob = live.cob("container", host, {**SPEC, **change, "env": {"T": "open-sesame"}})
-    report = cob.move("down", "up")
-    assert report.outcome is Outcome.FAILED
-    assert message in report.message
-    assert "sesame" not in str(report)
+    cob = live.cob("container", host, SPEC)
+    for change, message in FAILING:
+        cob.spec = {**SPEC, **change, "env": {"T": "open-sesame"}}
+        report = cob.move("down", "up")
+        assert report.outcome is Outcome.FAILED
+        assert message in report.message
+        assert "sesame" not in str(report)
     cob.go("outdated", "down")
 
 
