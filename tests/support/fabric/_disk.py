@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import uuid
 from collections.abc import Sequence
@@ -93,6 +94,13 @@ class Disk:
         folder.chmod(mode)
         os.setxattr(folder, "trusted.overlay.opaque", b"y")
 
+    def erase(self, path: str) -> None:
+        """Let a folder of the machine's not be there on the host."""
+        if Path(path).exists():
+            place = self.upper / path.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.mknod(place, stat.S_IFCHR, os.makedev(0, 0))
+
 
 def make_disk(
     disk: Disk, host: FabricHost, neighbours: Sequence[FabricHost], public_key: str
@@ -103,6 +111,7 @@ def make_disk(
         part.chmod(0o755)
     disk.hide("/root", 0o700)
     disk.hide("/home")
+    disk.erase("/var/lib/cobweb")  # what Cobweb remembers of this machine
     disk.write("/etc/hostname", f"{host.name}\n")
     known = "".join(f"{each.address} {each.name}\n" for each in neighbours)
     disk.write("/etc/hosts", f"127.0.0.1 localhost\n{known}")
