@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.support.fabric import Fabric, FabricHost, Init
 
-__all__ = ["UNIT", "Database", "conninfos", "make_primary", "make_standby"]
+__all__ = [
+    "UNIT",
+    "Database",
+    "conninfos",
+    "make_primary",
+    "make_standby",
+    "set_all_connections",
+]
 
 UNIT = "postgresql@15-main"
 _BIN = "/usr/lib/postgresql/15/bin"
 _DATA = "/var/lib/postgresql/database"
 _WAIT_S = 40.0
+_POLL_S = 0.1
 _UNIT_FILE = f"""[Service]
 Type=notify
 User=postgres
@@ -88,6 +97,13 @@ class Database:
         """Start the server again."""
         self._run(f"{_HEAD}start")
 
+    def set_connections(self, value: int) -> None:
+        """Give it another max_connections, unless it has that."""
+        if self.value() != str(value):
+            self.sql(f"ALTER SYSTEM SET max_connections = {value}")
+            self.stop()
+            self.start()
+
     def _run(self, script: str, **variables: str) -> None:
         pairs = [f"{key}={value}" for key, value in variables.items()]
         argv = ["env", f"UNIT_FILE={_UNIT_FILE}", *pairs, "bash", "-c", script]
@@ -107,6 +123,21 @@ def make_standby(primary: Database, host: FabricHost) -> Database:
     made = Database(primary.fabric, host)
     made._run(_HEAD + _STANDBY, PRIMARY=primary.host.address, NAME=host.name)
     return made
+
+
+def set_all_connections(primary: Database, standbys: Sequence[Database], value: int) -> None:
+    """Give all servers of a cluster the same max_connections, in an order that is always right."""
+    most = max(value, *(int(server.value()) for server in (primary, *standbys)))
+    for standby in standbys:
+        standby.set_connections(most)
+    primary.set_connections(value)
+    position = primary.sql("SELECT pg_current_wal_flush_lsn()")
+    for standby in standbys:
+        deadline = time.monotonic() + _WAIT_S
+        while standby.sql(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") != "t":
+            assert time.monotonic() < deadline, f"{standby.host.name} does not replay"
+            time.sleep(_POLL_S)
+        standby.set_connections(value)
 
 
 def conninfos(standbys: Sequence[Database]) -> list[str]:
