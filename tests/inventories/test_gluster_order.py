@@ -31,7 +31,9 @@ def apply(
     (tmp_path / "modules").mkdir()
     shutil.copy(SITE / "modules/gluster.yml", tmp_path / "modules")
 
-    def call(servers: tuple[str, ...], parallel: int, *, gone: bool = False) -> Arrivals:
+    def call(
+        servers: tuple[str, ...], parallel: int, *, gone: bool = False, code: int = 0
+    ) -> Arrivals:
         hosts, objects = (
             json.dumps(it) for it in StorageCluster().generate(model(servers)).values()
         )
@@ -41,9 +43,9 @@ def apply(
         (tmp_path / "site.yml").write_text(text, encoding="utf-8")
         capsys.readouterr()
         options = ["--executor", "simulate", "--yes", "--events", "-", "--parallel", str(parallel)]
-        code = main(["-C", str(tmp_path), "apply", *options])
+        ended = main(["-C", str(tmp_path), "apply", *options])
         shown = capsys.readouterr()
-        assert code == 0, shown.err
+        assert ended == code, shown.err
         events = [json.loads(line) for line in shown.out.splitlines()]
         return [(it["cob"], it["to"]) for it in events if it["type"] == "transition.end"]
 
@@ -107,3 +109,12 @@ def test_mounts_volume_bricks_pool_and_daemons_go_in_this_order(
         assert in_order(gone, (f"{name}/peer", "down"), ("st1/glusterd", "down"))
     moved = Counter(cob for cob, _ in gone)
     assert [moved[f"{name}/glusterd"] for name in SERVERS] == [1] * len(SERVERS)
+
+
+def test_the_volume_is_not_stopped_when_its_first_server_alone_is_taken_out(
+    apply: Callable[..., Arrivals],
+) -> None:
+    """The volume is an object of this server; the run says that it cannot go."""
+    apply(SERVERS, 50)
+    arrivals = apply(SERVERS[1:], 50, code=4)
+    assert not [cob for cob, _ in arrivals if cob.endswith(("/volume", "/bricks", "/glusterd"))]
