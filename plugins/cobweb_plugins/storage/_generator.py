@@ -68,7 +68,7 @@ def vars_of_disk(disk: Any) -> dict[str, str]:
 
 def _groups(cluster: Cluster) -> dict[str, list[str]]:
     servers = [server.name for server in cluster.servers]
-    database = [cluster.primary, *cluster.standbys] if cluster.primary else []
+    database = [cluster.primary, *cluster.standbys]
     return {
         "cluster_hosts": [*servers, *cluster.clients],
         "servers": servers,
@@ -117,6 +117,7 @@ def _variables(cluster: Cluster) -> dict[str, Any]:
             "mount": cluster.mount,
             "options": dict(cluster.volume_options),
             "log_level": cluster.log_level,
+            "heal_wait_s": cluster.heal_wait_s,
             "bricks": bricks,
         },
         "postgres": postgres,

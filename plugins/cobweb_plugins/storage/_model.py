@@ -13,6 +13,7 @@ Problem = tuple[tuple[str | int, ...], str, str]
 """The keys that lead to a value, what is wrong, a hint."""
 
 PAIR_SIZE = 2
+LEAST_STORAGE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The whole model, defaults filled in; `primary` and `power_url` are "" for none."""
+    """The whole model, defaults filled in; `power_url` is "" for none."""
 
     name: str
     present: bool
@@ -62,6 +63,7 @@ class Cluster:
     mount: str
     volume_options: Mapping[str, Any]
     log_level: str
+    heal_wait_s: int
     postgres_version: int
     primary: str
     standbys: tuple[str, ...]
@@ -88,7 +90,7 @@ class Cluster:
 def read_cluster(model: Mapping[str, Any]) -> Cluster:
     """Return the cluster that a model without problems describes."""
     network, volume = model["network"], model.get("volume") or {}
-    postgres, power = model.get("postgres") or {}, model.get("power") or {}
+    postgres, power = model["postgres"], model.get("power") or {}
     name = volume.get("name", "data")
     return Cluster(
         name=model["cluster"],
@@ -102,14 +104,15 @@ def read_cluster(model: Mapping[str, Any]) -> Cluster:
         servers=tuple(
             _server(name, it, place) for place, (name, it) in enumerate(model["servers"].items(), 1)
         ),
-        clients={name: it["address"] for name, it in (model.get("clients") or {}).items()},
+        clients={name: it["address"] for name, it in model["clients"].items()},
         volume=name,
         mount=volume.get("mount", f"/mnt/{name}"),
         volume_options=volume.get("options") or {},
         log_level=volume.get("log_level", "INFO"),
+        heal_wait_s=volume.get("heal_wait_s", 120),
         postgres_version=postgres.get("version", 15),
-        primary=postgres.get("primary", ""),
-        standbys=tuple(postgres.get("standbys") or ()),
+        primary=postgres["primary"],
+        standbys=tuple(postgres["standbys"]),
         postgres_settings=postgres.get("settings") or {},
         monitoring_port=(model.get("monitoring") or {}).get("port", 8080),
     )
@@ -140,7 +143,7 @@ def _addresses(model: Mapping[str, Any]) -> Iterator[Problem]:
     hosts = [
         ((group, name, "address"), it["address"])
         for group in ("servers", "clients")
-        for name, it in (model.get(group) or {}).items()
+        for name, it in model[group].items()
     ]
     named = [*hosts, (("network", "virtual_ip"), model["network"]["virtual_ip"])]
     prefix, seen, network = model["network"]["prefix"], dict[str, str](), None
@@ -183,7 +186,9 @@ def _pairs(servers: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _disks(servers: Mapping[str, Any]) -> Iterator[Problem]:
     counts = {name: len(it["disks"]) for name, it in servers.items() if it.get("disks")}
-    if not counts:
+    if len(counts) < LEAST_STORAGE:
+        hint = "the servers that have disks keep the copies of the volume"
+        yield ("servers",), f"{len(counts)} servers have disks, and a volume needs two", hint
         return
     first, wanted = next(iter(counts.items()))
     for name, number in counts.items():
@@ -194,13 +199,10 @@ def _disks(servers: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _database(model: Mapping[str, Any]) -> Iterator[Problem]:
-    postgres = model.get("postgres")
-    if not postgres:
-        return
-    servers = model["servers"]
+    postgres, servers = model["postgres"], model["servers"]
     named: list[tuple[tuple[str | int, ...], str]]
     named = [(("postgres", "primary"), postgres["primary"])]
-    standbys = postgres.get("standbys") or []
+    standbys = postgres["standbys"]
     named += [(("postgres", "standbys", n), name) for n, name in enumerate(standbys)]
     for path, name in named:
         if name not in servers:

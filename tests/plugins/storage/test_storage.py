@@ -77,7 +77,8 @@ def test_a_number_stays_when_a_server_before_goes(model: dict[str, Any]) -> None
     """Numbers are node ids: they must not move to another server."""
     for number, server in enumerate(model["servers"].values(), 1):
         server["number"] = number
-    del model["servers"]["st2"], model["postgres"]["standbys"]
+    model["servers"]["st3"]["disks"] = model["servers"].pop("st2")["disks"]
+    model["postgres"]["standbys"] = ["st3"]
     made = StorageCluster().generate(model)["hosts.yml"]["all"]["hosts"]
     assert {name: it["number"] for name, it in made.items() if "number" in it} == {
         "st1": 1,
@@ -125,6 +126,11 @@ IMPOSSIBLE: dict[str, tuple[Change, tuple[Any, ...], str]] = {
         lambda it: it["servers"]["st2"].update(disks=["/dev/vdb"]),
         ("servers", "st2", "disks"),
         "st2 has 1 disks, st1 has 2",
+    ),
+    "one server with disks": (
+        lambda it: it["servers"]["st2"].pop("disks"),
+        ("servers",),
+        "1 servers have disks, and a volume needs two",
     ),
     "foreign primary": (
         lambda it: it["postgres"].update(primary="cl1"),
