@@ -16,7 +16,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import time
 from typing import Any, Dict, List, NamedTuple
 
 from ansible.module_utils import cobweb_supervisor as supervision
@@ -131,23 +130,9 @@ def _wait(process: subprocess.Popen[bytes], name: str, cob: Dict[str, Any]) -> N
     except subprocess.TimeoutExpired:
         # The script stays in the process group of the task, so that an interrupt of the run ends it
         # too; its own time limit therefore ends it by descent.
-        _kill_tree(process.pid)
+        supervision.kill_tree(process.pid)
         process.wait()
         raise Failed(f"`{name}` of {cob['id']} took longer than {timeout_s} s") from None
-
-
-def _kill_tree(root: int) -> None:
-    """Stop a process and all that descends from it, so that none forks, then kill them."""
-    stopped: List[int] = []
-    found = [root]
-    deadline = time.monotonic() + supervision.KILL_WAIT_S
-    while found and time.monotonic() < deadline:
-        supervision.signal_all(found, signal.SIGSTOP)
-        stopped += found
-        found = [pid for pid in supervision.children(stopped) if pid not in stopped]
-    supervision.signal_all(stopped, signal.SIGKILL)
-    while any(map(supervision.read_row, stopped)) and time.monotonic() < deadline:
-        time.sleep(supervision.POLL_S)
 
 
 def _masked(text: str, spec: Dict[str, Any]) -> str:

@@ -11,7 +11,6 @@ import shlex
 import signal
 import subprocess
 import tempfile
-import time
 from typing import List, NamedTuple, Optional, Union
 
 from ansible.module_utils import cobweb_supervisor as supervision
@@ -67,18 +66,6 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> Optional[int]:
     except subprocess.TimeoutExpired:
         # It stays in the process group of the task, so that an interrupt of the run ends it too;
         # its own time limit therefore ends it by descent.
-        kill_tree(process.pid)
+        supervision.kill_tree(process.pid)
         process.wait()
         return None
-
-
-def kill_tree(root: int) -> None:
-    """Stop a process and all that descends from it, so that none forks, then kill them."""
-    stopped: List[int] = []
-    found = [root]
-    deadline = time.monotonic() + supervision.KILL_WAIT_S
-    while found and time.monotonic() < deadline:
-        supervision.signal_all(found, signal.SIGSTOP)
-        stopped += found
-        found = [pid for pid in supervision.children(stopped) if pid not in stopped]
-    supervision.signal_all(stopped, signal.SIGKILL)

@@ -103,6 +103,20 @@ def signal_all(pids: List[int], number: int) -> None:
             os.kill(pid, number)
 
 
+def kill_tree(root: int) -> None:
+    """Stop a process and all that descends from it, so that none forks, then kill them."""
+    stopped: List[int] = []
+    found = [root]
+    deadline = time.monotonic() + KILL_WAIT_S
+    while found and time.monotonic() < deadline:
+        signal_all(found, signal.SIGSTOP)
+        stopped += found
+        found = [pid for pid in children(stopped) if pid not in stopped]
+    signal_all(stopped, signal.SIGKILL)
+    while any(map(read_row, stopped)) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+
+
 def read_json(path: Path) -> Dict[str, Any]:
     """Read a JSON object; an absent or damaged file is an empty one."""
     try:
