@@ -3,29 +3,57 @@
 
 from __future__ import annotations
 
-from typing import List
+from typing import Dict, List
 
 from ansible.module_utils.cobweb_tree_merge import Conflict
 
 LISTED = 10
 """So many paths are named in a message."""
 
-HUNK_LINES = 30
-LINE_LENGTH = 200
+SIDES_SHOWN = 3
+"""So many collisions are shown with all three sides."""
+
+SIDE_LENGTH = 60
+_BEGINS = (("<<<<<<< ", "host"), ("||||||| ", "applied before"), ("=======", "site"))
 
 
 def conflict_message(folder: str, conflicts: List[Conflict]) -> str:
-    """Say first which paths, then why, then how contents collide."""
+    """Say in one line which paths, why, how contents collide, and what to do."""
     paths = listed([conflict.path for conflict in conflicts])
-    lines = [f"conflict in {folder}, nothing was changed: {paths}"]
-    lines += [plain(f"{one.path}: {one.reason}") for one in conflicts[:LISTED]]
+    reasons = [f"{one.path}: {one.reason}{_collisions(one)}" for one in conflicts[:LISTED]]
+    if len(reasons) > 1:
+        reasons.insert(0, paths)
+    parts = [f"conflict in {folder}, nothing was changed: {plain('; '.join(reasons))}"]
     if not all(one.hard for one in conflicts):
-        lines.append("merge the edits into the site, or say `on_conflict: site` or `host`")
-    hunks = [one for one in conflicts if one.hunk][:LISTED]
-    shown = [line for one in hunks for line in (f"--- {one.path}", *one.hunk.splitlines())]
-    if len(shown) > HUNK_LINES:
-        shown = [*shown[:HUNK_LINES], f"... and {len(shown) - HUNK_LINES} lines more"]
-    return "\n".join([*lines, *(plain(line[:LINE_LENGTH]) for line in shown)])
+        parts.append("merge the edits into the site, or say `on_conflict: site` or `host`")
+    return "; ".join(parts)
+
+
+def _collisions(conflict: Conflict) -> str:
+    """Tell the first collisions of a file: what each side says."""
+    found: List[Dict[str, List[str]]] = []
+    side: List[str] = []
+    for line in conflict.hunk.splitlines():
+        begun = next((name for mark, name in _BEGINS if line.startswith(mark)), None)
+        if begun == "host":
+            found.append({})
+        if begun and found:
+            side = found[-1].setdefault(begun, [])
+        elif not line.startswith(">>>>>>> "):
+            side.append(line)
+    shown = [
+        ", ".join(f"{name} {_quoted(lines)}" for name, lines in sides.items())
+        for sides in found[:SIDES_SHOWN]
+    ]
+    if len(found) > SIDES_SHOWN:
+        shown.append(f"and {len(found) - SIDES_SHOWN} more")
+    return f" ({'; '.join(shown)})" if shown else ""
+
+
+def _quoted(lines: List[str]) -> str:
+    text = " / ".join(line.strip() for line in lines)
+    cut = text if len(text) <= SIDE_LENGTH else f"{text[:SIDE_LENGTH]}..."
+    return f"`{cut}`" if lines else "nothing"
 
 
 def hunks(merged: bytes) -> str:
