@@ -9,6 +9,7 @@ The reports of all runs are left in the folder REPORTS (default: storage-demo).
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -18,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support.fabric import what_is_missing
-from tests.support.fabric._layers import IMAGES, build_images
+from tests.support.fabric import IMAGES, what_is_missing
+from tests.support.fabric.images import build_images
 from tests.support.storage import Applied, Probe, StorageLab
 
 LEAST_OBJECTS = 50
@@ -169,10 +170,9 @@ class Demo:
             self._expect(seen.longest_s < GAP_S, f"{name} never waited for {GAP_S:.0f} s")
 
     def _data(self, command: str) -> dict[str, Any]:
-        import json
-
         done = self._lab.cobweb(command, "-o", "json", quiet=True)
-        self._expect(done.returncode == 0, f"cobweb {command} ends well {done.stderr}")
+        if done.returncode != 0:
+            raise DemoError(f"cobweb {command} said: {done.stderr}")
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
