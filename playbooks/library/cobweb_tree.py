@@ -97,6 +97,7 @@ def write(cob: Dict[str, Any]) -> Answer:
     """
     place, *others = remembered.places_of(cob)
     others = [other for other in others if _is_ours(other)]
+    _need_folder(place)
     with contextlib.closing(_Work(place, cob)) as work:
         work.receive()
         if work.is_done() and not others:
@@ -109,6 +110,14 @@ def write(cob: Dict[str, Any]) -> Answer:
             plan = work.plan()
         work.apply(plan)
     return _answer([*said, *_edits(place, plan)], changed=True)
+
+
+def _need_folder(place: Place) -> None:
+    """Refuse a path that is a file, or below one."""
+    way = [Path(place.path), *Path(place.path).parents]
+    nearest = next(each for each in way if os.path.lexists(each))
+    if not nearest.is_dir():
+        raise Failed(f"{words.plain(str(nearest))} is there and no folder, nothing was changed")
 
 
 def remove(cob: Dict[str, Any]) -> Answer:

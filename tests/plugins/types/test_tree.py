@@ -223,6 +223,16 @@ def test_a_text_conflict_shows_the_three_versions(tree: HostTree) -> None:
     )
 
 
+def test_a_file_in_place_of_the_folder_is_named(tree: HostTree) -> None:
+    """It is somebody's, and stays."""
+    tree.root.parent.mkdir(parents=True, exist_ok=True)
+    tree.root.write_text("mine")
+    tree.want({"a": LINES})
+    with pytest.raises(tree.module.Failed, match="is there and no folder, nothing was changed"):
+        tree.write()
+    assert tree.root.read_text() == "mine"
+
+
 def _edit(tree: HostTree, entries: Entries) -> None:
     for name in entries:
         (tree.root / name).unlink()
