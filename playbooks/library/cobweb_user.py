@@ -11,13 +11,13 @@ that we put back; `outdated` if anything else is there.
 
 from __future__ import annotations
 
-import contextlib
+import base64
 import grp
 import os
 import pwd
 import shutil
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ansible.module_utils.cobweb_host import Answer, Failed, run
 from ansible.module_utils.cobweb_tools import Record, attempt, call, digest, one_at_a_time
@@ -32,6 +32,12 @@ umask 077; cd -- "$1"; mkdir -p .ssh; cd .ssh
 cat > .authorized_keys.cobweb
 if [ -s .authorized_keys.cobweb ]; then mv -f .authorized_keys.cobweb authorized_keys
 else rm -f .authorized_keys.cobweb authorized_keys; fi
+"""
+
+
+READ_KEYS = """
+cd -- "$1" 2> /dev/null || exit 0
+if [ -f .ssh/authorized_keys ]; then base64 < .ssh/authorized_keys; fi
 """
 
 
@@ -161,7 +167,7 @@ def _differs(found: User, spec: Dict[str, Any], record: Dict[str, Any]) -> List[
         differs.append("home folder")
     keys = spec.get("keys", [])
     if "keys" in spec or record.get("keys"):
-        lines = _read_keys(found.home)
+        lines = _read_keys(spec["name"], found.home)
         if keys_after(lines, keys, record.get("keys", [])) != lines:
             differs.append("keys")
     return differs
@@ -312,17 +318,18 @@ def _make_home(user: User) -> None:
     draft.rename(home)
 
 
-def _read_keys(home: str) -> List[str]:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        path = Path(home) / ".ssh" / "authorized_keys"
-        return path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    return []
+def _read_keys(name: str, home: str) -> List[str]:
+    """Read as the user: what a link of theirs leads to may be what they must not see."""
+    done = attempt("sh", "-ec", READ_KEYS, "sh", home, become=_becoming(name))
+    if done.status != 0:
+        raise Failed(f"cannot read the keys of user {name}: {done.message}")
+    return base64.b64decode(done.out).decode("utf-8", "surrogateescape").splitlines()
 
 
 def _set_keys(name: str, keys: List[str], record: Dict[str, Any]) -> None:
     """Add our keys, take away those of ours that are not asked for any more."""
     found = _existing(name)
-    lines = _read_keys(found.home)
+    lines = _read_keys(name, found.home)
     wanted = [key.strip() for key in keys]
     if wanted == record["keys"] and keys_after(lines, wanted, wanted) == lines:
         return
@@ -339,6 +346,14 @@ def _set_keys(name: str, keys: List[str], record: Dict[str, Any]) -> None:
 
 def _write_keys(name: str, user: User, lines: List[str]) -> None:
     """Write as the user: in a folder of theirs a link must lead nowhere but where they may go."""
+    text = "".join(f"{line}\n" for line in lines)
+    done = attempt("sh", "-ec", WRITE_KEYS, "sh", user.home, stdin=text, become=_becoming(name))
+    if done.status != 0:
+        raise Failed(done.message)
+
+
+def _becoming(name: str) -> Callable[[], None]:
+    """Return what gives a process the rights of the user, and no others."""
     entry = pwd.getpwnam(name)
 
     def become() -> None:
@@ -346,10 +361,7 @@ def _write_keys(name: str, user: User, lines: List[str]) -> None:
         os.setgid(entry.pw_gid)
         os.setuid(entry.pw_uid)
 
-    text = "".join(f"{line}\n" for line in lines)
-    done = attempt("sh", "-ec", WRITE_KEYS, "sh", user.home, stdin=text, become=become)
-    if done.status != 0:
-        raise Failed(done.message)
+    return become
 
 
 def _remove(name: str, *, remove_home: bool) -> str:

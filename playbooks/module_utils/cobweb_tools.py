@@ -49,7 +49,7 @@ def attempt(
     environment = {**os.environ, "LC_ALL": "C", "PATH": SYSTEM_PATH}
     with contextlib.ExitStack() as stack:
         given, out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
-        given.write(stdin.encode())
+        given.write(stdin.encode("utf-8", "surrogateescape"))
         given.seek(0)
         try:
             status = subprocess.run(

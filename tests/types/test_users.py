@@ -168,3 +168,23 @@ def test_bad_input_has_the_message_of_the_tool(
     assert report.outcome is Outcome.FAILED
     assert message in report.message
     assert "sesame" not in str(report)
+
+
+def test_a_link_in_the_place_of_the_keys_shows_the_user_nothing(
+    fabric: Fabric, live: Live, host: FabricHost
+) -> None:
+    """They would get what only root may read; keys of others survive, whatever their bytes are."""
+    cob = live.cob("user", host, {"name": "ann", "uid": 4001})
+    cob.go("down", "up")
+    script = "umask 077; mkdir .ssh; ln -s /etc/shadow .ssh/authorized_keys"
+    fabric.run(host, "su", "ann", "-s", "/bin/sh", "-c", f"cd; {script}")
+    cob.applied, cob.spec = cob.spec, {**cob.spec, "keys": [KEY]}
+    report = cob.move("outdated", "up")
+    assert report.outcome is Outcome.FAILED
+    assert "Permission denied" in report.message
+    other = "printf 'ssh-rsa \\377 old' > .k; mv .k .ssh/authorized_keys"
+    fabric.run(host, "su", "ann", "-s", "/bin/sh", "-c", f"cd; {other}")
+    cob.go("outdated", "up")
+    keys = fabric.run(host, "od", "-An", "-c", "/home/ann/.ssh/authorized_keys").stdout
+    assert "377" in keys
+    cob.go("up", "down")
