@@ -3,7 +3,8 @@
 
 A table is replaced in one step by `nft -f`, after `nft -c` has read it; what was applied is then
 remembered as nft itself shows it, without what counts by itself. A table that shows something else
-was changed by somebody. A file with the same text and a unit of systemd load it at boot.
+was changed by somebody. A file with the same text and a unit of systemd load it at boot. A table
+that we did not make is never replaced or deleted.
 
 The states: `up` if table, file and unit are as asked; `down` if there is none of them; `outdated`
 if anything else is so.
@@ -23,6 +24,7 @@ from ansible.module_utils.cobweb_tools import (
     call,
     digest,
     has_systemd,
+    one_at_a_time,
     replace_file,
 )
 
@@ -75,11 +77,11 @@ def check(cob: Dict[str, Any]) -> Answer:
     table, *earlier = _tables(cob)
     if any(_record(it).read() for it in earlier):
         return {"state": "outdated"}
+    if not _is_ours(table):
+        return {"state": "down"}
     shown, record = _shown(table), _record(table).read()
     wanted = _files(table, cob)
     found = {path: _read(path) for path in (table.file, UNITS / table.unit)}
-    if not (shown or record or any(found.values())):
-        return {"state": "down"}
     as_asked = (
         bool(shown)
         and record.get("text") == digest(_text(table, cob["spec"]))
@@ -93,22 +95,29 @@ def check(cob: Dict[str, Any]) -> Answer:
 def apply(cob: Dict[str, Any]) -> Answer:
     """Replace the table by the one of the spec, in one step; then see to the next boot."""
     table, *earlier = _tables(cob)
+    if not _is_ours(table) and _shown(table):
+        raise Failed(
+            f"a table {table} is there that Cobweb did not make; delete it first, or name another "
+            "one by `table`"
+        )
     text = _text(table, cob["spec"])
     call("nft", "--check", "--file", "-", stdin=text)
-    for other in earlier:
-        _remove(other)
-    record = _record(table)
-    record.write({"text": ""})
-    call("nft", "--file", "-", stdin=text)
-    _write_files(table, cob)
-    record.write({"text": digest(text), "shown": _essence(_shown(table))})
+    with one_at_a_time("firewall"):
+        for other in earlier:
+            _remove(other)
+        record = _record(table)
+        record.write({"text": ""})
+        call("nft", "--file", "-", stdin=text)
+        _write_files(table, cob)
+        record.write({"text": digest(text), "shown": _essence(_shown(table))})
     return {"changed": True}
 
 
 def remove(cob: Dict[str, Any]) -> Answer:
     """Remove the table, and what loads it at boot."""
-    for table in _tables(cob):
-        _remove(table)
+    with one_at_a_time("firewall"):
+        for table in _tables(cob):
+            _remove(table)
     return {"changed": True}
 
 
@@ -118,6 +127,12 @@ def _tables(cob: Dict[str, Any]) -> List[Table]:
     specs = [cob["spec"], *([cob["applied"]] if cob.get("applied") else [])]
     tables = [Table(it.get("family", "inet"), it.get("table", default)) for it in specs]
     return list(dict.fromkeys(tables))
+
+
+def _is_ours(table: Table) -> bool:
+    """Say whether anything of the table is ours: what is remembered of it, or what loads it."""
+    files = (table.file, UNITS / table.unit)
+    return bool(_record(table).read()) or any(path.exists() for path in files)
 
 
 def _record(table: Table) -> Record:
@@ -222,7 +237,10 @@ def _remove_files(table: Table) -> None:
 
 
 def _remove(table: Table) -> None:
-    """Remove a table and its files: first what the next boot would bring back."""
+    """Remove a table of ours and its files: first what the next boot would bring back."""
+    if not _is_ours(table):
+        return
+    _record(table).write({"text": ""})
     _remove_files(table)
     if _shown(table):
         call("nft", "delete", "table", table.family, table.name)

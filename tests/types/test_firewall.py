@@ -76,6 +76,21 @@ def test_what_others_change_is_found_and_what_changes_by_itself_is_not(
     fabric.run(host, "nft", "delete", "table", "inet", "others")
 
 
+def test_a_table_of_somebody_else_is_neither_replaced_nor_deleted(
+    fabric: Fabric, live: Live, host: FabricHost
+) -> None:
+    """What it was before is not known, so that it could not come back."""
+    fabric.run(host, "nft", "add", "table", "inet", "cobweb_it")
+    fabric.run(host, "nft", "add", "chain", "inet", "cobweb_it", "theirs")
+    before = fabric.run(host, *TABLE).stdout
+    cob = live.cob("firewall", host, SPEC)
+    assert cob.check() == "down"
+    assert "Cobweb did not make" in cob.move("down", "up").message
+    assert cob.move("up", "down").outcome is Outcome.OK
+    assert fabric.run(host, *TABLE).stdout == before
+    fabric.run(host, "nft", "delete", "table", "inet", "cobweb_it")
+
+
 def test_without_nft_there_is_no_table(fabric: Fabric, live: Live, host: FabricHost) -> None:
     """The check of a bare host does not fail; the transition does, and says what is missing."""
     cob = live.cob("firewall", host, SPEC)
