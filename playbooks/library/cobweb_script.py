@@ -106,9 +106,12 @@ def _run(cob: Dict[str, Any], name: str) -> Ended:
             pass_fds=(script.fileno(),),
         )
         _wait(process, name, cob)
-        output.seek(max(0, output.seek(0, os.SEEK_END) - OUTPUT_LIMIT))
-        text = output.read().decode("utf-8", errors="replace").strip()
-    return Ended(status=process.returncode, output=_masked(text, spec))
+        start = max(0, output.seek(0, os.SEEK_END) - OUTPUT_LIMIT)
+        output.seek(start)
+        text = output.read().decode("utf-8", errors="replace")
+    if start:
+        text = _without_rest(text, spec)
+    return Ended(status=process.returncode, output=_masked(text.strip(), spec))
 
 
 def _interpreter(spec: Dict[str, Any]) -> List[str]:
@@ -137,11 +140,21 @@ def _wait(process: subprocess.Popen[bytes], name: str, cob: Dict[str, Any]) -> N
 
 def _masked(text: str, spec: Dict[str, Any]) -> str:
     """Hide the values of `env` in what a script printed: they may be secrets."""
-    values = [str(value) for value in (spec.get("env") or {}).values()]
-    for value in sorted(values, key=len, reverse=True):
+    for value in sorted(_values(spec), key=len, reverse=True):
         if len(value) >= SHORTEST_MASKED:
             text = text.replace(value, MASK)
     return text
+
+
+def _without_rest(text: str, spec: Dict[str, Any]) -> str:
+    """Drop from the beginning the rest of a value that was cut through."""
+    text = text.lstrip("\N{REPLACEMENT CHARACTER}")
+    rests = (value[at:] for value in _values(spec) for at in range(1, len(value)))
+    return text[max((len(rest) for rest in rests if text.startswith(rest)), default=0) :]
+
+
+def _values(spec: Dict[str, Any]) -> List[str]:
+    return [str(value) for value in (spec.get("env") or {}).values()]
 
 
 if __name__ == "__main__":

@@ -186,3 +186,16 @@ def test_a_long_output_is_cut(script_module: ModuleType, one: dict[str, Any]) ->
     with pytest.raises(script_module.Failed, match="the reason") as failed:
         script_module.do(one)
     assert len(str(failed.value)) < 2 * script_module.OUTPUT_LIMIT
+
+
+def test_a_secret_that_the_limit_of_the_output_cuts_is_not_shown(
+    script_module: ModuleType, one: dict[str, Any]
+) -> None:
+    """Only the end of what a script prints is told, and it may begin within a secret."""
+    secret = "".join(f"s3cret{number:03}" for number in range(30))
+    one["spec"]["env"] = {"WANTED": secret}
+    one["spec"]["do"] = 'echo "$WANTED"; head -c 1900 /dev/zero | tr "\\0" .; exit 5'
+    with pytest.raises(script_module.Failed) as found:
+        script_module.do(one)
+    assert "s3cret" not in str(found.value)
+    assert "....." in str(found.value)
