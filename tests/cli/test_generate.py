@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -16,7 +17,6 @@ from cobweb.errors import ModelError
 from cobweb.inventory import load_site
 from cobweb.inventory._nodes import plain
 from cobweb.inventory._yaml import read_yaml
-from cobweb.plugin import Plugins
 from cobweb.runtime._generated import _yaml
 from tests.support.tasks import built_in
 
@@ -65,7 +65,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     from cobweb.plugin import load_plugins
 
     loaded = load_plugins()
-    plugins = Plugins(types=loaded.types, generators=MappingProxyType({"shelf": Shelf()}))
+    plugins = replace(loaded, generators=MappingProxyType({"shelf": Shelf()}))
     monkeypatch.setattr("cobweb.plugin.load_plugins", lambda **_: plugins)
     folder = tmp_path / "site"
     folder.mkdir()
@@ -81,7 +81,8 @@ def test_generated_and_hand_written_objects_mix(run: Run, site: Path) -> None:
     assert made.code == 0
     assert made.out == "new      generated/hosts.yml\nnew      generated/objects.yml\n"
     shown = run("-C", str(site), "show", "-o", "json")
-    names = {it["name"] for it in json.loads(shown.out)["cobs"]}
+    (host,) = json.loads(shown.out)["hosts"]
+    names = {it["name"] for it in host["cobs"]}
     assert names == {"emma", "by-hand"}
 
 
@@ -202,6 +203,25 @@ def test_a_disk_without_room_leaves_the_old_files(
     assert made.code == 1
     assert "No space left on device" in made.err
     assert before == {path.name: path.read_text() for path in (site / "generated").iterdir()}
+
+
+def test_two_models_do_not_make_one_file(run: Run, site: Path) -> None:
+    """The second would replace what the first has made, at each run; a file may change hands."""
+    one, two = "  model.yml: {adapter: shelf}\n", "  two.yml: {adapter: shelf}\n"
+    (site / "two.yml").write_text("hosts: [h2]\nbooks: {anna: two}\n")
+    (site / "site.yml").write_text(SITE.replace(one, one + two))
+    refused = run("-C", str(site), "generate")
+    assert refused.code == 3
+    assert "generated/hosts.yml is made from model.yml already" in refused.err
+    assert not (site / "generated").exists()
+    (site / "site.yml").write_text(SITE)
+    assert run("-C", str(site), "generate").code == 0
+    elsewhere = "  model.yml: {adapter: shelf, into: other}\n"
+    (site / "site.yml").write_text(SITE.replace(one, two + elsewhere))
+    assert run("-C", str(site), "generate").code == 0
+    assert "anna" in (site / "generated" / "objects.yml").read_text()
+    assert "emma" in (site / "other" / "objects.yml").read_text()
+    assert run("-C", str(site), "generate", "--check").code == 0
 
 
 def test_a_vaulted_value_stays_one(run: Run, site: Path) -> None:

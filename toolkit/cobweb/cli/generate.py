@@ -68,7 +68,31 @@ def _make_all(session: Session) -> list[tuple[Model, tuple[MadeFile, ...]]]:
         generator = _generator(session, model)
         digest, data = _generated(model, generator)
         made.append((model, made_files(model, digest, data)))
-    return made
+    return _apart(made)
+
+
+def _apart(
+    made: list[tuple[Model, tuple[MadeFile, ...]]],
+) -> list[tuple[Model, tuple[MadeFile, ...]]]:
+    """Leave out what is gone from one model and comes from another one now.
+
+    SiteError where two make one file: the second would replace what the first needs.
+    """
+    makers: dict[Path, Model] = {}
+    findings = []
+    for model, files in made:
+        for it in files:
+            other = makers.setdefault(it.path, model) if it.text else model
+            if other is not model:
+                message = f"{_name(model, it.path)} is made from {other.name} already"
+                hint = f"give {model.name} a folder of its own by `into`"
+                findings.append(Finding(place=model.place, message=message, hint=hint))
+    if findings:
+        raise SiteError(findings)
+    return [
+        (model, tuple(it for it in files if it.text or it.path not in makers))
+        for model, files in made
+    ]
 
 
 def _generator(session: Session, model: Model) -> Generator:
