@@ -77,7 +77,8 @@ def join(text: Text) -> bytes:
 
 def bare(line: str) -> str:
     """Return a line without its carriage return."""
-    return line.removesuffix("\r")
+    # str.removesuffix came with Python 3.9.
+    return line[:-1] if line.endswith("\r") else line
 
 
 def pattern(name: str, given: Optional[str]) -> Optional[Pattern[str]]:

@@ -253,7 +253,8 @@ def _spot(view: View) -> Spot:
 
 def _line(view: View) -> Line:
     text = str(view.spec["text"])
-    text = text.removesuffix("\n")
+    # str.removesuffix came with Python 3.9.
+    text = text[:-1] if text.endswith("\n") else text
     if "\n" in text or "\r" in text:
         raise Failed("`line.text` has more than one line; use a `block`")
     known = tuple(view.record.get("texts", ()))
