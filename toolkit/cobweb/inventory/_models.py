@@ -125,7 +125,7 @@ def read_model(model: Model, schema: Mapping[str, Any]) -> ModelContent:
     findings.raise_if_any()
     if node is None:
         raise SiteError([Finding(place=Place(file=model.name), message="the model is empty")])
-    checker = SpecChecker(schema)
+    checker = SpecChecker(schema, whole="the model")
     data = checker.complete(plain(node))
     for place, message, hint in checker.problems(data, node):
         findings.add(place, message, hint)

@@ -63,6 +63,9 @@ def schema_errors(schema: Mapping[str, Any], node: Map) -> Iterator[tuple[Place,
 MAX_KNOWN = 10_000
 """So many kinds of specs of one type are known to fit, and are not checked again."""
 
+LONG_PATTERN = 80
+"""Of a longer regular expression a hint says what it is for, where the schema does."""
+
 _FREE_TEXT = {"type", "title", "description", "default", "examples", "deprecated", "$comment"}
 """Keywords of a property that say nothing about what a text says."""
 
@@ -84,11 +87,12 @@ class SpecChecker:
     """Checks specs of one type and fills in defaults.
 
     A spec that differs from one that fits in nothing but free texts (properties that may be any
-    text) fits as well.
+    text) fits as well. `whole` is what messages call a spec.
     """
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, whole: str = "`spec`") -> None:
         self._validator = _Validator(schema, registry=SPECIFICATIONS)  # never from the network
+        self._whole = whole
         properties = schema.get("properties", {})
         self._free = _free_texts(schema)
         self._fitting: set[tuple[Any, ...]] = set()
@@ -115,7 +119,7 @@ class SpecChecker:
                     self._fitting.add(outline)
                 return
             for error in self._validator.iter_errors(spec):
-                yield from _problems(_deepest(error), node)
+                yield from _problems(_deepest(error), node, self._whole)
         except (Unresolvable, RecursionError) as error:
             reason = "it refers to itself" if isinstance(error, RecursionError) else str(error)
             message = f"the type's schema cannot be used: {reason}"
@@ -176,19 +180,19 @@ def _rank(error: ValidationError) -> int:
     return {"type": 2, "required": 1}.get(str(error.validator), 0)
 
 
-def _problems(error: ValidationError, node: Node) -> Iterator[Problem]:
+def _problems(error: ValidationError, node: Node, whole: str) -> Iterator[Problem]:
     found = at(node, iter(error.absolute_path))
     name = ".".join(str(part) for part in error.absolute_path)
     if error.validator == "additionalProperties" and isinstance(error.instance, dict):
-        yield from _unknown(error, found, name)
+        within = f"`spec.{name}`" if whole == "`spec`" else f"`{name}`"
+        yield from _unknown(error, found, within if name else whole)
         return
-    message, hint = _worded(error, f"`{name}`" if name else "`spec`")
+    message, hint = _worded(error, f"`{name}`" if name else whole)
     yield found.place, message, hint
 
 
-def _unknown(error: ValidationError, node: Node, name: str) -> Iterator[Problem]:
+def _unknown(error: ValidationError, node: Node, where: str) -> Iterator[Problem]:
     known = list(error.schema.get("properties", {})) if isinstance(error.schema, dict) else []
-    where = f"`spec.{name}`" if name else "`spec`"
     patterns = error.schema.get("patternProperties", {}) if isinstance(error.schema, dict) else {}
     for key in error.instance if isinstance(error.instance, dict) else ():
         if key not in known and not any(re.search(pattern, key) for pattern in patterns):
@@ -267,7 +271,19 @@ def _bound(words: str, error: ValidationError, name: str) -> tuple[str, str]:
 
 
 def _pattern(error: ValidationError, name: str) -> tuple[str, str]:
-    return f"{name} cannot be `{error.instance}`", f"it must match `{error.validator_value}`"
+    shown = str(error.instance).replace("\n", "\\n")
+    pattern = str(error.validator_value)
+    hint = f"it must match `{pattern}`"
+    said = error.schema.get("description") if isinstance(error.schema, dict) else None
+    if said and len(pattern) > LONG_PATTERN:
+        hint = f"it is: {str(said).rstrip('.')}"
+    return f"{name} cannot be `{shown}`", hint
+
+
+def _unique(error: ValidationError, name: str) -> tuple[str, str]:
+    given = _values(error.instance)
+    twice = next(each for at, each in enumerate(given) if each in given[:at])
+    return f"{name} has `{twice}` twice", "keep one of them"
 
 
 def _length(words: str, error: ValidationError, name: str) -> tuple[str, str]:
@@ -281,6 +297,7 @@ _WORDS: Mapping[str, Callable[[ValidationError, str], tuple[str, str]]] = {
     "required": _required,
     "enum": _enum,
     "pattern": _pattern,
+    "uniqueItems": _unique,
     "minimum": partial(_bound, "be at least"),
     "maximum": partial(_bound, "be at most"),
     "exclusiveMinimum": partial(_bound, "be above"),
