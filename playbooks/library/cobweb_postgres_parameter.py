@@ -14,14 +14,14 @@ it has replayed everything that the primary had written when it was asked.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
+import stat
 import time
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ansible.module_utils import cobweb_postgres_values as values
+from ansible.module_utils.cobweb_entry import Entry, put
 from ansible.module_utils.cobweb_host import Action, Answer, Failed, file_name, run, state_dir
 from ansible.module_utils.cobweb_postgres import (
     POLL_S,
@@ -266,14 +266,13 @@ def _restart(place: Place, found: Found, spec: Dict[str, Any], before: bytes) ->
 
 
 def _write_back(path: Path, content: bytes) -> None:
-    """Give a file its content of before, in one step, with its owner and mode."""
+    """Give a file its content of before, in one step, with its owner and mode.
+
+    Its folder is another user's: a link that they put in the way must lead root nowhere.
+    """
     was = path.stat()
-    draft = path.with_name(f".{path.name}.cobweb")
-    draft.write_bytes(content)
-    with contextlib.suppress(PermissionError):
-        os.chown(draft, was.st_uid, was.st_gid)
-    draft.chmod(was.st_mode & 0o7777)
-    draft.replace(path)
+    mode = stat.S_IMODE(was.st_mode)
+    put(path, Entry(content=content, link=False, mode=mode, uid=was.st_uid, gid=was.st_gid))
 
 
 def _await_in_force(place: Place, wanted: Value) -> None:

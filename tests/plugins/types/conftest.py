@@ -114,6 +114,15 @@ def postgres_values(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
+def postgres_module(monkeypatch: pytest.MonkeyPatch, postgres_values: ModuleType) -> ModuleType:
+    """Import the module of `postgres-parameter`."""
+    utils = sys.modules["ansible.module_utils"]
+    monkeypatch.setattr(utils, "cobweb_postgres_values", postgres_values, raising=False)
+    _load(monkeypatch, "module_utils/cobweb_entry.py")
+    return _load(monkeypatch, "library/cobweb_postgres_parameter.py")
+
+
+@pytest.fixture
 def pacemaker_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Import what the modules of the `ha-` types share."""
     for name in ("host", "tools", "cib"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -103,3 +104,19 @@ def test_sql_gets_it_quoted(postgres_values: ModuleType, name: str, value: Any, 
 def test_a_message_tells_whole_numbers_as_such(postgres_values: ModuleType) -> None:
     told = [postgres_values.told(value) for value in (100.0, 2.5, 1073741823.0, "on")]
     assert told == ["100", "2.5", "1073741823", "on"]
+
+
+def test_a_link_in_the_way_of_the_earlier_file_is_not_followed(
+    postgres_module: ModuleType, tmp_path: Path
+) -> None:
+    """The folder is the server's: root would give away and overwrite any file of the host."""
+    other, file = tmp_path / "shadow", tmp_path / "data" / "postgresql.auto.conf"
+    file.parent.mkdir()
+    other.write_text("root's own")
+    file.write_text("new")
+    file.chmod(0o600)
+    (file.parent / f".{file.name}.cobweb").symlink_to(other)
+    postgres_module._write_back(file, b"earlier")
+    assert (file.read_text(), other.read_text()) == ("earlier", "root's own")
+    assert [it.name for it in file.parent.iterdir()] == [file.name]
+    assert file.stat().st_mode & 0o777 == 0o600
