@@ -8,12 +8,13 @@ back what was there; `outdated`: ours, and different.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 from xml.etree import ElementTree as ET
 
 from ansible.module_utils import cobweb_pacemaker as pacemaker
 from ansible.module_utils.cobweb_cib import Patch, text_of
 from ansible.module_utils.cobweb_host import Answer, Failed, run
+from ansible.module_utils.cobweb_pacemaker import Cluster
 from ansible.module_utils.cobweb_tools import Record
 
 SECTIONS = {
@@ -27,6 +28,8 @@ Values = Dict[str, Optional[str]]
 def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
     record = _record(cob).read()
+    if any(_record(other).read().get("earlier") for other in _elsewhere(cob)):
+        return {"state": "outdated"}
     cluster = pacemaker.look()
     if cluster is None:
         return {"state": "outdated" if record.get("earlier") is not None else "down"}
@@ -47,13 +50,16 @@ def apply(cob: Dict[str, Any]) -> Answer:
     wanted = _wanted(spec)
     with pacemaker.alone():
         cluster = pacemaker.await_ready(pacemaker.timeout_of(spec))
+        moved = _put_back_elsewhere(cluster, cob)
+        if moved:
+            cluster = pacemaker.read_back()
         earlier: Values = record.read().get("earlier") or {}
         gone = {name: value for name, value in earlier.items() if name not in wanted}
         earlier = {**_found(cluster.cib, spec, wanted), **earlier}
         record.write({"earlier": earlier})
         changed = _set(cluster.cib, spec, {**gone, **wanted})
         record.write({"earlier": {name: earlier[name] for name in wanted}})
-    return {"changed": changed}
+    return {"changed": changed or moved}
 
 
 def remove(cob: Dict[str, Any]) -> Answer:
@@ -63,12 +69,32 @@ def remove(cob: Dict[str, Any]) -> Answer:
         return {"changed": False}
     with pacemaker.alone():
         cluster = pacemaker.await_ready(pacemaker.timeout_of(spec))
+        moved = _put_back_elsewhere(cluster, cob)
+        if moved:
+            cluster = pacemaker.read_back()
         # Without a record it is not known what was there before: the values stay.
         earlier = record.read().get("earlier") or {}
         changed = _set(cluster.cib, spec, earlier)
         now = _found(pacemaker.read_back().cib, spec, _wanted(spec))
         record.write({"put_back": now})
-    return {"changed": changed}
+    return {"changed": changed or moved}
+
+
+def _elsewhere(cob: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    """Return the object as it was applied, if that was in another section of the configuration."""
+    applied = cob.get("applied") or cob["spec"]
+    is_same = applied.get("of", "cluster") == cob["spec"].get("of", "cluster")
+    return [] if is_same else [{**cob, "spec": applied}]
+
+
+def _put_back_elsewhere(cluster: Cluster, cob: Mapping[str, Any]) -> bool:
+    """Put back what was there before an earlier spec; say whether anything was otherwise."""
+    changed = False
+    for other in _elsewhere(cob):
+        record = _record(other)
+        changed = _set(cluster.cib, other["spec"], record.read().get("earlier") or {})
+        record.forget()
+    return changed
 
 
 def _record(cob: Mapping[str, Any]) -> Record:

@@ -5,6 +5,9 @@ tests/types/test_ha.py has a real one.
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -367,6 +370,35 @@ def test_options_are_changed_one_by_one(
     """What others set stays."""
     patch = ha_options_module._patch(_cib(options=OPTIONS), {"of": of}, values)
     assert _changes(patch) == changes
+
+
+def test_options_that_change_their_section_are_put_back_in_the_earlier_one(
+    ha_options_module: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Else they would stay in force for ever, and the check would say that all is well."""
+    module = ha_options_module
+    cluster = module.Cluster(_monitor(), _cib())
+    calls: list[tuple[str, dict[str, str | None]]] = []
+
+    def put(cib: object, spec: dict[str, Any], values: dict[str, str | None]) -> bool:
+        del cib
+        calls.append((spec["of"], values))
+        return True
+
+    monkeypatch.setattr(sys.modules[module.Record.__module__], "state_dir", lambda _: tmp_path)
+    monkeypatch.setattr(module, "_set", put)
+    for name in ("look", "await_ready", "read_back"):
+        monkeypatch.setattr(module.pacemaker, name, lambda *_: cluster)
+    monkeypatch.setattr(module.pacemaker, "alone", nullcontext)
+    earlier = {"of": "resources", "values": {"timeout": 20}}
+    cob = {"name": "defaults", "spec": earlier, "applied": None}
+    module.apply(cob)
+    cob = {**cob, "spec": {**earlier, "of": "operations"}, "applied": earlier}
+    assert module.check(cob) == {"state": "outdated"}
+    calls.clear()
+    module.apply(cob)
+    assert calls == [("resources", {"timeout": None}), ("operations", {"timeout": "20"})]
+    assert [path.name for path in tmp_path.rglob("*.json")] == ["operations-defaults.json"]
 
 
 def test_without_a_dc_nothing_is_changed(
