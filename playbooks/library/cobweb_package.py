@@ -4,7 +4,8 @@
 A transition has three parts: `prepare` or `prepare_removal` looks, remembers, brings what was cut
 off to an end and plans; Ansible's own `package` installs and removes; `finish` or `finish_removal`
 marks and verifies. If one of them fails, `give_up` tidies and says why, in the words of the tool.
-Between the parts the object has its turn: no other one of this host begins.
+Between the parts the object has its turn: no other one of this host begins. While one that wants no
+services to start is at work a policy says so; one file per object remembers who wants that.
 
 For each package the record says what was there before (`before`: version and hold, or null), what
 came along with it (`pulled`), and whether it was put back (`left`). It is written before anything
@@ -17,8 +18,6 @@ nothing is ours, or if what was there before us has been put back; else `outdate
 from __future__ import annotations
 
 import contextlib
-import time
-from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Set
 
 from ansible.module_utils.cobweb_host import Answer, Failed, run
@@ -28,15 +27,11 @@ from ansible.module_utils.cobweb_package_sources import (
     leave_repository,
     source_file,
 )
+from ansible.module_utils.cobweb_package_turn import end_turn, has_denied, set_policy, take_turn
 from ansible.module_utils.cobweb_packages import Apt, Dnf, Package, Packages, fits, manager, told
-from ansible.module_utils.cobweb_tools import Record, digest, one_at_a_time, replace_file
+from ansible.module_utils.cobweb_tools import Record, digest
 
 LOCK_S = 60.0
-LOOK_AGAIN_S = 0.2
-BOOT = Path("/proc/sys/kernel/random/boot_id")
-POLICY = Path("/usr/sbin/policy-rc.d")
-POLICY_MARK = "# of cobweb, while packages are installed"
-POLICY_TEXT = f"#!/bin/sh\n{POLICY_MARK}\nexit 101\n"
 
 Spec = Dict[str, Any]
 
@@ -89,13 +84,13 @@ def prepare(cob: Dict[str, Any]) -> Answer:
         extra = _removal(site, removed)
         for name in wanted:
             _update(name, pulled=sorted({*_record(name).get("pulled", []), *pulled}))
-    _set_policy(denied=bool(words) and not site.spec.get("start", False))
+    set_policy(cob["id"], denied=bool(words) and not site.spec.get("start", False))
     return _answer(site, install=words, remove=removed + extra, change_held=change_held)
 
 
 def finish(cob: Dict[str, Any]) -> Answer:
     """Mark what was installed, clear away what an earlier spec asked for, and verify."""
-    _set_policy(denied=False)
+    set_policy(cob["id"], denied=False)
     site = _look(cob)
     for name in site.names:
         held = site.spec.get("hold")
@@ -105,10 +100,12 @@ def finish(cob: Dict[str, Any]) -> Answer:
     for name in site.earlier:
         _close(site, name)
     leave_repository(cob["id"], cob.get("applied") or {}, but=site.spec)
-    state = _state(_look(cob))
-    if state != "up":
+    if _state(_look(cob)) != "up":
+        # Others that are no objects may be at work on the same packages.
+        site.tools.wait_for_locks(site.lock_s)
+    if _state(_look(cob)) != "up":
         raise Failed(f"{_describe(_look(cob))}, although the installation ended well")
-    _end_turn(cob)
+    end_turn(cob["id"])
     return {}
 
 
@@ -136,7 +133,7 @@ def prepare_removal(cob: Dict[str, Any]) -> Answer:
 
 def finish_removal(cob: Dict[str, Any]) -> Answer:
     """Verify, and forget what was ours; say what stays because it was there before."""
-    _set_policy(denied=False)
+    set_policy(cob["id"], denied=False)
     site = _look(cob)
     names = [*site.names, *site.earlier]
     left = [name for name in names if _is_ours(name) and _there(site, name)]
@@ -146,14 +143,14 @@ def finish_removal(cob: Dict[str, Any]) -> Answer:
     kept = [_close(site, name) for name in names]
     for spec in (cob["spec"], cob.get("applied") or {}):
         leave_repository(cob["id"], spec)
-    _end_turn(cob)
+    end_turn(cob["id"])
     told_kept = "; ".join(text for text in kept if text)
     return {"changed": True, **({"msg": told_kept} if told_kept else {})}
 
 
 def give_up(cob: Dict[str, Any]) -> Answer:
     """Tidy after a failure, and fail with the tool's own message."""
-    _end_turn(cob)
+    end_turn(cob["id"])
     failure = cob["failure"]
     said = told(f"{failure.get('stdout') or ''}\n{failure.get('stderr') or ''}")
     raise Failed(said or str(failure.get("msg") or "the tasks of this object failed"))
@@ -170,7 +167,7 @@ def _look(cob: Dict[str, Any]) -> Site:
 
 def _start(cob: Dict[str, Any]) -> Site:
     """Look, when nobody else is at work on the packages of the host."""
-    _take_turn(cob)
+    take_turn(cob["id"], _lock_s(cob["spec"]))
     site = _look(cob)
     site.tools.wait_for_locks(site.lock_s)
     return site
@@ -181,11 +178,11 @@ def _repair(site: Site) -> Site:
     broken = _broken(site)
     if not broken and not site.tools.interrupted():
         return site
-    _set_policy(denied=not site.spec.get("start", False))
+    set_policy(site.cob["id"], denied=not site.spec.get("start", False))
     try:
         said = site.tools.repair(broken)
     finally:
-        _set_policy(denied=False)
+        set_policy(site.cob["id"], denied=False)
     if said:
         raise Failed(said)
     return _look(site.cob)
@@ -219,7 +216,7 @@ def _state(site: Site) -> str:
     as_asked = not any(_lacks(site, name) or _wrong_hold(site, name) for name in site.names)
     return (
         "up"
-        if as_asked and has_repository(site.tools, site.cob) and not _is_denied()
+        if as_asked and has_repository(site.tools, site.cob) and not has_denied(site.cob["id"])
         else "outdated"
     )
 
@@ -266,38 +263,6 @@ def _lock_s(spec: Spec) -> float:
 
 def _purges(site: Site) -> bool:
     return bool(site.spec.get("purge", False))
-
-
-# --- one transition after the other
-
-
-def _take_turn(cob: Dict[str, Any]) -> None:
-    """Wait until no other object of this host is between its two parts, and be the one that is.
-
-    Whoever was cut off there holds the others up for `lock_timeout` at most; what is really at work
-    still has the locks of the tools.
-    """
-    deadline = time.monotonic() + _lock_s(cob["spec"])
-    mine = {"id": cob["id"], "boot": BOOT.read_text(encoding="ascii").strip()}
-    while True:
-        with one_at_a_time("package"):
-            holder = _turn().read()
-            theirs = holder.get("boot") == mine["boot"] and holder.get("id") != mine["id"]
-            if not theirs or time.monotonic() >= deadline:
-                _turn().write(mine)
-                return
-        time.sleep(LOOK_AGAIN_S)
-
-
-def _end_turn(cob: Dict[str, Any]) -> None:
-    with one_at_a_time("package"):
-        if _turn().read().get("id") == cob["id"]:
-            _set_policy(denied=False)
-            _turn().forget()
-
-
-def _turn() -> Record:
-    return Record("package-turn", "turn")
 
 
 # --- planning
@@ -420,24 +385,6 @@ def _close(site: Site, name: str) -> str:
     if was not in (None, package.version):
         return f"{name} stays in version {package.version}: {was}, which was there, is not offered"
     return f"{name} stays: it was there before"
-
-
-# --- services: whether those of a package may start
-
-
-def _set_policy(*, denied: bool) -> None:
-    """Let packages start nothing, or end that; a policy of somebody else's stays as it is."""
-    if denied and not POLICY.exists():
-        replace_file(POLICY, POLICY_TEXT, mode=0o755)
-    if not denied and _is_denied():
-        POLICY.unlink()
-
-
-def _is_denied() -> bool:
-    try:
-        return POLICY_MARK in POLICY.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
 
 
 # --- repositories

@@ -24,6 +24,9 @@ LOOK_AGAIN_S = 0.2
 SIMULATE_S = 120.0
 UPDATE_S = 300.0
 APT_LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock")
+RPM_LOCKS = ("/var/lib/rpm/.rpm.lock", "/usr/lib/sysimage/rpm/.rpm.lock")
+INSTALLED = ("installed", "triggers-awaited", "triggers-pending", "config-files")
+"""Of dpkg: a trigger runs at the end of somebody's transaction, the package itself is complete."""
 APT_QUERY = (
     "${Package}\\t${db:Status-Want}\\t${db:Status-Status}\\t${db:Status-Eflag}\\t${Version}\\n"
 )
@@ -119,11 +122,15 @@ class Apt:
         if done.status != 0:
             raise Failed(told(done.err) or done.message)
 
+    def at_work(self) -> Optional[int]:
+        """Return the process that works on packages; None if there is none."""
+        return next((pid for pid in map(_holder, APT_LOCKS) if pid), None)
+
     def wait_for_locks(self, limit_s: float) -> None:
         """Wait until nobody else works on packages; Failed says who still does."""
         deadline = time.monotonic() + limit_s
         while True:
-            holder = next((pid for pid in map(_holder, APT_LOCKS) if pid), None)
+            holder = self.at_work()
             if holder is None:
                 return
             if time.monotonic() >= deadline:
@@ -187,6 +194,10 @@ class Dnf:
         del source
         call("dnf", "-q", "makecache", timeout_s=UPDATE_S)
 
+    def at_work(self) -> Optional[int]:
+        """Return the process that works on packages; None if there is none."""
+        return next((pid for pid in map(_holder, RPM_LOCKS) if pid), None)
+
     def wait_for_locks(self, limit_s: float) -> None:
         """Do nothing: dnf waits itself."""
         del limit_s
@@ -209,7 +220,7 @@ def parse_dpkg(text: str) -> Packages:
         if status == "not-installed":
             continue
         there = None if status == "config-files" else version
-        whole = status in ("installed", "config-files") and flag == "ok"
+        whole = status in INSTALLED and flag == "ok"
         found[name] = Package(there, whole, want == "hold")
     return found
 

@@ -30,7 +30,10 @@ START = (
     "systemctl daemon-reload\ndeb-systemd-invoke start tiny-daemon.service\n"
 )
 STOP = "#!/bin/sh\nset -e\n[ $1 = remove ] && deb-systemd-invoke stop tiny-daemon.service || :\n"
-SLOW = "#!/bin/sh\nset -e\n[ -e /run/tiny-fast ] && exit 0\ntouch /run/tiny-slow\nsleep 600\n"
+SLOW = (
+    "#!/bin/sh\nset -e\n[ -e /run/tiny-fast ] && exit 0\ntouch /run/tiny-slow\n"
+    "while sleep 0.1; do [ ! -e /run/tiny-fast ] || exit 0; done\n"
+)
 PACKAGES: tuple[tuple[str, str, str, dict[str, str]], ...] = (
     *(
         (
@@ -359,6 +362,36 @@ def test_objects_of_one_host_wait_for_their_turn(system: System, tmp_path: Path)
     assert system.say("systemctl is-active tiny-daemon") == "inactive"
     assert "policy-rc.d" not in system.remains()
     assert "turn" not in system.remains()
+
+
+def test_no_service_starts_while_somebody_who_forbids_it_is_at_work(
+    system: System, tmp_path: Path
+) -> None:
+    """Who waits for longer than `lock_timeout` ends neither policy nor turn of others at work."""
+    (tool := system.cob("tiny-tool", purge=True)).go("down", "up")
+    operator = Operator(system.fabric, tmp_path)
+    operator.write_inventory({"app": [system.host]})
+    slow = {"type": "package", "on": "app", "spec": {"name": "tiny-slow", "repository": REPOSITORY}}
+    site = {"cobweb": 1, "name": "example", "inventory": "hosts.yml", "cobs": {"slow": slow}}
+    (tmp_path / "site.yml").write_text(json.dumps(site), encoding="utf-8")
+    daemon = system.cob("tiny-daemon", lock_timeout=0.5)
+    with ThreadPoolExecutor(2) as others:
+        running = others.submit(operator.apply)
+        assert (
+            system.say("timeout 30 sh -c 'until [ -e /run/tiny-slow ]; do sleep 0.1; done'") == ""
+        )
+        assert tool.check() == "up", "what others do is not its business"
+        moving = others.submit(daemon.move, "down", "up")
+        system.say("sleep 2")
+        assert not moving.done()
+        assert system.say("/usr/sbin/policy-rc.d; echo $?") == "101"
+        system.say("touch /run/tiny-fast")
+        assert running.result().code == 0, running.result().err
+        assert moving.result().outcome == "ok", moving.result().message
+    assert system.say("systemctl is-active tiny-daemon") == "inactive"
+    assert daemon.check() == "up"
+    assert "policy-rc.d" not in system.remains()
+    assert "denied" not in system.remains()
 
 
 def test_the_example_of_its_page_works(bare: Fabric, tmp_path: Path) -> None:
