@@ -75,6 +75,29 @@ def test_value_and_file_of_before_come_back(fabric: Fabric, live: Live, host: Fa
         fabric.run(host, "rm", "-f", "/etc/sysctl.d/50-own.conf")
 
 
+def test_a_file_of_before_outlives_a_change_that_fails(
+    fabric: Fabric, live: Live, host: FabricHost
+) -> None:
+    """Done again it must not take the file that is there for ours; two objects share none."""
+    before = read(fabric, host, KEY)
+    fabric.run(host, "sh", "-c", "echo '# own' > /etc/sysctl.d/50-own.conf")
+    cob = live.cob("sysctl", host, {"key": KEY, "value": 1 - int(before), "file": "50-own.conf"})
+    fabric.run(host, "mkdir", "/etc/sysctl.d/60-own.conf")
+    try:
+        cob.go("down", "up")
+        cob.applied, cob.spec = cob.spec, {**cob.spec, "file": "60-own.conf"}
+        for _ in range(2):
+            assert cob.move("outdated", "up").outcome is Outcome.FAILED
+        cob.spec = cob.applied
+        other = live.cob("sysctl", host, {"key": PORTS, "value": "1 9", "file": "50-own.conf"})
+        assert "is the file of another object" in other.move("down", "up").message
+        cob.go("outdated", "up")
+        cob.go("up", "down")
+        assert file_of(fabric, host, "50-own.conf") == "# own\n"
+    finally:
+        fabric.run(host, "rm", "-rf", "/etc/sysctl.d/50-own.conf", "/etc/sysctl.d/60-own.conf")
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
