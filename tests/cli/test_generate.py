@@ -131,6 +131,18 @@ def test_a_file_of_somebody_else_is_in_the_way(run: Run, site: Path) -> None:
     assert [path.name for path in (site / "generated").iterdir()] == ["objects.yml"]
 
 
+def test_files_that_are_not_made_yet_are_told(run: Run, site: Path) -> None:
+    """What is missing from the folder of a model is not looked for among other names."""
+    run("-C", str(site), "generate")
+    (site / "generated" / "objects.yml").unlink()
+    told = run("-C", str(site), "validate")
+    assert told.code == 3
+    assert "`generated/objects.yml` does not exist (run `cobweb generate`, which" in told.err
+    (site / "generated" / "hosts.yml").unlink()
+    note = "note: model.yml was not used yet: generated/ is to be made; run `cobweb generate`"
+    assert note in run("-C", str(site), "validate").err
+
+
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_a_model_that_has_changed_since_is_noted(run: Run, site: Path, command: str) -> None:
     """The command goes on with the files that there are."""

@@ -21,8 +21,8 @@ def note_stale_models(session: Session, output: Output) -> None:
     for model in find_models(session.path):
         written = written_digest(model)
         if written != hashlib.sha256(model.path.read_bytes()).hexdigest():
-            what = "has changed since" if written else "has not been used:"
-            where = model.into.relative_to(model.site_dir)
-            output.summary(
-                f"note: {model.name} {what} {where}/ was made; run `cobweb generate`", Tone.CAREFUL
-            )
+            where = f"{model.into.relative_to(model.site_dir)}/"
+            what = f"has changed since {where} was made"
+            if not written:
+                what = f"was not used yet: {where} is to be made"
+            output.summary(f"note: {model.name} {what}; run `cobweb generate`", Tone.CAREFUL)

@@ -20,6 +20,8 @@ from cobweb.inventory._read import as_map, texts
 MAX_MODULES = 1000
 """More imported files are a finding."""
 
+MADE_HINT = "run `cobweb generate`, which makes the files of that folder"
+
 _FORMAT = 1
 _EMPTY_HINT = "write at least `cobweb: 1`, or run `cobweb init`"
 
@@ -82,9 +84,21 @@ def _imports(module: Map, path: Path, files: Files) -> list[tuple[Path, Place]]:
         else:
             paths = [folder / name] if files.is_file(folder / name) else []
         if not paths:
-            files.findings.add(place, f"imported file `{name}` does not exist", _near(folder, name))
+            hint = MADE_HINT if _is_made(module, name) else _near(folder, name)
+            files.findings.add(place, f"imported file `{name}` does not exist", hint)
         found += [(files.resolve(each), place) for each in paths]
     return found
+
+
+def _is_made(module: Map, name: str) -> bool:
+    """Say whether a file would be in a folder that `generate` writes to."""
+    from cobweb.inventory._models import DEFAULT_FOLDER
+
+    models = module.items.get("generate")
+    bodies = models.items.values() if isinstance(models, Map) else ()
+    named = [body.items.get("into") for body in bodies if isinstance(body, Map)]
+    folders = {into.value if isinstance(into, Leaf) else DEFAULT_FOLDER for into in named}
+    return any(Path(name).parent == Path(str(folder)) for folder in folders)
 
 
 def _near(folder: Path, name: str) -> str:
