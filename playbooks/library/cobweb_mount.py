@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import uuid
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -35,6 +36,7 @@ ENOUGH_USERS = 8
 BLANK_BYTES = 1 << 20
 MKFS_S = 900
 MKFS = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f", "-K"]}
+MKFS_UUID = {"ext4": "-U{}", "xfs": "-muuid={}"}
 
 
 def check(cob: Dict[str, Any]) -> Answer:
@@ -142,30 +144,35 @@ def _begin(spec: Dict[str, Any]) -> Dict[str, Any]:
 
 def _format(spec: Dict[str, Any], record: Dict[str, Any]) -> None:
     """Make the file system unless it is there; whatever else is there is left alone."""
-    device = mounts.device_of(spec["source"])
-    if record.get("formatting") != device:
-        if _probe(device, spec["format"]):
-            return
-        record["formatting"] = device
+    device, kind = mounts.device_of(spec["source"]), spec["format"]
+    begun = record.pop("formatting", None) or {}
+    ours = begun.get("uuid", "") if begun.get("device") == device else ""
+    if not _probe(device, kind, ours):
+        ours = ours or str(uuid.uuid4())
+        record["formatting"] = {"device": device, "uuid": ours}
         _record(spec["path"]).write(record)
-    call(*MKFS[spec["format"]], device, timeout_s=MKFS_S)
-    del record["formatting"]
+        call(*MKFS[kind], MKFS_UUID[kind].format(ours), device, timeout_s=MKFS_S)
+        del record["formatting"]
     _record(spec["path"]).write(record)
 
 
-def _probe(device: str, kind: str) -> bool:
-    """Say whether the device has this file system (true) or is blank (false), else fail."""
+def _probe(device: str, kind: str, ours: str) -> bool:
+    """Say whether the device has this file system (true) or is blank (false), else fail.
+
+    `ours` is what a file system is called that we began to make. One with another name was made by
+    somebody since then, or the device is another one now: it may hold data.
+    """
     done = attempt("blkid", "-p", "-o", "export", device)
     shown = dict(line.partition("=")[::2] for line in done.out.splitlines())
     found = shown.get("TYPE") or (f"{shown['PTTYPE']} partitions" if "PTTYPE" in shown else "")
     if found == kind:
-        return True
+        return not ours or shown.get("UUID") != ours
     if done.status not in (0, 2):
         raise Failed(f"{device} is not formatted: blkid cannot tell what it holds: {done.message}")
     if found:
         raise Failed(f"{device} is not formatted: it holds {found} (wipe it if that may go)")
     with Path(device).open("rb") as stream:
-        if stream.read(BLANK_BYTES).strip(b"\0"):
+        if not ours and stream.read(BLANK_BYTES).strip(b"\0"):
             raise Failed(f"{device} is not formatted: it is not blank (wipe it if that may go)")
     return False
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from cobweb.model import Outcome
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, live_on, run_page_example
+from tests.support.tasks import OneCob
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -174,10 +177,36 @@ def test_a_disk_is_formatted_only_if_it_is_blank(tmp_path: Path) -> None:
         fabric.run(host, "wipefs", "-qa", "/dev/vdc")
         fabric.run(host, "sh", "-c", "echo unknown | dd of=/dev/vdc bs=1 seek=9999")
         assert "/dev/vdc is not formatted: it is not blank" in swap.move("down", "up").message
-        # What the module writes before it formats: killed then, it formats again.
-        record = '{"ours":true,"line":null,"mounted":null,"folders":[],"formatting":"/dev/vdc"}'
-        path = "/var/lib/cobweb/mount/%2Fbricks%2Fd1.json"
-        fabric.run(host, "sh", "-c", f"echo '{record}' > {path}")
         swap.spec = {**swap.spec, "fstype": "xfs", "format": "xfs"}
-        swap.go("down", "up")
-        swap.go("up", "down")
+        _format_again(fabric, host, swap)
+
+
+def _format_again(fabric: Fabric, host: FabricHost, disk: OneCob) -> None:
+    """Find what the module has written before it formats, as after a kill: it may format again.
+
+    But only what is its own: somebody may have used the disk meanwhile, or it is another one.
+    """
+    path = "/var/lib/cobweb/mount/%2Fbricks%2Fd1.json"
+    record: dict[str, object] = {"ours": True, "line": None, "mounted": None, "folders": []}
+
+    def remember(name: str) -> None:
+        begun = {"device": "/dev/vdc", "uuid": name}
+        text = json.dumps({**record, "formatting": begun})
+        fabric.run(host, "sh", "-c", f"echo '{text}' > {path}")
+
+    names = [str(uuid.uuid4()) for _ in range(2)]
+    remember(names[0])
+    disk.go("down", "up")
+    fabric.run(host, "sh", "-c", "echo data > /bricks/d1/file")
+    disk.go("up", "down")
+    # Somebody has made that file system meanwhile, or the disk is another one.
+    remember(names[1])
+    disk.go("down", "up")
+    assert fabric.run(host, "cat", "/bricks/d1/file").stdout == "data\n"
+    disk.go("up", "down")
+    # Ours, cut off in the midst of it.
+    fabric.run(host, "mkfs.xfs", "-qf", "-m", f"uuid={names[0]}", "/dev/vdc")
+    remember(names[0])
+    disk.go("down", "up")
+    assert "formatting" not in fabric.run(host, "cat", path).stdout
+    disk.go("up", "down")
