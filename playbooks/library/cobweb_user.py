@@ -323,7 +323,8 @@ def _read_keys(name: str, home: str) -> List[str]:
     done = attempt("sh", "-ec", READ_KEYS, "sh", home, become=_becoming(name))
     if done.status != 0:
         raise Failed(f"cannot read the keys of user {name}: {done.message}")
-    return base64.b64decode(done.out).decode("utf-8", "surrogateescape").splitlines()
+    lines = base64.b64decode(done.out).decode("utf-8", "surrogateescape").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
 
 
 def _set_keys(name: str, keys: List[str], record: Dict[str, Any]) -> None:

@@ -67,7 +67,8 @@ def below(path: str) -> List[str]:
 
 
 def _all() -> Iterator[tuple[str, Mounted]]:
-    for line in MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+    text = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
+    for line in filter(None, text.split("\n")):
         place, _, system = line.partition(" - ")
         _, _, _, root, point, flags = (decode(it) for it in place.split()[:6])
         # A source can be an empty word: the kernel then writes two blanks.
@@ -183,10 +184,12 @@ def set_fstab_line(path: str, text: Optional[str]) -> None:
 
 
 def _lines() -> List[str]:
+    """Return the lines; what is no UTF-8 stays as it is, and only a line feed ends a line."""
     try:
-        return FSTAB.read_text(encoding="utf-8").splitlines()
+        lines = FSTAB.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     except FileNotFoundError:
         return []
+    return lines[:-1] if lines[-1] == "" else lines
 
 
 def _point(line: str) -> str:

@@ -103,6 +103,15 @@ def test_a_remount_takes_back_what_is_not_asked_for_any_more(
     assert mounts.remount_options(old, new) == options
 
 
+def test_bytes_of_other_lines_of_fstab_stay(mounts: ModuleType) -> None:
+    """Old files are not in UTF-8, and not all that breaks a line elsewhere does so here."""
+    others = "# Größe\n".encode("latin-1") + "# a\u2028/dev/z /mnt/z ext4\x0cx\n".encode()
+    mounts.FSTAB.write_bytes(others)
+    mounts.set_fstab_line("/new", "x /new y z 0 0")
+    assert mounts.FSTAB.read_bytes() == others + b"x /new y z 0 0\n"
+    assert mounts.fstab_line("/mnt/z") is None
+
+
 def test_a_line_of_fstab_is_replaced_in_its_place(mounts: ModuleType) -> None:
     """All other lines stay as they are, to the blank."""
     assert mounts.fstab_line("/mnt") == "tmp  /mnt  tmpfs size=1m 0 0"
