@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any, ClassVar
 
 from cobweb.errors import CobwebError
@@ -23,6 +24,14 @@ _KEYS = frozenset(
     ]
 )
 _ACTION_KEYS = frozenset(["tasks", "role", "timeout", "attempts"])
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "states": ((list,), "a list of words"),
+    "transitions": ((Mapping, NoneType), "a mapping"),
+    "spec": ((Mapping, str, NoneType), "a JSON Schema or the path of one"),
+    "timeout": ((int, float), "a number of seconds"),
+    "attempts": ((int,), "a whole number"),
+}
+"""What a value may be; one that is not here is a text."""
 
 
 def type_file(path: Path) -> type[RegisteredType]:
@@ -48,6 +57,8 @@ def _read(path: Path) -> CobType:
     body = _mapping(_yaml(path), f"{path}", _KEYS)
     try:
         check = _mapping(body["check"], f"{path}: `check`", _ACTION_KEYS)
+        if "tasks" not in check and "role" not in check:
+            raise CobwebError(f"{path}: `check` has neither `tasks` nor `role`")
         return CobType(
             name=path.parent.name,
             states=tuple(body["states"]),
@@ -56,7 +67,7 @@ def _read(path: Path) -> CobType:
             check=_action(path, check),
             check_timeout_s=check.get("timeout"),
             transitions=tuple(
-                _transition(path, key, it) for key, it in body.get("transitions", {}).items()
+                _transition(path, key, it) for key, it in (body.get("transitions") or {}).items()
             ),
             spec_schema=_schema(path, body.get("spec")),
             revert=_shell_text(path, body, "revert"),
@@ -88,6 +99,14 @@ def _mapping(value: Any, what: str, known: frozenset[str]) -> Mapping[str, Any]:
         raise CobwebError(
             f"{what} has unknown keys: {', '.join(unknown)}", hint=f"it takes {sorted(known)}"
         )
+    for key in value.keys() - {"check"}:
+        kinds, said = _KINDS.get(key, ((str,), "a text"))
+        if not isinstance(value[key], kinds) or isinstance(value[key], bool):
+            raise CobwebError(f"{what}: `{key}` must be {said}")
+    if not all(isinstance(state, str) for state in value.get("states", ())):
+        raise CobwebError(f"{what}: `states` must be a list of words")
+    if value.get("attempts", 1) < 1 or value.get("timeout", 1) <= 0:
+        raise CobwebError(f"{what}: `attempts` and `timeout` must be more than nothing")
     return value
 
 
@@ -116,9 +135,11 @@ def _schema(path: Path, value: Any) -> Mapping[str, Any] | None:
     if not isinstance(value, str):
         return None if value is None else dict(value)
     try:
-        schema: dict[str, Any] = json.loads((path.parent / value).read_text(encoding="utf-8"))
+        schema = json.loads((path.parent / value).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CobwebError(f"{path}: the schema {value} cannot be read: {error}") from error
+    if not isinstance(schema, dict):
+        raise CobwebError(f"{path}: the schema {value} is no mapping")
     return schema
 
 

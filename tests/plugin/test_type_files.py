@@ -1,0 +1,55 @@
+"""COB types in files of plugins: what is wrong in one is said, with the file and the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cobweb.errors import CobwebError
+from cobweb.plugin import type_file
+
+GOOD = """\
+states: [outdated, down, up]
+preferred: up
+remove: down
+check: {tasks: check.yml}
+transitions:
+  down -> up: {tasks: start.yml, timeout: 60, attempts: 2}
+"""
+BAD = {
+    "states": ("[outdated, down, up]", "down", "`states` must be a list of words"),
+    "state": ("[outdated, down, up]", "[1, down, up]", "`states` must be a list of words"),
+    "preferred": ("preferred: up", "preferred: [up]", "`preferred` must be a text"),
+    "check": ("{tasks: check.yml}", "{}", "`check` has neither `tasks` nor `role`"),
+    "timeout": ("60", "soon", "`down -> up`: `timeout` must be a number of seconds"),
+    "no time": ("60", "0", "must be more than nothing"),
+    "attempts": ("attempts: 2", "attempts: true", "`attempts` must be a whole number"),
+    "tasks": ("start.yml", "[start.yml]", "`down -> up`: `tasks` must be a text"),
+    "spec": ("remove: down", "remove: down\nspec: [1]", "a JSON Schema or the path of one"),
+    "schema": ("remove: down", "remove: down\nspec: list.json", "list.json is no mapping"),
+}
+
+
+def _file(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "thing").mkdir()
+    (tmp_path / "thing" / "list.json").write_text("[1]")
+    path = tmp_path / "thing" / "type.yml"
+    path.write_text(text)
+    return path
+
+
+def test_a_type_has_the_name_of_its_folder(tmp_path: Path) -> None:
+    """And may have no transitions yet."""
+    path = _file(tmp_path, GOOD.partition("  down")[0])
+    assert type_file(path)().cob_type().name == "thing"
+
+
+@pytest.mark.parametrize(("old", "new", "message"), BAD.values(), ids=BAD)
+def test_what_is_wrong_is_said(tmp_path: Path, old: str, new: str, message: str) -> None:
+    """No other exception comes out, and nothing is taken for what it is not."""
+    path = _file(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(CobwebError) as found:
+        type_file(path)().cob_type()
+    assert str(path) in str(found.value)
+    assert message in str(found.value)
