@@ -40,7 +40,8 @@ def run(actions: Dict[str, Action]) -> NoReturn:
         answer = actions[module.params["action"]](module.params["cob"])
     except (Failed, OSError) as error:
         module.fail_json(msg=str(error), invocation={})
-    module.exit_json(invocation={}, **answer)
+    said = {"cob_message": answer["msg"]} if answer.get("msg") else {}
+    module.exit_json(invocation={}, **said, **answer)
 
 
 def state_dir(spec: Dict[str, Any]) -> Path:

@@ -132,3 +132,15 @@ def test_a_pause_is_a_line(cobs: list[str], line: str) -> None:
     shown = PlainLines(Counter(GOALS), stream)
     shown({"type": "limit.pause", "limit": "pool", "cobs": cobs, "seconds": 30.0})
     assert stream.getvalue() == line
+
+
+def test_what_a_transition_says_stands_below_its_line() -> None:
+    """What a failure says is told at the end, with what waits for it."""
+    stream = io.StringIO()
+    lines = PlainLines(Counter({"h/a": "up"}), stream)
+    lines({**end("h/a"), "message": "kept a local edit as /var/lib/x"})
+    lines({**end("h/a", "failed"), "message": "no room"})
+    first, second, third = stream.getvalue().splitlines()
+    assert first.startswith("h/a  ")
+    assert second == "  kept a local edit as /var/lib/x"
+    assert third.endswith("FAILED")

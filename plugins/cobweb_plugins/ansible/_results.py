@@ -22,7 +22,9 @@ __all__ = [
 ]
 
 STATE_FACT, MESSAGE_FACT = "cob_state", "cob_message"
-"""The facts by which a check says what it found, and in words what is not as it should be."""
+"""The facts by which a check says what it found, and in words what is not as it should be.
+
+A task of a transition says by a result of the name `cob_message` what people must know of it."""
 
 EVENTS = ("ok", "failed", "unreachable", "skipped")
 """The last words of the callbacks that end a task."""
@@ -88,6 +90,7 @@ class Collector:
 
     def __init__(self) -> None:
         self._tasks: list[dict[str, str]] = []
+        self._said: list[str] = []
         self.failure = ""
         self.unreachable = False
 
@@ -96,6 +99,8 @@ class Collector:
         text = describe(end.result)
         status = "changed" if end.event == "ok" and end.changed else end.event
         self._tasks.append({"name": end.name, "status": status, "message": text})
+        if end.event == "ok" and end.result.get(MESSAGE_FACT):
+            self._said.append(_text(end.result[MESSAGE_FACT]))
         if end.ignored or end.event not in ("failed", "unreachable"):
             return
         where = f"{end.delegated} is unreachable: " if end.delegated else ""
@@ -115,7 +120,7 @@ class Collector:
             outcome = "unreachable" if self.unreachable else "failed"
             return self.report(outcome, message=self.failure or "Ansible gave no reason")
         if not check:
-            return self.report("ok")
+            return self.report("ok", message=bounded("; ".join(self._said)))
         if error := state_error(state):
             return self.report("failed", message=error)
         return self.report("ok", state=state, message=bounded(_text(words)))

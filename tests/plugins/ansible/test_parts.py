@@ -122,3 +122,19 @@ def test_ssh_masters_of_no_folder(tmp_path: Path) -> None:
     end_ssh_masters(tmp_path / "none")
     (tmp_path / "dead").touch()
     end_ssh_masters(tmp_path)
+
+
+def test_what_a_transition_says_of_itself_is_its_message() -> None:
+    """Only under the name `cob_message`, and only of tasks that ended well."""
+    said = [
+        ("ok", {"cob_message": "kept a local edit", "msg": "x"}),
+        ("skipped", {"cob_message": "not this"}),
+        ("ok", {"msg": "nor this"}),
+        ("ok", {"cob_message": "and another"}),
+    ]
+    collector = Collector()
+    for event, result in said:
+        collector.add(TaskEnd(event=event, name="task", result=result, changed=True, ignored=False))
+    assert collector.end(ok=True, check=False, state=None)["message"] == (
+        "kept a local edit; and another"
+    )

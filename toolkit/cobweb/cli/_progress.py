@@ -128,8 +128,7 @@ class PlainLines:
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Write the line of an event, if it has one."""
         self._counter.take(event)
-        line = line_of(event)
-        if line:
+        for line in lines_of(event):
             self.say(line)
 
     def say(self, text: str) -> None:
@@ -160,10 +159,10 @@ class LiveLine:
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Write the line of an event above the counts, and draw them again, not too often."""
         self._counter.take(event)
-        line = line_of(event)
-        if line:
+        lines = lines_of(event)
+        for line in lines:
             self.say(line)
-        elif self._clock() - self._drawn_s >= _REDRAW_S:
+        if not lines and self._clock() - self._drawn_s >= _REDRAW_S:
             self._draw("")
 
     def say(self, text: str) -> None:
@@ -185,16 +184,18 @@ class LiveLine:
         return f"{self._counter.summary()}{': ' if names else ''}{names}"
 
 
-def line_of(event: Mapping[str, Any]) -> str:
-    """Return the line that tells of an ended transition or of the pause of a limit, or nothing."""
+def lines_of(event: Mapping[str, Any]) -> list[str]:
+    """Return the lines that tell of an ended transition or of the pause of a limit, or none."""
     if event["type"] == "limit.pause":
-        return _pause(event)
+        return [_pause(event)]
     if event["type"] != "transition.end":
-        return ""
+        return []
     way = f"{event['from']} -> {event['to']}"
     tries = f", attempt {event['attempt']}" if event["attempt"] > 1 else ""
     result = "" if event["result"] == "ok" else "  FAILED"
-    return f"{event['cob']}  {way}  ({event['seconds']:.1f} s{tries}){result}"
+    line = f"{event['cob']}  {way}  ({event['seconds']:.1f} s{tries}){result}"
+    is_known = event["result"] != "ok" or not event.get("message")  # failures are told at the end
+    return [line] if is_known else [line, f"  {event['message']}"]
 
 
 def _pause(event: Mapping[str, Any]) -> str:

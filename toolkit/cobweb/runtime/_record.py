@@ -141,7 +141,7 @@ class Record:
     ) -> None:
         """Add the end of a transition in `state`; it is ok if that is where it led to.
 
-        The event of a failure carries `message` and the tasks of `report`, within bounds.
+        The event carries `message`, and that of a failure the tasks of `report`, within bounds.
         """
         result = TransitionResult.OK if state == job.dest else TransitionResult.FAILED
         self._entries.append(
@@ -163,7 +163,7 @@ class Record:
             "result": str(result),
             "attempt": job.attempt,
             "seconds": round(now_s - self._began_s.pop(job.cob, now_s), 6),
-            **({} if result is TransitionResult.OK else _failure(message, report)),
+            **_failure(message, None if result is TransitionResult.OK else report),
         }
         self._told.append(("transition.end", end))
 

@@ -111,7 +111,7 @@ class Reports:
     def _take_transition(self, job: Job, report: Report) -> None:
         match report.outcome:
             case Outcome.OK:
-                self._succeed(job)
+                self._succeed(job, report.message)
             case Outcome.UNREACHABLE:
                 self._end(job, UNKNOWN, report)
                 self._lose(job.host, report.message)
@@ -132,11 +132,11 @@ class Reports:
         step = so_far.act.graph.cobs[job.cob].type.transition(job.source, job.dest)
         return step is not None and job.attempt < step.attempts
 
-    def _succeed(self, job: Job) -> None:
+    def _succeed(self, job: Job, said: str) -> None:
         self._so_far.remember_applied(job.cob, job.dest)
         self._so_far.transitions += 1
         self._so_far.messages.pop(job.cob, None)
-        self._end(job, job.dest)
+        self._end(job, job.dest, said=said)
         self._step(TransitionEnded(cob=job.cob, ok=True))
 
     def _fail(self, job: Job, message: str, report: Report | None = None) -> None:
@@ -146,14 +146,14 @@ class Reports:
         self._end(job, UNKNOWN, report)
         self._step(TransitionEnded(cob=job.cob, ok=False))
 
-    def _end(self, job: Job, state: State, report: Report | None = None) -> None:
+    def _end(self, job: Job, state: State, report: Report | None = None, *, said: str = "") -> None:
         so_far = self._so_far
         self._record.ended(
             job,
             state,
             so_far.now_s,
             applied=so_far.applied.get(job.cob),
-            message=so_far.messages.get(job.cob, ""),
+            message=said or so_far.messages.get(job.cob, ""),
             report=report,
         )
 
