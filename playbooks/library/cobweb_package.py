@@ -276,7 +276,11 @@ def _word(site: Site, name: str) -> str:
     offered = site.tools.candidates(name)
     fitting = [version for version in offered if fits(version, wanted)]
     if not fitting:
-        known = f"known are {', '.join(offered)}" if offered else "none is known"
+        known = (
+            f"known are {', '.join(offered)}"
+            if offered
+            else "none is known (`update_cache: true` reads the lists first)"
+        )
         raise Failed(f"there is no version {wanted} of {name}; {known}")
     return site.tools.pin(name, fitting[0])
 
