@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,13 @@ def cobweb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         return shown.out
 
     return call
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Return a new folder with a short name: paths of sockets have no room for a long one."""
+    with tempfile.TemporaryDirectory(prefix="lab") as folder:
+        yield Path(folder)
 
 
 def test_what_is_generated_is_as_the_model_says(cobweb: Cobweb) -> None:
@@ -74,20 +82,23 @@ def test_no_volume_stops_while_a_client_has_it_mounted(cobweb: Cobweb, seed: int
 
 @pytest.mark.slow
 @pytest.mark.timeout(DEMO_S + 10)
-def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
+def test_the_demo_keeps_its_promises(tmp_path: Path, short_folder: Path) -> None:
     """From bare hosts to nothing again, with its own verdict at each step; nothing is left."""
     missing = what_is_missing()
     if missing is not None and os.environ.get("CI"):
         pytest.fail(missing)
     if missing is not None:
         pytest.skip(missing)
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
     reports = tmp_path / "reports"
     done = subprocess.run(
         [sys.executable, "inventories/storage/demo.py", str(reports)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "COLUMNS": str(WIDTH)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(short_folder),
+            "COLUMNS": str(WIDTH),
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -95,4 +106,4 @@ def test_the_demo_keeps_its_promises(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
     assert sorted(path.name for path in reports.iterdir()) == [f"{n}.html" for n in range(1, 8)]
-    assert list(scratch.iterdir()) == []
+    assert list(short_folder.iterdir()) == []
