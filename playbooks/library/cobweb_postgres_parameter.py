@@ -353,7 +353,9 @@ def _ask_other(place: Place, conninfo: str, found: Found) -> Dict[str, Any]:
     try:
         value, system = place.server.ask(script).splitlines()
     except Failed as error:
-        raise Failed(f"{_public(conninfo)} cannot be asked for its {place.name}: {error}") from None
+        # It may be restarting, for a change of its own.
+        message = f"{_public(conninfo)} cannot be asked for its {place.name}: {error}"
+        raise OutOfOrder(message) from None
     return {"value": found.value(value), "lsn": system.split("|")[2]}
 
 

@@ -32,7 +32,8 @@ BAD_RULES = [
 
 @pytest.fixture
 def host(fabric: Fabric, systemd_host: FabricHost) -> Iterator[FabricHost]:
-    """Return a host that has neither tables nor what loads them in the end."""
+    """Return a host that has no tables, and neither tables nor what loads them in the end."""
+    fabric.run(systemd_host, "nft", "flush", "ruleset")  # podman leaves tables of its own
     yield systemd_host
     assert fabric.run(systemd_host, "nft", "list", "ruleset").stdout == ""
     left = "ls -d /etc/nftables.d /etc/systemd/system/*firewall* /var/lib/cobweb/firewall/*"
