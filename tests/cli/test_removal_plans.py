@@ -121,13 +121,13 @@ def test_what_nobody_can_remove_is_told_at_every_run(run: Run, applied: Path) ->
 
 def test_a_site_goes_whole_and_comes_back(run: Run, applied: Path) -> None:
     """By one word, with nothing else of the site touched; `status` and `show` know no objects."""
-    there = {it["id"] for it in json.loads(run("-C", applied, "show", "-o", "json").out)["cobs"]}
+    there = {it["id"] for it in json.loads(run("-C", applied, "graph", "-o", "json").out)["cobs"]}
     edit(applied, "cobs:\n", "present: false\ncobs:\n")
     planned = json.loads(run("-C", applied, "plan", "-o", "json").out)
     assert {change["kind"] for change in planned["changes"]} == {"removed"}
     assert {change["cob"] for change in planned["changes"]} == there
     assert run("-C", applied, *APPLY).code == 0
-    assert json.loads(run("-C", applied, "show", "-o", "json").out)["cobs"] == []
+    assert json.loads(run("-C", applied, "graph", "-o", "json").out)["cobs"] == []
     assert run("-C", applied, "plan", "--detailed-exitcode").code == 0
     edit(applied, "present: false", "present: true")
     back = json.loads(run("-C", applied, "plan", "-o", "json").out)
