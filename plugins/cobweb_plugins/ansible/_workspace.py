@@ -81,6 +81,12 @@ SEARCH_PATHS = (
 """Environment variable, key in ansible.cfg, and Ansible's own value."""
 
 
+SOCKET_ROOM = 55
+"""Longer folders have no room for sockets: a path has 108 bytes, and ssh adds a suffix."""
+
+SHORT_FOLDER = "/tmp"  # noqa: S108 - folders in it are made private
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
     """The folders of one run: `data` below the run's own, `sockets` with a short path."""
@@ -94,7 +100,7 @@ class Workspace:
         """Make the folders and the inventory; ExecutorError where that cannot be done."""
         try:
             data = Path(tempfile.mkdtemp(prefix="ansible-", dir=setting.work_dir))
-            sockets = Path(tempfile.mkdtemp(prefix="cobweb-"))
+            sockets = Path(tempfile.mkdtemp(prefix="cobweb-", dir=_folder_of_sockets()))
             _write_private(data / "hosts.yml", json.dumps(_inventory(setting.hosts), default=dict))
         except OSError as error:
             raise ExecutorError(f"cannot make the files for Ansible: {error}") from error
@@ -183,6 +189,12 @@ def fresh_arguments(arguments: str | None) -> str:
 
 def _path_list(*paths: str) -> str:
     return os.pathsep.join(path for path in paths if path)
+
+
+def _folder_of_sockets() -> str:
+    """Return the user's folder for temporary files, if its name is short enough."""
+    folder = tempfile.gettempdir()
+    return folder if len(os.fsencode(folder)) <= SOCKET_ROOM else SHORT_FOLDER
 
 
 def _write_private(path: Path, text: str) -> None:

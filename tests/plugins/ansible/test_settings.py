@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,17 @@ def test_work_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     )
     with pytest.raises(ExecutorError, match="cannot make the files"):
         AnsibleExecutor().open(bad)
+
+
+@pytest.mark.parametrize(("name", "is_short"), [("tmp", True), ("t" * 80, False)])
+def test_sockets_stand_where_there_is_room_for_their_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, *, is_short: bool
+) -> None:
+    """A long folder for temporary files holds the rest; no path of a socket may be cut."""
+    folder = Path(tempfile.mkdtemp()) / name
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    workspace = Workspace.create(setting(tmp_path))
+    assert (workspace.sockets.parent == folder) is is_short
+    assert len(os.fsencode(workspace.sockets)) < 75
+    workspace.remove()
