@@ -19,12 +19,13 @@ MESSAGES = 5
 
 
 def main(folder: Path, pause_s: float) -> int:
-    """Work in `folder`, which is made, until the signal; one more round is done after it."""
+    """Work in `folder`, which is made, until the signal; says so after the first round."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     folder.mkdir(exist_ok=True)
-    rounds, messages, errors, longest_s = 0, list[str](), 0, 0.0
-    last = time.monotonic()
+    messages, errors, longest_s = list[str](), 0, 0.0
+    one_round(folder / "file0", b"0\n")
+    rounds, last = 1, time.monotonic()
     print("at work", flush=True)
     while not ended.wait(pause_s):
         try:

@@ -105,6 +105,7 @@ class Cluster:
                 for name in servers
             },
             "clients": {CLIENT: {"address": self.hosts[CLIENT].address}},
+            "postgres": {"primary": servers[0], "standbys": [servers[1]]},
             "volume": {
                 "name": "data",
                 "log_level": self._level,

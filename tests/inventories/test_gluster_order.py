@@ -66,6 +66,7 @@ def model(servers: tuple[str, ...]) -> dict[str, object]:
             for name in servers
         },
         "clients": {"cl1": {"address": "192.0.2.21"}, "cl2": {"address": "192.0.2.22"}},
+        "postgres": {"primary": servers[0], "standbys": [servers[1]]},
     }
 
 
