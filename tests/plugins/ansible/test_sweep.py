@@ -94,6 +94,8 @@ def sweep(mark: str, *, before: str = "", path: Path | None = None) -> tuple[int
     return done.returncode, done.stderr
 
 
+# It looks at every process of the machine, and other tests may have hundreds.
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("grep", ["", PLAIN_GREP])
 def test_all_that_a_job_started_ends(
     start: Start, job: str, all_end: AllEnd, tmp_path: Path, grep: str
