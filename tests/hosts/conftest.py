@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -11,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.fabric import Fabric, what_is_missing
+from tests.support.fabric import Fabric
+from tests.support.needed import need_fabric
 from tests.support.operator import Operator
 
 PLAIN_HOSTS = 6
@@ -29,11 +29,7 @@ def fabric_maker(tmp_path_factory: pytest.TempPathFactory) -> FabricMaker:
 
     Where the machine cannot have one, the tests are skipped; in CI they fail.
     """
-    missing = what_is_missing()
-    if missing is not None and os.environ.get("CI"):
-        pytest.fail(missing)
-    if missing is not None:
-        pytest.skip(missing)
+    need_fabric()
 
     def make(plain: int, systemd: int, **more: Any) -> AbstractContextManager[Fabric]:
         return Fabric(tmp_path_factory.mktemp("fabric"), plain=plain, systemd=systemd, **more)

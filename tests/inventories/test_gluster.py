@@ -7,7 +7,6 @@ generated. A test begins with the whole cluster, whatever the one before has lef
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,8 @@ from typing import Any
 import pytest
 
 from cobweb_plugins.storage import StorageCluster
-from tests.support.fabric import Fabric, FabricHost, what_is_missing
+from tests.support.fabric import Fabric, FabricHost
+from tests.support.needed import need_fabric
 from tests.support.operator import Operator, Run
 from tests.support.storage import Probe, ProbeResult
 
@@ -119,11 +119,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    missing = what_is_missing()
-    if missing is not None and os.environ.get("CI"):
-        pytest.fail(missing)
-    if missing is not None:
-        pytest.skip(missing)
+    need_fabric()
     folder = tmp_path_factory.mktemp("fabric")
     names = [*SERVERS, CLIENT]
     with Fabric(folder, plain=0, systemd=4, names=names, disks=2, image="full") as fabric:
@@ -160,13 +156,13 @@ def test_a_cluster_comes_about_and_stays(cluster: Cluster) -> None:
 def test_a_change_goes_through_the_servers_while_a_client_works(cluster: Cluster) -> None:
     """A brick that cannot come back stops it at its server; mended, it goes on where it stopped."""
     for name in SERVERS:  # whoever is first, its brick does not start again
-        cluster.run(name, "sh", "-c", f"cd / && getfattr -d -e hex -n {ID} {BRICK} > /root/kept")
+        cluster.run(name, "sh", "-c", f"cd / && getfattr -d -e hex -n {ID} {BRICK} > /var/tmp/kept")
         cluster.run(name, "setfattr", "-n", ID, "-v", "0x" + "0" * 31 + "1", BRICK)
     cluster.want(level="WARNING", heal_wait_s=10)
     with cluster.client_at_work() as seen:
         broken = ended(cluster.operator.apply(), 1)
         for name in SERVERS:
-            cluster.run(name, "sh", "-c", "cd / && setfattr --restore=/root/kept")
+            cluster.run(name, "sh", "-c", "cd / && setfattr --restore=/var/tmp/kept")
         cluster.want()
         mended = ended(cluster.operator.apply())
     (failed,) = {cob.split("/")[0] for cob, _ in broken.transitions()}

@@ -16,7 +16,7 @@ import pytest
 
 from cobweb.cli import main
 from cobweb.testing.promises import check_promises
-from tests.support.fabric import what_is_missing
+from tests.support.needed import need_fabric
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "inventories" / "storage"
@@ -84,11 +84,7 @@ def test_no_volume_stops_while_a_client_has_it_mounted(cobweb: Cobweb, seed: int
 @pytest.mark.timeout(DEMO_S + 10)
 def test_the_demo_keeps_its_promises(tmp_path: Path, short_folder: Path) -> None:
     """From bare hosts to nothing again, with its own verdict at each step; nothing is left."""
-    missing = what_is_missing()
-    if missing is not None and os.environ.get("CI"):
-        pytest.fail(missing)
-    if missing is not None:
-        pytest.skip(missing)
+    need_fabric()
     reports = tmp_path / "reports"
     done = subprocess.run(
         [sys.executable, "inventories/storage/demo.py", str(reports)],

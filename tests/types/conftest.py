@@ -5,14 +5,14 @@ All have the packages of the image `full` installed; `bare` is a host to install
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.fabric import Fabric, FabricHost, what_is_missing
+from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, live_on
+from tests.support.needed import need_fabric
 
 PLAIN_HOSTS = 1
 SYSTEMD_HOSTS = 2
@@ -21,11 +21,7 @@ SYSTEMD_HOSTS = 2
 @pytest.fixture(scope="session")
 def fabric_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
     """Return what makes a folder for a fabric; where there can be none, tests are skipped."""
-    missing = what_is_missing()
-    if missing is not None and os.environ.get("CI"):
-        pytest.fail(missing)
-    if missing is not None:
-        pytest.skip(missing)
+    need_fabric()
     return lambda: tmp_path_factory.mktemp("fabric")
 
 

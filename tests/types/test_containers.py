@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(240)
 
 IMAGE = "docker.io/library/nginx:1.27"
 MAKE_IMAGE = f"""
-mkdir -p /tmp/image/bin /tmp/image/tmp; cd /tmp/image; cp /bin/busybox bin/busybox; touch index.html
+mkdir -p /srv/image/bin /srv/image/tmp; cd /srv/image; cp /bin/busybox bin/busybox; touch index.html
 for name in sh sleep httpd wget; do ln -sf busybox bin/$name; done
 tar -c . | podman import -q --change 'CMD ["httpd", "-f", "-h", "/"]' - {IMAGE}
 """
@@ -84,7 +84,7 @@ def test_an_archive_brings_the_image(fabric: Fabric, live: Live, host: FabricHos
     fabric.run(host, "sh", "-ec", make)
     cob = live.cob("container", host, {**SPEC, "image": name, "archive": ARCHIVE})
     cob.go("down", "up")
-    newer = f"cd /tmp/image; touch newer; tar -c . | podman import -q - {name}"
+    newer = f"cd /srv/image; touch newer; tar -c . | podman import -q - {name}"
     fabric.run(host, "sh", "-ec", newer)
     assert cob.check() == "outdated"
     cob.go("outdated", "up")

@@ -178,7 +178,7 @@ class Fabric:
     def root(self, host: FabricHost) -> Path:
         """Return the root of a host's disk as seen from here; it holds until the host is killed."""
         pid = str(self._ask("pid", [host]))
-        return Path(f"/proc/{self.keeper_pid}/root/proc/{pid}/root")
+        return Path("/proc", str(self.keeper_pid), "root", "proc", pid, "root")
 
     def visitors(self) -> list[str]:
         """Return the command lines of this machine's processes in the fabric's network."""
