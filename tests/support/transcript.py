@@ -18,7 +18,7 @@ from pathlib import Path
 
 BLOCK = re.compile(r"^```(yaml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INTERRUPT = "^C"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 _UNSTEADY = (
     (re.compile(r"\d+\.\d s\b"), "0.0 s"),
