@@ -19,7 +19,7 @@ import secrets
 import shutil
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ansible.module_utils.cobweb_host import Answer, Failed, file_name, run, state_dir
 from ansible.module_utils.cobweb_tools import (
@@ -55,6 +55,8 @@ SETTLED_S = 1.0
 POLL_S = 0.2
 STOP_S = 10
 STOP_GRACE_S = 30
+INSIST_S = 30.0
+IDLE = ("configured", "created", "exited", "initialized", "stopped")
 PULL_S = 900.0
 LINES = "8"
 MASKED = "********"
@@ -132,12 +134,11 @@ def start(cob: Dict[str, Any]) -> Answer:
     names.record.write({"mark": mark, "spec": digest(spec)})
     call("podman", "rename", names.draft, names.name)
     _write_unit(names, cob)
-    _run(names, spec)
     try:
+        _run(names, spec)
         _await_health(names, spec)
-    except Failed:
-        _stop(names)
-        raise
+    except Failed as failed:
+        raise Failed(f"{failed}{_stop(names)}") from None
     return {"changed": True}
 
 
@@ -268,9 +269,8 @@ def _run(names: Names, spec: Dict[str, Any]) -> None:
     attempt("systemctl", "reset-failed", names.unit)
     done = attempt("systemctl", "start", names.unit)
     if done.status != 0:
-        said = _last_words(names, spec)
-        _stop(names)
-        raise Failed(f"container {names.name} did not start: {said or done.message}")
+        said = _last_words(names, spec) or done.message
+        raise Failed(f"container {names.name} did not start: {said}")
 
 
 def _await_health(names: Names, spec: Dict[str, Any]) -> None:
@@ -294,10 +294,14 @@ def _await_health(names: Names, spec: Dict[str, Any]) -> None:
 
 def _last_words(names: Names, spec: Dict[str, Any]) -> str:
     """Return what the container or podman said last, without values of `env`."""
-    text = str(attempt("podman", "logs", "--tail", LINES, names.name).message)
     if has_systemd():
+        attempt("journalctl", "--sync")
+    logs = attempt("podman", "logs", "--tail", LINES, names.name)
+    text = f"{logs.out}\n{logs.err}".strip()
+    if has_systemd():
+        # Not by _COMM: the journal does not know it of a process that has ended meanwhile.
         asked = ("journalctl", "--unit", names.unit, "--lines", LINES, "--output=cat", "--quiet")
-        text = f"{text}\n{attempt(*asked, '_COMM=podman').out}"
+        text = f"{text}\n{attempt(*asked, '_TRANSPORT=stdout').out}"
     values = sorted((str(it) for it in (spec.get("env") or {}).values()), key=len, reverse=True)
     for value in values:
         if len(value) >= SHORTEST_MASKED:
@@ -305,10 +309,30 @@ def _last_words(names: Names, spec: Dict[str, Any]) -> str:
     return text.strip()
 
 
-def _stop(names: Names) -> None:
-    if has_systemd() and (UNITS / names.unit).exists():
-        call("systemctl", "--quiet", "disable", "--now", names.unit)
-    attempt("podman", "stop", "--ignore", names.name)
+def _stop(names: Names) -> str:
+    """See that it does not run, nor starts again; return what is to be added if that failed.
+
+    Podman alone may be about to start again one that has ended, even if it is told to stop it: so
+    that one is removed. Systemd does as it is told, and the container stays to be looked at.
+    """
+    try:
+        if not has_systemd():
+            _remove_container(names)
+        else:
+            attempt("systemctl", "--quiet", "disable", "--now", names.unit)
+            _insist(lambda: _is_idle(names), "podman", "stop", "--ignore", names.name)
+    except Failed as failed:
+        return f"; it could not be stopped: {failed}"
+    return ""
+
+
+def _is_gone(names: Names) -> bool:
+    return _inspect(names.name) is None
+
+
+def _is_idle(names: Names) -> bool:
+    found = _inspect(names.name)
+    return found is None or found["State"]["Status"] in IDLE
 
 
 def _remove_container(names: Names) -> None:
@@ -317,7 +341,22 @@ def _remove_container(names: Names) -> None:
         call("systemctl", "stop", names.unit)
     found = _inspect(names.name)
     if found is not None and _mark(found):
-        call("podman", "rm", "--force", "--volumes", names.name)
+        _insist(lambda: _is_gone(names), "podman", "rm", "--force", "--volumes", names.name)
+
+
+def _insist(done: Callable[[], bool], *argv: str) -> None:
+    """Call podman until it has done what it was told.
+
+    It refuses while a container is just ending, or being started again.
+    """
+    ends = time.monotonic() + INSIST_S
+    while True:
+        told = attempt(*argv)
+        if done():
+            return
+        if time.monotonic() > ends:
+            raise Failed(told.message)
+        time.sleep(POLL_S)
 
 
 def _remove_all(names: Names) -> None:

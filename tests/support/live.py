@@ -23,7 +23,7 @@ __all__ = ["Live", "live_on", "run_page_example"]
 
 _Result = TypeVar("_Result")
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 180.0
 _PAGES = Path(__file__).parents[2] / "docs" / "types"
 _EXAMPLE = re.compile(r"^```yaml\n(cobs:\n.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEAD = "cobweb: 1\nname: example\ninventory: hosts.yml\n"

@@ -158,7 +158,7 @@ class Fabric:
         return ["nsenter", f"--net={self.network}", "--", *argv]
 
     def run(
-        self, host: FabricHost, *argv: str, check: bool = True, timeout_s: float = 30
+        self, host: FabricHost, *argv: str, check: bool = True, timeout_s: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """Run a program inside a host, past network and SSH."""
         return subprocess.run(
