@@ -90,6 +90,7 @@ class Session:
                 types=plugins.types,
                 adapters=tuple(plugins.adapters.values()),
                 sections={name: section.schema for name, section in plugins.sections.items()},
+                expanders=tuple(plugins.expanders.values()),
                 cache=self.cache,
             )
         except SiteError as error:

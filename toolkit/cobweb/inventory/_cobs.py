@@ -12,16 +12,20 @@ from cobweb.inventory._findings import Findings, did_you_mean, one_of
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place
 from cobweb.inventory._read import as_map, known_keys, required, text
 from cobweb.inventory._select import Selector
-from cobweb.model import CobType, Confirm
+from cobweb.model import CobType, Confirm, State
 
 WORDS = ("requires", "after", "binds", "stops")
-_KEYS = ("type", "on", "spec", *WORDS, "needs", "confirm", "description")
+_KEYS = ("type", "on", "spec", *WORDS, "needs", "confirm", "want", "machine", "description")
+_SHOWN = 3
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CobDef:
-    """A COB as the site writes it: one instance on each of `hosts`."""
+    """A COB as the site writes it: one instance on each of `hosts`.
+
+    `want` and `machine` are as those of `Cob`, "" where nothing is written; `machine` is a name.
+    """
 
     name: str
     type: CobType
@@ -30,6 +34,8 @@ class CobDef:
     spec: Map | None
     body: Map
     confirm: Confirm | None
+    want: State
+    machine: str
     place: Place
 
 
@@ -57,6 +63,9 @@ class Cobs:
             made = self._cob(name, value, key_place(section, name))
             if made:
                 self.defs[name] = made
+        for cob in self.defs.values():
+            if cob.machine:
+                self._look_at_machine(cob)
 
     def _cob(self, name: str, node: Node, place: Place) -> CobDef | None:
         what = f"COB `{name}`"
@@ -85,8 +94,47 @@ class Cobs:
             spec=spec,
             body=body,
             confirm=confirm_of(body, cob_type, what, self._findings),
+            want=self._want(body, cob_type, what),
+            machine=text(body, "machine", what, self._findings) or "",
             place=place,
         )
+
+    def _want(self, body: Map, cob_type: CobType, what: str) -> State:
+        want = text(body, "want", what, self._findings)
+        if want is None or want in cob_type.states:
+            return want or ""
+        states = one_of(cob_type.states)
+        hint = did_you_mean(want, cob_type.states, otherwise=f"its states are {states}")
+        message = f"`want` of {what}: the type `{cob_type.name}` has no state `{want}`"
+        self._findings.add(body.items["want"].place, message, hint)
+        return ""
+
+    def _look_at_machine(self, cob: CobDef) -> None:
+        """Find what is wrong with the machine of a COB, once all are read."""
+        if cob.machine not in self.defs and cob.machine in self.written:
+            return  # what is wrong with its definition is a finding already
+        message, hint = self._wrong_machine(cob)
+        if message:
+            place = cob.body.items["machine"].place
+            self._findings.add(place, f"`machine` of COB `{cob.name}`: {message}", hint)
+
+    def _wrong_machine(self, cob: CobDef) -> tuple[str, str]:
+        """Return a message and a hint; "" where nothing is wrong."""
+        name = cob.machine
+        machine = self.defs.get(name)
+        if machine is None:
+            hint = did_you_mean(name, self.defs, otherwise="name a COB that is on the same hosts")
+            return f"there is no COB `{name}`", hint
+        if machine is cob:
+            return "it cannot be its own machine", "name the COB that is the machine"
+        if machine.machine:
+            hint = f"name `{machine.machine}`, if that is the machine itself"
+            return f"`{name}` is on a machine itself", hint
+        lacking = sorted(cob.host_set - machine.host_set)
+        if lacking and not self._selector.quiet:
+            hint = f"put `{name}` on {one_of(lacking[:_SHOWN])}, too"
+            return f"there is no `{name}` on {lacking[0]}", hint
+        return "", ""
 
     def _type(self, body: Map, what: str) -> CobType | None:
         if not required(body, "type", what, self._findings, hint="as in `type: service`"):

@@ -26,7 +26,7 @@ from cobweb.inventory._types import ActionUse
 from cobweb.inventory._variables import Hosts
 from cobweb.inventory._watches import fill_watches
 from cobweb.inventory._work_files import work_files
-from cobweb.model import Cob, CobId, CobType, Graph
+from cobweb.model import Cob, CobId, CobType, Graph, cob_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +145,11 @@ class Evaluation:
             type=[each.type for each in defs],
             spec=list(map(self._specs.evaluate, defs, hosts)),
             confirm=[each.confirm for each in defs],
+            want=[each.want for each in defs],
+            machine=[
+                cob_id(host, each.machine) if each.machine else None
+                for each, host in zip(defs, hosts, strict=True)
+            ],
             place=[each.place for each in defs],
         )
         return dict(zip(instances, made, strict=True))

@@ -7,15 +7,13 @@ import json
 import os
 import sys
 from array import array
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import cobweb
 from cobweb._code import code_of
 from cobweb.inventory._files import Notes
-from cobweb.model import CobType
+from cobweb.inventory._foreign import Foreign
 
 _LIBRARIES = ("jinja2", "jsonschema", "PyYAML")
 
@@ -29,20 +27,20 @@ def place_key(site_file: Path) -> str:
     return _digest([str(site_file.absolute()), str(site_file.parent.resolve())])
 
 
-def base_key(
-    site_file: Path, types: Mapping[str, CobType], sections: Mapping[str, Mapping[str, Any]]
-) -> str:
+def base_key(site_file: Path, foreign: Foreign) -> str:
     """Return the digest of what is known before a file of the site is read.
 
-    That is where the site is, what plugins add, whose home it is (roles are looked for there), the
-    versions of Python and of the libraries that evaluate, the contents of Cobweb's own modules, and
-    how this machine writes the numbers of a packed graph.
+    That is where the site is, what plugins add and the code that expands their sections, whose home
+    it is (roles are looked for there), the versions of Python and of the libraries that evaluate,
+    the contents of Cobweb's own modules, and how this machine writes the numbers of a packed graph.
     """
+    sections = foreign.sections.items()
     parts = [
         place_key(site_file),
         os.path.expanduser("~"),  # noqa: PTH111  # Path.home raises where there is none
-        repr(sorted(types.items())),
-        repr(sorted((name, dict(schema)) for name, schema in sections.items())),
+        repr(sorted(foreign.types.items())),
+        repr(sorted((name, dict(schema)) for name, schema in sections)),
+        *(said for each in foreign.expanders for said in code_of(each.source)),
         sys.version,
         sys.byteorder,
         array("I").itemsize,

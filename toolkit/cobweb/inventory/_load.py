@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -15,8 +16,10 @@ from cobweb.errors import Finding, Place, SiteError
 from cobweb.inventory._cobs import Cobs
 from cobweb.inventory._drift import read_drift
 from cobweb.inventory._evaluation import Evaluation, Parts
+from cobweb.inventory._expansion import Expanded, Expander, cobs_of, expand_all
 from cobweb.inventory._files import Files
 from cobweb.inventory._findings import Findings
+from cobweb.inventory._foreign import Foreign
 from cobweb.inventory._hosts import Inventory
 from cobweb.inventory._kept import find_kept
 from cobweb.inventory._key import base_key
@@ -55,23 +58,26 @@ def find_site(start: Path) -> Path:
     raise SiteError([Finding(place=Place(file=str(start)), message=message, hint=hint)])
 
 
-def load_site(
+def load_site(  # noqa: PLR0913 - keywords of its own for each thing that plugins add
     path: Path,
     *,
     types: Mapping[str, CobType] = _NONE,
     adapters: Sequence[HostSource] = (),
     sections: Mapping[str, Mapping[str, Any]] = _NONE,
+    expanders: Sequence[Expander] = (),
     cache: Cache | None = None,
 ) -> Site:
     """Return the site at `path`, a folder or its `site.yml`; SiteError with all findings.
 
     `types` are those of plugins, `adapters` read foreign inventories, `sections` are further
-    top-level keys with their JSON Schemas. Specs are evaluated later, when `Site.graph` needs them.
+    top-level keys with their JSON Schemas, `expanders` those of them that stand for hosts and
+    objects. Specs are evaluated later, when `Site.graph` needs them.
     A large site is kept in `cache`, and comes from there while nothing that made it differs.
     """
     site_file = site_file_of(path)
-    read = partial(_parts, site_file, types, adapters, sections)
-    base = partial(base_key, site_file, types, sections)
+    foreign = Foreign(types=types, adapters=adapters, sections=sections, expanders=expanders)
+    read = partial(_parts, site_file, foreign)
+    base = partial(base_key, site_file, foreign)
     kept = find_kept(cache, site_file, base, types) if cache else None
     if kept is not None:
         return Site(read, kept=kept)
@@ -80,26 +86,24 @@ def load_site(
     return Site(lambda: parts, cache=cache)
 
 
-def _parts(
-    site_file: Path,
-    types: Mapping[str, CobType],
-    adapters: Sequence[HostSource],
-    sections: Mapping[str, Mapping[str, Any]],
-) -> Parts:
+def _parts(site_file: Path, foreign: Foreign) -> Parts:
     findings = Findings()
     files = Files(site_file, findings)
     root = load_modules(site_file, files)
     if root is None:
         findings.raise_if_any()
         raise AssertionError("a site without a mapping has findings")
-    hosts = _hosts(root, files, adapters, site_file)
+    sections = _sections(root, foreign.sections, findings)
+    expanders = () if findings else foreign.expanders
+    made = expand_all(root, sections, expanders, files)
+    hosts = _hosts(root, files, foreign, made)
     sound = not findings
-    parts = _resolved(root, files, hosts, types, sections)
-    known_keys(root, (*_KEYS, "imports", *sections), "the site", findings)
+    parts = _resolved(root, files, hosts, foreign, made)
+    known_keys(root, (*_KEYS, "imports", *foreign.sections), "the site", findings)
     if findings and sound:
         _evaluate(parts)
     findings.raise_if_any()
-    return parts
+    return replace(parts, sections=sections)
 
 
 def site_file_of(path: Path) -> Path:
@@ -115,21 +119,23 @@ def site_file_of(path: Path) -> Path:
     return site_file.absolute()
 
 
-def _hosts(
-    root: Map, files: Files, adapters: Sequence[HostSource], site_file: Path
-) -> tuple[Evaluator, Patterns]:
+def _hosts(root: Map, files: Files, foreign: Foreign, made: Expanded) -> tuple[Evaluator, Patterns]:
     place = root.items["inventory"].place if "inventory" in root.items else root.place
     inventory = Inventory(place)
-    sources = Sources(files, inventory, adapters)
+    sources = Sources(files, inventory, foreign.adapters)
     hint = "as in `inventory: hosts.yml`"
-    if required(root, "inventory", "the site", files.findings, hint=hint):
+    may_lack = made.asked and "inventory" not in root.items
+    if not may_lack and required(root, "inventory", "the site", files.findings, hint=hint):
         sources.add(root.items["inventory"])
+    for each in made.inventories:
+        sources.add(each)
     inventory.close(files.findings)
-    no_hosts(inventory, place, files.findings)
+    if not made.asked:
+        no_hosts(inventory, place, files.findings)
     folders = [folder for folder in sources.folders if files.resolve(folder) != files.site_dir]
-    variables = Variables(inventory, [*folders, site_file.parent], files)
+    variables = Variables(inventory, [*folders, files.site_file.parent], files)
     variables.read_groups()
-    evaluator = Evaluator(inventory, variables)
+    evaluator = Evaluator(inventory, variables, made.functions)
     return evaluator, Patterns(inventory)
 
 
@@ -137,29 +143,29 @@ def _resolved(
     root: Map,
     files: Files,
     hosts: tuple[Evaluator, Patterns],
-    foreign: Mapping[str, CobType],
-    sections: Mapping[str, Mapping[str, Any]],
+    foreign: Foreign,
+    made: Expanded,
 ) -> Parts:
     evaluator, patterns = hosts
     findings = files.findings
     unsound = bool(findings)
-    reader = Types(files, foreign)
+    reader = Types(files, {**foreign.types, **made.types})
     types = reader.read(root.items.get("types"))
     selector = Selector(patterns, evaluator, findings, quiet=unsound)
     cobs = Cobs(types, reader.broken, selector, findings)
-    cobs.read(root.items.get("cobs"))
+    cobs.read(cobs_of(root, made, files))
     references = References(cobs, selector, findings)
     references.read()
     limits = Limits(cobs, selector, findings)
     limits.read(root.items.get("limits"))
     ignored = read_drift(root.items.get("drift"), cobs, selector, findings)
     return Parts(
-        base_key=partial(base_key, files.site_file, foreign, sections),
+        base_key=partial(base_key, files.site_file, foreign),
         name=text(root, "name", "the site", findings) or files.site_dir.name,
         state_url=state_url_of(root, findings),
         present=flag(root, "present", "the site", findings, default=True),
         types=types,
-        foreign=frozenset(foreign),
+        foreign=frozenset(foreign.types),
         uses=tuple(reader.uses),
         files=files,
         evaluator=evaluator,
@@ -168,7 +174,7 @@ def _resolved(
         references=references,
         limits=limits,
         ignored=ignored,
-        sections=_sections(root, sections, findings),
+        sections={},
     )
 
 

@@ -28,13 +28,15 @@ _Columns = tuple[bytes, ...]
 def pack(graph: Graph) -> bytes | None:
     """Return a graph as bytes; None for one whose specs hold other things than plain data."""
     numbers = {cob: number for number, cob in enumerate(graph.cobs)}
-    types, places, specs, confirms = _Table(), _Table(), _Table(), _Table()
+    types, places, specs, confirms, wants = _Table(), _Table(), _Table(), _Table(), _Table()
     cobs = graph.cobs.values()
     columns = (
         _numbers(types.number(cob.type.name) for cob in cobs),
         _numbers(specs.number(id(cob.spec), cob.spec) for cob in cobs),
         _numbers(places.number(cob.place) for cob in cobs),
         _numbers(confirms.number(cob.confirm) for cob in cobs),
+        _numbers(wants.number(cob.want) for cob in cobs),
+        _numbers(numbers[cob.machine] if cob.machine else len(numbers) for cob in cobs),
     )
     heads = _Table()
     needs = (
@@ -47,7 +49,8 @@ def pack(graph: Graph) -> bytes | None:
     try:
         rest = pickle.dumps((places.values, confirms.values, limits))
         ids = _LINE.join(graph.cobs)
-        return marshal.dumps((ids, types.values, specs.values, columns, heads.values, needs, rest))
+        tables = (types.values, specs.values, wants.values)
+        return marshal.dumps((ids, tables, columns, heads.values, needs, rest))
     except ValueError:
         return None
 
@@ -55,7 +58,8 @@ def pack(graph: Graph) -> bytes | None:
 def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
     """Return the graph that was packed; `types` are those of its objects by name."""
     with no_collections():
-        text, type_names, specs, columns, heads, needs, rest = marshal.loads(data)  # noqa: S302  ours
+        text, tables, columns, heads, needs, rest = marshal.loads(data)  # noqa: S302  ours
+        type_names, specs, wants = tables
         places, confirms, limits = pickle.loads(rest)  # noqa: S301  ours
         ids: list[CobId] = text.split(_LINE) if text else []
         kinds = [types[name] for name in type_names]
@@ -66,6 +70,8 @@ def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
             type=_taken(kinds, columns[0]),
             spec=_taken(specs, columns[1]),
             confirm=_taken(confirms, columns[3]),
+            want=_taken(wants, columns[4]),
+            machine=_taken([*ids, None], columns[5]),
             place=_taken(places, columns[2]),
         )
         return Graph(

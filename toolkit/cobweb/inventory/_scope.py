@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cobweb.errors import Place
@@ -50,8 +51,14 @@ class _Constant:
 class Evaluator:
     """Evaluates nodes for hosts; constants are made plain once, texts are compiled once."""
 
-    def __init__(self, inventory: Inventory, variables: Variables) -> None:
+    def __init__(
+        self,
+        inventory: Inventory,
+        variables: Variables,
+        functions: Mapping[str, Callable[..., Any]],
+    ) -> None:
         self.inventory = inventory
+        self.functions = functions
         self.variables = variables
         self.templates = Templates()
         self.groups = _Lazy(tuple(inventory.groups), lambda name: list(inventory.members(name)))
@@ -162,7 +169,7 @@ class Scope:
             return (name,)
         if name == "group_names" and self._host != SITE:
             return (name, self._evaluator.inventory.groups_of(self._host))
-        return None if name in _MAGIC else (KeyError,)
+        return None if name in _MAGIC or name in self._evaluator.functions else (KeyError,)
 
     def lookup(self, name: str) -> Any:
         """Return the value of a variable; KeyError if there is none."""
@@ -197,6 +204,11 @@ class Scope:
             return self._evaluator.hostvars
         if self._host == SITE:
             raise KeyError(name)
+        return self._magic_of_host(name)
+
+    def _magic_of_host(self, name: str) -> Any:
+        if name in self._evaluator.functions:
+            return partial(self._evaluator.functions[name], self._host)
         if name == "inventory_hostname":
             return self._host
         if name == "inventory_hostname_short":

@@ -21,6 +21,7 @@ from cobweb.model.cob import (
     host_of,
     name_of,
 )
+from cobweb.model.expansion import Expansion
 from cobweb.model.graph import Graph, Limit, LimitGroup, LimitScope, LockNeed, Need, TransitionNeed
 from cobweb.model.host import Host
 from cobweb.model.job import Job, JobKind, Outcome, Report, TaskOutput
@@ -33,6 +34,7 @@ __all__ = [
     "CobId",
     "CobType",
     "Confirm",
+    "Expansion",
     "Graph",
     "Host",
     "Job",

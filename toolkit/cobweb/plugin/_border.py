@@ -7,6 +7,7 @@ also `SystemExit`: no plugin ends our process.
 
 from __future__ import annotations
 
+import inspect
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,12 +16,17 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from cobweb.errors import CobwebError, PluginError
-from cobweb.model import Action, CobId, Graph, Host, Job, Report
+from cobweb.model import Action, CobId, Expansion, Graph, Host, Job, Report
 from cobweb.plugin.protocols import (
     Adapter,
     Executor,
     ExecutorSetting,
+    ExpandContext,
+    ExpandingSection,
     Generator,
+    Machine,
+    NodeProvider,
+    NodeRequest,
     PlannedStep,
     Planner,
     Solver,
@@ -207,6 +213,60 @@ class GuardedGenerator:
                     raise _BreachError(f"returned a file named {name!r}, which is no plain `x.yml`")
                 _checked(data, Mapping)
             return made
+
+
+class GuardedProvider:
+    """A provider of nodes behind the border."""
+
+    name: ClassVar[str]
+    fields: ClassVar[Mapping[str, Any]]
+
+    def __init__(self, plugin: str, inner: NodeProvider) -> None:
+        self._plugin = plugin
+        self._inner = inner
+        self.name = inner.name  # type: ignore[misc]  # one class serves all providers
+        self.fields = inner.fields  # type: ignore[misc]
+
+    def find(self, request: NodeRequest) -> Machine | None:
+        """See `NodeProvider.find`."""
+        with self._border("find"):
+            found = self._inner.find(request)
+            return found if found is None else _checked(found, Machine)
+
+    def create(self, request: NodeRequest) -> Machine:
+        """See `NodeProvider.create`."""
+        with self._border("create"):
+            return _checked(self._inner.create(request), Machine)
+
+    def confirm(self, request: NodeRequest, machine: Machine) -> Machine:
+        """See `NodeProvider.confirm`."""
+        with self._border("confirm"):
+            return _checked(self._inner.confirm(request, machine), Machine)
+
+    def delete(self, request: NodeRequest, machine: Machine) -> None:
+        """See `NodeProvider.delete`."""
+        with self._border("delete"):
+            self._inner.delete(request, machine)
+
+    def _border(self, method: str) -> Any:
+        return border(self._plugin, f"provider {self.name}: {method}()")
+
+
+class GuardedSection:
+    """A section that stands for hosts and objects, behind the border; `source` is its code."""
+
+    name: ClassVar[str]
+
+    def __init__(self, plugin: str, inner: ExpandingSection) -> None:
+        self._plugin = plugin
+        self._inner = inner
+        self.name = inner.name  # type: ignore[misc]  # one class serves all sections
+        self.source = Path(inspect.getfile(type(inner))).parent
+
+    def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
+        """See `ExpandingSection.expand`."""
+        with border(self._plugin, f"section {self.name}: expand()"):
+            return _checked(self._inner.expand(sections, context), Expansion)
 
 
 def _is_file_name(name: object) -> bool:

@@ -9,14 +9,13 @@ from typing import Any, get_args
 from cobweb.model import ANY, UNKNOWN, Action, CobType, Missing, PythonAction
 from cobweb.plugin._hooks import RegisteredType
 from cobweb.plugin._kinds import Kind
-from cobweb.plugin.protocols import Adapter, Executor, Generator, Planner, Solver
+from cobweb.plugin.protocols import Adapter, Executor, Generator, NodeProvider, Planner, Solver
 
 PROTOCOLS: Mapping[Kind, type] = {
     Kind.TYPES: RegisteredType,
     Kind.EXECUTORS: Executor,
     Kind.SOLVERS: Solver,
     Kind.PLANNERS: Planner,
-    Kind.ADAPTERS: Adapter,
 }
 
 
@@ -29,8 +28,8 @@ def item_problems(kind: Kind, item: object) -> tuple[str, ...]:
     problems = [*_name_problems(item)]
     if kind is Kind.SECTIONS:
         problems += _section_problems(item)
-    elif kind is Kind.ADAPTERS and makes_files(item):
-        problems += _generator_problems(item)
+    elif kind is Kind.ADAPTERS:
+        problems += _adapter_problems(item)
     else:
         problems += method_problems(PROTOCOLS[kind], item)
     if kind is Kind.EXECUTORS:
@@ -41,6 +40,11 @@ def item_problems(kind: Kind, item: object) -> tuple[str, ...]:
 def makes_files(item: type) -> bool:
     """Say whether an adapter makes a site's files from a model."""
     return hasattr(item, "generate")
+
+
+def makes_machines(item: type) -> bool:
+    """Say whether an adapter is a provider of nodes."""
+    return hasattr(item, "create")
 
 
 def reads_hosts(item: type) -> bool:
@@ -130,12 +134,18 @@ def _section_problems(cls: type) -> Iterator[str]:
         yield f"{cls.__name__} lacks a schema (a class attribute `schema`, a JSON Schema)"
 
 
-def _generator_problems(cls: type) -> Iterator[str]:
-    yield from method_problems(Generator, cls)
-    if reads_hosts(cls):
+def _adapter_problems(cls: type) -> Iterator[str]:
+    files, machines = makes_files(cls), makes_machines(cls)
+    if files:
+        yield from method_problems(Generator, cls)
+        if not isinstance(getattr(cls, "schema", None), Mapping):
+            yield f"{cls.__name__} lacks a schema (a class attribute `schema`, a JSON Schema)"
+    if machines:
+        yield from method_problems(NodeProvider, cls)
+        if not isinstance(getattr(cls, "fields", None), Mapping):
+            yield f"{cls.__name__} lacks its fields (a class attribute `fields`, a JSON Schema)"
+    if reads_hosts(cls) or not (files or machines):
         yield from method_problems(Adapter, cls)
-    if not isinstance(getattr(cls, "schema", None), Mapping):
-        yield f"{cls.__name__} lacks a schema (a class attribute `schema`, a JSON Schema)"
 
 
 def _command_problems(item: object) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import pluggy
 
 from cobweb.model import CobType
-from cobweb.plugin.protocols import Adapter, Executor, Generator, Planner, Solver
+from cobweb.plugin.protocols import Adapter, Executor, Generator, NodeProvider, Planner, Solver
 
 if TYPE_CHECKING:
     import click
@@ -64,8 +64,8 @@ def cobweb_register_planners() -> Sequence[type[Planner]]:  # type: ignore[empty
 
 
 @_spec
-def cobweb_register_adapters() -> Sequence[type[Adapter | Generator]]:  # type: ignore[empty-body]  # a hook
-    """Return `Adapter` or `Generator` classes; one instance of each is made without arguments."""
+def cobweb_register_adapters() -> Sequence[type[Adapter | Generator | NodeProvider]]:  # type: ignore[empty-body]  # a hook
+    """Return classes of `Adapter`, `Generator`, `NodeProvider`; one instance of each is made."""
 
 
 @_spec

@@ -22,6 +22,8 @@ from cobweb.plugin._border import (
     GuardedAdapter,
     GuardedGenerator,
     GuardedPlanner,
+    GuardedProvider,
+    GuardedSection,
     GuardedSolver,
     describe,
     guard_executor,
@@ -30,6 +32,7 @@ from cobweb.plugin._contracts import (
     cob_type_problems,
     item_problems,
     makes_files,
+    makes_machines,
     reads_hosts,
     schema_problems,
     uses_python,
@@ -41,10 +44,12 @@ from cobweb.plugin.protocols import INTERFACE
 
 PYTHON = "python_types"
 GENERATORS = "generators"
+EXPANDERS = "expanders"
+PROVIDERS = "providers"
 HOOK_NAMES = tuple(kind.hook for kind in Kind)
 
 Tables = dict[str, dict[str, Any]]
-"""Kind -> name -> what was registered; `python_types` and `generators` are two more."""
+"""Kind -> name -> what was registered; further tables are those named above."""
 
 
 class _RejectedError(CobwebError):
@@ -77,7 +82,7 @@ class _Loader:
         self._loaded: list[LoadedPlugin] = []
         self._failed: list[FailedPlugin] = []
         self._owners: dict[tuple[Kind, str], Found] = {}
-        self._tables: Tables = {table: {} for table in (*Kind, PYTHON, GENERATORS)}
+        self._tables: Tables = {table: {} for table in (*Kind, PYTHON, GENERATORS, PROVIDERS)}
 
     def add(self, found: Found) -> None:
         """Load one entry point, or note why it is left out."""
@@ -228,10 +233,12 @@ def _refuse_schemas(tables: Tables) -> None:
     types = [(f"type {name}", it.spec_schema) for name, it in tables.get(Kind.TYPES, {}).items()]
     sections = tables.get(Kind.SECTIONS, {})
     generators = tables.get(GENERATORS, {})
+    providers = tables.get(PROVIDERS, {})
     schemas = [
         *types,
         *((f"section {name}", it.schema) for name, it in sections.items()),
         *((f"the model of {name}", it.schema) for name, it in generators.items()),
+        *((f"the fields of {name}", it.fields) for name, it in providers.items()),
     ]
     for owner, schema in schemas:
         if schema is not None:
@@ -254,7 +261,11 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
             yield kind, GuardedPlanner(plugin, item())
         case Kind.ADAPTERS:
             yield from _make_adapter(plugin, item)
-        case Kind.COMMANDS | Kind.SECTIONS:
+        case Kind.SECTIONS:
+            yield kind, item
+            if hasattr(item, "expand"):
+                yield EXPANDERS, GuardedSection(plugin, item())
+        case Kind.COMMANDS:
             yield kind, item
 
 
@@ -264,6 +275,8 @@ def _make_adapter(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
         yield Kind.ADAPTERS, GuardedAdapter(plugin, made)
     if makes_files(item):
         yield GENERATORS, GuardedGenerator(plugin, made)
+    if makes_machines(item):
+        yield PROVIDERS, GuardedProvider(plugin, made)
 
 
 def _make_type(instance: Any) -> Iterator[tuple[str, Any]]:

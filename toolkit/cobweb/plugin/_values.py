@@ -8,9 +8,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from cobweb.model import CobType
+from cobweb.plugin._border import GuardedSection
 from cobweb.plugin._hooks import Section
 from cobweb.plugin._kinds import Kind
-from cobweb.plugin.protocols import Adapter, Executor, Generator, Planner, PythonType, Solver
+from cobweb.plugin.protocols import (
+    Adapter,
+    Executor,
+    Generator,
+    NodeProvider,
+    Planner,
+    PythonType,
+    Solver,
+)
 
 if TYPE_CHECKING:
     import click
@@ -57,7 +66,8 @@ class Plugins:
 
     `executors` are classes, made once per run without arguments; `solvers`, `planners` and
     `adapters` are instances. Calls of these four raise PluginError where the plugin breaks.
-    `generators` are those adapters that make a site's files from a model.
+    `generators` are those adapters that make a site's files from a model, `providers` those that
+    make machines.
     `python_types` are the instances whose methods the type's `PythonAction`s name; what these raise
     fails a job.
     """
@@ -71,5 +81,7 @@ class Plugins:
     planners: Mapping[str, Planner] = field(default_factory=_none)
     adapters: Mapping[str, Adapter] = field(default_factory=_none)
     generators: Mapping[str, Generator] = field(default_factory=_none)
+    providers: Mapping[str, NodeProvider] = field(default_factory=_none)
     commands: Mapping[str, click.Command] = field(default_factory=_none)
     sections: Mapping[str, type[Section]] = field(default_factory=_none)
+    expanders: Mapping[str, GuardedSection] = field(default_factory=_none)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from cobweb.model import Action, CobId, CobType, Graph, Host, Job, Report, State
+from cobweb.model import Action, CobId, CobType, Expansion, Graph, Host, Job, Report, State
 
 __all__ = [
     "INTERFACE",
@@ -15,7 +15,12 @@ __all__ = [
     "CobContext",
     "Executor",
     "ExecutorSetting",
+    "ExpandContext",
+    "ExpandingSection",
     "Generator",
+    "Machine",
+    "NodeProvider",
+    "NodeRequest",
     "PlannedStep",
     "Planner",
     "PythonType",
@@ -93,11 +98,15 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CobContext:
-    """What a Python type's check or transition gets: the job's `cob` variable and its host."""
+    """What a Python type's check or transition gets: the job's `cob` variable and its host.
+
+    `providers` are the node providers of all plugins, by name.
+    """
 
     cob: Mapping[str, Any]
     host: Host
     site_dir: Path
+    providers: Mapping[str, NodeProvider] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -182,9 +191,39 @@ class Generator(Protocol):
         """
 
 
+class ExpandContext(Protocol):
+    """What an expanding section may know besides the sections."""
+
+    @property
+    def site_dir(self) -> Path:
+        """The folder of the site, absolute."""
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file of the site; None if there is none. Read nothing otherwise."""
+
+
+@runtime_checkable
+class ExpandingSection(Protocol):
+    """A section of a site that stands for hosts and objects (`cobweb_register_sections`).
+
+    One instance is made without arguments. A section without `expand` is data that commands read.
+    """
+
+    name: ClassVar[str]
+    schema: ClassVar[Mapping[str, Any]]
+
+    def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
+        """Return what the section stands for; asked only where the site has this section.
+
+        `sections` has the data of all sections that the site has, by name, checked against their
+        schemas. Nothing else counts: no clock, no network, no files but by `context.read`.
+        ModelError where no site can be made from them; its paths begin with a section's name.
+        """
+
+
 @runtime_checkable
 class Adapter(Protocol):
-    """Connects something outside: an inventory source, a provider of nodes, a managed service."""
+    """Connects an inventory source; `Generator` and `NodeProvider` are adapters of other kinds."""
 
     name: ClassVar[str]
 
@@ -193,3 +232,77 @@ class Adapter(Protocol):
 
     def hosts(self, source: Path) -> Iterable[Host]:
         """Read the hosts of an inventory source; CobwebError where it cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRequest:
+    """A node that a provider is asked about; the same one each time that it is asked.
+
+    `node` is the name of its host, and `owner` the site that it is for: by these two a machine is
+    found again. `number` counts the nodes of `cluster` from 1. `fields` are those of the provider
+    in the catalog, secrets in the clear; `hardware` and `image` have what the catalog says of the
+    types (`name`, `cores`, `memory_mb`, `user`, ...) and this provider's own words for them
+    (`flavor`, `image`, ...). A call should end within `timeout_s`.
+    """
+
+    node: str
+    owner: str
+    cluster: str
+    number: int
+    tenant: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    hardware: Mapping[str, Any] = field(default_factory=dict)
+    image: Mapping[str, Any] = field(default_factory=dict)
+    site_dir: Path = Path()
+    timeout_s: float = 1800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A machine that a provider has; `id` is never used again for another one.
+
+    `addresses` go by `access_v4` (where the coordinator reaches it) and `bind_v4` (where its
+    neighbours do); `connection` are Ansible's variables for it (`ansible_host`, `ansible_user`,
+    ...), without secrets, for they are kept as they are. `ready` says that it answers.
+    """
+
+    id: str
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    connection: Mapping[str, Any] = field(default_factory=dict)
+    ready: bool = False
+
+
+@runtime_checkable
+class NodeProvider(Protocol):
+    """An adapter that makes machines and takes them away, each known by its node's name.
+
+    `fields` is the JSON Schema (draft 2020-12) of `catalog.providers.NAME.fields`; a property with
+    `x-cobweb: secret` is given as `!vault` or `{env: NAME}`. Calls come from several threads, for
+    different nodes at once, and from any coordinator of the site: what a provider knows of a
+    machine it knows from outside of this process. ProviderError where a call fails,
+    CredentialsError where it is refused for who asks; neither holds a secret.
+    """
+
+    name: ClassVar[str]
+    fields: ClassVar[Mapping[str, Any]]
+
+    def find(self, request: NodeRequest) -> Machine | None:
+        """Return the machine of a node, also one that a failed or killed `create` left; or None.
+
+        Quick, changes nothing, and never returns a machine of another owner or node.
+        """
+
+    def create(self, request: NodeRequest) -> Machine:
+        """Make the machine and return it, ready or not; the one that is there if there is one.
+
+        From the moment that anything of it exists `find` finds it.
+        """
+
+    def confirm(self, request: NodeRequest, machine: Machine) -> Machine:
+        """Wait until the machine answers, and return it `ready`, with addresses and connection."""
+
+    def delete(self, request: NodeRequest, machine: Machine) -> None:
+        """Take the machine away, whatever it is like; nothing is left on return.
+
+        Harmless where it is gone; touches no other machine that has this node's name by now.
+        """

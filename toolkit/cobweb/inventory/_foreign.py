@@ -1,0 +1,24 @@
+"""What plugins add to a site before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cobweb.inventory._expansion import Expander
+from cobweb.inventory._sources import HostSource
+from cobweb.model import CobType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """COB types by name, readers of inventories, further sections with their JSON Schemas.
+
+    `expanders` are those of the sections that stand for hosts and objects.
+    """
+
+    types: Mapping[str, CobType]
+    adapters: Sequence[HostSource]
+    sections: Mapping[str, Mapping[str, Any]]
+    expanders: Sequence[Expander]
