@@ -52,15 +52,22 @@ class Cluster:
         self.hosts: Mapping[str, FabricHost] = {host.name: host for host in fabric.hosts}
         shutil.copytree(SITE / "types", folder / "types")
         shutil.copytree(SITE / "library", folder / "library")
+        shutil.copytree(SITE / "module_utils", folder / "module_utils")
         (folder / "modules").mkdir()
         shutil.copy(SITE / "modules/gluster.yml", folder / "modules")
 
-    def want(self, *servers: str, level: str | None = None, heal_wait_s: int = 60) -> None:
+    def want(
+        self,
+        *servers: str,
+        level: str | None = None,
+        heal_wait_s: int = 60,
+        wipe: bool = True,
+    ) -> None:
         """Write what is wanted: the servers of the volume, and a new log level of their daemons."""
         self._level = level or self._level
         made = StorageCluster().generate(self._model(servers or SERVERS))
         everyone = made["hosts.yml"]["all"]["vars"]
-        everyone["volume"] |= {"heal_wait_s": heal_wait_s, "wipe": True}
+        everyone["volume"] |= {"heal_wait_s": heal_wait_s, "wipe": wipe}
         everyone |= self._fabric.connection
         self._write("hosts.yml", json.dumps(made["hosts.yml"]))
         self._write("objects.yml", json.dumps(made["objects.yml"]))
@@ -219,3 +226,22 @@ def test_all_goes_in_order(cluster: Cluster) -> None:
     cluster.run("st1", "mount", "-o", "ro", "/dev/vdc", "/srv")
     assert "kept" in cluster.run("st1", "sh", "-c", "ls /media/brick /srv/brick")
     cluster.run("st1", "umount", "/media", "/srv")
+
+
+def test_a_volume_whose_creation_was_refused_half_way_is_created(made: Cluster) -> None:
+    """The first server has marked its bricks when another one refuses; nothing else is in them."""
+    made.want()
+    made.want_nothing()
+    ended(made.operator.apply())
+    for name in SERVERS:
+        made.run(name, "sh", "-c", "for it in b c; do mkfs.ext4 -qF /dev/vd$it; done")
+    mark = f"mount /dev/vdb /media && setfattr -n {ID} -v 0x{1:032x} /media && umount /media"
+    assert made.run("st2", "sh", "-c", mark) == ""
+    made.want(wipe=False)
+    refused = ended(made.operator.apply(), 1)
+    assert "st1/volume failed in this run: create the volume" in refused.err
+    assert "already part of a volume" in refused.err
+    assert ID in made.run("st1", "getfattr", "-d", "-m", ID, BRICK)
+    assert made.run("st2", "setfattr", "-x", ID, "/bricks/d1") == ""
+    ended(made.operator.apply())
+    assert len(made.bricks()) == 6

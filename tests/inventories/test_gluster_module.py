@@ -29,8 +29,9 @@ Answers = Callable[..., list[list[str]]]
 def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """Import the module, with a store of its own."""
     _load(monkeypatch, ROOT / "playbooks/module_utils/cobweb_host.py")
+    _load(monkeypatch, ROOT / "inventories/storage/module_utils/storage_glusterd.py")
     module = _load(monkeypatch, ROOT / "inventories/storage/library/storage_gluster.py")
-    monkeypatch.setattr(module, "STORE", tmp_path)
+    monkeypatch.setattr(module.glusterd, "STORE", tmp_path)
     return module
 
 
@@ -46,8 +47,8 @@ def answers(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Answers:
             out = texts[min(len(calls), len(texts)) - 1]
             return SimpleNamespace(stdout=out, stderr="", returncode=0)
 
-        monkeypatch.setattr(module.subprocess, "run", run)
-        monkeypatch.setattr(module, "PAUSE_S", 0)
+        monkeypatch.setattr(module.glusterd.subprocess, "run", run)
+        monkeypatch.setattr(module.glusterd, "PAUSE_S", 0)
         return calls
 
     return give
@@ -146,6 +147,97 @@ def test_without_a_volume_bricks_are_folders(module: ModuleType, tmp_path: Path)
     assert module.bricks_check(cob(paths=[str(path)])) == {"state": "up"}
 
 
+@pytest.fixture
+def marks(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """Return the ids of volumes that folders have, in place of what their file system keeps."""
+    found: dict[str, bytes] = {}
+
+    def get(path: str, _: str) -> bytes:
+        if path not in found:
+            raise OSError(path)
+        return found[path]
+
+    def remove(path: str, _: str) -> None:
+        if found.pop(path, None) is None:
+            raise OSError(path)
+
+    monkeypatch.setattr(module.os, "getxattr", get)
+    monkeypatch.setattr(module.os, "removexattr", remove)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("entries", "known", "kept"),
+    [
+        ([], False, False),
+        ([".glusterfs"], False, False),
+        ([".glusterfs", ".glusterfs/00"], False, True),
+        (["file"], False, True),
+        ([".glusterfs"], True, True),
+    ],
+)
+def test_the_mark_of_an_attempt_that_was_cut_off_goes_and_no_other_one(  # noqa: PLR0913 - fixtures
+    module: ModuleType,
+    tmp_path: Path,
+    answers: Answers,
+    marks: dict[str, bytes],
+    *,
+    entries: list[str],
+    known: bool,
+    kept: bool,
+) -> None:
+    """What a volume has served stays, whosever it is, and what belongs to one that is there."""
+    answers(WELL)
+    (tmp_path / "vols/other").mkdir(parents=True)
+    (tmp_path / "vols/other/info").write_text(f"volume-id={'00-' if known else ''}77\n")
+    brick = tmp_path / "brick"
+    for entry in entries:
+        (brick / entry).mkdir(parents=True)
+    brick.mkdir(exist_ok=True)
+    marks[str(brick)] = bytes.fromhex("0077")
+    asked = cob(bricks=[{"server": "st1", "path": str(brick)}], paths=[str(brick)])
+    assert module.bricks_check(asked) == {"state": "down" if kept else "up"}
+    module.volume_prepare({**asked, "server": "st1"})
+    assert (str(brick) in marks) is kept
+
+
+PEER = "<peer><hostname>{}</hostname><connected>{}</connected><state>{}</state></peer>"
+
+
+def test_each_server_waits_until_all_others_are_friends(
+    module: ModuleType, answers: Answers
+) -> None:
+    pools = [
+        ANSWER.format(0, "", PEER.format("localhost", 1, 3) + "".join(others))
+        for others in (
+            [PEER.format("st2", 1, 3)],
+            [PEER.format("st2", 1, 3), PEER.format("st3", 1, 6)],
+            [PEER.format("st2", 1, 3), PEER.format("st3", 0, 3)],
+            [PEER.format("st2", 1, 3), PEER.format("st3", 1, 3)],
+        )
+    ]
+    bricks = [{"server": name, "path": "/nowhere"} for name in ("st1", "st2", "st3")]
+    answers(*(it for pool in pools for it in (pool, pool)))
+    module.volume_prepare({**cob(bricks=bricks, wait_s=60), "server": "st1"})
+    answers(pools[0])
+    with pytest.raises(module.Failed, match="st3 is not in the pool"):
+        module.volume_prepare({**cob(bricks=bricks), "server": "st1"})
+
+
+def test_a_creation_that_another_server_refuses_is_not_asked_for_again(
+    module: ModuleType, answers: Answers
+) -> None:
+    """The bricks here are marked by then; the lock of somebody else is waited for."""
+    refusal = "Staging failed on st2. Error: st3 is not in 'Peer in Cluster' state"
+    busy = ANSWER.format(-1, "Another transaction is in progress for data", "")
+    calls = answers(busy, ANSWER.format(-1, refusal, ""), WELL)
+    bricks = [{"server": name, "path": "/b"} for name in ("st1", "st2", "st3")]
+    with pytest.raises(module.Failed, match="gluster volume create: Staging failed on st2"):
+        module.volume_create(cob(bricks=bricks, wait_s=60))
+    words = "volume create data replica 3 st1:/b st2:/b st3:/b"
+    assert calls == [words.split()] * 2
+
+
 def test_a_brick_does_not_fill_the_disk_of_the_system(module: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(module.Failed, match="is not mounted"):
         module.bricks_prepare(cob(paths=[str(tmp_path / "d1/brick")]))
@@ -197,10 +289,10 @@ def test_a_refusal_that_passes_is_waited_for(
     calls = answers(ANSWER.format(-1, first, ""), WELL)
     if code:
         with pytest.raises(module.Failed, match=f"gluster volume stop: {first}"):
-            module._gluster(module._deadline(60), "volume", "stop", "data")
+            module.glusterd.ask(module.glusterd.deadline(60), "volume", "stop", "data")
         assert len(calls) == 1
     else:
-        module._gluster(module._deadline(60), "volume", "stop", "data")
+        module.glusterd.ask(module.glusterd.deadline(60), "volume", "stop", "data")
         assert len(calls) == 2
 
 
@@ -210,7 +302,7 @@ def test_a_daemon_that_does_not_run_is_told_in_the_words_of_the_tool(
     text = "Connection failed. Please check if gluster daemon is operational."
     answers(text)
     with pytest.raises(module.Failed, match="Connection failed"):
-        module._gluster(module._deadline(-1), "pool", "list")
+        module.glusterd.ask(module.glusterd.deadline(-1), "pool", "list")
 
 
 def answer(text: str) -> ET.Element:
@@ -273,7 +365,7 @@ def test_a_client_that_lacks_a_brick_keeps_the_volume_from_being_whole(
     """Nothing may be left to heal, and the next server away would all the same be one too many."""
     store_volume(tmp_path)
     answers(clients_answer(*rows))
-    assert module._lost_clients("data", module._volume("data"), 0) == said
+    assert module._lost_clients("data", module.glusterd.volume("data"), 0) == said
 
 
 def test_a_volume_that_does_not_heal_is_told_with_its_reason(
@@ -298,8 +390,8 @@ def test_a_brick_that_cannot_be_started_is_told_in_the_words_of_the_tool(
         "status": (answer(OFFLINE), ""),
         "heal": (answer(ANSWER.format(0, "", brick_answer("gone", "-", "-"))), ""),
     }
-    monkeypatch.setattr(module, "_tool", lambda *words: said[words[1]])
-    monkeypatch.setattr(module, "PAUSE_S", 0.01)
+    monkeypatch.setattr(module.glusterd, "tool", lambda *words: said[words[1]])
+    monkeypatch.setattr(module.glusterd, "PAUSE_S", 0.01)
     words = "does not heal: Volume id mismatch for brick st1:/b; st1:/b: gone"
     with pytest.raises(module.Failed, match=words):
         module.heal_wait(cob(wait_s=0.2))
@@ -325,8 +417,8 @@ def test_a_tool_that_hangs_or_is_not_there_is_an_error_of_one_line(
     def run(*_: object, **__: object) -> None:
         raise next(troubles)
 
-    monkeypatch.setattr(module.subprocess, "run", run)
+    monkeypatch.setattr(module.glusterd.subprocess, "run", run)
     with pytest.raises(module.Failed, match="this host has no gluster"):
-        module._tool("pool", "list")
+        module.glusterd.tool("pool", "list")
     with pytest.raises(module.Failed, match="gluster pool list did not answer within 60 s"):
-        module._tool("pool", "list")
+        module.glusterd.tool("pool", "list")

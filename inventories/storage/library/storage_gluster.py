@@ -8,56 +8,27 @@ changes are made by it, and looked for afterwards, for it ends well where things
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
-import subprocess
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from ansible.module_utils import storage_glusterd as glusterd
 from ansible.module_utils.cobweb_host import Answer, Failed, run
 
-STORE = Path("/var/lib/glusterd")
 VOLUME_ID = "trusted.glusterfs.volume-id"
+INSIDE = ".glusterfs"
 BEFRIENDED = "3"
-STARTED = "1"
-TIMEOUT_S = 60
-PAUSE_S = 0.5
-LOOK_S = 5
-CHECK_S = 3
+LOOK_S = 15
+CHECK_S = 10
 HELP_EVERY = 6
 HELP_AT = 2
-PASSES = (
-    "Another transaction",
-    "Connection failed",
-    "Locking failed",
-    "is not in 'Peer in Cluster' state",
-    "not connected",
-    "in progress",
-    "Request timed out",
-)
-"""Words of the tool's refusals that end by themselves when daemons have found each other."""
-
-
-class Brick(NamedTuple):
-    """A folder of a server that is a brick."""
-
-    server: str
-    path: str
-
-
-class Volume(NamedTuple):
-    """A volume as glusterd has stored it; bricks are in the order of the replica sets."""
-
-    ident: str
-    started: bool
-    replica: int
-    bricks: list[Brick]
-    options: dict[str, str]
 
 
 # The pool.
@@ -65,33 +36,29 @@ class Volume(NamedTuple):
 
 def peer_check(_cob: dict[str, Any]) -> Answer:
     """Find whether this server is in the pool; `outdated` is anything between in and out."""
-    states = {it.get("state") for it in _peers()}
+    states = {it.get("state") for it in glusterd.peers()}
     return {"state": "down" if not states else "up" if states == {BEFRIENDED} else "outdated"}
 
 
 def peer_join(cob: dict[str, Any]) -> Answer:
     """Take the server into the pool; runs on a member."""
-    server, ends = cob["spec"]["server"], _deadline(TIMEOUT_S)
-    _gluster(ends, "peer", "probe", server)
-    _until(ends, lambda: _peer_trouble(server, ends))
+    server, ends = cob["spec"]["server"], glusterd.deadline(glusterd.TIMEOUT_S)
+    glusterd.ask(ends, "peer", "probe", server)
+    glusterd.until(ends, lambda: _peer_trouble(server, ends))
     return {"changed": True}
 
 
 def peer_leave(cob: dict[str, Any]) -> Answer:
     """Take the server out of the pool; runs on a member."""
-    server, ends = cob["spec"]["server"], _deadline(TIMEOUT_S)
+    server, ends = cob["spec"]["server"], glusterd.deadline(glusterd.TIMEOUT_S)
     if _find_peer(server, ends) is not None:
-        _gluster(ends, "peer", "detach", server)
+        glusterd.ask(ends, "peer", "detach", server)
     return {"changed": True}
-
-
-def _peers() -> list[dict[str, str]]:
-    return [_settings(file) for file in sorted((STORE / "peers").glob("*"))]
 
 
 def _find_peer(server: str, ends: float) -> ET.Element | None:
     address = _address(server)
-    for peer in _gluster(ends, "pool", "list").iter("peer"):
+    for peer in glusterd.ask(ends, "pool", "list").iter("peer"):
         if address in {_address(name.text or "") for name in peer.iter("hostname")}:
             return peer
     return None
@@ -113,7 +80,7 @@ def _peer_trouble(server: str, ends: float) -> str:
 def bricks_check(cob: dict[str, Any]) -> Answer:
     """Find whether this server's bricks are in the volume, or ready for it where there is none."""
     spec = cob["spec"]
-    volume = _volume(spec["volume"])
+    volume = glusterd.volume(spec["volume"])
     if volume is None:
         ready = [Path(path).is_dir() and not _owner(path) for path in spec["paths"]]
     else:
@@ -127,7 +94,7 @@ def bricks_check(cob: dict[str, Any]) -> Answer:
 def bricks_prepare(cob: dict[str, Any]) -> Answer:
     """Make the folders, empty; what another volume left is deleted only where the spec says so."""
     spec = cob["spec"]
-    volume = _volume(spec["volume"])
+    volume = glusterd.volume(spec["volume"])
     used = {path for server, path in volume.bricks if server == spec["server"]} if volume else set()
     for path in set(spec["paths"]) - used:
         if not Path(path).parent.is_mount():
@@ -147,8 +114,8 @@ def bricks_prepare(cob: dict[str, Any]) -> Answer:
 
 def bricks_join(cob: dict[str, Any]) -> Answer:
     """Add the server's bricks to the volume, where it exists; runs on a server that has some."""
-    spec, ends = cob["spec"], _deadline(cob["spec"]["wait_s"])
-    volume = _volume(spec["volume"])
+    spec, ends = cob["spec"], glusterd.deadline(cob["spec"]["wait_s"])
+    volume = glusterd.volume(spec["volume"])
     if volume is None:
         return {"changed": False}
     ours = [brick for brick in volume.bricks if brick[0] == spec["server"]]
@@ -162,7 +129,7 @@ def bricks_join(cob: dict[str, Any]) -> Answer:
         count = str(volume.replica + 1)
         # The tool takes the bricks of one server for those of one set, and wants to be forced.
         words = [spec["volume"], "replica", count, *map(_name, wanted), "force"]
-        _gluster(ends, "volume", "add-brick", *words)
+        glusterd.ask(ends, "volume", "add-brick", *words)
     _until_well(spec["volume"], ends, _heal)
     return {"changed": True}
 
@@ -172,15 +139,15 @@ def bricks_leave(cob: dict[str, Any]) -> Answer:
 
     Each replica set has one of them, so the others keep all data.
     """
-    spec, ends = cob["spec"], _deadline(cob["spec"]["wait_s"])
-    volume = _volume(spec["volume"])
+    spec, ends = cob["spec"], glusterd.deadline(cob["spec"]["wait_s"])
+    volume = glusterd.volume(spec["volume"])
     ours = [_name(it) for it in volume.bricks if it[0] == spec["server"]] if volume else []
     if volume is None or not ours:
         return {"left": False}
     if volume.replica == 1:
         raise Failed(f"{spec['server']} has the only copy of the data of {spec['volume']}")
     count = str(volume.replica - 1)
-    _gluster(ends, "volume", "remove-brick", spec["volume"], "replica", count, *ours, "force")
+    glusterd.ask(ends, "volume", "remove-brick", spec["volume"], "replica", count, *ours, "force")
     return {"left": True}
 
 
@@ -189,27 +156,35 @@ def bricks_clear(cob: dict[str, Any]) -> Answer:
     for path in cob["spec"]["paths"]:
         if not Path(path).is_dir():
             continue
-        if cob.get("left"):
+        if cob.get("left") or (_is_blank(Path(path)) and not _owner(path)):
             shutil.rmtree(path)
-        elif not any(Path(path).iterdir()) and not _owner(path):
-            Path(path).rmdir()
     return {"changed": True}
 
 
-def _in_order_of_sets(spec: dict[str, Any], volume: Volume) -> list[Brick]:
+def _in_order_of_sets(spec: dict[str, Any], volume: glusterd.Volume) -> list[glusterd.Brick]:
     """Return the bricks of a server in the order of the sets, which are known by their paths."""
     paths = [path for _, path in volume.bricks[:: volume.replica]]
     if sorted(paths) != sorted(spec["paths"]):
         raise Failed(f"{spec['volume']} has bricks at {paths}, {spec['server']} at {spec['paths']}")
-    return [Brick(spec["server"], path) for path in paths]
+    return [glusterd.Brick(spec["server"], path) for path in paths]
 
 
 def _owner(path: str) -> str:
-    """Return the id of the volume that a folder is or was a brick of, or nothing."""
+    """Return the id of the volume that a folder is or was a brick of, or nothing.
+
+    An attempt to create a volume that was refused or cut off leaves an id on folders, too. Such a
+    folder has no owner: there is nothing in it, and glusterd knows no volume of this id.
+    """
     try:
-        return os.getxattr(path, VOLUME_ID).hex()
+        ident = os.getxattr(path, VOLUME_ID).hex()
     except OSError:
         return ""
+    return "" if ident not in glusterd.known_idents() and _is_blank(Path(path)) else ident
+
+
+def _is_blank(folder: Path) -> bool:
+    """Say whether a brick was never served: then not even its own records were begun."""
+    return not any(it.name != INSIDE or any(it.iterdir()) for it in folder.iterdir())
 
 
 # The volume.
@@ -217,7 +192,7 @@ def _owner(path: str) -> str:
 
 def volume_check(cob: dict[str, Any]) -> Answer:
     """Find whether the volume exists, is served, and has the options."""
-    volume = _volume(cob["spec"]["volume"])
+    volume = glusterd.volume(cob["spec"]["volume"])
     if volume is None:
         return {"state": "absent"}
     if not volume.started:
@@ -225,74 +200,83 @@ def volume_check(cob: dict[str, Any]) -> Answer:
     return {"state": "outdated" if any(_options(cob, volume)) else "started"}
 
 
+def volume_prepare(cob: dict[str, Any]) -> Answer:
+    """Get a server ready for the volume to be created: `server` is the one that this runs on.
+
+    It waits until all others are in the pool as this server sees it, for each of them is asked.
+    What an earlier attempt left on its bricks goes.
+    """
+    spec, ends = cob["spec"], glusterd.deadline(cob["spec"]["wait_s"])
+    if glusterd.volume(spec["volume"]) is not None:
+        return {"changed": False}
+    others = sorted({it["server"] for it in spec["bricks"]} - {cob["server"]})
+    glusterd.until(
+        ends, lambda: "; ".join(filter(None, (_peer_trouble(it, ends) for it in others)))
+    )
+    for brick in spec["bricks"]:
+        if brick["server"] == cob["server"] and not _owner(brick["path"]):
+            with contextlib.suppress(OSError):
+                os.removexattr(brick["path"], VOLUME_ID)
+    return {"changed": True}
+
+
 def volume_create(cob: dict[str, Any]) -> Answer:
-    """Create the volume of the bricks that the spec names."""
-    spec, ends = cob["spec"], _deadline(cob["spec"]["wait_s"])
-    if _volume(spec["volume"]) is None:
-        bricks = [Brick(it["server"], it["path"]) for it in spec["bricks"]]
+    """Create the volume of the bricks that the spec names.
+
+    A refusal by another server comes when the bricks here have the new volume's id already, and
+    would be refused themselves the next time: so it is not asked for again before they are ready.
+    """
+    spec, ends = cob["spec"], glusterd.deadline(cob["spec"]["wait_s"])
+    if glusterd.volume(spec["volume"]) is None:
+        bricks = [glusterd.Brick(it["server"], it["path"]) for it in spec["bricks"]]
         copies = len({brick.server for brick in bricks})
         replica = ["replica", str(copies)] if copies > 1 else []
-        _gluster(ends, "volume", "create", spec["volume"], *replica, *map(_name, bricks))
+        words = [spec["volume"], *replica, *map(_name, bricks)]
+        glusterd.ask(ends, "volume", "create", *words, passes=glusterd.BEFORE_ANYTHING)
     return {"changed": True}
 
 
 def volume_start(cob: dict[str, Any]) -> Answer:
     """Set the options, and start the volume if it is not; all bricks are online afterwards."""
-    name, ends = cob["spec"]["volume"], _deadline(cob["spec"]["wait_s"])
-    volume = _volume(name)
+    name, ends = cob["spec"]["volume"], glusterd.deadline(cob["spec"]["wait_s"])
+    volume = glusterd.volume(name)
     if volume is None:
         raise Failed(f"there is no volume {name}")
     to_set, to_reset = _options(cob, volume)
     if to_set:
         words = [word for option in sorted(to_set.items()) for word in option]
-        _gluster(ends, "volume", "set", name, *words)
+        glusterd.ask(ends, "volume", "set", name, *words)
     for option in to_reset:
-        _gluster(ends, "volume", "reset", name, option)
+        glusterd.ask(ends, "volume", "reset", name, option)
     if not volume.started:
-        _gluster(ends, "volume", "start", name)
-    _until(ends, lambda: "; ".join(_offline(name, ends)))
+        glusterd.ask(ends, "volume", "start", name)
+    glusterd.until(ends, lambda: "; ".join(_offline(name, ends)))
     return {"changed": True}
 
 
 def volume_stop(cob: dict[str, Any]) -> Answer:
     """Stop serving the volume."""
     name = cob["spec"]["volume"]
-    volume = _volume(name)
+    volume = glusterd.volume(name)
     if volume is not None and volume.started:
-        _gluster(_deadline(cob["spec"]["wait_s"]), "volume", "stop", name)
+        glusterd.ask(glusterd.deadline(cob["spec"]["wait_s"]), "volume", "stop", name)
     return {"changed": True}
 
 
 def volume_delete(cob: dict[str, Any]) -> Answer:
     """Forget the volume; what its bricks hold stays on the disks."""
     name = cob["spec"]["volume"]
-    if _volume(name) is not None:
-        _gluster(_deadline(cob["spec"]["wait_s"]), "volume", "delete", name)
+    if glusterd.volume(name) is not None:
+        glusterd.ask(glusterd.deadline(cob["spec"]["wait_s"]), "volume", "delete", name)
     return {"changed": True}
 
 
-def _options(cob: dict[str, Any], volume: Volume) -> tuple[dict[str, str], list[str]]:
+def _options(cob: dict[str, Any], volume: glusterd.Volume) -> tuple[dict[str, str], list[str]]:
     """Return the options to set, and those that were set by an earlier spec and are no more."""
     wanted = {key: str(value) for key, value in cob["spec"]["options"].items()}
     earlier = (cob.get("applied") or {}).get("options") or {}
     to_set = {key: text for key, text in wanted.items() if volume.options.get(key) != text}
     return to_set, sorted(set(earlier) & set(volume.options) - set(wanted))
-
-
-def _volume(name: str) -> Volume | None:
-    folder = STORE / "vols" / name
-    if not (folder / "info").exists():
-        return None
-    info = _settings(folder / "info")
-    names = [info[f"brick-{number}"] for number in range(int(info["count"]))]
-    bricks = [_settings(folder / "bricks" / it) for it in names]
-    return Volume(
-        ident=info["volume-id"],
-        started=info["status"] == STARTED,
-        replica=int(info.get("replica_count", "1")),
-        bricks=[Brick(it["hostname"], it["path"]) for it in bricks],
-        options={key: text for key, text in info.items() if "." in key},
-    )
 
 
 # Healing.
@@ -303,9 +287,9 @@ def heal_check(cob: dict[str, Any]) -> Answer:
 
     Writes that are under way look like a backlog for a moment.
     """
-    ends = _deadline(CHECK_S)
+    ends = glusterd.deadline(CHECK_S)
     try:
-        _until(ends, lambda: _trouble(cob["spec"]["volume"], ends))
+        glusterd.until(ends, lambda: _trouble(cob["spec"]["volume"], ends))
     except Failed:
         return {"state": "hurt"}
     return {"state": "healed"}
@@ -313,13 +297,13 @@ def heal_check(cob: dict[str, Any]) -> Answer:
 
 def heal_look(cob: dict[str, Any]) -> Answer:
     """Fail if the volume is not whole, and say in what; a moment's backlog is waited for."""
-    _until_well(cob["spec"]["volume"], _deadline(min(cob["spec"]["wait_s"], LOOK_S)), _heal)
+    _until_well(cob["spec"]["volume"], glusterd.deadline(min(cob["spec"]["wait_s"], LOOK_S)), _heal)
     return {"changed": False}
 
 
 def heal_wait(cob: dict[str, Any]) -> Answer:
     """Wait until nothing is to be healed any more; bricks that have died are started."""
-    _until_well(cob["spec"]["volume"], _deadline(cob["spec"]["wait_s"]), _repair)
+    _until_well(cob["spec"]["volume"], glusterd.deadline(cob["spec"]["wait_s"]), _repair)
     return {"changed": True}
 
 
@@ -337,19 +321,19 @@ def _until_well(name: str, ends: float, help_it: Callable[[str], str]) -> None:
             raise Failed(f"the volume {name} does not heal: {refused}{trouble}")
         if number % HELP_EVERY == HELP_AT:
             refused = help_it(name)
-        time.sleep(PAUSE_S)
+        time.sleep(glusterd.PAUSE_S)
 
 
 def _heal(name: str) -> str:
     """Have the volume look at once for what is to be healed; return nothing."""
-    _tool("volume", "heal", name)
+    glusterd.tool("volume", "heal", name)
     return ""
 
 
 def _repair(name: str) -> str:
     """Start bricks that are not online, too; return what the tool says if it cannot."""
-    if _offline(name, _deadline(LOOK_S)):
-        _, message = _tool("volume", "start", name, "force")
+    if _offline(name, glusterd.deadline(LOOK_S)):
+        _, message = glusterd.tool("volume", "start", name, "force")
         if message:
             return f"{message}; "
     return _heal(name)
@@ -357,7 +341,7 @@ def _repair(name: str) -> str:
 
 def _trouble(name: str, ends: float) -> str:
     """Say what keeps a volume from being whole, in the tool's words; nothing if it is."""
-    volume = _volume(name)
+    volume = glusterd.volume(name)
     if volume is None or not volume.started:
         return ""
     try:
@@ -365,7 +349,7 @@ def _trouble(name: str, ends: float) -> str:
             return "; ".join(_offline(name, ends))
         return "; ".join(_heal_info(name, ends)) or _lost_clients(name, volume, ends)
     except Failed:
-        after = _volume(name)
+        after = glusterd.volume(name)
         if after is None or not after.started:  # it was stopped while the tool was asked
             return ""
         raise
@@ -373,7 +357,7 @@ def _trouble(name: str, ends: float) -> str:
 
 def _heal_info(name: str, ends: float) -> list[str]:
     """Say what is wrong with each brick, first of those that do not answer."""
-    answer = _gluster(ends, "volume", "heal", name, "info", "summary")
+    answer = glusterd.ask(ends, "volume", "heal", name, "info", "summary")
     found = sorted(map(_brick_trouble, answer.iter("brick")))
     return [text for _, text in found if text]
 
@@ -394,7 +378,7 @@ def _brick_trouble(brick: ET.Element) -> tuple[bool, str]:
 
 def _offline(name: str, ends: float) -> list[str]:
     """Name the bricks that are not online."""
-    nodes = _gluster(ends, "volume", "status", name).iter("node")
+    nodes = glusterd.ask(ends, "volume", "status", name).iter("node")
     bricks = [it for it in nodes if (it.findtext("path") or "").startswith("/")]
     return [
         f"{it.findtext('hostname')}:{it.findtext('path')} is not online"
@@ -403,10 +387,10 @@ def _offline(name: str, ends: float) -> list[str]:
     ]
 
 
-def _lost_clients(name: str, volume: Volume, ends: float) -> str:
+def _lost_clients(name: str, volume: glusterd.Volume, ends: float) -> str:
     """Name a client that lacks a brick: for it, a further one away may be one too many."""
-    found: dict[Brick, Counter[str]] = {}
-    for node in _gluster(ends, "volume", "status", name, "clients").iter("node"):
+    found: dict[glusterd.Brick, Counter[str]] = {}
+    for node in glusterd.ask(ends, "volume", "status", name, "clients").iter("node"):
         here = found.setdefault(
             (node.findtext("hostname") or "", node.findtext("path") or ""), Counter()
         )
@@ -422,59 +406,6 @@ def _lost_clients(name: str, volume: Volume, ends: float) -> str:
     return ""
 
 
-# The tool.
-
-
-def _gluster(ends: float, *words: str) -> ET.Element:
-    """Return the answer of the tool; a refusal that passes is waited for."""
-    while True:
-        answer, message = _tool(*words)
-        if answer is not None and not message:
-            return answer
-        if time.monotonic() > ends or not any(it in message for it in PASSES):
-            raise Failed(f"gluster {' '.join(words[:2])}: {message}")
-        time.sleep(PAUSE_S)
-
-
-def _tool(*words: str) -> tuple[ET.Element | None, str]:
-    """Run the tool once; return its answer and, if it refused, why."""
-    command = ["gluster", "--mode=script", "--xml", *words]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
-    except FileNotFoundError:
-        raise Failed("this host has no gluster; install glusterfs-server") from None
-    except subprocess.TimeoutExpired:
-        raise Failed(f"gluster {' '.join(words[:2])} did not answer within {TIMEOUT_S} s") from None
-    try:
-        answer = ET.fromstring(done.stdout)  # noqa: S314 - the tool's own answer
-    except ET.ParseError:
-        text = (done.stderr + done.stdout).strip().splitlines()
-        return None, text[0] if text else f"exit status {done.returncode}"
-    refused = answer.findtext("opRet", "0") != "0"
-    return answer, (answer.findtext("opErrstr") or "refused, without a reason") if refused else ""
-
-
-def _until(ends: float, trouble: Callable[[], str]) -> None:
-    while True:
-        text = trouble()
-        if not text:
-            return
-        if time.monotonic() > ends:
-            raise Failed(text)
-        time.sleep(PAUSE_S)
-
-
-def _deadline(seconds: float) -> float:
-    return time.monotonic() + seconds
-
-
-def _settings(file: Path) -> dict[str, str]:
-    lines = (line.partition("=") for line in file.read_text(encoding="utf-8").splitlines())
-    return {key: text for key, _, text in lines}
-
-
 def _address(server: str) -> str:
     try:
         return socket.gethostbyname(server)
@@ -482,11 +413,11 @@ def _address(server: str) -> str:
         return server
 
 
-def _name(brick: Brick) -> str:
+def _name(brick: glusterd.Brick) -> str:
     return ":".join(brick)
 
 
-def _named(bricks: list[Brick]) -> str:
+def _named(bricks: list[glusterd.Brick]) -> str:
     return ", ".join(map(_name, bricks))
 
 
@@ -502,6 +433,7 @@ if __name__ == "__main__":
             "bricks-leave": bricks_leave,
             "bricks-clear": bricks_clear,
             "volume-check": volume_check,
+            "volume-prepare": volume_prepare,
             "volume-create": volume_create,
             "volume-start": volume_start,
             "volume-stop": volume_stop,
