@@ -25,7 +25,7 @@ $(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.run
 	@echo "Installing the test tools ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-	  -e '.[ansible,postgresql]' --group dev
+	  -e '.[ansible,cluster,postgresql]' --group dev
 	@touch $@
 
 demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
