@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "CobwebError",
+    "CredentialsError",
     "ExecutorError",
     "Finding",
     "GenerationError",
@@ -21,6 +22,7 @@ __all__ = [
     "PlanError",
     "PluginError",
     "ProtocolError",
+    "ProviderError",
     "SiteError",
     "StoreError",
     "UsageError",
@@ -142,6 +144,14 @@ class PluginError(CobwebError):
 
 class ExecutorError(CobwebError):
     """An executor cannot work at all (a single job that fails is a report, no error)."""
+
+
+class ProviderError(CobwebError):
+    """A provider of nodes could not do what it was asked for; the text holds no secret."""
+
+
+class CredentialsError(ProviderError):
+    """A provider refuses who asks: trying again is of no use, and nothing was made or lost."""
 
 
 class ProtocolError(CobwebError):

@@ -15,6 +15,7 @@ __all__ = [
     "CobContext",
     "Executor",
     "ExecutorSetting",
+    "Found",
     "ExpandContext",
     "ExpandingSection",
     "Generator",
@@ -109,12 +110,25 @@ class CobContext:
     providers: Mapping[str, NodeProvider] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a check of a Python type found, where a state alone does not say it.
+
+    `message` says in one line what is not as it should be, `results` are kept as those of a job.
+    """
+
+    state: State
+    message: str = ""
+    results: Mapping[str, Any] = field(default_factory=dict)
+
+
 @runtime_checkable
 class PythonType(Protocol):
     """A COB type written in Python; its methods run in the coordinator, in a worker thread.
 
     `cob_type()` gives the matrix, whose actions are `PythonAction(type_name=name, method=...)`. A
-    method `check(context)` returns a state; a transition's method returns None; both raise to fail.
+    method `check(context)` returns a state or `Found`; a transition's method returns None, or a
+    mapping of results that are kept for its host (see `Report.results`); both raise to fail.
     """
 
     name: ClassVar[str]
@@ -122,7 +136,7 @@ class PythonType(Protocol):
     def cob_type(self) -> CobType:
         """Return states, matrix and schema of the type."""
 
-    def check(self, context: CobContext) -> State:
+    def check(self, context: CobContext) -> State | Found:
         """Find the true state and change nothing."""
 
 
