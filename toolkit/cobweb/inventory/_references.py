@@ -14,25 +14,30 @@ from cobweb.inventory._cobs import WORDS, CobDef, Cobs
 from cobweb.inventory._findings import Findings, did_you_mean, one_of
 from cobweb.inventory._needs import BACK_WORDS, Link, Shape, explicit, has_step, word_shapes
 from cobweb.inventory._nodes import Leaf, Map, Node
-from cobweb.inventory._read import as_map, known_keys, required, text, texts
+from cobweb.inventory._read import as_map, flag, known_keys, required, text, texts
 from cobweb.inventory._select import Selector
 from cobweb.inventory._templates import is_template
 from cobweb.inventory._types import arrow
 from cobweb.model import ANY, CobType
 
 NEEDS = "needs"
-_NEED_KEYS = ("when", "cob", "on", "state")
+_NEED_TEXTS = ("when", "cob", "on", "state")
+_NEED_KEYS = (*_NEED_TEXTS, "optional")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A reference as written in the list `word` of a COB; `need` is its entry in `needs`."""
+    """A reference as written in the list `word` of a COB; `need` is its entry in `needs`.
+
+    One that is `optional` asks for nothing where there is no instance that it could refer to.
+    """
 
     cob: CobDef
     word: str
     text: str
     place: Place
     need: Map | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +77,8 @@ class References:
         link = self._resolver.link(written, written.text, self._findings)
         if link is None:
             return
-        if link.hosts is None and not written.cob.host_set <= self._cobs.defs[link.target].host_set:
+        is_elsewhere = not written.cob.host_set <= self._cobs.defs[link.target].host_set
+        if link.hosts is None and is_elsewhere and not written.optional:
             for host in written.cob.hosts:
                 self._resolver.check_same_host(link, host, self._findings)
         self.links.append(link)
@@ -95,15 +101,18 @@ class References:
         lacking = [
             key for key in ("when", "cob", "state") if not required(body, key, what, self._findings)
         ]
+        optional = flag(body, "optional", what, self._findings, default=False)
         values = {
-            key: text(body, key, what, self._findings) for key in _NEED_KEYS if key in body.items
+            key: text(body, key, what, self._findings) for key in _NEED_TEXTS if key in body.items
         }
         if lacking or None in values.values():
             return
         name, pattern = values["cob"], values.get("on")
         written = f"{name}@{pattern}" if pattern else str(name)
         place = body.items["cob"].place
-        self._take(Written(cob=cob, word=NEEDS, text=written, place=place, need=body))
+        self._take(
+            Written(cob=cob, word=NEEDS, text=written, place=place, need=body, optional=optional)
+        )
 
 
 class VaryingLink:
@@ -137,9 +146,8 @@ class VaryingLink:
         )
         found = () if rendered is None else self._resolved(rendered)
         if isinstance(found, Link):
-            if found.hosts is not None or self._resolver.check_same_host(
-                found, host, self._findings
-            ):
+            is_known = found.hosts is not None or self._written.optional
+            if is_known or self._resolver.check_same_host(found, host, self._findings):
                 return found
         else:
             for finding in found:
@@ -172,8 +180,9 @@ class _Resolver:
         if target is None or not _elsewhere(written.cob, target, reference, findings):
             return None
         shapes = _shapes(written, target, findings)
-        hosts = self._instances(target, reference, findings) if reference.pattern else None
-        if not shapes or (reference.pattern and not hosts):
+        missing = Findings() if written.optional else findings
+        hosts = self._instances(target, reference, missing) if reference.pattern else None
+        if not shapes or (reference.pattern and not hosts and not written.optional):
             return None
         return Link(
             source=written.cob.name,
