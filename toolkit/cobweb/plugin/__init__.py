@@ -6,6 +6,7 @@ and implements the hooks that it needs, marked with `hookimpl`; docs/plugins has
 
 from __future__ import annotations
 
+from cobweb._durations import seconds_of
 from cobweb._resources import data_dir
 from cobweb.plugin._hooks import RegisteredType, Section, hookimpl
 from cobweb.plugin._kinds import Kind
@@ -57,5 +58,6 @@ __all__ = [
     "data_dir",
     "hookimpl",
     "load_plugins",
+    "seconds_of",
     "type_file",
 ]
