@@ -101,6 +101,17 @@ def test_a_dead_man_switch_is_part_of_its_object() -> None:
     assert site_diff(new, only_b).cobs == (Difference(name=A, kind=REMOVED, old="simple"),)
 
 
+def test_where_an_object_goes_and_what_it_is_on_is_part_of_it() -> None:
+    graph = graph_of("h1/a h2/b")
+    marked = {A: replace(graph.cobs[A], want="down", machine=CobId("h1/n")), B: graph.cobs[B]}
+    old, new = content(graph), content(replace(graph, cobs=marked))
+    (found,) = site_diff(old, new).cobs
+    assert (found.name, found.kind) == (A, CHANGED)
+    assert found.lines == ('+(machine): "h1/n"', '+(want): "down"')
+    assert "wants" not in old
+    assert "machines" not in old
+
+
 def test_a_host_that_is_reached_in_another_way_is_told() -> None:
     graph = graph_of("h1/a")
     found = site_diff(content(graph, host="10.0.0.1"), content(graph, host="10.0.0.2", port=22))

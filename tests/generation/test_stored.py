@@ -73,6 +73,8 @@ def sites(draw: st.DrawFn) -> tuple[Graph, dict[str, Host]]:
             type=kinds[it.type.name],
             spec=draw(mappings),
             confirm=draw(st.none() | switches),
+            want=draw(st.sampled_from(["", *it.type.states])),
+            machine=draw(st.none() | st.sampled_from(sorted(graph.cobs))),
         )
         for cob, it in graph.cobs.items()
     }
@@ -123,6 +125,8 @@ def test_what_is_read_back_has_the_same_digest(
     assert {cob: content_of(it) for cob, it in graph.cobs.items()} == before.contents
     assert list(graph.cobs) == sorted(graph.cobs)
     assert graph.needs == site[0].needs
+    for cob, it in site[0].cobs.items():
+        assert (graph.cobs[cob].want, graph.cobs[cob].machine) == (it.want, it.machine)
 
 
 def a_type(*actions: Action) -> CobType:

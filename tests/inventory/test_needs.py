@@ -125,6 +125,7 @@ class Def:
         self.name = name
         self.hosts = tuple(hosts)
         self.host_set = frozenset(hosts)
+        self.machine = ""
 
 
 HOSTS = ["h1", "h2", "h3", "h4"]

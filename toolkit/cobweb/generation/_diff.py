@@ -30,6 +30,9 @@ _LONG = 72
 _NEED = ("cob", "in", "from", "to", "on", "state")
 """The keys of a need."""
 
+_MARKS = {"confirm": "(confirm)", "machines": "(machine)", "wants": "(want)"}
+"""Keys of a content that say something of single objects, and how it is shown."""
+
 _NEWLINE = "\n"
 _SECRET = "(secret)"  # noqa: S105 - what is shown instead of one
 
@@ -179,18 +182,18 @@ def _said(value: Any) -> Any:
 
 
 def _cobs(old: _Data, new: _Data) -> tuple[Difference, ...]:
-    """Compare objects: their types, their specs, their dead-man switches."""
+    """Compare objects: their types, their specs, and what else is said of them."""
     before, after = old["cobs"], new["cobs"]
-    switches = (old.get("confirm", {}), new.get("confirm", {}))
+    marks = (_marks(old), _marks(new))
     found = dict(_changes(before, after))
-    for cob, _ in _changes(*switches):
+    for cob, _ in _changes(*marks):
         if cob in before and cob in after:  # what is added or removed is that already
             found[cob] = ChangeKind.CHANGED
     return tuple(
         Difference(
             name=cob,
             kind=kind,
-            lines=_cob_lines(cob, (before, after), switches),
+            lines=_cob_lines(cob, (before, after), marks),
             old=before.get(cob, {}).get("type", ""),
             new=after.get(cob, {}).get("type", ""),
             trees=changed_trees(*(side.get(cob, {}).get("spec", {}) for side in (before, after))),
@@ -199,15 +202,22 @@ def _cobs(old: _Data, new: _Data) -> tuple[Difference, ...]:
     )
 
 
-def _cob_lines(
-    cob: str, cobs: tuple[_Data, _Data], switches: tuple[_Data, _Data]
-) -> tuple[str, ...]:
+def _marks(content: _Data) -> dict[str, dict[str, Any]]:
+    """Return what is said of objects that have it beside their types and specs."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, name in _MARKS.items():
+        for cob, value in content.get(key, {}).items():
+            found.setdefault(cob, {})[name] = _said(value)
+    return found
+
+
+def _cob_lines(cob: str, cobs: tuple[_Data, _Data], marks: tuple[_Data, _Data]) -> tuple[str, ...]:
     """Return how an object differs that both sides have; nothing for another one."""
     if not all(cob in side for side in cobs):
         return ()
     specs = [side[cob]["spec"] for side in cobs]
-    confirms = [{"(confirm)": _said(side[cob])} if cob in side else {} for side in switches]
-    return spec_diff(specs[0], specs[1]) + spec_diff(confirms[0], confirms[1])
+    others = [side.get(cob, {}) for side in marks]
+    return spec_diff(specs[0], specs[1]) + spec_diff(others[0], others[1])
 
 
 def _needs(old: Sequence[_Data], new: Sequence[_Data]) -> Iterator[NeedDifference]:

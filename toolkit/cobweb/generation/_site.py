@@ -54,7 +54,8 @@ class EvaluatedSite:
     """The evaluated site without secrets; each thing is worked out when it is first asked for.
 
     The JSON has the keys `format`, `hosts`, `types`, `cobs`, `needs`, `limits`, `files` (digests by
-    name), `confirm` (of the objects that have a dead-man switch). `roots` maps a word to an
+    name), `confirm` (of the objects that have a dead-man switch); `machines` and `wants` only where
+    objects have such. `roots` maps a word to an
     absolute folder: a task file or role below it is written as `word:relative/path` (the site's
     folder, the shipped playbooks). `hosts` are those that have objects; of each its groups are kept
     and the variables that `HostVariables` chooses for what `files` name. Where a type works with
@@ -103,10 +104,13 @@ class EvaluatedSite:
         yield f'}},"confirm":{canonical_json(dict(_switches(graph)))}'
         yield f',"files":{canonical_json(self._files.digests)},"format":{FORMAT},"hosts":{{'
         yield from listed(_host(self._hosts[name], variables) for name in sorted(self._hosts))
-        yield f'}},"limits":{canonical_json([_limit(limit) for limit in limits])},"needs":['
+        yield f'}},"limits":{canonical_json([_limit(limit) for limit in limits])}'
+        yield from _words("machines", {cob.id: cob.machine for cob in graph.cobs.values()})
+        yield ',"needs":['
         yield from listed(map(_need, graph.needs))
         yield '],"types":'
         yield canonical_json({name: _type(types[name], paths) for name in types})
+        yield from _words("wants", {cob.id: cob.want for cob in graph.cobs.values()})
         yield "}"
 
     @cached_property
@@ -145,6 +149,17 @@ def _switches(graph: Graph) -> Iterator[tuple[CobId, dict[str, Any]]]:
     for cob in graph.cobs.values():
         if cob.confirm is not None:
             yield cob.id, asdict(cob.confirm)
+
+
+def _words(key: str, values: Mapping[CobId, str | None]) -> Iterator[str]:
+    """Yield a key with what objects have; nothing where none has anything."""
+    written = [
+        f"{quoted(cob)}:{quoted(values[cob] or '')}" for cob in sorted(values) if values[cob]
+    ]
+    if written:
+        yield f",{quoted(key)}:{{"
+        yield from listed(written)
+        yield "}"
 
 
 def _host(host: Host, variables: HostVariables) -> str:

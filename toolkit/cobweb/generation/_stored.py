@@ -135,12 +135,15 @@ class StoredSite:
         """Return the objects, needs and limits, with actions' paths made absolute by `roots`."""
         types = self.types(roots)
         switches = self._data.get("confirm", {})
+        machines, wants = self._data.get("machines", {}), self._data.get("wants", {})
         cobs = {
             CobId(cob): Cob(
                 id=CobId(cob),
                 type=types[it["type"]],
                 spec=_numbers(it["spec"]),
                 confirm=_switch(switches.get(cob)),
+                want=wants.get(cob, ""),
+                machine=machines.get(cob),
             )
             for cob, it in self._data["cobs"].items()
         }

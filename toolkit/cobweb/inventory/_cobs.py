@@ -16,7 +16,6 @@ from cobweb.model import CobType, Confirm, State
 
 WORDS = ("requires", "after", "binds", "stops")
 _KEYS = ("type", "on", "spec", *WORDS, "needs", "confirm", "want", "machine", "description")
-_SHOWN = 3
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 
 
@@ -128,11 +127,11 @@ class Cobs:
         if machine is cob:
             return "it cannot be its own machine", "name the COB that is the machine"
         if machine.machine:
-            hint = f"name `{machine.machine}`, if that is the machine itself"
+            hint = f"name `{machine.machine}`, if it is that"
             return f"`{name}` is on a machine itself", hint
         lacking = sorted(cob.host_set - machine.host_set)
         if lacking and not self._selector.quiet:
-            hint = f"put `{name}` on {one_of(lacking[:_SHOWN])}, too"
+            hint = f"put `{name}` on `{lacking[0]}`"
             return f"there is no `{name}` on {lacking[0]}", hint
         return "", ""
 

@@ -73,6 +73,10 @@ class Placed(Protocol):
     def host_set(self) -> frozenset[str]:
         """The same as a set."""
 
+    @property
+    def machine(self) -> str:
+        """The name of the object that is its machine, "" where there is none."""
+
 
 def explicit(source: State, dest: State | None, state: State) -> Shape:
     """Return the shape of a need written out under `needs`."""
@@ -161,6 +165,7 @@ class _Search:
         for name, hosts in self._queue:  # it grows
             self._forward(name, hosts)
             self._backward(name, hosts)
+            self._add_machines(name, hosts)
         instances = self._instances()
         return Reached(instances, _needs(instances, self._rows))
 
@@ -172,6 +177,12 @@ class _Search:
             known.update((host, cob_id(host, name)) for host in new)
             self._queue.append((name, new))
         return [known[host] for host in hosts]
+
+    def _add_machines(self, name: str, hosts: list[str]) -> None:
+        """Add what instances are on: whether that is there says what is believed of them."""
+        machine = self._expansion.defs.get(self._expansion.defs[name].machine)
+        if machine is not None:
+            self._ids(machine.name, [host for host in hosts if host in machine.host_set])
 
     def _forward(self, name: str, hosts: list[str]) -> None:
         for link in self._expansion.out[name]:

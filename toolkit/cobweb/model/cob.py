@@ -8,7 +8,7 @@ of every COB, in no matrix, and is left by the check alone.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NewType
 
@@ -121,6 +121,8 @@ class CobType:
     `transitions` are in order of declaration, which breaks ties between equally short ways.
     `revert` is shell text, a template over `cob`, by which a host takes back an unconfirmed change
     by itself ("": this type knows no such way), `prepare` what keeps beforehand what that needs.
+    `groups` maps names, none of which is a state's, to some of `states`: a need may name a group
+    instead of a state, and is met in any of these.
     """
 
     name: str
@@ -133,6 +135,7 @@ class CobType:
     spec_schema: Mapping[str, Any] | None = None
     revert: str = ""
     prepare: str = ""
+    groups: Mapping[str, tuple[State, ...]] = field(default_factory=dict)
     place: Place | None = None
     _ways: dict[tuple[State, State], tuple[Transition, ...] | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -145,6 +148,36 @@ class CobType:
     def transition(self, source: State, dest: State) -> Transition | None:
         """Return the matrix entry, or None where it is empty."""
         return next((t for t in self.transitions if t.source == source and t.dest == dest), None)
+
+    def members(self, name: str) -> tuple[State, ...]:
+        """Return the states in which a need for a group, or for a single state, is met."""
+        return self.groups.get(name) or (name,)
+
+    def stands_for(self, name: str, at: State) -> State:
+        """Return the state that a request for a group, or for a state, is for, if asked in `at`.
+
+        That is `at` itself where it is one of the group, else the nearest one: of those with the
+        shortest way from `at` the first in the group's order, and the first of all if none has one.
+        """
+        members = self.members(name)
+        if at in members:
+            return at
+        lengths = {state: len(way) for state in members if (way := self.way(at, state))}
+        return min(lengths, key=lengths.__getitem__, default=members[0])
+
+    def meet(self, names: Sequence[str]) -> str | None:
+        """Return the state or group that satisfies needs for all of `names`; None if there is none.
+
+        It is the one of `names` whose states satisfy all others, else the first state, in the order
+        of the first of `names`, that does.
+        """
+        common = [
+            state
+            for state in self.members(names[0])
+            if all(state in self.members(name) for name in names)
+        ]
+        whole = (name for name in names if set(self.members(name)) == set(common))
+        return next(whole, common[0] if common else None)
 
     def actions(self) -> tuple[Action, ...]:
         """Return what the check and the transitions do, in this order."""
@@ -194,13 +227,25 @@ class Confirm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cob:
-    """One change object on one host; `spec` is evaluated (plain JSON values and vault marks)."""
+    """One change object on one host; `spec` is evaluated (plain JSON values and vault marks).
+
+    `want` is a state of its type where it goes instead of the type's preferred one ("": it goes
+    there). `machine` is the object of the same host that is the machine itself: while that is not
+    in its preferred state, this one is in its `remove` state, for there is nothing that it is on.
+    """
 
     id: CobId
     type: CobType
     spec: Mapping[str, Any] = field(default_factory=dict)
     confirm: Confirm | None = None
+    want: State = ""
+    machine: CobId | None = None
     place: Place | None = None
+
+    @property
+    def preferred(self) -> State:
+        """Where the COB goes when nobody asks for another state."""
+        return self.want or self.type.preferred
 
     @property
     def host(self) -> str:
