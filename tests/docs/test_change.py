@@ -40,7 +40,7 @@ def reader(base: Path, tmp_path: Path) -> Reader:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_each_command_prints_what_the_page_says(reader: Reader, base: Path) -> None:
     for step in steps(PAGE.read_text(encoding="utf-8")):
         if isinstance(step, File):

@@ -36,7 +36,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600)
 def test_each_command_prints_what_the_page_says(reader: Reader) -> None:
     for step in steps(PAGE.read_text(encoding="utf-8")):
         if isinstance(step, File):

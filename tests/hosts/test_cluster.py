@@ -15,7 +15,7 @@ from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric, FabricHost, Watch
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
 
 PORTS = {"a": 7001, "b": 7002, "chain": 7003, "pool": 7004}
 CHAIN = tuple(f"chain-{number}" for number in range(1, 7))

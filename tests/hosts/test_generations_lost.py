@@ -11,7 +11,7 @@ from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(600)]
 
 WARD = "var/lib/ward"
 KEEP = "etc/keep"

@@ -14,7 +14,7 @@ from tests.support.operator import Operator
 
 pytestmark = [
     pytest.mark.netns,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(600),
 ]
 
 

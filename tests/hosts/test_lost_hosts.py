@@ -11,7 +11,7 @@ from tests.support.fabric import Fabric
 from tests.support.gates import await_gate, gated_site, is_marked, open_gate, set_gate
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

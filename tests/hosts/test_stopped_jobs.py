@@ -12,7 +12,7 @@ from tests.support.fabric import OPERATOR, Fabric, FabricHost
 from tests.support.gates import await_gate
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
 
 DAEMONS = ["sleep 4001", "sleep 4002"]
 """What an earlier job, and an earlier task of the same job, have handed over to init."""

@@ -7,7 +7,7 @@ import pytest
 from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
 
 NAMES = ("early", "late")
 

@@ -11,7 +11,7 @@ from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import OPERATOR, Fabric, FabricHost
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
 
 
 @contextmanager

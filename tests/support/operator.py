@@ -17,7 +17,7 @@ from tests.support.fabric import Fabric, FabricHost
 __all__ = ["Operator", "Run", "StartedRun"]
 
 _COBWEB = str(Path(sys.executable).with_name("cobweb"))
-_RUN_S = 90
+_RUN_S = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

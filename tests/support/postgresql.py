@@ -20,7 +20,7 @@ import pytest
 
 _PASSWORD = "cobweb-test"  # noqa: S105 - of a server that lives for one test run on loopback
 _READY = "database system is ready to accept connections"
-_START_TIMEOUT_S = 45.0
+_START_TIMEOUT_S = 100.0
 _PORT_ATTEMPTS = 5
 
 

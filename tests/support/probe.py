@@ -91,7 +91,7 @@ class Probe:
         with self._news:
             return self._rounds
 
-    def wait_for(self, good: Callable[[Seen], bool], timeout_s: float = 30) -> None:
+    def wait_for(self, good: Callable[[Seen], bool], timeout_s: float = 90) -> None:
         """Wait for a round that saw what `good` asks for; TimeoutError if none comes."""
         with self._news:
             if not self._news.wait_for(lambda: bool(self._log) and good(self._log[-1]), timeout_s):

@@ -22,7 +22,7 @@ from cobweb.plugin import (
 )
 
 HOST = "h1"
-TIMEOUT_S = 50.0
+TIMEOUT_S = 150.0
 VAULT_PASSWORD = "correct horse"  # noqa: S105 - of the tests' own vault
 
 

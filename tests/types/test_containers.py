@@ -12,7 +12,7 @@ from cobweb.model import Outcome
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 IMAGE = "docker.io/library/nginx:1.27"
 MAKE_IMAGE = f"""

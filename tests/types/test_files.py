@@ -13,7 +13,7 @@ from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 SPECS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "content": ({"content": "one\n"}, {"content": "two\n"}),

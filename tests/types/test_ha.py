@@ -23,9 +23,9 @@ from tests.support.operator import Operator
 from tests.support.power import PowerSwitch
 from tests.support.tasks import OneCob
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 POLL_S = 0.2
 FENCE_AGENT = Path(__file__).parents[2] / "inventories" / "storage" / "files" / "fence_http"
 DUMMY: Mapping[str, Any] = {

@@ -11,7 +11,7 @@ from cobweb.model import Outcome
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 KEY = "net.ipv4.ip_forward"
 PORTS = "net.ipv4.ip_local_port_range"

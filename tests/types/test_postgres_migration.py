@@ -18,7 +18,7 @@ from tests.support.live import Live, live_on, run_page_example
 from tests.support.operator import Operator
 from tests.support.tasks import OneCob
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
 
 ADD = {"do": "ALTER TABLE customer ADD COLUMN {} text;", "undo": "ALTER TABLE customer DROP {};"}
 SITE = """

@@ -22,7 +22,7 @@ from tests.support.live import Live, live_on, run_page_example
 from tests.support.operator import Operator, Run
 from tests.support.tasks import OneCob
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
 
 SITE = """
 cobweb: 1

@@ -11,8 +11,9 @@ from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
+OURS = "^(sleep 1000|python3 -m http)"
 SPEC = {"command": ["sleep", "1000"], "env": {"WORD": "one"}}
 
 
@@ -20,8 +21,12 @@ SPEC = {"command": ["sleep", "1000"], "env": {"WORD": "one"}}
 def host(fabric: Fabric, plain_host: FabricHost) -> Iterator[FabricHost]:
     """Return a host on which nothing of the tests runs in the end."""
     yield plain_host
-    left = fabric.run(plain_host, "pgrep", "-f", "^(sleep 1000|python3 -m http)", check=False)
-    assert left.stdout == ""
+    left = fabric.run(plain_host, "pgrep", "-f", OURS, check=False).stdout
+    clean = (
+        f"pkill -f 'superviso[r].py'; pkill -f '{OURS}'; rm -rf /var/lib/cobweb/process /srv/rest"
+    )
+    fabric.run(plain_host, "sh", "-c", clean)
+    assert left == ""
 
 
 def test_it_passes_the_conformance_kit(live: Live, host: FabricHost) -> None:

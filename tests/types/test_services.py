@@ -18,7 +18,7 @@ from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 from tests.support.tasks import OneCob
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 UNITS = "/etc/systemd/system"
 RUNS = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"

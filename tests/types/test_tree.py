@@ -14,7 +14,7 @@ from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 from tests.support.trees import Entries, packed
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 TEXT = "one\ntwo\nthree\nfour\nfive\n"
 FIRST: Entries = {"a.ini": TEXT, "bin/run": ("#!/bin/sh\n", 0o755), "cur": "-> bin", "empty": None}

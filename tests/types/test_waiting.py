@@ -10,7 +10,7 @@ import pytest
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 BROKEN = {"path": "/srv/data", "source": "/dev/nowhere", "fstype": "ext4"}
 MENDED = {"path": "/srv/data", "source": "data", "fstype": "tmpfs"}

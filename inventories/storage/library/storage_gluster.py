@@ -308,7 +308,7 @@ def heal_wait(cob: dict[str, Any]) -> Answer:
 
 
 def _until_well(name: str, ends: float, help_it: Callable[[str], str]) -> None:
-    """Wait until the volume is whole, or gone, and help it now and then."""
+    """Wait until the volume is whole, or gone, and help it now and then, at least once."""
     refused = ""
     for number in range(1_000_000):
         try:
@@ -317,7 +317,7 @@ def _until_well(name: str, ends: float, help_it: Callable[[str], str]) -> None:
             trouble = str(failed)
         if not trouble:
             return
-        if time.monotonic() > ends:
+        if time.monotonic() > ends and number > HELP_AT:
             raise Failed(f"the volume {name} does not heal: {refused}{trouble}")
         if number % HELP_EVERY == HELP_AT:
             refused = help_it(name)
