@@ -43,6 +43,12 @@ def test_a_machine_is_the_object_of_that_name_on_the_same_host(maker: Maker) -> 
     }
 
 
+def test_where_it_goes_may_depend_on_the_host(maker: Maker) -> None:
+    want = "{{ 'down' if inventory_hostname == 'app01' else 'up' }}"
+    graph = site_of(maker, f'a: {{type: simple, on: app, want: "{want}"}}').graph()
+    assert [cob.want for cob in graph.cobs.values()] == ["down", "up"]
+
+
 def test_neither_is_a_part_of_what_an_object_is_meant_to_be(maker: Maker) -> None:
     sites = [
         site_of(maker, NODE, f"a: {{type: simple, on: app01{more}}}")
@@ -83,8 +89,8 @@ def test_a_kept_graph_has_both(maker: Maker) -> None:
             NO_STATE.format("unknown"),
         ),
         (
-            "want: '{{ x }}'",
-            NO_STATE.format("{{ x }}"),
+            "want: '{{ 1 + 1 }}'",
+            NO_STATE.format("2").replace(" (its", " [on app01, app02] (its"),
         ),
         (
             "machine: nodes",

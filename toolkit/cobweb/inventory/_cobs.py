@@ -12,6 +12,7 @@ from cobweb.inventory._findings import Findings, did_you_mean, one_of
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place
 from cobweb.inventory._read import as_map, known_keys, required, text
 from cobweb.inventory._select import Selector
+from cobweb.inventory._templates import is_template
 from cobweb.model import CobType, Confirm, State
 
 WORDS = ("requires", "after", "binds", "stops")
@@ -23,7 +24,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 class CobDef:
     """A COB as the site writes it: one instance on each of `hosts`.
 
-    `want` and `machine` are as those of `Cob`, "" where nothing is written; `machine` is a name.
+    `want` and `machine` are as those of `Cob`, "" where nothing is written; `machine` is a name, and
+    `want` may be a template.
     """
 
     name: str
@@ -100,13 +102,13 @@ class Cobs:
 
     def _want(self, body: Map, cob_type: CobType, what: str) -> State:
         want = text(body, "want", what, self._findings)
-        if want is None or want in cob_type.states:
-            return want or ""
-        states = one_of(cob_type.states)
-        hint = did_you_mean(want, cob_type.states, otherwise=f"its states are {states}")
-        message = f"`want` of {what}: the type `{cob_type.name}` has no state `{want}`"
-        self._findings.add(body.items["want"].place, message, hint)
-        return ""
+        if want is None:
+            return ""
+        problem = None if is_template(want) else no_state(cob_type, want)
+        if problem:
+            place = body.items["want"].place
+            self._findings.add(place, f"`want` of {what}: {problem[0]}", problem[1])
+        return "" if problem else want
 
     def _look_at_machine(self, cob: CobDef) -> None:
         """Find what is wrong with the machine of a COB, once all are read."""
@@ -153,3 +155,12 @@ class Cobs:
         if pattern is None:
             return ()
         return self._selector.some(pattern, body.items["on"].place, f"`on` of {what}")
+
+
+def no_state(cob_type: CobType, want: str) -> tuple[str, str] | None:
+    """Return a message and a hint where a type does not have a state."""
+    if want in cob_type.states:
+        return None
+    known = f"its states are {one_of(cob_type.states)}"
+    hint = did_you_mean(want, cob_type.states, otherwise=known)
+    return f"the type `{cob_type.name}` has no state `{want}`", hint

@@ -9,7 +9,7 @@ from typing import Any
 from cobweb._garbage import no_collections
 from cobweb.errors import Finding, UsageError
 from cobweb.inventory._bulk import make_all
-from cobweb.inventory._cobs import Cobs
+from cobweb.inventory._cobs import CobDef, Cobs, no_state
 from cobweb.inventory._drift import Ignored
 from cobweb.inventory._explain import Explainer, Explanation
 from cobweb.inventory._files import Files
@@ -19,14 +19,15 @@ from cobweb.inventory._limits import Limits
 from cobweb.inventory._needs import Expansion
 from cobweb.inventory._patterns import PatternError, Patterns
 from cobweb.inventory._references import References
-from cobweb.inventory._scope import Evaluator
+from cobweb.inventory._scope import EvaluationError, Evaluator
 from cobweb.inventory._specs import Specs, marked_properties
 from cobweb.inventory._tasks import missing_actions
+from cobweb.inventory._templates import is_template
 from cobweb.inventory._types import ActionUse
 from cobweb.inventory._variables import Hosts
 from cobweb.inventory._watches import fill_watches
 from cobweb.inventory._work_files import work_files
-from cobweb.model import Cob, CobId, CobType, Graph, cob_id
+from cobweb.model import Cob, CobId, CobType, Graph, State, cob_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,7 @@ class Evaluation:
             type=[each.type for each in defs],
             spec=list(map(self._specs.evaluate, defs, hosts)),
             confirm=[each.confirm for each in defs],
-            want=[each.want for each in defs],
+            want=list(map(self._want, defs, hosts)),
             machine=[
                 cob_id(host, each.machine) if each.machine else None
                 for each, host in zip(defs, hosts, strict=True)
@@ -153,3 +154,19 @@ class Evaluation:
             place=[each.place for each in defs],
         )
         return dict(zip(instances, made, strict=True))
+
+    def _want(self, cob: CobDef, host: str) -> State:
+        """Return where an object goes by itself; "" where its type says it."""
+        if not is_template(cob.want):
+            return cob.want
+        place = cob.body.items["want"].place
+        try:
+            want = str(self.parts.evaluator.scope(host).render(cob.want, place))
+        except EvaluationError as error:
+            self._findings.add(error.place, error.message, error.hint, host=host)
+            return ""
+        problem = no_state(cob.type, want)
+        if problem:
+            message = f"`want` of COB `{cob.name}`: {problem[0]}"
+            self._findings.add(place, message, problem[1], host=host)
+        return "" if problem else want
