@@ -25,7 +25,7 @@ def _type_checks() -> list[NamedCheck]:
 def test_every_built_in_plugin_is_loaded() -> None:
     plugins = _built_in()
     ours = {plugin.name for plugin in plugins.loaded if plugin.distribution == "cobweb"}
-    assert ours == {"ansible", "planner", "simulate", "storage", "types"}
+    assert ours == {"ansible", "planner", "providers", "simulate", "storage", "types"}
     assert [str(plugin) for plugin in plugins.failed if plugin.distribution == "cobweb"] == []
 
 
@@ -33,7 +33,7 @@ def test_they_register_what_the_design_names() -> None:
     plugins = _built_in()
     assert {"file", "process", "script", "service"} <= set(plugins.types)
     assert {"ansible", "simulate"} <= set(plugins.executors)
-    assert "stages" in plugins.planners
+    assert set(plugins.planners) >= {"event", "stages"} <= set(plugins.task_planners)
     assert "ansible-inventory" in plugins.adapters
 
 

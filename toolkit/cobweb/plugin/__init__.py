@@ -11,6 +11,7 @@ from cobweb._resources import data_dir
 from cobweb.plugin._hooks import RegisteredType, Section, hookimpl
 from cobweb.plugin._kinds import Kind
 from cobweb.plugin._loading import load_plugins
+from cobweb.plugin._provider_fields import field_problems, secret_fields
 from cobweb.plugin._type_files import type_file
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import (
@@ -56,8 +57,10 @@ __all__ = [
     "Solver",
     "Stages",
     "data_dir",
+    "field_problems",
     "hookimpl",
     "load_plugins",
+    "secret_fields",
     "seconds_of",
     "type_file",
 ]

@@ -20,6 +20,7 @@ from cobweb.testing._generator_checks import (
     generator_checks,
 )
 from cobweb.testing._planner_checks import PlannerCase, check_planner, planner_checks
+from cobweb.testing._provider_checks import ProviderCase, check_provider, provider_checks
 from cobweb.testing._solver_checks import SolverCase, check_solver, solver_checks
 from cobweb.testing._type_checks import TypeCase, check_type, type_checks
 
@@ -31,6 +32,7 @@ __all__ = [
     "GeneratorCase",
     "NamedCheck",
     "PlannerCase",
+    "ProviderCase",
     "SolverCase",
     "TypeCase",
     "adapter_checks",
@@ -38,11 +40,13 @@ __all__ = [
     "check_executor",
     "check_generator",
     "check_planner",
+    "check_provider",
     "check_solver",
     "check_type",
     "executor_checks",
     "generator_checks",
     "planner_checks",
+    "provider_checks",
     "solver_checks",
     "type_checks",
 ]

@@ -1,0 +1,64 @@
+"""What a catalog gives a provider of nodes: checked by its schema, secrets only by reference.
+
+A property that a provider marks with `x-cobweb: secret` stands in no site in the clear. It is a
+vaulted value, or `{env: NAME}`: the environment of the coordinator has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+__all__ = ["ENV", "SECRET", "VAULT", "field_problems", "secret_fields"]
+
+SECRET = "secret"  # noqa: S105 - the word that marks one
+VAULT = "__ansible_vault"
+ENV = "env"
+
+Problem = tuple[tuple[str | int, ...], str, str]
+"""The keys that lead to a value, what is wrong with it, and a hint."""
+
+
+def secret_fields(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the fields that a provider's schema marks as secret."""
+    properties = schema.get("properties", {})
+    return frozenset(name for name, it in properties.items() if it.get("x-cobweb") == SECRET)
+
+
+def field_problems(schema: Mapping[str, Any], fields: Mapping[str, Any]) -> tuple[Problem, ...]:
+    """Return what is wrong with the fields of a provider; () if nothing is.
+
+    A secret counts as what it refers to; nothing is decrypted and no environment is looked at.
+    """
+    secrets = secret_fields(schema)
+    problems: list[Problem] = []
+    for name in sorted(secrets & fields.keys()):
+        if not _refers(fields[name]):
+            hint = f"write `{name}: !vault ...` or `{name}: {{env: NAME}}`"
+            problems.append(((name,), f"the field `{name}` is a secret", hint))
+    return (*problems, *_schema_problems(_without_secrets(schema, secrets), fields, secrets))
+
+
+def _refers(value: Any) -> bool:
+    """Say whether a value stands for a secret that is somewhere else."""
+    if not isinstance(value, Mapping) or len(value) != 1:
+        return False
+    return any(isinstance(value.get(key), str) and value[key] for key in (VAULT, ENV))
+
+
+def _without_secrets(schema: Mapping[str, Any], secrets: frozenset[str]) -> Mapping[str, Any]:
+    properties = schema.get("properties", {})
+    open_ones = {name: {} if name in secrets else it for name, it in properties.items()}
+    return {**schema, "properties": open_ones}
+
+
+def _schema_problems(
+    schema: Mapping[str, Any], fields: Mapping[str, Any], secrets: frozenset[str]
+) -> Iterator[Problem]:
+    from jsonschema import Draft202012Validator
+
+    known = ", ".join(sorted(schema["properties"])) or "none"
+    for error in sorted(Draft202012Validator(schema).iter_errors(fields), key=str):
+        path = tuple(error.absolute_path)
+        if not secrets.intersection(path[:1]):
+            yield path, error.message, "" if path else f"its fields are {known}"
