@@ -9,7 +9,7 @@ import pytest
 
 from cobweb.cli import ExitCode
 from cobweb.cli._draw import MOST_BOXES
-from cobweb.cli._group import COMMANDS
+from cobweb.cli._group import COMMANDS, PLUGGED
 from cobweb.cli.schema import schema_files
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
@@ -29,7 +29,7 @@ def _table(page: str, head: str) -> list[list[str]]:
 
 
 def test_the_page_lists_the_commands_in_their_order(page: str) -> None:
-    assert [row[0].strip("`") for row in _table(page, "command")] == list(COMMANDS)
+    assert [row[0].strip("`") for row in _table(page, "command")] == [*COMMANDS, *PLUGGED]
 
 
 def test_the_page_lists_the_exit_codes(page: str) -> None:

@@ -1,8 +1,8 @@
 """The command group: one line per command here, the command's module when it is called.
 
-The table below is all that `cobweb --help` needs; a test holds it to the commands' own help.
-Commands of plugins are looked up after the built-in ones, and only where an entry point exists
-that is not one of Cobweb's own.
+The tables below are all that `cobweb --help` needs; tests hold them to the commands' own help.
+Commands of plugins are looked up after the built-in ones. The plugins are loaded only for a command
+of theirs, or where an entry point exists that is not one of Cobweb's own.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import click
 
 from cobweb import __version__
-from cobweb.cli._options import examples, group_options
+from cobweb.cli._options import examples, group_options, output_option, site_options
 from cobweb.cli._request import current_request
 
-__all__ = ["COMMANDS", "cobweb"]
+__all__ = ["COMMANDS", "PLUGGED", "cobweb"]
 
 COMMANDS: Mapping[str, str] = {
     "init": "Make a site repository that runs as it is.",
@@ -45,6 +45,12 @@ COMMANDS: Mapping[str, str] = {
 }
 """Name and short help of each built-in command, in the order of `cobweb --help`."""
 
+PLUGGED: Mapping[str, str] = {
+    "cluster": "Make, change and remove clusters from templates.",
+    "import": "Read what other tools have written into the site.",
+}
+"""Name and short help of each command of a built-in plugin."""
+
 _OWN_PLUGINS = "cobweb_plugins."
 
 
@@ -53,21 +59,22 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the built-in commands, then those of plugins by name."""
-        return [*COMMANDS, *(name for name in sorted(_foreign(ctx)) if name not in COMMANDS)]
+        return [*COMMANDS, *PLUGGED, *_strangers(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command; None for an unknown name."""
         if cmd_name in COMMANDS:
             command: click.Command = import_module(f"cobweb.cli.{cmd_name}").command
             return command
-        return _foreign(ctx).get(cmd_name)
+        found = (_loaded if cmd_name in PLUGGED else _foreign)(ctx).get(cmd_name)
+        return _with_site(ctx, found) if found else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one line per command without importing the built-in ones."""
         foreign = _foreign(ctx)
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-        rows = [(name, foreign[name].get_short_help_str()) for name in sorted(foreign)]
+            formatter.write_dl([*COMMANDS.items(), *PLUGGED.items()])
+        rows = [(name, foreign[name].get_short_help_str()) for name in _strangers(ctx)]
         if rows:
             with formatter.section("Commands of plugins"):
                 formatter.write_dl(rows)
@@ -91,16 +98,28 @@ class LazyGroup(click.Group):
     def _close(self, ctx: click.Context, name: str) -> str:
         from difflib import get_close_matches
 
+        if name in PLUGGED:
+            return " (its plugin was left out, see `cobweb plugins`)"
         close = get_close_matches(name, self.list_commands(ctx), n=3)
         return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
+def _strangers(ctx: click.Context) -> list[str]:
+    """Return the names of commands that no table has, sorted."""
+    return sorted(_foreign(ctx).keys() - PLUGGED.keys())
+
+
 def _foreign(ctx: click.Context) -> Mapping[str, click.Command]:
     """Return the commands of plugins by name; loads plugins only where there are foreign ones."""
+    return _loaded(ctx) if _has_foreign_plugins() else {}
+
+
+def _loaded(ctx: click.Context) -> Mapping[str, click.Command]:
+    """Return the commands of all plugins by name, those with a built-in's name left out."""
     cache: MutableMapping[str, Any] = ctx.meta
     key = "cobweb.commands"
     if key not in cache:
-        cache[key] = _load_foreign(ctx) if _has_foreign_plugins() else {}
+        cache[key] = _load_commands(ctx)
     found: Mapping[str, click.Command] = cache[key]
     return found
 
@@ -111,11 +130,23 @@ def _has_foreign_plugins() -> bool:
     return any(not entry.value.startswith(_OWN_PLUGINS) for entry in entry_points(group="cobweb"))
 
 
-def _load_foreign(ctx: click.Context) -> Mapping[str, click.Command]:
+def _load_commands(ctx: click.Context) -> Mapping[str, click.Command]:
     from cobweb.plugin import load_plugins
 
     commands = load_plugins(strict=current_request(ctx).strict_plugins).commands
     return {name: command for name, command in commands.items() if name not in COMMANDS}
+
+
+def _with_site(ctx: click.Context, command: click.Command) -> click.Command:
+    """Give a command of a plugin what it asked for: shared options, and access to the site."""
+    from cobweb.cli._access import CliAccess
+    from cobweb.plugin import ACCESS_KEY, is_on_site, leaves
+
+    ctx.meta[ACCESS_KEY] = CliAccess
+    for leaf in leaves(command) if is_on_site(command) else ():
+        if not any(parameter.name == "site" for parameter in leaf.params):
+            site_options(output_option()(leaf))
+    return command
 
 
 @click.group(

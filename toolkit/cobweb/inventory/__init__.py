@@ -10,6 +10,7 @@ from cobweb.inventory._explain import VAULTED, Explanation, UsedVariable
 from cobweb.inventory._fits import unfit_specs
 from cobweb.inventory._load import find_site, load_site
 from cobweb.inventory._models import Model, ModelContent, find_models, read_model
+from cobweb.inventory._section_data import SectionData, read_sections
 from cobweb.inventory._site import Site
 from cobweb.inventory._state import find_state
 
@@ -18,6 +19,7 @@ __all__ = [
     "Explanation",
     "Model",
     "ModelContent",
+    "SectionData",
     "Site",
     "UsedVariable",
     "find_models",
@@ -25,5 +27,6 @@ __all__ = [
     "find_state",
     "load_site",
     "read_model",
+    "read_sections",
     "unfit_specs",
 ]

@@ -93,7 +93,7 @@ def _parts(site_file: Path, foreign: Foreign) -> Parts:
     if root is None:
         findings.raise_if_any()
         raise AssertionError("a site without a mapping has findings")
-    sections = _sections(root, foreign.sections, findings)
+    sections = sections_of(root, foreign.sections, findings)
     expanders = () if findings else foreign.expanders
     made = expand_all(root, sections, expanders, files)
     hosts = _hosts(root, files, foreign, made)
@@ -187,9 +187,10 @@ def state_url_of(root: Map, findings: Findings) -> str:
     return url or DEFAULT_STATE
 
 
-def _sections(
+def sections_of(
     root: Map, schemas: Mapping[str, Mapping[str, Any]], findings: Findings
 ) -> dict[str, Any]:
+    """Return the sections of plugins that a site has, as plain data, by their schemas."""
     found: dict[str, Any] = {}
     for name, schema in schemas.items():
         node = root.items.get(name)

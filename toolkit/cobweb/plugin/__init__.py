@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from cobweb._durations import seconds_of
 from cobweb._resources import data_dir
+from cobweb.plugin._access import (
+    ACCESS_KEY,
+    SiteAccess,
+    is_on_site,
+    leaves,
+    on_site,
+    site_access,
+)
 from cobweb.plugin._hooks import RegisteredType, Section, hookimpl
 from cobweb.plugin._kinds import Kind
 from cobweb.plugin._loading import load_plugins
@@ -34,6 +42,7 @@ from cobweb.plugin.protocols import (
 )
 
 __all__ = [
+    "ACCESS_KEY",
     "INTERFACE",
     "Adapter",
     "CobContext",
@@ -54,13 +63,18 @@ __all__ = [
     "PythonType",
     "RegisteredType",
     "Section",
+    "SiteAccess",
     "Solver",
     "Stages",
     "data_dir",
     "field_problems",
     "hookimpl",
+    "is_on_site",
+    "leaves",
     "load_plugins",
-    "secret_fields",
+    "on_site",
     "seconds_of",
+    "secret_fields",
+    "site_access",
     "type_file",
 ]

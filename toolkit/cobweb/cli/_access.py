@@ -1,0 +1,128 @@
+"""What a command of a plugin gets of the command line: the site, the journal, the output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cobweb.cli._output import Output
+from cobweb.cli._render import Column, write_table
+from cobweb.cli._request import Format, Request, current_request
+from cobweb.cli._session import Session, open_site
+from cobweb.errors import ModelError, SiteError
+
+if TYPE_CHECKING:
+    from cobweb.inventory import SectionData
+    from cobweb.model import CobId, Graph, State
+    from cobweb.plugin import Plugins
+
+__all__ = ["CliAccess"]
+
+
+class CliAccess:
+    """The `SiteAccess` of a call of `cobweb`; see there."""
+
+    def __init__(self, context: click.Context) -> None:
+        self._context = context
+        self._session = open_site(self._request)
+
+    @property
+    def _request(self) -> Request:
+        return current_request(self._context)
+
+    @cached_property
+    def dir(self) -> Path:
+        """The folder of `site.yml`."""
+        path = self._session.path.absolute()
+        return path if path.is_dir() else path.parent
+
+    @property
+    def plugins(self) -> Plugins:
+        """All plugins that could be loaded."""
+        return self._session.plugins
+
+    def sections(self) -> Mapping[str, Any]:
+        """Return the sections of plugins, by name."""
+        return self._sections().data
+
+    def placed(self, error: ModelError) -> SiteError:
+        """Return problems of sections at their places."""
+        return self._sections().error(error)
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file of the site, or None."""
+        path = self.dir / name
+        return path.read_text(encoding="utf-8") if path.is_file() else None
+
+    def graph(self) -> Graph:
+        """Return the evaluated site's objects."""
+        with self._fresh() as session:
+            return session.graph()
+
+    def states(self) -> Mapping[CobId, State]:
+        """Return what the journal believes."""
+        with self._fresh() as session:
+            return {cob: record.state for cob, record in session.history().states().items()}
+
+    def run(self, command: str, *arguments: str) -> int:
+        """Call a command of Cobweb on this site."""
+        from cobweb.cli._group import cobweb
+
+        words = [*self._shared(), command, *arguments]
+        try:
+            with cobweb.make_context("cobweb", words) as context:
+                result = cobweb.invoke(context)
+        except click.exceptions.Exit as end:
+            return end.exit_code
+        return result if isinstance(result, int) else 0
+
+    @property
+    def output(self) -> str:
+        """The format that is asked for."""
+        return str(self._request.format or Format.TEXT)
+
+    def data(self, data: Any) -> bool:
+        """Write data where JSON or YAML is asked for."""
+        return self._output().data(data)
+
+    def line(self, text: str = "") -> None:
+        """Write one line to standard output."""
+        self._output().line(text)
+
+    def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write a table."""
+        columns = [Column(title=title, flexible=place > 0) for place, title in enumerate(titles)]
+        write_table(self._output(), columns, rows)
+
+    def summary(self, text: str) -> None:
+        """Write one line to standard error."""
+        self._output().summary(text)
+
+    def _output(self) -> Output:
+        return Output.of(self._request)
+
+    def _fresh(self) -> Session:
+        """Return a session that has read nothing yet."""
+        return open_site(self._request)
+
+    def _sections(self) -> SectionData:
+        from cobweb.inventory import read_sections
+
+        schemas = {name: section.schema for name, section in self.plugins.sections.items()}
+        return read_sections(self._session.path, schemas)
+
+    def _shared(self) -> list[str]:
+        """Return the shared options of this call as words, but for the format of data."""
+        request = self._request
+        words = ["-C", str(self._session.path), *["-v"] * request.verbosity]
+        words += ["--log-format", str(request.log_format)]
+        flags = {
+            "--no-color": request.no_color,
+            "--strict-plugins": request.strict_plugins,
+            "--no-cache": request.no_cache,
+        }
+        return [*words, *(flag for flag, is_set in flags.items() if is_set)]

@@ -1,0 +1,115 @@
+"""How a command of a plugin gets at the site that it is called for, and writes what it has to say.
+
+The command line puts a `SiteAccess` behind `site_access`; plugins never see how it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from cobweb.errors import ModelError, SiteError
+from cobweb.model import CobId, Graph, State
+from cobweb.plugin._values import Plugins
+
+if TYPE_CHECKING:
+    import click
+
+__all__ = ["ACCESS_KEY", "SiteAccess", "is_on_site", "leaves", "on_site", "site_access"]
+
+ACCESS_KEY = "cobweb.site_access"
+"""Where click's `meta` has the function that makes the access."""
+
+_MARK = "cobweb_on_site"
+
+_C = TypeVar("_C", bound="click.Command")
+
+
+class SiteAccess(Protocol):
+    """The site of a call, and the output of a command.
+
+    Everything is read anew by each call, so that a command sees what it has edited. Each raises
+    SiteError where there is no site or it is wrong.
+    """
+
+    @property
+    def dir(self) -> Path:
+        """The folder of `site.yml`, absolute; whether it is a sound site is not asked."""
+
+    @property
+    def plugins(self) -> Plugins:
+        """All plugins that could be loaded."""
+
+    def sections(self) -> Mapping[str, Any]:
+        """Return the sections of plugins that the site has: plain data by name, by their schemas.
+
+        Nothing is expanded and no host is read, so a site whose sections stand for too much, or
+        for nothing yet, has them too.
+        """
+
+    def placed(self, error: ModelError) -> SiteError:
+        """Return the problems of sections as findings, each at its place in the site's files."""
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file of the site, by its name there; None if there is none."""
+
+    def graph(self) -> Graph:
+        """Return the objects, needs and limits of the evaluated site."""
+
+    def states(self) -> Mapping[CobId, State]:
+        """Return the states that the journal believes; none before the first run."""
+
+    def run(self, command: str, *arguments: str) -> int:
+        """Call a command of Cobweb on this site, as `cobweb COMMAND ARGUMENTS`; its exit code.
+
+        It writes to the same standard output and standard error. CobwebError as the command raises.
+        """
+
+    @property
+    def output(self) -> str:
+        """The format that `-o` asks for: text, json or yaml."""
+
+    def data(self, data: Any) -> bool:
+        """Write plain data if JSON or YAML is asked for, and say whether it was."""
+
+    def line(self, text: str = "") -> None:
+        """Write one line of text to standard output, made safe for a terminal."""
+
+    def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write a table that fits the terminal; nothing where there are no rows."""
+
+    def summary(self, text: str) -> None:
+        """Write one line for people to standard error."""
+
+
+def site_access(context: click.Context) -> SiteAccess:
+    """Return the site that a command of a plugin is called for, by the command's context."""
+    make: Callable[[click.Context], SiteAccess] | None = context.meta.get(ACCESS_KEY)
+    if make is None:
+        raise RuntimeError("only a command that `cobweb` calls has a site")
+    return make(context)
+
+
+def on_site(command: _C) -> _C:
+    """Say that a command, and all commands of a group, work on a site.
+
+    The command line then adds the options that its own commands share: `-C`, `-o`, `-v` and so on.
+    """
+    setattr(command, _MARK, True)
+    return command
+
+
+def is_on_site(command: click.Command) -> bool:
+    """Say whether a command was marked by `on_site`."""
+    return bool(getattr(command, _MARK, False))
+
+
+def leaves(command: click.Command) -> Iterator[click.Command]:
+    """Yield the commands of a group, and of its groups; a command that is none yields itself."""
+    commands: Mapping[str, click.Command] | None = getattr(command, "commands", None)
+    if commands is None:
+        yield command
+        return
+    for each in commands.values():
+        yield from leaves(each)
