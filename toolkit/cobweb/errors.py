@@ -18,6 +18,7 @@ __all__ = [
     "GenerationError",
     "LockedError",
     "ModelError",
+    "NoLayoutError",
     "Place",
     "PlanError",
     "PluginError",
@@ -100,6 +101,19 @@ class ModelError(CobwebError):
     def __init__(self, problems: Sequence[tuple[tuple[str | int, ...], str, str]]) -> None:
         super().__init__("; ".join(message for _, message, _ in problems))
         self.problems = tuple(problems)
+
+
+class NoLayoutError(CobwebError):
+    """A solver has proven that no layout keeps all constraints.
+
+    `conflict` is, in words, a set of constraints that cannot hold together, none of them to spare.
+    """
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, conflict: Sequence[str], hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.conflict = tuple(conflict)
 
 
 class PlanError(CobwebError):
