@@ -93,10 +93,14 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A service: `requires` must be on the cluster, `uses` come first where they are there."""
+    """A service: `requires` must be on the cluster, `uses` come first where they are there.
+
+    `config` are the keys of the cluster's configuration that it gets; None for all of them.
+    """
 
     name: str
     version: str = ""
+    config: tuple[str, ...] | None = None
     provides: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     install_requires: tuple[str, ...] = ()
@@ -182,7 +186,11 @@ class Template:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A cluster as somebody asks for it; None for what its template says."""
+    """A cluster as somebody asks for it; None for what its template says.
+
+    `versions` are those of services that are not as in the catalog; `restarts` counts how often all
+    services were asked to start again.
+    """
 
     name: str
     template: str
@@ -198,6 +206,8 @@ class Cluster:
     lease_created: str | None = None
     lease_expires: str | None = None
     solver: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    restarts: int = 0
     description: str = ""
 
 

@@ -87,6 +87,7 @@ def _service(name: str, said: Raw, automators: Mapping[str, Automator]) -> Servi
     return Service(
         name=name,
         version=said.get("version", ""),
+        config=tuple(said["config"]) if "config" in said else None,
         provides=tuple(needs.get("provides", ())),
         conflicts=tuple(needs.get("conflicts", ())),
         install_requires=tuple(install.get("requires", ())),
