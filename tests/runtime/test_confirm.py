@@ -399,7 +399,7 @@ def test_what_has_no_work_or_no_hosts_is_not_guarded(
     kind = simple_type()
     steps = tuple(replace(step, action=Nothing()) for step in kind.transitions)
     idle = guarded(replace(kind, transitions=steps), CONFIRM)
-    for graph, setting in ((idle, {}), (guarded(kind, CONFIRM), {"confirms": False})):
+    for graph, setting in ((idle, {}), (guarded(kind, CONFIRM), {"has_hosts": False})):
         it = rig(graph, answer=answering(revert="none"), setting=setting, work_dir=tmp_path)
         assert it.go().exit_code == 0
         assert {"arm", "confirm"}.isdisjoint(happenings(it))

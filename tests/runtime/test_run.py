@@ -234,6 +234,7 @@ def test_tasks_see_what_the_contract_says(rig: MakeRig, figure: MakeGraph) -> No
         "state": "down",
         "target": "up",
         "generation": 7,
+            "results": {},
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from cobweb.store import (
     HostFound,
     HostLost,
     HostSwitched,
+    ResultsWritten,
     RunInfo,
     StateWritten,
     TransitionBegan,
@@ -37,6 +39,7 @@ times = st.floats(0, 2e9, width=32)
 contents = st.none() | st.sampled_from(["c1", "c2"])
 generations = st.none() | st.integers(1, 9)
 applied = st.just(...) | st.none() | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)
+results = st.none() | st.integers() | st.lists(st.text(max_size=3), max_size=2)
 
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(
@@ -50,7 +53,15 @@ entries: st.SearchStrategy[Entry] = st.one_of(
         failed=st.none() | st.booleans(),
         generation=generations,
     ),
-    st.builds(TransitionBegan, cob=cobs, source=states, dest=states, time=times),
+    st.builds(
+        TransitionBegan,
+        cob=cobs,
+        source=states,
+        dest=states,
+        time=times,
+        attempt=st.integers(1, 3),
+        executor=st.sampled_from(["", "ansible"]),
+    ),
     st.builds(
         TransitionFinished,
         cob=cobs,
@@ -68,6 +79,11 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(HostLost, host=st.sampled_from(["h1", "h2"]), time=times),
     st.builds(HostFound, host=st.sampled_from(["h1", "h2"]), time=times),
     st.builds(HostSwitched, host=st.sampled_from(["h1", "h2"]), generation=st.integers(1, 9)),
+    st.builds(
+        ResultsWritten,
+        host=st.sampled_from(["h1", "h2"]),
+        results=st.dictionaries(st.sampled_from("ab"), results, max_size=2),
+    ),
     st.builds(HostForgotten, host=st.sampled_from(["h1", "h2"])),
     st.builds(Forgotten, cob=cobs),
 )
@@ -85,6 +101,7 @@ class Model:
     grants: dict[tuple[CobId, CobId], str] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     switched: dict[str, int] = field(default_factory=dict)
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> None:
         match entry:
@@ -94,6 +111,8 @@ class Model:
                 self.grants.pop((entry.cob, entry.holder), None)
             case HostLost() | HostFound() | HostSwitched() | HostForgotten():
                 self.take_host(entry)
+            case ResultsWritten():
+                self.take_results(entry)
             case Forgotten():
                 self.cobs.pop(entry.cob, None)
                 self.grants = {
@@ -102,8 +121,12 @@ class Model:
             case StateWritten() | TransitionFinished():
                 self.take_state(entry)
             case TransitionBegan():
-                record = self.touched(entry.cob)
-                self.cobs[entry.cob] = replace(record, in_transition=(entry.source, entry.dest))
+                self.cobs[entry.cob] = replace(
+                    self.touched(entry.cob),
+                    in_transition=(entry.source, entry.dest),
+                    attempt=entry.attempt,
+                    executor=entry.executor,
+                )
             case EventWritten():
                 raise AssertionError("events are not modelled")
 
@@ -118,13 +141,24 @@ class Model:
             case HostForgotten():
                 self.lost.discard(entry.host)
                 self.switched.pop(entry.host, None)
+                self.results.pop(entry.host, None)
+
+    def take_results(self, entry: ResultsWritten) -> None:
+        known = self.results.setdefault(entry.host, {})
+        for key, value in entry.results.items():
+            known.pop(key, None)
+            if value is not None:
+                known[key] = value
+        if not known:
+            del self.results[entry.host]
 
     def take_state(self, entry: StateWritten | TransitionFinished) -> None:
         record = replace(
             self.touched(entry.cob), state=entry.state, since=entry.time, in_transition=None
         )
         generation = self.run.generation if entry.generation is None else entry.generation
-        record = replace(record, generation=generation)
+        known = record.known if entry.state == "unknown" else entry.state
+        record = replace(record, generation=generation, known=known)
         if entry.content is not None:
             record = replace(record, content=entry.content)
         if entry.applied is not ...:
@@ -202,6 +236,7 @@ def test_batches_leave_what_their_entries_mean_one_by_one(
             assert store.states() == model.states()
             assert list(store.states()) == list(model.states())
             assert store.locks() == model.locks()
+            assert store.results() == model.results
             assert store.host_generations() == dict(sorted(model.switched.items()))
     finally:
         store.close()

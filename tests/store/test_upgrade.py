@@ -76,7 +76,7 @@ def test_reading_changes_nothing_and_tells_what_the_upgraded_one_tells(
     assert form(old_url) == "1"
     with open_store(old_url, tmp_path) as store:
         assert told(store) == before
-    assert form(old_url) == "2"
+    assert form(old_url) == "3"
     with open_store(old_url, tmp_path, create=False) as store:
         assert told(store) == before
     assert [run.info.generation for run in before["runs"]] == [2, 1]
@@ -196,7 +196,7 @@ def test_upgrade_that_is_killed_at_any_moment_leaves_the_old_format(
         if code == 0:
             break
         assert (code, form(old_url)) == (-signal.SIGKILL, "1")
-    assert form(old_url) == "2"
+    assert form(old_url) == "3"
     assert moment > 20, "the moments are those of the upgrade"
 
 
@@ -209,7 +209,7 @@ def test_two_processes_that_upgrade_at_once_do_it_once(old_url: str, tmp_path: P
     with get_context("spawn").Pool(3) as pool:
         revisions = pool.starmap(_open, [(old_url, str(tmp_path))] * 6)
     assert len(set(revisions)) == 1
-    assert form(old_url) == "2"
+    assert form(old_url) == "3"
 
 
 def test_run_of_an_older_cobweb_goes_on_after_the_upgrade(old_url: str, tmp_path: Path) -> None:

@@ -25,6 +25,15 @@ from cobweb.model.expansion import Expansion
 from cobweb.model.graph import Graph, Limit, LimitGroup, LimitScope, LockNeed, Need, TransitionNeed
 from cobweb.model.host import Host
 from cobweb.model.job import Job, JobKind, Outcome, Report, TaskOutput
+from cobweb.model.result import (
+    Results,
+    connection_variables,
+    fill_in,
+    has_late_values,
+    late_result,
+    merged_results,
+    results_problem,
+)
 
 __all__ = [
     "ANY",
@@ -49,6 +58,7 @@ __all__ = [
     "Outcome",
     "PythonAction",
     "Report",
+    "Results",
     "Role",
     "State",
     "TaskOutput",
@@ -56,6 +66,12 @@ __all__ = [
     "Transition",
     "TransitionNeed",
     "cob_id",
+    "connection_variables",
+    "fill_in",
+    "has_late_values",
     "host_of",
+    "late_result",
+    "merged_results",
     "name_of",
+    "results_problem",
 ]

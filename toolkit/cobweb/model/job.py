@@ -42,6 +42,9 @@ class Job:
     are empty for a check. `timeout_s` None means the executor's default. A `fresh` job is carried
     out over a connection that was made after it was submitted, never over one that was there.
     A job with `confirm` is the runtime's to see through: executors get it in steps without one.
+    `host_vars` are variables of its host that earlier jobs have handed back, which count above what
+    the inventory says, for the connection of this job and in its templates; another job of the same
+    host may have others, as the host may have another address by then.
     """
 
     number: int
@@ -57,6 +60,7 @@ class Job:
     timeout_s: float | None = None
     fresh: bool = False
     confirm: Confirm | None = None
+    host_vars: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,8 @@ class Report:
 
     The message of a check that ended well may say what it found not to be as it should be.
     `began` says whether anything can have happened on the host: a cancelled job that never began
-    has not touched it.
+    has not touched it. `results` are what it hands back to later jobs, plain JSON data by key; they
+    are kept for its host, key by key, and None deletes one.
     """
 
     number: int
@@ -83,3 +88,4 @@ class Report:
     message: str = ""
     tasks: tuple[TaskOutput, ...] = field(default=())
     began: bool = True
+    results: Mapping[str, Any] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from cobweb.plugin._access import (
     on_site,
     site_access,
 )
+from cobweb.plugin._answers import answered
 from cobweb.plugin._hooks import RegisteredType, Section, hookimpl
 from cobweb.plugin._kinds import Kind
 from cobweb.plugin._loading import load_plugins
@@ -30,6 +31,7 @@ from cobweb.plugin.protocols import (
     ExecutorSetting,
     ExpandContext,
     ExpandingSection,
+    Found,
     Generator,
     Machine,
     NodeProvider,
@@ -51,6 +53,7 @@ __all__ = [
     "ExpandContext",
     "ExpandingSection",
     "FailedPlugin",
+    "Found",
     "Generator",
     "Kind",
     "LoadedPlugin",
@@ -66,6 +69,7 @@ __all__ = [
     "SiteAccess",
     "Solver",
     "Stages",
+    "answered",
     "data_dir",
     "field_problems",
     "hookimpl",

@@ -34,7 +34,7 @@ from cobweb.model import (
     PythonAction,
     Report,
 )
-from cobweb.plugin import CobContext, Executor, ExecutorSetting, PythonType
+from cobweb.plugin import CobContext, Executor, ExecutorSetting, PythonType, answered
 from cobweb.runtime._confirm import DeadManSwitch
 from cobweb.runtime._trees import TreeLender
 
@@ -96,6 +96,10 @@ class Dispatcher:
     def now(self) -> Callable[[], float]:
         """The clock of the executor."""
         return self._executor.now
+
+    def carrier(self, job: Job) -> str:
+        """Return the name of the executor that carries a job out; "" where that is the runtime."""
+        return self._executor.name if self.reaches(job.action) else ""
 
     def next_number(self) -> int:
         """Return a job number that was not used in this run."""
@@ -324,7 +328,10 @@ def _python_call(
     python_type: PythonType, method: str, job: Job, setting: ExecutorSetting
 ) -> Callable[[], Report]:
     """Return a call of a plugin's method that never raises."""
-    context = CobContext(cob=job.cob_vars, host=setting.hosts[job.host], site_dir=setting.site_dir)
+    host = setting.hosts[job.host]
+    if job.host_vars:
+        host = replace(host, variables={**host.variables, **job.host_vars})
+    context = CobContext(cob=job.cob_vars, host=host, site_dir=setting.site_dir)
 
     def call() -> Report:
         try:
@@ -332,8 +339,7 @@ def _python_call(
         except Exception as error:  # noqa: BLE001  # the border to a plugin: its error is its report
             message = str(PluginError(python_type.name, f"{method}: {error!r}"))
             return Report(number=job.number, outcome=Outcome.FAILED, message=message)
-        state = answer if job.kind is JobKind.CHECK else ""
-        return Report(number=job.number, outcome=Outcome.OK, state=str(state or ""))
+        return answered(job, answer)
 
     return call
 

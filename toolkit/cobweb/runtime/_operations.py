@@ -172,7 +172,8 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
                 graph=desired.graph,
                 generation=info.generation,
                 missed=store.lost_hosts() & course.hosts,
-                confirms=not orders.simulates,
+                results=store.results(),
+                has_hosts=not orders.simulates,
                 max_failures=_most(orders.max_failures, desired.movable | course.removal.removed),
                 hosts=len(course.hosts),
                 max_unreachable=_most(orders.max_unreachable, course.hosts),
@@ -199,7 +200,7 @@ def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Ca
             RunSetting(
                 run=f"simulation-{orders.seed}",
                 graph=graph,
-                confirms=not orders.simulates,
+                has_hosts=not orders.simulates,
                 max_failures=_most(orders.max_failures, desired.movable),
                 hosts=len(hosts),
                 max_unreachable=_most(orders.max_unreachable, hosts),

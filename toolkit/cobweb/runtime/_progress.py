@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cobweb.engine import Engine
-from cobweb.model import CobId, Graph, State
+from cobweb.model import CobId, Graph, Job, State
 from cobweb.runtime._acts import Act
+from cobweb.runtime._late import applied_now
 
 __all__ = ["Progress"]
 
@@ -26,7 +27,8 @@ class Progress:
     that failed, `lost` what was said of each host that cannot be reached, `missed` the hosts that
     could not be reached the last time and have not answered yet. `begun` counts the transitions
     that began, `transitions` those that ended well; `stopped` says why nothing new is started where
-    it was not the user's wish. `probes` are the numbers of jobs that only ask whether a host
+    it was not the user's wish. `results` are what tasks of this run and of those before have handed
+    back, by host. `probes` are the numbers of jobs that only ask whether a host
     answers.
     """
 
@@ -35,6 +37,7 @@ class Progress:
     applied: dict[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
     messages: dict[CobId, str] = field(default_factory=dict)
     failed: set[CobId] = field(default_factory=set)
+    results: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     missed: set[str] = field(default_factory=set)
     probes: set[int] = field(default_factory=set)
@@ -50,10 +53,12 @@ class Progress:
         """Return the states of an object of the act."""
         return self.act.graph.cobs[cob].type.states
 
-    def remember_applied(self, cob: CobId, state: State) -> None:
-        """Note what is applied now that the object is in a state."""
-        cob_type = self.act.graph.cobs[cob].type
+    def remember_applied(self, job: Job, state: State) -> None:
+        """Note what is applied now that a job has left or found its object in a state."""
+        cob_type = self.act.graph.cobs[job.cob].type
         if state == cob_type.preferred:
-            self.applied[cob] = self.act.specs.get(cob, {})
+            self.applied[job.cob] = applied_now(job, self.act.specs.get(job.cob, {}))
         elif state == cob_type.remove:
-            self.applied[cob] = None
+            self.applied[job.cob] = None
+        elif state == self.act.graph.cobs[job.cob].want:
+            self.applied[job.cob] = applied_now(job, self.act.specs.get(job.cob, {}))

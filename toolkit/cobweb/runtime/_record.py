@@ -115,12 +115,21 @@ class Record:
         """Tell which state was found, and what else belongs to the reason."""
         self._told.append(("cob.state", {"cob": cob, "state": state, "reason": reason, **more}))
 
-    def began(self, job: Job, locks: Locks, now_s: float) -> None:
-        """Add the begin of a transition."""
-        self._began_s[job.cob] = now_s
+    def began(self, job: Job, locks: Locks, now_s: float, *, carrier: str) -> None:
+        """Add the begin of a transition, carried out by `carrier`; of a later attempt no event."""
         self._entries.append(
-            TransitionBegan(cob=job.cob, source=job.source, dest=job.dest, time=now_s)
+            TransitionBegan(
+                cob=job.cob,
+                source=job.source,
+                dest=job.dest,
+                time=now_s,
+                attempt=job.attempt,
+                executor=carrier,
+            )
         )
+        if job.attempt > 1:
+            return
+        self._began_s[job.cob] = now_s
         start = {
             "cob": job.cob,
             "from": job.source,

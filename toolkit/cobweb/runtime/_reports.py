@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from cobweb.engine import (
     CheckDropped,
@@ -12,11 +13,21 @@ from cobweb.engine import (
     TransitionDropped,
     TransitionEnded,
 )
-from cobweb.model import UNKNOWN, Job, JobKind, Outcome, Report, State
+from cobweb.model import (
+    UNKNOWN,
+    Job,
+    JobKind,
+    Missing,
+    Outcome,
+    Report,
+    State,
+    merged_results,
+    results_problem,
+)
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._progress import Progress
 from cobweb.runtime._record import Record
-from cobweb.store import HostFound, HostLost, StateWritten
+from cobweb.store import HostFound, HostLost, ResultsWritten, StateWritten
 
 __all__ = ["Reports"]
 
@@ -38,6 +49,8 @@ class Reports:
 
     def take(self, job: Job, report: Report) -> None:
         """Take the report of a job."""
+        if report.results and job.number not in self._so_far.probes:
+            report = self._keep_results(job, report)
         if report.outcome is Outcome.OK:
             self._meet(job.host)
         elif report.message:
@@ -48,6 +61,21 @@ class Reports:
             self._take_check(job, report)
         else:
             self._take_transition(job, report)
+
+    def _keep_results(self, job: Job, report: Report) -> Report:
+        """Keep what a job hands back, for all jobs that begin later; bad results fail the job."""
+        known = self._so_far.results.get(job.host, {})
+        problem = results_problem(report.results)
+        if problem:
+            message = f"{report.message}; {problem}" if report.message else problem
+            is_ok = report.outcome is Outcome.OK
+            outcome = Outcome.FAILED if is_ok else report.outcome
+            return replace(report, outcome=outcome, message=message)
+        new = {key: it for key, it in report.results.items() if known.get(key) != it}
+        if new:
+            self._so_far.results[job.host] = merged_results(known, new)
+            self._record.write(ResultsWritten(host=job.host, results=new))
+        return report
 
     def drop_waiting(self, host: str | None, reason: str) -> None:
         """Forget what is queued (of one host, or all); what never began has changed nothing."""
@@ -90,7 +118,7 @@ class Reports:
             case Outcome.CANCELLED if so_far.halted:
                 self._drop(job)
             case Outcome.OK if report.state in so_far.states(job.cob):
-                so_far.remember_applied(job.cob, report.state)
+                so_far.remember_applied(job, report.state)
                 self._step(CheckEnded(cob=job.cob, state=report.state))
             case _:
                 self._fail_check(job, report)
@@ -129,11 +157,13 @@ class Reports:
             return False
         if job.confirm is not None:
             return False  # what may cut off its host is tried once
+        if isinstance(job.action, Missing):
+            return False  # what it lacks does not come by waiting
         step = so_far.act.graph.cobs[job.cob].type.transition(job.source, job.dest)
         return step is not None and job.attempt < step.attempts
 
     def _succeed(self, job: Job, said: str) -> None:
-        self._so_far.remember_applied(job.cob, job.dest)
+        self._so_far.remember_applied(job, job.dest)
         self._so_far.transitions += 1
         self._so_far.messages.pop(job.cob, None)
         self._end(job, job.dest, said=said)

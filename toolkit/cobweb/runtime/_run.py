@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cobweb.engine import (
@@ -45,6 +45,7 @@ from cobweb.model import (
     Nothing,
     Outcome,
     Report,
+    Results,
     State,
 )
 from cobweb.runtime._acts import Act, Opening, SoFar
@@ -53,12 +54,13 @@ from cobweb.runtime._dispatch import Dispatcher, describe
 from cobweb.runtime._events import Emitter
 from cobweb.runtime._guard import Guard
 from cobweb.runtime._journal import Journal
+from cobweb.runtime._late import Late, finished
 from cobweb.runtime._progress import Progress
 from cobweb.runtime._record import Record
 from cobweb.runtime._reports import Reports
 from cobweb.runtime._result import RunResult, Wait, ending_of
 from cobweb.runtime._signals import Interrupts
-from cobweb.store import GrantGone, GrantWritten, StateWritten
+from cobweb.store import GrantGone, GrantWritten, HostForgotten, StateWritten
 
 __all__ = ["Run", "RunSetting"]
 
@@ -81,7 +83,8 @@ class RunSetting:
     and of which all objects take part. `max_failures` stops new work when more objects than that
     have failed (None: never), `max_unreachable` when more of the `hosts` that take part than that
     cannot be reached; as long as that can come out of the first checks, no transition begins.
-    `confirms` says whether objects' dead-man switches are set (there are hosts). `beat` is called
+    `results` are what tasks have handed back in earlier runs. `has_hosts` is False where hosts are
+    simulated: then no dead-man switch is set, and no late value filled in. `beat` is called
     from the run's thread at least every `beat_s` seconds; `say` gets sentences for people.
     """
 
@@ -92,7 +95,8 @@ class RunSetting:
     max_failures: int | None = None
     hosts: int = 0
     max_unreachable: int | None = None
-    confirms: bool = True
+    results: Results = field(default_factory=dict)
+    has_hosts: bool = True
     store_events: bool = True
     beat: Callable[[], None] = lambda: None
     say: Callable[[str], None] = lambda _text: None
@@ -108,7 +112,7 @@ class Run:
         self._setting = setting
         self._dispatcher = dispatcher
         self._record = Record(journal, emitter, store_events=setting.store_events)
-        self._so_far = Progress(missed=set(setting.missed))
+        self._so_far = Progress(missed=set(setting.missed), results=dict(setting.results))
         self._reports = Reports(self._so_far, self._record, dispatcher, self._step)
         self._guard = Guard(hosts=setting.hosts, most=setting.max_unreachable)
         self._locks: dict[CobId, tuple[tuple[CobId, State], ...]] = {}
@@ -182,6 +186,9 @@ class Run:
             self._waits.clear()
         so_far.hosts = frozenset(act.graph.hosts())
         so_far.applied = dict(act.applied)
+        for entry in act.first:
+            if isinstance(entry, HostForgotten):
+                so_far.results.pop(entry.host, None)
         self._record.act_started(act)
         self._dispatcher.hold_transitions()
         self._absorb(act.engine.start(act.known, act.held))
@@ -330,7 +337,7 @@ class Run:
             host=it.host,
             type_name=it.type.name,
             action=it.type.check,
-            cob_vars=self._cob_vars(it, target=it.type.preferred),
+            cob_vars=self._cob_vars(it, target=it.preferred),
             timeout_s=it.type.check_timeout_s,
             confirm=self._confirm(it),
         )
@@ -352,7 +359,7 @@ class Run:
         )
 
     def _confirm(self, it: Cob) -> Confirm | None:
-        return switch_of(it) if self._setting.confirms else None
+        return switch_of(it) if self._setting.has_hosts else None
 
     def _cob_vars(self, it: Cob, *, target: State) -> dict[str, Any]:
         act = self._so_far.act
@@ -366,20 +373,36 @@ class Run:
             "state": act.engine.state(it.id) if it.id in act.graph.cobs else UNKNOWN,
             "target": target,
             "generation": act.generation,
+            "results": self._so_far.results.get(it.host, {}),
         }
+
+    def _finished(self, job: Job) -> Job:
+        """Return a job that is about to start with what was handed back so far."""
+        so_far = self._so_far
+        it = None if job.number in so_far.probes else so_far.act.graph.cobs.get(job.cob)
+        if not self._setting.has_hosts or it is None:
+            return job
+        late = Late(
+            results=so_far.results,
+            spec=it.spec,
+            applied=None if job.cob in so_far.act.changed else so_far.applied.get(job.cob),
+            removes=job.cob_vars["target"] == it.type.remove,
+        )
+        return finished(job, late)
 
     # --- journal and events
 
     def _flush(self) -> None:
         """Write everything down, tell it, and only then start what fits."""
-        jobs = self._dispatcher.take()
+        jobs = [self._finished(job) for job in self._dispatcher.take()]
         now_s = self._dispatcher.now()
         for job in jobs:
             if job.kind is JobKind.CHECK:
                 self._so_far.checks += 1
-            elif job.attempt == 1:
-                self._so_far.begun += 1
-                self._record.began(job, self._locks.pop(job.cob, ()), now_s)
+                continue
+            self._so_far.begun += job.attempt == 1
+            locks, carrier = self._locks.pop(job.cob, ()), self._dispatcher.carrier(job)
+            self._record.began(job, locks, now_s, carrier=carrier)
         self._record.flush()
         self._dispatcher.submit(jobs)
 

@@ -24,7 +24,7 @@ from sqlalchemy.pool import StaticPool
 
 from cobweb.errors import StoreError
 from cobweb.store._tables import FORMAT, META, METADATA
-from cobweb.store._upgrade import OLD_FORMAT, upgrade
+from cobweb.store._upgrade import OLDEST_FORMAT, upgrade
 
 __all__ = ["Database", "one_at_a_time", "open_database"]
 
@@ -75,10 +75,10 @@ _OTHER_ERROR = ("cannot be used", "check the server, and the rights of this user
 class Database:
     """A connection pool, and what the database is called in messages.
 
-    `is_old` if it has the format before this one, which is read but never written.
+    `format` is that of its tables; one before ours is read but never written.
     """
 
-    is_old = False
+    format = FORMAT
 
     def __init__(self, engine: Engine, label: str, *, readonly: bool) -> None:
         self.engine = engine
@@ -301,10 +301,10 @@ def _prepare(database: Database, *, create: bool) -> bool:
             one_at_a_time(connection)
         tables = inspect(connection).get_table_names()
         if META.name in tables:
-            database.is_old = _format(database.label, connection) == OLD_FORMAT
-            if database.is_old and create:
-                upgrade(connection)
-                database.is_old = False
+            database.format = _format(database.label, connection)
+            if database.format < FORMAT and create:
+                upgrade(connection, database.format)
+                database.format = FORMAT
             return True
         if tables and connection.dialect.name == "sqlite":
             raise StoreError(
@@ -321,7 +321,7 @@ def _format(label: str, connection: Connection) -> int:
     found = connection.scalar(select(META.c.value).where(META.c.key == "format"))
     if found is None or not found.isdecimal():
         raise _damaged(label)
-    if int(found) not in (OLD_FORMAT, FORMAT):
+    if not OLDEST_FORMAT <= int(found) <= FORMAT:
         raise StoreError(
             f"{label} has format {found}, and this Cobweb knows format {FORMAT}",
             hint="use the Cobweb that wrote it, or a newer one",

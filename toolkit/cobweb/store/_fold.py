@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from cobweb.generation import canonical_json, redact
-from cobweb.model import CobId, State
+from cobweb.model import UNKNOWN, CobId, State
 from cobweb.store._values import (
     Entry,
     EventWritten,
@@ -22,6 +22,7 @@ from cobweb.store._values import (
     HostFound,
     HostLost,
     HostSwitched,
+    ResultsWritten,
     StateWritten,
     TransitionBegan,
     TransitionFinished,
@@ -36,7 +37,8 @@ class Batch:
     """What a transaction has to do, in this order: forget, then set.
 
     `cobs` has the columns to set by id, `grants` None for those to delete, `hosts` (reachable,
-    time) and `switched` the generation by name. `grants_of` finds grants by their ends; it is made
+    time) and `switched` the generation by name, `results` of a host its JSON texts by key, None for
+    those to delete. `grants_of` finds grants by their ends; it is made
     when an object is forgotten, so that forgetting many takes no longer than writing them.
     """
 
@@ -47,6 +49,7 @@ class Batch:
     grants_of: dict[CobId, list[tuple[CobId, CobId]]] | None = None
     hosts: dict[str, tuple[bool, float]] = field(default_factory=dict)
     switched: dict[str, int] = field(default_factory=dict)
+    results: dict[str, dict[str, str | None]] = field(default_factory=dict)
     forgotten_hosts: dict[str, None] = field(default_factory=dict)
     events: list[EventWritten] = field(default_factory=list)
 
@@ -76,10 +79,13 @@ def _take(batch: Batch, entry: Entry) -> None:
             batch.hosts[entry.host] = (True, entry.time)
         case HostSwitched():
             batch.switched[entry.host] = entry.generation
+        case ResultsWritten():
+            texts = {key: _result(value) for key, value in entry.results.items()}
+            batch.results.setdefault(entry.host, {}).update(texts)
         case HostForgotten():
             batch.forgotten_hosts[entry.host] = None
-            batch.hosts.pop(entry.host, None)
-            batch.switched.pop(entry.host, None)
+            for of_host in (batch.hosts, batch.switched, batch.results):
+                of_host.pop(entry.host, None)
         case _:
             _take_cob(batch, entry)
 
@@ -93,7 +99,12 @@ def _take_cob(
             if entry.failed is not None:
                 columns["failed"] = entry.failed
         case TransitionBegan():
-            columns = {"source": entry.source, "dest": entry.dest}
+            columns = {
+                "source": entry.source,
+                "dest": entry.dest,
+                "attempt": entry.attempt,
+                "executor": entry.executor,
+            }
         case TransitionFinished():
             columns = _finished(batch, entry)
         case Forgotten(cob=cob):
@@ -102,6 +113,10 @@ def _take_cob(
         case _:
             assert_never(entry)
     batch.cobs.setdefault(entry.cob, {}).update(columns)
+
+
+def _result(value: Any) -> str | None:
+    return None if value is None else canonical_json(value)
 
 
 def _state(batch: Batch, entry: StateWritten | TransitionFinished) -> dict[str, Any]:
@@ -113,6 +128,8 @@ def _state(batch: Batch, entry: StateWritten | TransitionFinished) -> dict[str, 
         "source": None,
         "dest": None,
     }
+    if entry.state != UNKNOWN:
+        columns["known"] = entry.state
     if entry.content is not None:
         columns["content"] = entry.content
     if entry.applied is not ...:

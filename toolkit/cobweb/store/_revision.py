@@ -14,6 +14,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
+from cobweb.generation import canonical_json
+from cobweb.model import Results
 from cobweb.store._tables import COBS, GENERATIONS, HOSTS
 
 __all__ = ["revision"]
@@ -31,8 +33,11 @@ _COLUMNS: tuple[ColumnElement[Any], ...] = (
 )
 
 
-def revision(connection: Connection, host_generations: Mapping[str, int]) -> str:
-    """Return the digest of states, contents, lost hosts, theirs and the current generation."""
+def revision(connection: Connection, host_generations: Mapping[str, int], results: Results) -> str:
+    """Return the digest of states, contents, results, lost hosts, their and the current generation.
+
+    Where there are no results it is that of an earlier format, which has none.
+    """
     found = hashlib.sha256()
     row = reduce(lambda one, other: one + _SEPARATOR + other, _COLUMNS)
     for rows in connection.scalars(select(row).order_by(COBS.c.id)).partitions(_ROWS_AT_ONCE):
@@ -40,4 +45,6 @@ def revision(connection: Connection, host_generations: Mapping[str, int]) -> str
     lost = connection.scalars(select(HOSTS.c.name).where(~HOSTS.c.reachable).order_by(HOSTS.c.name))
     newest = connection.scalar(select(func.max(GENERATIONS.c.id)))
     found.update(repr((list(lost), newest, sorted(host_generations.items()))).encode())
+    if results:
+        found.update(canonical_json(results).encode())
     return found.hexdigest()

@@ -16,7 +16,7 @@ from sqlalchemy import Dialect, Table, and_, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
 
-from cobweb.store._tables import COBS, EVENTS, GRANTS, HOSTS, SITE_LOCK
+from cobweb.store._tables import COBS, EVENTS, GRANTS, HOSTS, RESULTS, SITE_LOCK
 
 __all__ = ["Statement", "Statements"]
 
@@ -65,7 +65,16 @@ class Statements:
             self._compiled(delete(column.table).where(column == bindparam("gone")))
             for column in (COBS.c.id, GRANTS.c.cob, GRANTS.c.holder)
         )
-        self.forget_host = self._compiled(delete(HOSTS).where(HOSTS.c.name == bindparam("gone")))
+        self.result = self._upsert(RESULTS, ("host", "key", "value"))
+        self.drop_result = self._compiled(
+            delete(RESULTS).where(
+                and_(RESULTS.c.host == bindparam("host_"), RESULTS.c.key == bindparam("key_"))
+            )
+        )
+        self.forget_host = tuple(
+            self._compiled(delete(column.table).where(column == bindparam("gone")))
+            for column in (HOSTS.c.name, RESULTS.c.host)
+        )
         columns = [column.name for column in EVENTS.columns]
         self._event = self._compiled(
             EVENTS.insert().values({name: bindparam(name) for name in columns})

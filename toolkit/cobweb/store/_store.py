@@ -19,6 +19,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    Select,
     delete,
     false,
     func,
@@ -28,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine.interfaces import DBAPICursor
 
-from cobweb.model import CobId, State, host_of
+from cobweb.model import CobId, Results, State, host_of
 from cobweb.store import _generations
 from cobweb.store._database import Database, open_database
 from cobweb.store._fold import Batch, fold
@@ -41,9 +42,10 @@ from cobweb.store._tables import (
     GENERATIONS,
     GRANTS,
     HOSTS,
+    RESULTS,
     RUNS,
 )
-from cobweb.store._upgrade import Format1, format_1
+from cobweb.store._upgrade import RESULTS_SINCE, Format1, cob_columns, format_1
 from cobweb.store._values import (
     CobRecord,
     Entry,
@@ -114,7 +116,7 @@ class Store:
         """Return the record of every object that was ever written and not forgotten, by id."""
         with self._database.read() as connection:
             lost = _lost(connection)
-            rows = connection.execute(select(COBS).order_by(COBS.c.id))
+            rows = connection.execute(self._cobs().order_by(COBS.c.id))
             return {CobId(row[0]): _record(row, lost) for row in rows}
 
     def states_of(self, cobs: Iterable[CobId]) -> Mapping[CobId, CobRecord]:
@@ -124,7 +126,7 @@ class Store:
         with self._database.read() as connection:
             lost = _lost(connection)
             while some := list(islice(rest, _NAMES_AT_ONCE)):
-                for row in connection.execute(select(COBS).where(COBS.c.id.in_(some))):
+                for row in connection.execute(self._cobs().where(COBS.c.id.in_(some))):
                     found[CobId(row[0])] = _record(row, lost)
         return dict(sorted(found.items()))
 
@@ -134,7 +136,7 @@ class Store:
         with self._database.read() as connection:
             lost = _lost(connection)
             for chosen in _on_hosts(connection, sorted(set(hosts))):
-                for row in connection.execute(select(COBS).where(chosen)):
+                for row in connection.execute(self._cobs().where(chosen)):
                     found[CobId(row[0])] = _record(row, lost)
         return dict(sorted(found.items()))
 
@@ -144,19 +146,25 @@ class Store:
             return frozenset(_lost(connection))
 
     def revision(self) -> str:
-        """Return a digest of the states, contents, applied specs, lost hosts and generations.
+        """Return a digest of states, contents, applied specs, results, lost hosts and generations.
 
         Whatever a plan is made of is in it; when, why and by which run it was written is not.
         Reads every record.
         """
         with self._database.read() as connection:
-            return revision(connection, self._host_generations(connection))
+            host_generations = self._host_generations(connection)
+            return revision(connection, host_generations, self._results(connection))
 
     def locks(self) -> tuple[tuple[CobId, CobId, State], ...]:
         """Return the state locks that are out as (locked object, holder, state), sorted."""
         with self._database.read() as connection:
             rows = connection.execute(select(GRANTS.c.cob, GRANTS.c.holder, GRANTS.c.state))
             return tuple(sorted((CobId(cob), CobId(holder), state) for cob, holder, state in rows))
+
+    def results(self) -> Results:
+        """Return what tasks handed back and is kept, by sorted host and key."""
+        with self._database.read() as connection:
+            return self._results(connection)
 
     def write(self, entries: Sequence[Entry]) -> None:
         """Store a batch as one transaction; it is durable when this returns.
@@ -172,6 +180,7 @@ class Store:
             self._write_cobs(cursor, batch)
             self._write_grants(cursor, batch)
             self._write_hosts(cursor, batch)
+            self._write_results(cursor, batch)
             self._write_events(cursor, batch)
 
     # --- runs
@@ -287,15 +296,18 @@ class Store:
 
     def file(self, digest: str) -> bytes | None:
         """Return the kept file with this SHA-256; None where it is missing or damaged."""
-        if self._database.is_old:
+        if self._database.format == 1:
             return None
         with self._database.read() as connection:
             return _generations.file(connection, digest)
 
     # --- parts
 
+    def _cobs(self) -> Select[Any]:
+        return select(*cob_columns(self._database.format))
+
     def _old(self, connection: Connection) -> Format1 | None:
-        return format_1(connection) if self._database.is_old else None
+        return format_1(connection) if self._database.format == 1 else None
 
     def _host_generations(self, connection: Connection) -> Mapping[str, int]:
         old = self._old(connection)
@@ -305,12 +317,21 @@ class Store:
         rows = connection.execute(chosen.order_by(HOSTS.c.name))
         return {row.name: row.generation for row in rows}
 
+    def _results(self, connection: Connection) -> Results:
+        found: dict[str, dict[str, Any]] = {}
+        if self._database.format >= RESULTS_SINCE:
+            rows = select(RESULTS).order_by(RESULTS.c.host, RESULTS.c.key)
+            for host, key, value in connection.execute(rows):
+                found.setdefault(host, {})[key] = json.loads(value)
+        return found
+
     def _write_forgotten(self, cursor: DBAPICursor, batch: Batch) -> None:
         cobs = [(cob,) for cob in batch.forgotten]
         for statement in self._statements.forget:
             statement.many_tuples(cursor, cobs)
         hosts = [(host,) for host in batch.forgotten_hosts]
-        self._statements.forget_host.many_tuples(cursor, hosts)
+        for statement in self._statements.forget_host:
+            statement.many_tuples(cursor, hosts)
 
     def _write_cobs(self, cursor: DBAPICursor, batch: Batch) -> None:
         """Upsert the records, those that set the same columns with one statement."""
@@ -332,6 +353,13 @@ class Store:
         hosts = [(name, *seen) for name, seen in batch.hosts.items()]
         self._statements.host.many_tuples(cursor, hosts)
         self._statements.switched.many_tuples(cursor, list(batch.switched.items()))
+
+    def _write_results(self, cursor: DBAPICursor, batch: Batch) -> None:
+        rows = [(host, key, it) for host, of in batch.results.items() for key, it in of.items()]
+        kept = [row for row in rows if row[2] is not None]
+        self._statements.result.many_tuples(cursor, kept)
+        gone = [row[:2] for row in rows if row[2] is None]
+        self._statements.drop_result.many_tuples(cursor, gone)
 
     def _write_events(self, cursor: DBAPICursor, batch: Batch) -> None:
         if batch.events:
@@ -379,7 +407,7 @@ def _lost(connection: Connection) -> set[str]:
 
 
 def _record(row: Sequence[Any], lost: set[str]) -> CobRecord:
-    cob, state, content, applied, source, dest, since, run, generation, failed, reason = row
+    cob, state, content, applied, source, dest, since, run, generation, failed, reason = row[:11]
     return CobRecord(
         cob=cob,
         state=sys.intern(state),
@@ -392,6 +420,9 @@ def _record(row: Sequence[Any], lost: set[str]) -> CobRecord:
         generation=generation,
         failed=failed,
         reason=sys.intern(reason),
+        attempt=row[11],
+        executor=sys.intern(row[12]),
+        known=sys.intern(row[13]),
     )
 
 

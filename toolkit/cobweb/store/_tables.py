@@ -27,11 +27,12 @@ __all__ = [
     "HOSTS",
     "META",
     "METADATA",
+    "RESULTS",
     "RUNS",
     "SITE_LOCK",
 ]
 
-FORMAT = 2
+FORMAT = 3
 """The version of these tables, in `META` under the key `format`."""
 
 METADATA = MetaData()
@@ -70,6 +71,9 @@ COBS = Table(
     _number("generation"),
     Column("failed", Boolean, nullable=False, server_default=false()),
     _text("reason"),
+    _number("attempt"),
+    _text("executor"),
+    _text("known"),
     sqlite_with_rowid=False,
 )
 
@@ -80,6 +84,15 @@ HOSTS = Table(
     Column("reachable", Boolean, nullable=False, server_default=true()),
     _time("since"),
     _number("generation"),
+)
+
+RESULTS = Table(
+    "cobweb_results",
+    METADATA,
+    Column("host", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    _text("value", None),
+    sqlite_with_rowid=False,
 )
 
 GRANTS = Table(

@@ -1,8 +1,9 @@
-"""From format 1 of the tables to format 2, and what a database of format 1 says in its words.
+"""From earlier formats of the tables to ours, and what a database of them says in its words.
 
 Format 2 knows which generation was reached and which one each host is in. Format 1 had neither: a
 whole run brought all hosts to the newest generation at once. So that is what its hosts are in, and
-a database that is only read answers the same before it is upgraded as after.
+a database that is only read answers the same before it is upgraded as after. Format 3 keeps results
+of tasks, and of a transition its attempt and who carries it out; before it none of this is known.
 
 The upgrade is part of the transaction that opens the database: a crash leaves one format or the
 other. A run of an older Cobweb that is going on meanwhile is not disturbed, since all that is new
@@ -15,19 +16,33 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Column, ColumnElement, Connection, literal, select, text, update
 from sqlalchemy.schema import CreateColumn
 
 from cobweb.store._statements import Statements
-from cobweb.store._tables import FILES, FORMAT, GENERATIONS, HOSTS, META, RUNS
+from cobweb.store._tables import (
+    COBS,
+    FILES,
+    FORMAT,
+    GENERATIONS,
+    HOSTS,
+    META,
+    RESULTS,
+    RUNS,
+)
 
-__all__ = ["OLD_FORMAT", "Format1", "format_1", "upgrade"]
+__all__ = ["OLDEST_FORMAT", "RESULTS_SINCE", "Format1", "cob_columns", "format_1", "upgrade"]
 
-OLD_FORMAT = 1
-"""What is upgraded when it is to be written."""
+OLDEST_FORMAT = 1
+"""From this on formats are upgraded when they are to be written."""
 
-_ADDED = (GENERATIONS.c.commit, GENERATIONS.c.reached, HOSTS.c.generation)
+RESULTS_SINCE = 3
+"""The first format that has results."""
+
+_ADDED_2 = (GENERATIONS.c.commit, GENERATIONS.c.reached, HOSTS.c.generation)
+_ADDED_3 = (COBS.c.attempt, COBS.c.executor, COBS.c.known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,19 +72,39 @@ def format_1(connection: Connection) -> Format1:
     return Format1(newest=row.id, reached=_reached(connection, row.id, objects), hosts=hosts)
 
 
-def upgrade(connection: Connection) -> None:
-    """Make format 2 out of format 1, in the transaction of `connection`."""
-    meaning = format_1(connection)
-    for column in _ADDED:
+def cob_columns(found: int) -> list[ColumnElement[Any]]:
+    """Return the columns of an object in a database of the format `found`, in our order."""
+    if found >= RESULTS_SINCE:
+        return list(COBS.columns)
+    added = {column.name for column in _ADDED_3}
+    known = [column for column in COBS.columns if column.name not in added]
+    return [*known, literal(0), literal(""), literal("")]
+
+
+def upgrade(connection: Connection, found: int) -> None:
+    """Make our format out of the format `found`, in the transaction of `connection`."""
+    if found == OLDEST_FORMAT:
+        _to_format_2(connection)
+    _add(connection, _ADDED_3)
+    RESULTS.create(connection)
+    connection.execute(update(META).where(META.c.key == "format").values(value=str(FORMAT)))
+
+
+def _add(connection: Connection, columns: Iterable[Column[Any]]) -> None:
+    for column in columns:
         described = CreateColumn(column).compile(dialect=connection.dialect)
         connection.execute(text(f"ALTER TABLE {column.table.name} ADD COLUMN {described}"))
+
+
+def _to_format_2(connection: Connection) -> None:
+    meaning = format_1(connection)
+    _add(connection, _ADDED_2)
     FILES.create(connection)
     reached = update(GENERATIONS).where(GENERATIONS.c.id == meaning.newest)
     connection.execute(reached.values(reached=meaning.reached))
     rows = list(meaning.host_generations().items())
     switched = Statements(connection.dialect).switched
     switched.many_tuples(connection.connection.cursor(), rows)
-    connection.execute(update(META).where(META.c.key == "format").values(value=str(FORMAT)))
 
 
 def _reached(connection: Connection, generation: int, objects: int) -> float | None:

@@ -14,7 +14,7 @@ from types import EllipsisType
 from typing import Any, NamedTuple
 
 from cobweb.errors import StoreError
-from cobweb.model import CobId, State
+from cobweb.model import UNKNOWN, CobId, State
 
 __all__ = [
     "CobRecord",
@@ -30,6 +30,7 @@ __all__ = [
     "HostLost",
     "HostSwitched",
     "LockOwner",
+    "ResultsWritten",
     "RunInfo",
     "RunRecord",
     "StateWritten",
@@ -52,7 +53,10 @@ class CobRecord:
 
     `state` was written at `since` by the run `run` under `generation`, for `reason`, and was found
     against the content digest `content` (empty: not told). `in_transition` is the (source, dest) of
-    a transition that began and whose end was never written: its state is unknown. `failed` says
+    a transition that began and whose end was never written: its state is unknown. `attempt` counts,
+    from 1, the attempts of the transition that began last (0: none that is known of), in its run,
+    and `executor` is who carried them out, empty for the coordinator itself. `known` is the last
+    state that was none of doubt, empty where no such was written. `failed` says
     that a transition or check failed in the run `run`. `reachable` is that of the host.
     """
 
@@ -67,6 +71,16 @@ class CobRecord:
     generation: int
     failed: bool
     reason: str
+    attempt: int = 0
+    executor: str = ""
+    known: State = ""
+
+    @property
+    def recorded(self) -> State | None:
+        """The state that was known for certain last: the source of what was stopped or failed."""
+        if self.in_transition is not None:
+            return self.in_transition[0]
+        return (self.known or None) if self.state == UNKNOWN else self.state
 
     @property
     def applied(self) -> Mapping[str, Any] | None:
@@ -203,12 +217,14 @@ class StateWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionBegan:
-    """The transition of `cob` is about to begin; to be durable before it does."""
+    """An attempt of the transition of `cob` is about to begin; to be durable before it does."""
 
     cob: CobId
     source: State
     dest: State
     time: float
+    attempt: int = 1
+    executor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,9 +289,17 @@ class HostSwitched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostForgotten:
-    """`host` is given up: whether it is reachable and its generation are not known any more."""
+    """`host` is given up: whether it is reachable, its generation and results are forgotten."""
 
     host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsWritten:
+    """Tasks of `host` handed back `results`, plain JSON data by key; None deletes a key."""
+
+    host: str
+    results: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,6 +332,7 @@ Entry = (
     | HostFound
     | HostSwitched
     | HostForgotten
+    | ResultsWritten
     | Forgotten
     | EventWritten
 )

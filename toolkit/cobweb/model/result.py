@@ -1,0 +1,153 @@
+"""Results: what the tasks of a host handed back, and the values that wait for them in specs.
+
+A result is a value that is not known before a task has run: the id that a provider gave a node, its
+address. Results are kept per host and by key. A spec names one by a token, `late_result(host,
+key)`, which stays as it is wherever a site is read, compared or stored; a job is made with the
+value in its place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+__all__ = [
+    "MissingResult",
+    "Results",
+    "connection_variables",
+    "fill_in",
+    "has_late_values",
+    "late_result",
+    "merged_results",
+    "results_problem",
+]
+
+Results = Mapping[str, Mapping[str, Any]]
+"""What is known of hosts: values by key, by host; a host without any may be missing."""
+
+MissingResult = tuple[str, str]
+"""The host and the key of a result that is not known."""
+
+CONNECTION_PREFIX = "ansible_"
+"""Results whose keys begin so are connection variables of their host."""
+
+RESULTS_LIMIT = 65_536
+"""How long the JSON text of what one job hands back may be."""
+
+_MARK = "%{cobweb:"
+_TOKEN = re.compile(r"%\{cobweb:result:([^{}\s]+):([A-Za-z0-9_.-]+)\}")
+_KEY = re.compile(r"[A-Za-z0-9_.-]+")
+_VAULT_MARK = "__ansible_vault"
+_NOTHING = object()
+
+
+def late_result(host: str, key: str) -> str:
+    """Return the token that stands for a result in a spec; ValueError for what can be none."""
+    token = f"{_MARK}result:{host}:{key}}}"
+    if not _TOKEN.fullmatch(token):
+        raise ValueError(f"no result can have the host {host!r} and the key {key!r}")
+    return token
+
+
+def has_late_values(spec: Any) -> bool:
+    """Say whether plain data has a token in it; quick, since most has none."""
+    if isinstance(spec, str):
+        return _MARK in spec and _TOKEN.search(spec) is not None
+    if isinstance(spec, Mapping):
+        return any(map(has_late_values, spec.values()))
+    return isinstance(spec, Sequence) and any(map(has_late_values, spec))
+
+
+def fill_in(
+    spec: Any, results: Results, *, known: Any = None
+) -> tuple[Any, tuple[MissingResult, ...]]:
+    """Return plain data with its tokens replaced, and what was missing for that, sorted.
+
+    A text that is nothing but one token becomes the value itself; within a longer one, what is no
+    text is written as JSON. Where a text needs something that
+    is missing it stays as it is, unless `known`, data of the same form, has a value at its place:
+    then it becomes that.
+    """
+    missing: set[MissingResult] = set()
+    return _filled(spec, results, known, missing), tuple(sorted(missing))
+
+
+def merged_results(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of a host once a job has handed back `new`: None deletes a key."""
+    return {key: value for key, value in {**old, **new}.items() if value is not None}
+
+
+def connection_variables(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those results of a host that are variables of the connection to it."""
+    return {key: value for key, value in results.items() if key.startswith(CONNECTION_PREFIX)}
+
+
+def results_problem(results: object) -> str:
+    """Say why something cannot be kept as results; "" if it can."""
+    if not isinstance(results, Mapping):
+        return f"results are a mapping of keys to values, not a {type(results).__name__}"
+    bad = [key for key in results if not isinstance(key, str) or not _KEY.fullmatch(key)]
+    if bad:
+        return f"the key of a result is of letters, digits, `_`, `.` and `-`, not {bad[0]!r}"
+    return _values_problem(results)
+
+
+def _values_problem(results: Mapping[str, Any]) -> str:
+    secret = sorted(key for key, value in results.items() if _has_vault_mark(value))
+    if secret:
+        return f"the result {secret[0]} is vaulted, and no secret is kept as a result"
+    try:
+        text = json.dumps(dict(results), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return f"results are plain JSON data: {error}"
+    if len(text) > RESULTS_LIMIT:
+        return f"results of {len(text)} characters of JSON; a job may hand back {RESULTS_LIMIT}"
+    return ""
+
+
+def _filled(value: Any, results: Results, known: Any, missing: set[MissingResult]) -> Any:
+    if isinstance(value, str):
+        return _filled_text(value, results, known, missing) if _MARK in value else value
+    if isinstance(value, Mapping):
+        then = known if isinstance(known, Mapping) else {}
+        return {key: _filled(item, results, then.get(key), missing) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        same = isinstance(known, list | tuple) and len(known) == len(value)
+        items: Iterable[Any] = known if same else [None] * len(value)
+        pairs = zip(value, items, strict=True)
+        return [_filled(item, results, before, missing) for item, before in pairs]
+    return value
+
+
+def _filled_text(text: str, results: Results, known: Any, missing: set[MissingResult]) -> Any:
+    lacks = [pair for pair in _tokens(text) if _value(results, pair) is _NOTHING]
+    if lacks:
+        if known is not None:
+            return known
+        missing.update(lacks)
+        return text
+    whole = _TOKEN.fullmatch(text)
+    if whole is not None:
+        return _value(results, (whole[1], whole[2]))
+    return _TOKEN.sub(lambda it: _as_text(_value(results, (it[1], it[2]))), text)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _tokens(text: str) -> Iterator[MissingResult]:
+    return ((found[1], found[2]) for found in _TOKEN.finditer(text))
+
+
+def _value(results: Results, pair: MissingResult) -> Any:
+    host, key = pair
+    return results.get(host, {}).get(key, _NOTHING)
+
+
+def _has_vault_mark(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return _VAULT_MARK in value or any(map(_has_vault_mark, value.values()))
+    return isinstance(value, list | tuple) and any(map(_has_vault_mark, value))

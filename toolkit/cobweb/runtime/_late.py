@@ -1,0 +1,93 @@
+"""What earlier jobs handed back, in the jobs that are about to start and in what is believed.
+
+A job is finished at the last moment before it starts: it gets its host's results, and the late
+values of its object's spec in the place of their tokens. What it lacks then it will not get:
+
+- a check sees the token itself, which nothing on a host can match, so it finds no object to be as
+  it is wanted that cannot be so yet;
+- so does a transition on the way to the type's `remove` state: what is taken away must not wait for
+  an address that was taken away before;
+- every other transition fails, without a word to its host.
+
+Where an object's content is the one that the journal knows, what was filled in when it was applied
+stands in for what is missing now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cobweb.generation import redact
+from cobweb.model import (
+    Job,
+    JobKind,
+    Missing,
+    Nothing,
+    Results,
+    connection_variables,
+    fill_in,
+    has_late_values,
+)
+
+__all__ = ["Late", "applied_now", "differs_now", "finished"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """What a job is finished with: all `results`, and the spec of its object `applied` last.
+
+    `spec` is that of the job's object, with tokens; `applied` is None where nothing is, or what is
+    was another content. `removes` says that the job is on the way to the `remove` state.
+    """
+
+    results: Results
+    spec: Mapping[str, Any]
+    applied: Mapping[str, Any] | None = None
+    removes: bool = False
+
+
+def finished(job: Job, late: Late) -> Job:
+    """Return a job with what is known now; one that cannot be done gets the action `Missing`."""
+    own = dict(late.results.get(job.host, {}))
+    made = replace(
+        job, cob_vars={**job.cob_vars, "results": own}, host_vars=connection_variables(own)
+    )
+    if not has_late_values(late.spec):
+        return made
+    spec, missing = fill_in(late.spec, late.results, known=late.applied)
+    made = replace(made, cob_vars={**made.cob_vars, "spec": spec})
+    if not missing or late.removes or _does_without(job):
+        return made
+    return replace(made, action=Missing(message=_lacking(missing)), confirm=None)
+
+
+def applied_now(job: Job, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a job has applied: `spec`, fit for the journal, with what was filled in."""
+    if not has_late_values(spec):
+        return spec
+    filled: dict[str, Any] = redact(dict(job.cob_vars["spec"]))
+    return filled
+
+
+def differs_now(spec: Mapping[str, Any], applied: Mapping[str, Any], results: Results) -> bool:
+    """Say whether a spec with late values would be filled in otherwise than when it was applied.
+
+    `applied` is fit for the journal. What is missing now is taken to be what it was.
+    """
+    if not has_late_values(spec):
+        return False
+    filled, missing = fill_in(redact(dict(spec)), results, known=applied)
+    return not missing and filled != applied
+
+
+def _does_without(job: Job) -> bool:
+    return job.kind is JobKind.CHECK or isinstance(job.action, Nothing | Missing)
+
+
+def _lacking(missing: tuple[tuple[str, str], ...]) -> str:
+    """Say which nodes lack what."""
+    (host, key), *others = missing
+    more = f", nor {len(others)} more that it needs" if others else ""
+    return f"{host} has no address or value `{key}` yet (a result of its node){more}"
