@@ -16,6 +16,7 @@ circle of that has no last one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from cobweb.engine._circles import circles
 from cobweb.engine._patterns import Pattern, Patterns, Wanted
@@ -23,7 +24,7 @@ from cobweb.engine._prospects import unproven
 from cobweb.engine._reach import Reach
 from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.errors import Place
-from cobweb.model import CobId, CobType, Graph, LockNeed, State, Transition
+from cobweb.model import Cob, CobId, CobType, Graph, LockNeed, State, Transition
 
 __all__ = ["analyse"]
 
@@ -33,6 +34,7 @@ MAX_HELD_TOGETHER = 1000
 
 def analyse(graph: Graph) -> tuple[Trouble, ...]:
     """Return all that can never work, each with its cycle; about linear in the needs."""
+    graph = _as_wanted(graph)
     patterns = Patterns(graph)
     broken = tuple(_broken_needs(graph, patterns))
     if broken:
@@ -47,6 +49,22 @@ def analyse(graph: Graph) -> tuple[Trouble, ...]:
     ]
     distinct = {(trouble.kind, trouble.cobs): trouble for trouble in reversed(found)}
     return (*reversed(distinct.values()), *analysis.pushes())
+
+
+def _as_wanted(graph: Graph) -> Graph:
+    """Return a graph in which what objects want is what their types prefer.
+
+    Objects that want the same share a type, as patterns ask for.
+    """
+    kinds: dict[tuple[int, State], CobType] = {}
+    cobs: dict[CobId, Cob] = {}
+    for cob in graph.cobs.values():
+        if cob.want:
+            key = (id(cob.type), cob.want)
+            if key not in kinds:
+                kinds[key] = replace(cob.type, preferred=cob.want)
+            cobs[cob.id] = replace(cob, type=kinds[key])
+    return replace(graph, cobs={**graph.cobs, **cobs}) if cobs else graph
 
 
 def _removed(kind: CobType) -> State:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cobweb.engine._machine import Machine
-from cobweb.engine._needs import Wanted, of_state, of_step
+from cobweb.engine._needs import Wanted, agreed, of_state, of_step
 from cobweb.engine._node import CHURNED, IDLE, IMMOVABLE, Node
 from cobweb.engine._values import Blocked, WaitKind
 from cobweb.model import UNKNOWN, CobId, State
@@ -47,7 +47,9 @@ def _link(machine: Machine, node: Node, before: Blocked | None) -> Blocked | Non
     """Say why `node` does not do what the link before waits for."""
     if before is not None and before.kind is WaitKind.HOLDERS:
         return _not_yielding(machine, node)
-    wanted = before.state if before is not None and before.kind is WaitKind.LOCK else ""
+    wanted = ""
+    if before is not None and before.kind is WaitKind.LOCK:
+        wanted = node.means(before.cob, before.state)
     target = node.target
     calm = node.activity is IDLE and node.up and not node.failed
     if wanted and calm and node.state == target and target != wanted:
@@ -59,10 +61,10 @@ def _waiting(machine: Machine, node: Node) -> Blocked | None:
     """Say what an object in a known state waits for."""
     target = node.target
     if node.state != target:
-        return _no_step(node, target) or _missing(node) or _late(machine, node)
+        return _no_step(node, target) or _missing(machine, node) or _late(machine, node)
     if node.away:
         return _kept(node)
-    return _missing(node)
+    return _missing(machine, node)
 
 
 def _no_step(node: Node, target: State) -> Blocked | None:
@@ -98,7 +100,7 @@ def _at_rest(node: Node, before: Blocked | None) -> Blocked | None:
         return _kept(node)
     if not node.up:
         return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
-    state = node.type.preferred
+    state = node.cob.preferred
     return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=state, detail="stays")
 
 
@@ -109,22 +111,32 @@ def _kept(node: Node) -> Blocked | None:
     return Blocked(cob=node.id, kind=WaitKind.REQUESTED, on=min(holders), state=node.state)
 
 
-def _missing(node: Node) -> Blocked | None:
+def _missing(machine: Machine, node: Node) -> Blocked | None:
     unheld = [on for on, wish in node.wishes.items() if wish.state and not wish.granted]
     if unheld:
         on = min(unheld)
         return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=node.wishes[on].state)
     if not node.twisted or (node.plan_move and node.lent):
         return None
-    on, state = next(pair for pair in _ahead(node) if node.wishes[pair[0]].state != pair[1])
+    on, state = next(pair for pair in _ahead(machine, node) if not _satisfied(machine, node, pair))
     return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state)
 
 
-def _ahead(node: Node) -> Wanted:
+def _ahead(machine: Machine, node: Node) -> Wanted:
     """Return the needs of the next step, or else those of the present state."""
     move, steps, locks = node.plan_move, node.step_needs, node.lock_needs
     needs = of_step(steps, move.step.source, move.step.dest) if move and steps else ()
-    return needs or (of_state(locks, node.state) if locks else ())
+    wanted = needs or (of_state(locks, node.state) if locks else ())
+    return wanted if machine.cobs is None else agreed(wanted, machine.cobs)
+
+
+def _satisfied(machine: Machine, node: Node, pair: tuple[CobId, State]) -> bool:
+    """Say whether what the object says to another one is what this need asks for, or better."""
+    on, state = pair
+    said = node.wishes[on].state
+    return said == state or (
+        machine.cobs is not None and machine.cobs[on].type.meet((said, state)) == said
+    )
 
 
 def _not_yielding(machine: Machine, node: Node) -> Blocked | None:
@@ -137,5 +149,7 @@ def _not_yielding(machine: Machine, node: Node) -> Blocked | None:
 
 
 def _lending(node: Node) -> Blocked:
-    holder, state = min((holder, state) for state, words in node.lent.items() for holder in words)
+    holder, state = min(
+        (holder, word.state) for words in node.lent.values() for holder, word in words.items()
+    )
     return Blocked(cob=node.id, kind=WaitKind.HOLDERS, on=holder, state=state)

@@ -30,7 +30,7 @@ class Engine:
     """Drives the objects of one owner towards their goals.
 
     `owned` and `movable` default to all of the graph; what is not movable is checked and lends the
-    state that it is in. `goals` overrides the preferred state of single objects; one whose goal is
+    state that it is in. `goals` overrides the preferred state of objects; one whose goal is
     `STAY` moves only when it is asked to. Those of `failed` have failed earlier in this run and
     start nothing more; `canaries` are those of the limits as an earlier engine of this run left
     them. `incarnation` is at least 1 and grows from one life of a coordinator to the next.
@@ -132,7 +132,9 @@ class Engine:
             (node.id, holder, state)
             for node in self._machine.nodes.values()
             for holder, state in sorted(
-                (holder, state) for state, words in node.lent.items() for holder in words
+                (holder, word.state)
+                for words in node.lent.values()
+                for holder, word in words.items()
             )
         )
 
@@ -200,5 +202,5 @@ def _nodes(
         table = tables.get(id(kind))
         if table is None:
             table = tables[id(kind)] = TypeTable(kind)
-        nodes[cob] = Node(made, goals.get(cob, kind.preferred), table, incarnation)
+        nodes[cob] = Node(made, goals.get(cob, made.want or kind.preferred), table, incarnation)
     return nodes

@@ -10,7 +10,7 @@ from cobweb.engine._limits import LimitBook
 from cobweb.engine._node import IDLE, STAY, Activity, Node
 from cobweb.engine._values import Effect, Message, MessageKind, Send, StateFound, StateReason, made
 from cobweb.errors import ProtocolError
-from cobweb.model import UNKNOWN, CobId, Graph, Need, State, Transition, TransitionNeed
+from cobweb.model import UNKNOWN, Cob, CobId, Graph, Need, State, Transition, TransitionNeed
 
 __all__ = ["RETURNS_PER_INCARNATION", "EngineSettings", "Machine"]
 
@@ -35,13 +35,15 @@ class Machine:
     """The owned objects, what follows from the input at hand, and who has to be looked at again.
 
     `heard` has the newest incarnation of each neighbour elsewhere that was heard of, `flying`
-    counts the checks and transitions in flight.
+    counts the checks and transitions in flight. `cobs` are the objects of the graph, for what their
+    types say of groups, and None where no type has any.
     """
 
     __slots__ = (
         "_hosts",
         "alone",
         "book",
+        "cobs",
         "effects",
         "epoch",
         "flying",
@@ -69,6 +71,9 @@ class Machine:
         self.halted = False
         self.alone = len(nodes) == len(graph.cobs)
         self.epoch = 0
+        kinds = {id(cob.type): cob.type for cob in graph.cobs.values()}
+        grouped = any(kind.groups for kind in kinds.values())
+        self.cobs: Mapping[CobId, Cob] | None = graph.cobs if grouped else None
         self._hosts: dict[str, list[Node]] = {}
         _give_needs(graph.needs, nodes)
 
@@ -128,6 +133,8 @@ class Machine:
         """Believe a state and announce it; the caller has the object looked at."""
         node.state = state
         node.known = node.up and state != UNKNOWN
+        if node.grouped and state != UNKNOWN:
+            node.regroup()
         if node.goal == STAY:
             node.retarget()
         self.effects.append(made(StateFound, (node.id, state, reason)))

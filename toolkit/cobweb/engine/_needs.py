@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from cobweb.model import CobId, LockNeed, State, TransitionNeed
+from cobweb.model import Cob, CobId, LockNeed, State, TransitionNeed
 
-__all__ = ["Wanted", "of_state", "of_step"]
+__all__ = ["Wanted", "agreed", "of_state", "of_step"]
 
 Wanted = tuple[tuple[CobId, State], ...]
-"""(object, state) pairs, sorted, without doubles."""
+"""(object, state or group) pairs, sorted, without doubles."""
 
 
 def of_step(needs: Sequence[TransitionNeed], source: State, dest: State) -> Wanted:
@@ -26,3 +26,20 @@ def of_step(needs: Sequence[TransitionNeed], source: State, dest: State) -> Want
 def of_state(needs: Sequence[LockNeed], state: State) -> Wanted:
     """Return what one state asks for, of all lock dependencies of an object."""
     return tuple(sorted({(need.on, need.state) for need in needs if need.covers(state)}))
+
+
+def agreed(wanted: Wanted, cobs: Mapping[CobId, Cob]) -> Wanted:
+    """Put one pair in place of several for one object, where a state or group satisfies them all.
+
+    Only groups make that possible: two states of one object are as far apart as ever.
+    """
+    names: dict[CobId, list[State]] = {}
+    for on, state in wanted:
+        names.setdefault(on, []).append(state)
+    if len(names) == len(wanted):
+        return wanted
+    found: list[tuple[CobId, State]] = []
+    for on, states in names.items():
+        both = cobs[on].type.meet(states)
+        found.extend((on, state) for state in (states if both is None else [both]))
+    return tuple(found)

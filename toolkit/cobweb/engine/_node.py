@@ -99,7 +99,9 @@ class Node:
     have none, `recalled` names those that are asked back. `pending` and `lent` are the words of
     others on it, by state and holder, without and with a lock; `lent_states` is the sorted keys of
     `lent`, `at_rest` counts the lent locks that are not asked back. `strangers` has the last words
-    of holders elsewhere, also of those who want nothing more.
+    of holders elsewhere, also of those who want nothing more. A word that names a group of states
+    stands among those for one of its states, the one that `grouped` has for its holder: the state
+    that the object is in, or else the nearest one, found anew whenever it gets into another state.
 
     The plan is which needs it pursues: those of the states in `plan_lent`, which have locks out,
     of the state `plan_asked`, because others ask for it, and of the step `plan_move`. `base` are
@@ -123,6 +125,7 @@ class Node:
         "favours",
         "frozen",
         "goal",
+        "grouped",
         "id",
         "incarnation",
         "known",
@@ -174,6 +177,7 @@ class Node:
         self.wishes: dict[CobId, Word] = {}
         self.pending: dict[State, dict[CobId, Word]] = {}
         self.lent: dict[State, dict[CobId, Word]] = {}
+        self.grouped: dict[CobId, State] | None = None
         self.strangers: dict[CobId, Word] | None = None
         self.recalled: set[CobId] | None = None
         self.lent_states: tuple[State, ...] = ()
@@ -205,10 +209,11 @@ class Node:
     def at_home(self, state: State) -> bool:
         """Say whether an object that is in `state` is not out, as limits see it.
 
-        Home are the preferred state and the goal: what goes from one to the other is out on the
-        way, and not any more when it has arrived.
+        Home are the preferred state, its own and that of its type, and the goal: what goes from one
+        to the other is out on the way, and not any more when it has arrived.
         """
-        return state == self.goal or state == self.cob.type.preferred  # noqa: PLR1714 - hot
+        cob = self.cob
+        return state == self.goal or state == cob.type.preferred or state == cob.want  # noqa: PLR1714 - hot
 
     def retarget(self) -> None:
         """Rule 1: the requested state of highest priority; with no request, the goal.
@@ -245,29 +250,63 @@ class Node:
     def put(self, holder: CobId, word: Word) -> None:
         """Count a word with a state among the requests or among the locks."""
         index = self.lent if word.granted else self.pending
-        bucket = index.get(word.state)
+        state = self._sorted_in(holder, word.state) if self.table.groups else word.state
+        bucket = index.get(state)
         if bucket is not None:
             bucket[holder] = word
         else:
-            index[word.state] = {holder: word}
+            index[state] = {holder: word}
             self.retarget()
         if word.granted:
             self.lent_states = tuple(sorted(self.lent))
-            self.at_rest += 1
+            if not word.recalled:
+                self.at_rest += 1
 
     def drop(self, holder: CobId, word: Word) -> None:
         """Forget a word with a state that its holder has put another one in place of."""
         index = self.lent if word.granted else self.pending
-        bucket = index[word.state]
+        state = word.state if self.grouped is None else self.grouped.pop(holder, word.state)
+        bucket = index[state]
         del bucket[holder]
         if word.granted and not word.recalled:
             self.at_rest -= 1
         if bucket:
             return
-        del index[word.state]
+        del index[state]
         if word.granted:
             self.lent_states = tuple(sorted(self.lent))
         self.retarget()
+
+    def means(self, holder: CobId, state: State) -> State:
+        """Return the state that a holder's word for `state`, perhaps a group, stands for now."""
+        return state if self.grouped is None else self.grouped.get(holder, state)
+
+    def regroup(self) -> None:
+        """Find anew what words for groups stand for, in a state that the object has got into."""
+        for holder, before in tuple((self.grouped or {}).items()):
+            index = self.pending if holder in self.pending.get(before, ()) else self.lent
+            word = index[before][holder]
+            if self.table.groups[word.state][self.state] != before:
+                self.drop(holder, word)
+                self.put(holder, word)
+        self.end_favour()
+
+    def end_favour(self) -> None:
+        """End a favour with the last request for it."""
+        favoured = self.favoured
+        if favoured and favoured not in self.pending and favoured not in self.lent:
+            self.favoured = ""
+            self.retarget()
+
+    def _sorted_in(self, holder: CobId, state: State) -> State:
+        """Return among which state's words one for `state` belongs, and note it if a group's."""
+        group = self.table.groups.get(state)
+        if group is None:
+            return state
+        if self.grouped is None:
+            self.grouped = {}
+        self.grouped[holder] = group[self.state]
+        return self.grouped[holder]
 
     def lend(self, state: State) -> dict[CobId, Word]:
         """Turn all requests for a state into locks, and return them."""

@@ -47,7 +47,7 @@ def request(machine: Machine, node: Node, on: CobId, state: State) -> None:
     locked.put(node.id, word)
     locked.pusher = node.id
     if locked.favoured:
-        _end_favour(locked)
+        locked.end_favour()
     machine.touch(locked)
 
 
@@ -64,7 +64,7 @@ def release(machine: Machine, node: Node, on: CobId) -> None:
     del node.wishes[on]
     locked.drop(node.id, old)
     if locked.favoured:
-        _end_favour(locked)
+        locked.end_favour()
     machine.touch(locked)
 
 
@@ -175,14 +175,6 @@ def _speak(machine: Machine, node: Node) -> None:
         machine.queue.append(node)
 
 
-def _end_favour(node: Node) -> None:
-    """End a favour with the last request for it."""
-    favoured = node.favoured
-    if favoured not in node.pending and favoured not in node.lent:
-        node.favoured = ""
-        node.retarget()
-
-
 # --- what goes to and comes from objects elsewhere
 
 
@@ -231,7 +223,7 @@ def _replace(machine: Machine, node: Node, old: Word | None, message: Message) -
     if message.state:
         node.put(holder, word)
         node.pusher = holder
-    _end_favour(node)
+    node.end_favour()
     machine.touch(node)
 
 

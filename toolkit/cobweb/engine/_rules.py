@@ -7,7 +7,7 @@ recall, what to grant (3), what may start (5). Rule 1, the target, is the node's
 from __future__ import annotations
 
 from cobweb.engine._machine import Machine
-from cobweb.engine._needs import Wanted, of_state, of_step
+from cobweb.engine._needs import Wanted, agreed, of_state, of_step
 from cobweb.engine._node import CHURNED, MOVING, Node, Word
 from cobweb.engine._protocol import grant_all, recall, release, request
 from cobweb.engine._tables import Move
@@ -81,7 +81,7 @@ def _restless(machine: Machine, node: Node) -> bool:
 
 def _pursue(machine: Machine, node: Node) -> None:
     """Ask for what the plan needs and release all else: rules 2, 4, 6 and 7."""
-    wanted = _wanted(node)
+    wanted = _wanted(machine, node)
     wishes = node.wishes
     for on in sorted(wishes) if len(wishes) > 1 else tuple(wishes):
         if wishes[on].state and on not in wanted:
@@ -98,8 +98,9 @@ def _pursue(machine: Machine, node: Node) -> None:
         node.wishes = {}  # an emptied one keeps its memory
 
 
-def _wanted(node: Node) -> dict[CobId, State]:
+def _wanted(machine: Machine, node: Node) -> dict[CobId, State]:
     """Merge the needs of the plan, one state per object: what is lent binds first."""
+    cobs = machine.cobs
     wanted: dict[CobId, State] = {}
     ahead: Wanted = ()
     move = node.plan_move
@@ -107,13 +108,15 @@ def _wanted(node: Node) -> dict[CobId, State]:
         ahead = of_step(node.step_needs, move.step.source, move.step.dest)
     if node.lock_needs is not None:
         for lent in node.plan_lent:
-            wanted.update(of_state(node.lock_needs, lent))
+            bound = of_state(node.lock_needs, lent)
+            wanted.update(bound if cobs is None else agreed(bound, cobs))
         node.base = tuple(wanted.items())
         if node.plan_asked:
             ahead = of_state(node.lock_needs, node.plan_asked)
     node.twisted = False
-    for on, state in ahead:
-        if wanted.setdefault(on, state) != state:
+    for on, state in ahead if cobs is None else agreed(ahead, cobs):
+        first = wanted.setdefault(on, state)
+        if first != state and (cobs is None or cobs[on].type.meet((first, state)) != first):
             node.twisted = True
     return wanted
 

@@ -25,9 +25,10 @@ class TypeTable:
     """One type: `moves[state][target]` is the first move of the way, missing where none leads on.
 
     `states` are from highest to lowest priority, `steps` is how many steps the matrix has.
+    `groups[name][state]` is the state that a request for a group is for when asked in `state`.
     """
 
-    __slots__ = ("_numbers", "moves", "states", "steps")
+    __slots__ = ("_numbers", "groups", "moves", "states", "steps")
 
     def __init__(self, kind: CobType) -> None:
         self.states = kind.states
@@ -43,6 +44,11 @@ class TypeTable:
                 way = kind.way(state, target)
                 if way:
                     self.moves[state][target] = moves[self.number(way[0])]
+
+        self.groups: dict[str, dict[State, State]] = {
+            name: {state: kind.stands_for(name, state) for state in (UNKNOWN, *kind.states)}
+            for name in kind.groups
+        }
 
     def number(self, step: Transition) -> int:
         """Return the number of a step of this matrix."""

@@ -168,7 +168,8 @@ def _host(host: Host, variables: HostVariables) -> str:
 
 
 def _type(kind: CobType, paths: Paths) -> dict[str, Any]:
-    return {
+    groups = {name: list(states) for name, states in kind.groups.items()}
+    return ({"groups": groups} if groups else {}) | {
         "states": list(kind.states),
         "preferred": kind.preferred,
         "remove": kind.remove,

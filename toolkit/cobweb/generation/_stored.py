@@ -163,6 +163,7 @@ def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:
         check_timeout_s=it["check_timeout_s"],
         revert=it.get("revert", ""),
         prepare=it.get("prepare", ""),
+        groups={group: tuple(states) for group, states in it.get("groups", {}).items()},
         place=Place(file=f"{it['folder']}/") if it.get("folder") else None,
         transitions=tuple(
             Transition(

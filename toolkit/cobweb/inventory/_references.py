@@ -253,12 +253,12 @@ def _shapes(written: Written, target: CobDef, findings: Findings) -> tuple[Shape
 def _shape(cob: CobDef, target: CobDef, body: Map, findings: Findings) -> Shape | None:
     when, state = str(_value(body, "when")), str(_value(body, "state"))
     state_place, place = body.items["state"].place, body.items["when"].place
-    fits = _has_state(target.type, state, state_place, findings, allow_any=False)
+    fits = _can_be_in(target.type, state, state_place, findings)
     pair = arrow(when)
     if pair is None:
-        known = _has_state(cob.type, when.strip(), place, findings, allow_any=True)
+        known = _has_state(cob.type, when.strip(), place, findings)
         return explicit(when.strip(), None, state) if known and fits else None
-    known_both = [_has_state(cob.type, each, place, findings, allow_any=True) for each in pair]
+    known_both = [_has_state(cob.type, each, place, findings) for each in pair]
     if not all(known_both) or not fits:
         return None
     if not has_step(cob.type, pair):
@@ -269,13 +269,27 @@ def _shape(cob: CobDef, target: CobDef, body: Map, findings: Findings) -> Shape 
     return explicit(pair[0], pair[1], state)
 
 
-def _has_state(
-    cob_type: CobType, state: str, place: Place, findings: Findings, *, allow_any: bool
-) -> bool:
-    if state in cob_type.states or (allow_any and state == ANY):
+def _can_be_in(cob_type: CobType, state: str, place: Place, findings: Findings) -> bool:
+    """Find a need that is for neither a state nor a group of states; False for such a one."""
+    known = (*cob_type.states, *cob_type.groups)
+    if state in known:
+        return True
+    groups = f", its groups {one_of(cob_type.groups)}" if cob_type.groups else ""
+    otherwise = f"its states are {one_of(cob_type.states)}{groups}"
+    what = f"no state or group `{state}`" if cob_type.groups else f"no state `{state}`"
+    hint = did_you_mean(state, known, otherwise=otherwise)
+    findings.add(place, f"type `{cob_type.name}` has {what}", hint)
+    return False
+
+
+def _has_state(cob_type: CobType, state: str, place: Place, findings: Findings) -> bool:
+    """Find a state, or `*`, that the type of the dependent lacks; False for such a one."""
+    if state == ANY or state in cob_type.states:
         return True
     known = f"its states are {one_of(cob_type.states)}"
     hint = did_you_mean(state, cob_type.states, otherwise=known)
+    if state in cob_type.groups:
+        hint = f"`{state}` is a group of states; only what is needed may be one"
     findings.add(place, f"type `{cob_type.name}` has no state `{state}`", hint)
     return False
 

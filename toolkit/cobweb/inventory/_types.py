@@ -13,11 +13,11 @@ from cobweb.inventory._files import Files
 from cobweb.inventory._findings import did_you_mean, one_of
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place, kind, plain
 from cobweb.inventory._read import as_map, known_keys, number, required, text, texts
-from cobweb.model import ANY, UNKNOWN, Action, CobType, Nothing, Role, State, Tasks, Transition
+from cobweb.model import UNKNOWN, Action, CobType, Nothing, Role, State, Tasks, Transition
 
 _KEYS = (
     *("states", "preferred", "remove", "spec", "check", "transitions", "revert", "prepare"),
-    "description",
+    *("groups", "description"),
 )
 _ACTION_KEYS = ("tasks", "role", "timeout", "attempts")
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
@@ -76,6 +76,7 @@ class Types:
         remove = self._state(body, "remove", states, what)
         check = self._check(name, body)
         transitions = self._transitions(name, body, states)
+        groups = self._groups(body, states)
         revert, prepare = shell_texts(body, what, self._findings)
         if missing or not states or preferred is None or remove is None or check is None:
             return None
@@ -90,6 +91,7 @@ class Types:
             spec_schema=self._schema(body, what),
             revert=revert,
             prepare=prepare,
+            groups=groups,
             place=place,
         )
 
@@ -108,6 +110,36 @@ class Types:
                 found[state] = None
         if not found and "states" in body.items:
             self._findings.add(body.items["states"].place, f"{what} has no states")
+        return tuple(found)
+
+    def _groups(self, body: Map, states: tuple[State, ...]) -> dict[str, tuple[State, ...]]:
+        section = as_map(body.items.get("groups"), "`groups`", self._findings)
+        found: dict[str, tuple[State, ...]] = {}
+        for name in section.items if section else ():
+            assert section is not None
+            place = key_place(section, name)
+            if name in (*states, UNKNOWN):
+                message = f"`{name}` is a state, and cannot be a group of states, too"
+                self._findings.add(place, message, "choose another name")
+            elif not _STATE.fullmatch(name):
+                hint = "a letter, then letters, digits, `_` and `-`"
+                self._findings.add(place, f"`{name}` is no name for a group of states", hint)
+            else:
+                found[name] = self._members(section, name, states)
+        return found
+
+    def _members(self, section: Map, name: str, states: tuple[State, ...]) -> tuple[State, ...]:
+        found: dict[State, None] = {}
+        written = texts(section, name, "`groups`", self._findings)
+        for state, place in written:
+            if state in found:
+                message = f"state `{state}` is written twice in group `{name}`"
+                self._findings.add(place, message, "leave one out")
+            elif states and self._known(state, states, place):
+                found[state] = None
+        if not written and kind(section.items[name]) in ("nothing", "a list"):
+            message = f"group `{name}` has no states"
+            self._findings.add(key_place(section, name), message, "name states of the type")
         return tuple(found)
 
     def _state(self, body: Map, key: str, states: tuple[State, ...], what: str) -> State | None:
@@ -243,8 +275,3 @@ def arrow(key: str) -> tuple[State, State] | None:
     """Return the two states of `a -> b`, None if it is not written so."""
     match = _ARROW.fullmatch(key)
     return (match[1], match[2]) if match else None
-
-
-def state_known(state: State, cob_type: CobType) -> bool:
-    """Say whether a state can be asked for in a need of a type: one of its own, or `*`."""
-    return state == ANY or state in cob_type.states

@@ -2,6 +2,7 @@
 
 `TransitionNeed` is (A, x, y) <- (B, z): A may go from x to y only while it holds B's state lock for
 z. `LockNeed` is (C, u) <- (D, v): C may grant locks on u only while it holds D's state lock for v.
+Where z or v names a group of states (`CobType.groups`), any of them will do.
 """
 
 from __future__ import annotations

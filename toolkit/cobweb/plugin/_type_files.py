@@ -20,13 +20,14 @@ from cobweb.plugin._hooks import RegisteredType
 _KEYS = frozenset(
     [
         *("description", "states", "preferred", "remove", "spec", "check", "transitions"),
-        *("revert", "prepare"),
+        *("revert", "prepare", "groups"),
     ]
 )
 _ACTION_KEYS = frozenset(["tasks", "role", "timeout", "attempts"])
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "states": ((list,), "a list of words"),
     "transitions": ((Mapping, NoneType), "a mapping"),
+    "groups": ((Mapping, NoneType), "a mapping"),
     "spec": ((Mapping, str, NoneType), "a JSON Schema or the path of one"),
     "timeout": ((int, float), "a number of seconds"),
     "attempts": ((int,), "a whole number"),
@@ -72,6 +73,7 @@ def _read(path: Path) -> CobType:
             spec_schema=_schema(path, body.get("spec")),
             revert=_shell_text(path, body, "revert"),
             prepare=_shell_text(path, body, "prepare"),
+            groups=_groups(path, body.get("groups")),
         )
     except KeyError as error:
         raise CobwebError(f"{path}: {error.args[0]} is missing") from None
@@ -123,6 +125,13 @@ def _transition(path: Path, key: str, value: Any) -> Transition:
         timeout_s=body.get("timeout"),
         attempts=body.get("attempts", 1),
     )
+
+
+def _groups(path: Path, value: Mapping[str, Any] | None) -> dict[str, tuple[str, ...]]:
+    for name, states in (value or {}).items():
+        if not isinstance(states, list) or not all(isinstance(state, str) for state in states):
+            raise CobwebError(f"{path}: group `{name}` must be a list of words")
+    return {str(name): tuple(states) for name, states in (value or {}).items()}
 
 
 def _action(path: Path, body: Mapping[str, Any]) -> Action:
