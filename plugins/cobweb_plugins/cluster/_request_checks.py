@@ -34,6 +34,9 @@ def cluster_problems(catalog: Raw, clusters: Raw, tenants: Raw) -> Iterator[Prob
             yield path, message, "give it a name that does not end in a number"
         for key, kind, table in NAMES:
             yield from named((*path, key), kind, said.get(key), catalog.get(table) or {})
+        for service in said.get("versions") or {}:
+            at = (*path, "versions", service)
+            yield from named(at, "service", service, catalog.get("services") or {})
         yield from named((*path, "tenant"), "tenant", said.get("tenant"), tenants)
         yield from _lease((*path, "lease"), said.get("lease") or {})
         yield from named((*path, "template"), "template", said["template"], templates)

@@ -25,6 +25,7 @@ from cobweb.plugin._border import (
     GuardedProvider,
     GuardedSection,
     GuardedSolver,
+    GuardedTaskPlanner,
     describe,
     guard_executor,
 )
@@ -33,6 +34,8 @@ from cobweb.plugin._contracts import (
     item_problems,
     makes_files,
     makes_machines,
+    plans_steps,
+    plans_tasks,
     reads_hosts,
     schema_problems,
     uses_python,
@@ -46,6 +49,8 @@ PYTHON = "python_types"
 GENERATORS = "generators"
 EXPANDERS = "expanders"
 PROVIDERS = "providers"
+TASK_PLANNERS = "task_planners"
+MORE_TABLES = (PYTHON, GENERATORS, PROVIDERS, EXPANDERS, TASK_PLANNERS)
 HOOK_NAMES = tuple(kind.hook for kind in Kind)
 
 Tables = dict[str, dict[str, Any]]
@@ -82,7 +87,7 @@ class _Loader:
         self._loaded: list[LoadedPlugin] = []
         self._failed: list[FailedPlugin] = []
         self._owners: dict[tuple[Kind, str], Found] = {}
-        self._tables: Tables = {table: {} for table in (*Kind, PYTHON, GENERATORS, PROVIDERS)}
+        self._tables: Tables = {table: {} for table in (*Kind, *MORE_TABLES)}
 
     def add(self, found: Found) -> None:
         """Load one entry point, or note why it is left out."""
@@ -258,7 +263,7 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
         case Kind.SOLVERS:
             yield kind, GuardedSolver(plugin, item())
         case Kind.PLANNERS:
-            yield kind, GuardedPlanner(plugin, item())
+            yield from _make_planner(plugin, item)
         case Kind.ADAPTERS:
             yield from _make_adapter(plugin, item)
         case Kind.SECTIONS:
@@ -267,6 +272,14 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
                 yield EXPANDERS, GuardedSection(plugin, item())
         case Kind.COMMANDS:
             yield kind, item
+
+
+def _make_planner(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
+    made = item()
+    if plans_steps(item):
+        yield Kind.PLANNERS, GuardedPlanner(plugin, made)
+    if plans_tasks(item):
+        yield TASK_PLANNERS, GuardedTaskPlanner(plugin, made)
 
 
 def _make_adapter(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:

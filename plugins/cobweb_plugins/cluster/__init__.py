@@ -1,0 +1,24 @@
+"""The built-in plugin `cluster`: a catalog, clusters made from its templates, and their life."""
+
+from __future__ import annotations
+
+from cobweb.plugin import hookimpl
+from cobweb_plugins.cluster._join import Join
+from cobweb_plugins.cluster._section import CatalogSection, ClustersSection, TenantsSection
+from cobweb_plugins.cluster._service_type import ServiceCheck
+
+__all__ = ["cobweb_register_sections", "cobweb_register_types"]
+
+cobweb_interface = 1
+
+
+@hookimpl
+def cobweb_register_sections() -> list[type[CatalogSection | ClustersSection | TenantsSection]]:
+    """Register `catalog`, `clusters` and `tenants`."""
+    return [CatalogSection, ClustersSection, TenantsSection]
+
+
+@hookimpl
+def cobweb_register_types() -> list[type[Join | ServiceCheck]]:
+    """Register `join` and `cluster-service`."""
+    return [Join, ServiceCheck]

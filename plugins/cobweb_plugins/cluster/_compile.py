@@ -1,0 +1,315 @@
+"""From clusters with pinned layouts to hosts and change objects; nobody writes a COB by hand.
+
+Each node is a host `CLUSTER-NUMBER` with the object `node`, the machine itself, and an object per
+service on it. What a service needs of another is asked of a join on the host named after the
+cluster, so that n nodes that need m cost n + m. A name is defined once for all clusters of the
+site: what differs is in variables of hosts and groups.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cobweb.model import Expansion
+from cobweb_plugins.cluster._catalog import Catalog, HardwareType, ImageType, Service
+from cobweb_plugins.cluster._join import Join
+from cobweb_plugins.cluster._lock import LockedCluster, LockedNode
+from cobweb_plugins.cluster._macros import ClusterView, expand_macros, functions
+from cobweb_plugins.cluster._service_type import RUNNING, service_type, type_name
+from cobweb_plugins.cluster._template import Resolved
+
+__all__ = ["NODE", "Layout", "compile_clusters", "group_of", "host_of_node"]
+
+NODE = "node"
+"""The name of the object that is the machine itself, and of its type."""
+
+NO_HOST = "cobweb_cluster_has_no_host"
+"""The connection of a cluster's own host: no task can be run on what is no machine."""
+
+_GOALS = {"started": "started", "stopped": "initialized"}
+_STOPS = {"started": "initialized", "outdated": "stale", "obsolete": "shelved"}
+_SELF = re.compile(r"%[^%\s]*self[^%\s]*%")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """A cluster as it is asked for, and the nodes that are pinned for it."""
+
+    resolved: Resolved
+    locked: LockedCluster
+
+    @property
+    def name(self) -> str:
+        """The cluster's name, which is that of its host."""
+        return self.resolved.cluster.name
+
+    def services(self) -> tuple[str, ...]:
+        """Return the services that are on some node, sorted."""
+        return tuple(
+            sorted({name for node in self.locked.nodes.values() for name in node.services})
+        )
+
+
+def host_of_node(cluster: str, number: int) -> str:
+    """Return the name of a node's host."""
+    return f"{cluster}-{number}"
+
+
+def group_of(cluster: str, service: str = "nodes") -> str:
+    """Return the name of a group of a cluster's nodes; Ansible knows no `-` in such names."""
+    return f"{cluster}_{service}".replace("-", "_").replace(".", "_")
+
+
+def compile_clusters(catalog: Catalog, layouts: Iterable[Layout], site_dir: Path) -> Expansion:
+    """Return hosts, objects and types of clusters; the same for the same layouts."""
+    clusters = sorted(layouts, key=lambda each: each.name)
+    if not clusters:
+        return Expansion()
+    views = {each.name: _view(each) for each in clusters}
+    used = sorted({name for each in clusters for name in each.services()})
+    return Expansion(
+        inventory=_inventory(catalog, clusters, views),
+        cobs=_cobs(catalog, clusters, used),
+        types={type_name(name): service_type(catalog.services[name], site_dir) for name in used},
+        functions=_functions(clusters, views),
+    )
+
+
+# Hosts and their variables.
+
+
+def _inventory(
+    catalog: Catalog, clusters: Iterable[Layout], views: Mapping[str, ClusterView]
+) -> dict[str, Any]:
+    hosts: dict[str, Any] = {}
+    groups: dict[str, Any] = {"clusters": {"hosts": hosts}}
+    for each in clusters:
+        common = {"cluster_name": each.name, "cluster_group": group_of(each.name)[: -len("_nodes")]}
+        hosts[each.name] = {**common, "ansible_connection": NO_HOST}
+        groups |= _groups(catalog, each, views[each.name], common)
+    return groups
+
+
+def _groups(
+    catalog: Catalog, layout: Layout, view: ClusterView, common: Mapping[str, str]
+) -> dict[str, Any]:
+    cluster, provider = layout.resolved.cluster, layout.resolved.provider
+    values = _Values(catalog, layout, view)
+    nodes = {
+        host_of_node(layout.name, number): {
+            **_node_variables(catalog, provider.name, number, node),
+            **values.of_node(number, node),
+        }
+        for number, node in layout.locked.nodes.items()
+    }
+    variables = {
+        **common,
+        "cluster_goal": _GOALS[cluster.state],
+        "cluster_restarts": cluster.restarts,
+        "cluster_tenant": cluster.tenant or "",
+        "node_provider": {
+            "name": provider.name,
+            "type": provider.type,
+            "fields": dict(provider.fields),
+        },
+        **values.of_cluster(),
+    }
+    groups: dict[str, Any] = {group_of(layout.name): {"hosts": nodes, "vars": variables}}
+    for service in layout.services():
+        members = (host_of_node(layout.name, each) for each in layout.locked.having(service))
+        groups[group_of(layout.name, service)] = {"hosts": dict.fromkeys(members)}
+    return groups
+
+
+def _node_variables(
+    catalog: Catalog, provider: str, number: int, node: LockedNode
+) -> dict[str, Any]:
+    hardware = catalog.hardwaretypes[node.hardwaretype]
+    image = catalog.imagetypes[node.imagetype]
+    own = {"cores": hardware.cores, "memory_mb": hardware.memory_mb}
+    return {
+        "node_number": number,
+        "node_services": list(node.services),
+        "node_hardware": _of_type(hardware, provider, own),
+        "node_image": _of_type(image, provider, {"user": image.user}),
+    }
+
+
+def _of_type(it: HardwareType | ImageType, provider: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a provider is told of a type: its name, its own and the provider's words."""
+    return {"name": it.name, **own, **it.providers.get(provider, {})}
+
+
+class _Values:
+    """The configuration and the fields that each service gets, macros expanded.
+
+    What is the same on all nodes is a variable of the cluster's group; what asks for the node
+    itself is one of each host.
+    """
+
+    def __init__(self, catalog: Catalog, layout: Layout, view: ClusterView) -> None:
+        self._view = view
+        self._own: dict[str, dict[str, Any]] = {}
+        self._shared: dict[str, Any] = {}
+        for name in layout.services():
+            for what, value in _parts(catalog.services[name], layout.resolved).items():
+                key = _variable(what, name)
+                if _SELF.search(json.dumps(value)):
+                    self._own.setdefault(name, {})[key] = value
+                else:
+                    self._shared[key] = expand_macros(value, view)
+
+    def of_cluster(self) -> dict[str, Any]:
+        """Return the variables that all nodes share."""
+        return self._shared
+
+    def of_node(self, number: int, node: LockedNode) -> dict[str, Any]:
+        """Return the variables of one node."""
+        return {
+            key: expand_macros(value, self._view, number)
+            for name in node.services
+            for key, value in self._own.get(name, {}).items()
+        }
+
+
+def _variable(what: str, service: str) -> str:
+    """Return the name of the variable that has a part of a service's spec."""
+    return f"{what}_of_{service}".replace("-", "_").replace(".", "_")
+
+
+def _parts(service: Service, resolved: Resolved) -> dict[str, Any]:
+    """Return what the spec of a service is made of, for one cluster."""
+    keys = resolved.config if service.config is None else service.config
+    return {
+        "version": resolved.cluster.versions.get(service.name, service.version),
+        "config": {key: value for key, value in resolved.config.items() if key in keys},
+        "fields": {key: dict(it.fields) for key, it in service.actions.items() if it.fields},
+    }
+
+
+# Objects and their needs.
+
+
+def _cobs(catalog: Catalog, clusters: list[Layout], used: list[str]) -> dict[str, dict[str, Any]]:
+    on_all = ":".join(group_of(each.name) for each in clusters)
+    having = {name: [each.name for each in clusters if name in each.services()] for name in used}
+    needs = {name: list(_needs(name, clusters)) for name in used}
+    cobs = {NODE: _node(on_all, used)}
+    for name in used:
+        cobs[name] = _service(catalog.services[name], having[name], needs[name])
+    joins = {need["cob"] for each in needs.values() for need in each if need["cob"] != NODE}
+    for join in sorted(joins):
+        service, _, kind = join.rpartition(".")
+        cobs[join] = _join(service, kind, having[service])
+    return cobs
+
+
+def _node(on: str, used: Iterable[str]) -> dict[str, Any]:
+    """Return the machine: it goes when nothing is on it any more."""
+    return {
+        "type": NODE,
+        "on": on,
+        "spec": {
+            "provider": "{{ node_provider }}",
+            "cluster": "{{ cluster_name }}",
+            "tenant": "{{ cluster_tenant }}",
+            "number": "{{ node_number }}",
+            "hardware": "{{ node_hardware }}",
+            "image": "{{ node_image }}",
+        },
+        "needs": [
+            {"when": "* -> absent", "cob": name, "state": "absent", "optional": True}
+            for name in used
+        ],
+    }
+
+
+def _service(
+    service: Service, having: Iterable[str], needs: list[dict[str, Any]]
+) -> dict[str, Any]:
+    name = service.name
+    return {
+        "type": type_name(name),
+        "on": ":".join(group_of(cluster, name) for cluster in having),
+        "machine": NODE,
+        "want": "{{ cluster_goal }}",
+        "spec": {
+            "service": name,
+            "restarts": "{{ cluster_restarts }}",
+            "version": f"{{{{ {_variable('version', name)} }}}}",
+            "config": f"{{{{ {_variable('config', name)} }}}}",
+            "fields": f"{{{{ {_variable('fields', name)} }}}}",
+        },
+        "needs": needs,
+    }
+
+
+def _needs(name: str, clusters: Iterable[Layout]) -> Iterator[dict[str, Any]]:
+    """Yield what a service needs of its node, and of joins of others where these are."""
+    yield {"when": "absent -> installed", "cob": NODE, "state": "bootstrapped"}
+    install: set[str] = set()
+    runtime: set[str] = set()
+    bound: set[str] = set()
+    for each in clusters:
+        all_needs = each.resolved.needs
+        if name in all_needs:
+            install |= set(all_needs[name].install)
+            runtime |= set(all_needs[name].runtime)
+            bound |= {other for other, needs in all_needs.items() if name in needs.binding}
+    for other in sorted(install):
+        yield _of_join("absent -> installed", f"{other}.present")
+    for other in sorted(runtime):
+        yield _of_join("configured -> initialized", f"{other}.started")
+        yield _of_join("initialized -> started", f"{other}.started")
+    for other in sorted(bound):
+        for state in RUNNING:
+            yield _of_join(f"{state} -> {_STOPS[state]}", f"{other}.stopped")
+
+
+def _of_join(when: str, join: str) -> dict[str, Any]:
+    return {
+        "when": when,
+        "cob": join,
+        "on": "{{ cluster_name }}",
+        "state": "up",
+        "optional": True,
+    }
+
+
+def _join(service: str, kind: str, having: Iterable[str]) -> dict[str, Any]:
+    group = group_of("{{ cluster_group }}", service)
+    return {
+        "type": Join.name,
+        "on": ":".join(having),
+        "needs": [{"when": "up", "cob": service, "on": group, "state": kind}],
+    }
+
+
+# What templates can ask.
+
+
+def _view(layout: Layout) -> ClusterView:
+    locked = layout.locked
+    return ClusterView(
+        name=layout.name,
+        owner=layout.resolved.cluster.owner,
+        nodes={number: host_of_node(layout.name, number) for number in locked.nodes},
+        services={name: locked.having(name) for name in layout.services()},
+    )
+
+
+def _functions(
+    clusters: Iterable[Layout], views: Mapping[str, ClusterView]
+) -> dict[str, Callable[..., Any]]:
+    """Return the macros as functions of the host that a template is rendered for."""
+    homes: dict[str, tuple[ClusterView, int | None]] = {}
+    for each in clusters:
+        view = views[each.name]
+        homes[each.name] = (view, None)
+        homes |= {host: (view, number) for number, host in view.nodes.items()}
+    return functions(homes)
