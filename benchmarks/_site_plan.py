@@ -39,7 +39,7 @@ from cobweb.runtime._predict import Prediction, predict
 from cobweb.store import StateWritten, open_store
 from cobweb.testing.promises import check_promises
 from cobweb.testing.simulation import graph_stream, public_event
-from cobweb_plugins.planner import StagesPlanner
+from cobweb_plugins.planner import EventPlanner
 
 __all__ = ["plan_rows"]
 
@@ -197,7 +197,7 @@ def _parts(folder: Path, hosts: int) -> None:
     with cost() as predicted:
         prediction = _predicted(graph, Engine(graph))
     with cost() as staged:
-        stages = StagesPlanner().stages(graph, prediction.steps)
+        stages = EventPlanner().stages(graph, prediction.steps)
     plan = Plan(
         site="", base="", run="", generation=0, changes=(), checks=(), stages=stages, waits=()
     )

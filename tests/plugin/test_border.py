@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cobweb.errors import CobwebError, PluginError
-from cobweb.model import Graph, Job, JobKind, Nothing, cob_id
+from cobweb.model import Graph, Job, JobKind, Nothing, TaskGraphBuilder, cob_id
 from cobweb.plugin import (
     Adapter,
     Executor,
@@ -17,6 +17,7 @@ from cobweb.plugin import (
     Planner,
     Plugins,
     Solver,
+    TaskPlanner,
     load_plugins,
 )
 
@@ -41,7 +42,7 @@ SOURCE = """
 
     class P:
         name = "bad"
-        stages = priorities = fail
+        stages = priorities = schedule = fail
 
     class A:
         name = "bad"
@@ -60,6 +61,7 @@ SOURCE = """
     def cobweb_register_adapters(): return [A]
 """
 GRAPH = Graph(cobs={})
+TASKS = TaskGraphBuilder([]).build()
 SETTING = ExecutorSetting(hosts={}, site_dir=Path(), work_dir=Path(), parallel=1, timeout_s=1)
 JOB = Job(
     number=1,
@@ -80,6 +82,7 @@ CALLS: dict[str, Callable[[Plugins], Any]] = {
     "solver bad: solve()": lambda p: p.solvers["bad"].solve({}, {}),
     "planner bad: stages()": lambda p: p.planners["bad"].stages(GRAPH, ()),
     "planner bad: priorities()": lambda p: p.planners["bad"].priorities(GRAPH),
+    "planner bad: schedule()": lambda p: p.task_planners["bad"].schedule(TASKS),
     "adapter bad: reads()": lambda p: p.adapters["bad"].reads(Path("x")),
     "adapter bad: hosts()": lambda p: p.adapters["bad"].hosts(Path("x")),
 }
@@ -145,6 +148,7 @@ RETURNS = """
         name = "odd"
         def stages(self, graph, steps): return ()
         def priorities(self, graph): pass
+        def schedule(self, tasks, workers=None): return {}
 
     class A:
         name = "odd"
@@ -164,6 +168,10 @@ ODD: dict[str, tuple[Callable[[Plugins], Any], str]] = {
     "solve": (lambda p: p.solvers["odd"].solve({}, {}), "returned list, not Mapping"),
     "stages": (lambda p: p.planners["odd"].stages(GRAPH, ()), "returned tuple, not Stages"),
     "priorities": (lambda p: p.planners["odd"].priorities(GRAPH), "returned NoneType, not Mapping"),
+    "schedule": (
+        lambda p: p.task_planners["odd"].schedule(TASKS),
+        "returned dict, not Schedule",
+    ),
     "hosts": (lambda p: p.adapters["odd"].hosts(Path("x")), "returned str, not Host"),
 }
 
@@ -210,6 +218,7 @@ def test_guarded_ones_satisfy_the_protocols(install: Install) -> None:
     assert isinstance(plugins.executors["bad"](), Executor)
     assert isinstance(plugins.solvers["bad"], Solver)
     assert isinstance(plugins.planners["bad"], Planner)
+    assert isinstance(plugins.task_planners["bad"], TaskPlanner)
     assert isinstance(plugins.adapters["bad"], Adapter)
 
 

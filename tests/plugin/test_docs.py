@@ -13,7 +13,17 @@ import pytest
 
 import cobweb.testing
 from cobweb.cli import main
-from cobweb.plugin import Adapter, Executor, Generator, Kind, Planner, PythonType, Solver, _hooks
+from cobweb.plugin import (
+    Adapter,
+    Executor,
+    Generator,
+    Kind,
+    Planner,
+    PythonType,
+    Solver,
+    TaskPlanner,
+    _hooks,
+)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "plugins"
 BLOCK = re.compile(r"^```(\w+)\n# ([\w./]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -47,7 +57,9 @@ def test_there_is_no_hook_without_a_kind() -> None:
     assert hooks == {kind.hook for kind in Kind}
 
 
-@pytest.mark.parametrize("protocol", [PythonType, Executor, Solver, Planner, Adapter, Generator])
+@pytest.mark.parametrize(
+    "protocol", [PythonType, Executor, Solver, Planner, TaskPlanner, Adapter, Generator]
+)
 def test_each_method_of_each_protocol_is_in_the_table(protocol: type) -> None:
     text = (DOCS / "index.md").read_text()
     (row,) = [line for line in text.splitlines() if line.startswith(f"| `{protocol.__name__}`")]

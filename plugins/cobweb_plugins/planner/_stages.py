@@ -1,122 +1,130 @@
-"""The planner `stages`: predicted steps grouped by what they wait for, and list scheduling.
+"""The planner `stages`: exactly the stages of Coopr's planner.
 
-A step is in the first stage after all steps that it waits for: those of `waits_for`, and the one
-before it of the same object. The critical path is followed backwards from the step that ends last,
-each time to the one that it waited for longest. Priorities are bottom levels, the weights of
-critical-path list scheduling (T. C. Hu, 1961): the longest chain of objects that wait for this one.
-All is linear in steps and needs.
+The sources of the graph are one stage, what they leave as sources is the next, and so on. A stage
+that has several tasks of one node is split: the first of each node (by number) stay, the second
+ones are a further stage, and so on. All of a stage is over before the next one begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter
-from typing import ClassVar
+import heapq
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, TypeVar
 
-from cobweb.model import ANY, CobId, Graph, TransitionNeed
+from cobweb.model import (
+    NONE,
+    CobId,
+    Graph,
+    Schedule,
+    TaskGraph,
+    chain_seconds,
+    host_of,
+    longest_chain,
+)
 from cobweb.plugin import PlannedStep, Stages
+from cobweb_plugins.planner._steps import start_priorities, step_stages
 
-_BY_START = attrgetter("start_s", "cob")
+__all__ = ["StagesPlanner"]
 
-ROUNDING_S = 1e-9
-"""Ends and starts that differ by less are the same moment."""
+T = TypeVar("T")
 
 
 class StagesPlanner:
-    """The default `Planner`."""
+    """Stage by stage, no two tasks of a node in one."""
 
     name: ClassVar[str] = "stages"
 
     def stages(self, graph: Graph, steps: Sequence[PlannedStep]) -> Stages:
-        """Group steps into stages, sorted by id within one, and find the critical path."""
+        """Put each step into the first stage after all it waits for; split those by host."""
         del graph
-        ordered = sorted(steps, key=attrgetter("start_s"))
-        stages: list[list[PlannedStep]] = []
-        numbers: list[int] = []
-        latest: list[int | None] = []
-        for step, before in zip(ordered, _waits(ordered), strict=True):
-            number = 1 + max([numbers[wait] for wait in before], default=-1)
-            numbers.append(number)
-            latest.append(_latest(ordered, before))
-            if number == len(stages):
-                stages.append([])
-            stages[number].append(step)
-        return Stages(
-            stages=tuple(tuple(sorted(stage, key=_BY_START)) for stage in stages),
-            critical_path=_critical_path(ordered, latest),
-        )
+        levels = step_stages(steps)
+        parts = [
+            tuple(part)
+            for level in levels.stages
+            for part in _split((host_of(step.cob), step) for step in level)
+        ]
+        return Stages(stages=tuple(parts), critical_path=levels.critical_path)
 
     def priorities(self, graph: Graph) -> Mapping[CobId, float]:
-        """Return for each object the number of objects in the longest chain that it begins.
+        """Return for each object the length of the longest chain of starts that it begins."""
+        return start_priorities(graph)
 
-        A chain follows needs of a transition into a preferred state on an object's preferred state,
-        the ones that order a start from nothing. Where such needs form a circle, the need that
-        closes it is left out.
+    def schedule(self, tasks: TaskGraph, workers: int | None = None) -> Schedule:
+        """Begin each stage when the one before is over.
+
+        Where there are fewer workers than tasks in a stage, its longest tasks go first. Linear in
+        vertices and edges, but for that.
         """
-        dependents: dict[CobId, list[CobId]] = {cob: [] for cob in sorted(graph.cobs)}
-        for need in graph.needs:
-            if isinstance(need, TransitionNeed) and _orders_start(graph, need):
-                dependents[need.on].append(need.cob)
-        weights: dict[CobId, float] = {}
-        for cob in dependents:
-            _weigh(cob, dependents, weights)
-        return weights
+        node = tasks.node
+        stages = [
+            tuple(part)
+            for level in _levels(tasks)
+            for part in _split((node[task], task) for task in level)
+        ]
+        start_s, end_s = [0.0] * len(tasks), [0.0] * len(tasks)
+        now = 0.0
+        for stage in stages:
+            for task, start in _starts(stage, tasks.seconds, [now] * (workers or len(stage))):
+                start_s[task], end_s[task] = start, start + tasks.seconds[task]
+            now = max(end_s[task] for task in stage)
+        _time_joins(tasks, start_s, end_s)
+        return Schedule(
+            start_s=start_s,
+            end_s=end_s,
+            stages=tuple(stages),
+            critical_path=longest_chain(tasks, chain_seconds(tasks)),
+        )
 
 
-def _waits(ordered: Sequence[PlannedStep]) -> Iterator[list[int]]:
-    """Yield for each step the indices of the steps it waited for, all before it."""
-    ends = [step.end_s for step in ordered]
-    past: dict[CobId, list[int]] = {}
-    for index, step in enumerate(ordered):
-        start_s = step.start_s + ROUNDING_S
-        waits = []
-        for cob in (*step.waits_for, step.cob):
-            for before in reversed(past.get(cob, ())):
-                if ends[before] <= start_s:
-                    waits.append(before)
-                    break
-        yield waits
-        past.setdefault(step.cob, []).append(index)
-
-
-def _latest(ordered: Sequence[PlannedStep], before: Sequence[int]) -> int | None:
-    if len(before) > 1:
-        return max(before, key=lambda i: ordered[i].end_s)
-    return before[0] if before else None
-
-
-def _critical_path(
-    ordered: Sequence[PlannedStep], latest: Sequence[int | None]
-) -> tuple[PlannedStep, ...]:
-    """Return the way back from the step that ends last; `latest` is what each waited for."""
-    at = max(range(len(ordered)), key=lambda i: ordered[i].end_s, default=None)
-    path: list[PlannedStep] = []
-    while at is not None:
-        path.append(ordered[at])
-        at = latest[at]
-    return tuple(reversed(path))
-
-
-def _orders_start(graph: Graph, need: TransitionNeed) -> bool:
-    into_preferred = need.dest in (ANY, graph.cobs[need.cob].type.preferred)
-    return into_preferred and need.state == graph.cobs[need.on].type.preferred
-
-
-def _weigh(
-    root: CobId, dependents: Mapping[CobId, Sequence[CobId]], weights: dict[CobId, float]
-) -> None:
-    """Give `root` and all that it reaches a weight, depth first and without recursion."""
-    if root in weights:
-        return
-    way: list[tuple[CobId, Iterator[CobId]]] = [(root, iter(dependents[root]))]
-    on_way = {root}
-    while way:
-        cob, rest = way[-1]
-        ahead = next((d for d in rest if d not in weights and d not in on_way), None)
-        if ahead is not None:
-            way.append((ahead, iter(dependents[ahead])))
-            on_way.add(ahead)
+def _levels(graph: TaskGraph) -> list[list[int]]:
+    """Return the tasks by the number of tasks in the longest chain that leads to them."""
+    levels: list[list[int]] = []
+    after = [0] * len(graph)
+    first, before = graph.first, graph.before
+    for vertex, node in enumerate(graph.node):
+        level = 0
+        for wait in before[first[vertex] : first[vertex + 1]]:
+            level = max(level, after[wait])
+        if node == NONE:
+            after[vertex] = level
             continue
-        weights[cob] = 1.0 + max((weights.get(d, 0.0) for d in dependents[cob]), default=0.0)
-        on_way.discard(cob)
-        way.pop()
+        after[vertex] = level + 1
+        if level == len(levels):
+            levels.append([])
+        levels[level].append(vertex)
+    return levels
+
+
+def _split(members: Iterable[tuple[Hashable, T]]) -> list[list[T]]:
+    """Return the first of each owner, the second of each, and so on."""
+    parts: list[list[T]] = []
+    seen: Counter[Hashable] = Counter()
+    for owner, member in members:
+        number = seen[owner]
+        seen[owner] += 1
+        if number == len(parts):
+            parts.append([])
+        parts[number].append(member)
+    return parts
+
+
+def _starts(
+    stage: Sequence[int], seconds: Sequence[float], free: list[float]
+) -> Iterator[tuple[int, float]]:
+    """Yield when each task of a stage starts; `free` is since when each worker is, all the same."""
+    if len(stage) <= len(free):
+        yield from ((task, free[0]) for task in stage)
+        return
+    for task in sorted(stage, key=lambda task: (-seconds[task], task)):
+        start = free[0]
+        heapq.heapreplace(free, start + seconds[task])
+        yield task, start
+
+
+def _time_joins(graph: TaskGraph, start_s: list[float], end_s: list[float]) -> None:
+    """Let each join be over when the last that it waits for is."""
+    for vertex, node in enumerate(graph.node):
+        if node == NONE:
+            start_s[vertex] = max((end_s[wait] for wait in graph.waits(vertex)), default=0.0)
+            end_s[vertex] = start_s[vertex]

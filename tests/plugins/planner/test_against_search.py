@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cobweb.model import Cob, CobId, CobType, Graph, Nothing, Transition, TransitionNeed
 from cobweb.plugin import PlannedStep
-from cobweb_plugins.planner import StagesPlanner
+from cobweb_plugins.planner import EventPlanner
 
 TYPE = CobType(
     name="mark",
@@ -41,12 +41,12 @@ def test_without_circles_a_priority_is_the_longest_chain(
     forward = [(max(a, b), min(a, b)) for a, b in pairs if a != b]
     dependents = {name: {cob for cob, on in forward if on == name} for name in NAMES}
     wanted = {name: float(_longest(name, dependents)) for name in NAMES}
-    assert StagesPlanner().priorities(_graph(forward)) == wanted
+    assert EventPlanner().priorities(_graph(forward)) == wanted
 
 
 @given(PAIRS)
 def test_with_circles_every_priority_is_within_bounds(pairs: list[tuple[CobId, CobId]]) -> None:
-    weights = StagesPlanner().priorities(_graph(pairs))
+    weights = EventPlanner().priorities(_graph(pairs))
     assert set(weights) == set(NAMES)
     assert all(1 <= weight <= len(NAMES) for weight in weights.values())
 
@@ -89,7 +89,7 @@ def _stage(step: PlannedStep, steps: Sequence[PlannedStep]) -> int:
 
 @given(runs())
 def test_a_stage_is_the_longest_chain_of_waits(steps: list[PlannedStep]) -> None:
-    result = StagesPlanner().stages(_graph([]), steps)
+    result = EventPlanner().stages(_graph([]), steps)
     for number, stage in enumerate(result.stages):
         assert [_stage(step, steps) for step in stage] == [number] * len(stage)
     assert sum(map(len, result.stages)) == len(steps)
@@ -97,7 +97,7 @@ def test_a_stage_is_the_longest_chain_of_waits(steps: list[PlannedStep]) -> None
 
 @given(runs())
 def test_the_critical_path_goes_back_along_the_latest_ends(steps: list[PlannedStep]) -> None:
-    path = StagesPlanner().stages(_graph([]), steps).critical_path
+    path = EventPlanner().stages(_graph([]), steps).critical_path
     assert bool(path) == bool(steps)
     for after, before in zip(reversed(path), list(reversed(path))[1:], strict=False):
         latest = max(step.end_s for step in _before(after, steps))

@@ -41,6 +41,7 @@ from cobweb.plugin.protocols import (
     PythonType,
     Solver,
     Stages,
+    TaskPlanner,
 )
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "SiteAccess",
     "Solver",
     "Stages",
+    "TaskPlanner",
     "answered",
     "data_dir",
     "field_problems",

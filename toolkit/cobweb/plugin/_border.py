@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from cobweb.errors import CobwebError, PluginError
-from cobweb.model import Action, CobId, Expansion, Graph, Host, Job, Report
+from cobweb.model import Action, CobId, Expansion, Graph, Host, Job, Report, Schedule, TaskGraph
 from cobweb.plugin.protocols import (
     Adapter,
     Executor,
@@ -31,6 +31,7 @@ from cobweb.plugin.protocols import (
     Planner,
     Solver,
     Stages,
+    TaskPlanner,
 )
 
 T = TypeVar("T")
@@ -169,6 +170,22 @@ class GuardedPlanner:
         """See `Planner.priorities`."""
         with border(self._plugin, f"planner {self.name}: priorities()"):
             return _checked(self._inner.priorities(graph), Mapping)
+
+
+class GuardedTaskPlanner:
+    """A planner of tasks behind the border."""
+
+    name: ClassVar[str]
+
+    def __init__(self, plugin: str, inner: TaskPlanner) -> None:
+        self._plugin = plugin
+        self._inner = inner
+        self.name = inner.name  # type: ignore[misc]  # one class serves all planners
+
+    def schedule(self, tasks: TaskGraph, workers: int | None = None) -> Schedule:
+        """See `TaskPlanner.schedule`."""
+        with border(self._plugin, f"planner {self.name}: schedule()"):
+            return _checked(self._inner.schedule(tasks, workers), Schedule)
 
 
 class GuardedAdapter:

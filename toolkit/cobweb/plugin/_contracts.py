@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from cobweb.model import ANY, UNKNOWN, Action, CobType, Missing, PythonAction
 from cobweb.plugin._hooks import RegisteredType
 from cobweb.plugin._kinds import Kind
-from cobweb.plugin.protocols import Adapter, Executor, Generator, NodeProvider, Planner, Solver
+from cobweb.plugin.protocols import (
+    Adapter,
+    Executor,
+    Generator,
+    NodeProvider,
+    Planner,
+    Solver,
+    TaskPlanner,
+)
 
 PROTOCOLS: Mapping[Kind, type] = {
     Kind.TYPES: RegisteredType,
     Kind.EXECUTORS: Executor,
     Kind.SOLVERS: Solver,
-    Kind.PLANNERS: Planner,
 }
+
+
+_GROUP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 
 
 def item_problems(kind: Kind, item: object) -> tuple[str, ...]:
@@ -30,6 +41,8 @@ def item_problems(kind: Kind, item: object) -> tuple[str, ...]:
         problems += _section_problems(item)
     elif kind is Kind.ADAPTERS:
         problems += _adapter_problems(item)
+    elif kind is Kind.PLANNERS:
+        problems += _planner_problems(item)
     else:
         problems += method_problems(PROTOCOLS[kind], item)
     if kind is Kind.EXECUTORS:
@@ -52,6 +65,16 @@ def reads_hosts(item: type) -> bool:
     return hasattr(item, "hosts") or hasattr(item, "reads")
 
 
+def plans_tasks(item: type) -> bool:
+    """Say whether a planner schedules tasks of nodes."""
+    return hasattr(item, "schedule")
+
+
+def plans_steps(item: type) -> bool:
+    """Say whether a planner puts predicted steps in order."""
+    return hasattr(item, "stages") or hasattr(item, "priorities")
+
+
 def method_problems(protocol: type, cls: type) -> Iterator[str]:
     """Yield the methods of `protocol` that `cls` lacks or that take other arguments."""
     for method, wanted in vars(protocol).items():
@@ -69,7 +92,7 @@ def cob_type_problems(cob_type: object, instance: object) -> tuple[str, ...]:
     name = getattr(instance, "name", "")
     if not isinstance(cob_type, CobType):
         return (f"cob_type() of {name} returned {type(cob_type).__name__}, not a CobType",)
-    problems = [*_state_problems(cob_type), *_matrix_problems(cob_type)]
+    problems = [*_state_problems(cob_type), *_group_problems(cob_type), *_matrix_problems(cob_type)]
     if cob_type.name != name:
         problems.append(f"cob_type() of {name} returned a type named {cob_type.name!r}")
     for action in _actions(cob_type):
@@ -148,6 +171,13 @@ def _adapter_problems(cls: type) -> Iterator[str]:
         yield from method_problems(Adapter, cls)
 
 
+def _planner_problems(cls: type) -> Iterator[str]:
+    if plans_tasks(cls):
+        yield from method_problems(TaskPlanner, cls)
+    if plans_steps(cls) or not plans_tasks(cls):
+        yield from method_problems(Planner, cls)
+
+
 def _command_problems(item: object) -> Iterator[str]:
     if inspect.isclass(item) or not callable(getattr(item, "make_context", None)):
         yield f"{Kind.COMMANDS.hook} returned {item!r}, which is no click command"
@@ -194,6 +224,21 @@ def _state_problems(cob_type: CobType) -> Iterator[str]:
             yield f"its {role} state {state!r} is not one of its states"
     if cob_type.prepare and not cob_type.revert:
         yield "it has `prepare` without `revert`"
+
+
+def _group_problems(cob_type: CobType) -> Iterator[str]:
+    for name, states in cob_type.groups.items():
+        if name in (*cob_type.states, UNKNOWN):
+            yield f"its group {name!r} is called like a state"
+        elif not _GROUP_NAME.fullmatch(name):
+            yield f"{name!r} cannot be a group of states: a letter, then letters, digits, _ and -"
+        if not states:
+            yield f"its group {name!r} has no states"
+        if len(set(states)) != len(states):
+            yield f"its group {name!r} names a state twice"
+        for state in states:
+            if state not in cob_type.states:
+                yield f"its group {name!r} names {state!r}, which is not one of its states"
 
 
 def _matrix_problems(cob_type: CobType) -> Iterator[str]:

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import pluggy
 
 from cobweb.model import CobType
-from cobweb.plugin.protocols import Adapter, Executor, Generator, NodeProvider, Planner, Solver
+from cobweb.plugin.protocols import (
+    Adapter,
+    Executor,
+    Generator,
+    NodeProvider,
+    Planner,
+    Solver,
+    TaskPlanner,
+)
 
 if TYPE_CHECKING:
     import click
@@ -59,8 +67,8 @@ def cobweb_register_solvers() -> Sequence[type[Solver]]:  # type: ignore[empty-b
 
 
 @_spec
-def cobweb_register_planners() -> Sequence[type[Planner]]:  # type: ignore[empty-body]  # a hook
-    """Return `Planner` classes; one instance of each is made without arguments."""
+def cobweb_register_planners() -> Sequence[type[Planner | TaskPlanner]]:  # type: ignore[empty-body]  # a hook
+    """Return `Planner` or `TaskPlanner` classes; one instance of each is made without arguments."""
 
 
 @_spec

@@ -19,6 +19,7 @@ from cobweb.plugin.protocols import (
     Planner,
     PythonType,
     Solver,
+    TaskPlanner,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Plugins:
     `executors` are classes, made once per run without arguments; `solvers`, `planners` and
     `adapters` are instances. Calls of these four raise PluginError where the plugin breaks.
     `generators` are those adapters that make a site's files from a model, `providers` those that
-    make machines.
+    make machines; `task_planners` are those planners that schedule tasks of nodes.
     `python_types` are the instances whose methods the type's `PythonAction`s name; what these raise
     fails a job.
     """
@@ -79,6 +80,7 @@ class Plugins:
     executors: Mapping[str, type[Executor]] = field(default_factory=_none)
     solvers: Mapping[str, Solver] = field(default_factory=_none)
     planners: Mapping[str, Planner] = field(default_factory=_none)
+    task_planners: Mapping[str, TaskPlanner] = field(default_factory=_none)
     adapters: Mapping[str, Adapter] = field(default_factory=_none)
     generators: Mapping[str, Generator] = field(default_factory=_none)
     providers: Mapping[str, NodeProvider] = field(default_factory=_none)

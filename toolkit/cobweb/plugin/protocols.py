@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from cobweb.model import Action, CobId, CobType, Expansion, Graph, Host, Job, Report, State
+from cobweb.model import (
+    Action,
+    CobId,
+    CobType,
+    Expansion,
+    Graph,
+    Host,
+    Job,
+    Report,
+    Schedule,
+    State,
+    TaskGraph,
+)
 
 __all__ = [
     "INTERFACE",
@@ -15,9 +27,9 @@ __all__ = [
     "CobContext",
     "Executor",
     "ExecutorSetting",
-    "Found",
     "ExpandContext",
     "ExpandingSection",
+    "Found",
     "Generator",
     "Machine",
     "NodeProvider",
@@ -27,6 +39,7 @@ __all__ = [
     "PythonType",
     "Solver",
     "Stages",
+    "TaskPlanner",
 ]
 
 INTERFACE = 1
@@ -142,14 +155,34 @@ class PythonType(Protocol):
 
 @runtime_checkable
 class Solver(Protocol):
-    """From a cluster template and constraints to a cluster layout."""
+    """From a cluster template and constraints to a cluster layout.
+
+    `template` has `services` (those requested), `hardwaretypes` and `imagetypes` (allowed on new
+    nodes), `size` {min, max}, `mustcoexist`, `cantcoexist` and `conflicts` (lists of lists of
+    services) and `rules`: service -> {hardwaretypes, imagetypes, min, max, ratio, step}, all of it
+    optional. `constraints` has `nodes`, how many there are to be, `hardwaretype` and `imagetype` of
+    new nodes (None: any that is allowed), and `existing`, the nodes that are there: {count,
+    hardwaretype, imagetype, services, may_gain, may_lose}.
+
+    If there are more nodes than exist, all of those stay and the rest is new; if there are fewer,
+    as many go as are too many, and none is new. An existing node keeps its hardware and image, and
+    its services but for those it may lose and gain. docs/solvers.md says what each word means.
+    """
 
     name: ClassVar[str]
 
     def solve(
         self, template: Mapping[str, Any], constraints: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return a layout `{"nodes": [{"services": [...], ...}]}`; CobwebError if there is none."""
+        """Return a layout; NoLayoutError if it is proven that there is none.
+
+        A layout is `{"nodes": [{"count", "hardwaretype", "imagetype", "services", "existing"}]}`.
+        `count` (1) nodes are alike; `services` are sorted. `existing` is the index of the entry of
+        the constraints that the nodes are; new nodes lack it. Existing nodes come first, in the
+        order of their entries. An entry may have several parts: its first nodes are the first part,
+        and so on; nodes of it that no part has, its last ones, go. New nodes follow, the most
+        preferred first.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +219,20 @@ class Planner(Protocol):
 
     def priorities(self, graph: Graph) -> Mapping[CobId, float]:
         """Return a weight per object; among jobs that may start, the heaviest goes first."""
+
+
+@runtime_checkable
+class TaskPlanner(Protocol):
+    """From tasks of nodes to when each is done; registered as a planner, and may be both."""
+
+    name: ClassVar[str]
+
+    def schedule(self, tasks: TaskGraph, workers: int | None = None) -> Schedule:
+        """Say when each task starts and ends, and in which stage; no node does two at once.
+
+        No more than `workers` tasks (at least 1) are done at once, None: as many as wanted. The
+        same tasks get the same schedule.
+        """
 
 
 @runtime_checkable

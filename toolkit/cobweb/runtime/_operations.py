@@ -48,7 +48,7 @@ __all__ = [
     "simulate_site",
 ]
 
-_PLANNER = "stages"
+_PLANNER = "event"
 
 
 def plan_site(

@@ -22,6 +22,11 @@ from cobweb.testing._generator_checks import (
 from cobweb.testing._planner_checks import PlannerCase, check_planner, planner_checks
 from cobweb.testing._provider_checks import ProviderCase, check_provider, provider_checks
 from cobweb.testing._solver_checks import SolverCase, check_solver, solver_checks
+from cobweb.testing._task_planner_checks import (
+    TaskPlannerCase,
+    check_task_planner,
+    task_planner_checks,
+)
 from cobweb.testing._type_checks import TypeCase, check_type, type_checks
 
 __all__ = [
@@ -34,6 +39,7 @@ __all__ = [
     "PlannerCase",
     "ProviderCase",
     "SolverCase",
+    "TaskPlannerCase",
     "TypeCase",
     "adapter_checks",
     "check_adapter",
@@ -42,11 +48,13 @@ __all__ = [
     "check_planner",
     "check_provider",
     "check_solver",
+    "check_task_planner",
     "check_type",
     "executor_checks",
     "generator_checks",
     "planner_checks",
     "provider_checks",
     "solver_checks",
+    "task_planner_checks",
     "type_checks",
 ]

@@ -17,7 +17,7 @@ from cobweb.model import (
 )
 from cobweb.plugin import PlannedStep
 from cobweb.testing import NamedCheck, PlannerCase, planner_checks
-from cobweb_plugins.planner import StagesPlanner
+from cobweb_plugins.planner import EventPlanner
 
 TYPE = CobType(
     name="mark",
@@ -33,8 +33,8 @@ TYPE = CobType(
 )
 
 
-@pytest.mark.parametrize("check", planner_checks(PlannerCase(make=StagesPlanner)), ids=str)
-def test_stages_conforms(check: NamedCheck) -> None:
+@pytest.mark.parametrize("check", planner_checks(PlannerCase(make=EventPlanner)), ids=str)
+def test_event_conforms(check: NamedCheck) -> None:
     check()
 
 
@@ -68,14 +68,14 @@ def test_figure_1_of_the_paper_has_five_stages() -> None:
         _step("a/a", "down", "up", 3, 4, "a/cfg"),
         _step("b/b", "down", "up", 4, 5, "a/a"),
     )
-    result = StagesPlanner().stages(_graph(), steps)
+    result = EventPlanner().stages(_graph(), steps)
     assert result.stages == tuple((step,) for step in steps)
     assert result.critical_path == steps
 
 
 def test_a_second_step_of_an_object_comes_after_its_first() -> None:
     first, second = _step("a/a", "up", "down", 0, 1), _step("a/a", "down", "up", 1, 2)
-    result = StagesPlanner().stages(_graph(), (second, first))
+    result = EventPlanner().stages(_graph(), (second, first))
     assert result.stages == ((first,), (second,))
 
 
@@ -85,14 +85,14 @@ def test_a_stage_is_in_the_order_of_starts_and_ids() -> None:
         _step("b/x", "d", "u", 0, 1),
         _step("a/y", "d", "u", 0, 1),
     )
-    assert StagesPlanner().stages(_graph(), (late, b, a)).stages == ((a, b, late),)
+    assert EventPlanner().stages(_graph(), (late, b, a)).stages == ((a, b, late),)
 
 
 def test_critical_path_follows_the_wait_that_ended_last() -> None:
     short, long = _step("a/short", "d", "u", 0, 1), _step("b/long", "d", "u", 0, 9)
     last = _step("c/last", "d", "u", 9, 10, "a/short", "b/long")
     other = _step("d/other", "d", "u", 0, 5)
-    assert StagesPlanner().stages(_graph(), (short, long, last, other)).critical_path == (
+    assert EventPlanner().stages(_graph(), (short, long, last, other)).critical_path == (
         long,
         last,
     )
@@ -100,19 +100,19 @@ def test_critical_path_follows_the_wait_that_ended_last() -> None:
 
 def test_a_wait_for_what_did_not_move_counts_for_nothing() -> None:
     step = _step("a/a", "down", "up", 0, 1, "b/still")
-    result = StagesPlanner().stages(_graph(), (step,))
+    result = EventPlanner().stages(_graph(), (step,))
     assert result.stages == ((step,),)
     assert result.critical_path == (step,)
 
 
 def test_steps_without_length_keep_the_order_of_the_run() -> None:
     first, second = _step("z/z", "d", "u", 0, 0), _step("a/a", "d", "u", 0, 0, "z/z")
-    assert StagesPlanner().stages(_graph(), (first, second)).stages == ((first,), (second,))
+    assert EventPlanner().stages(_graph(), (first, second)).stages == ((first,), (second,))
 
 
 def test_priority_is_the_longest_chain_to_go() -> None:
     graph = _graph(_need("b/app", "a/db"), _need("c/web", "b/app"), _need("d/log", "a/db"))
-    weights = StagesPlanner().priorities(graph)
+    weights = EventPlanner().priorities(graph)
     assert weights == {"a/db": 3.0, "b/app": 2.0, "c/web": 1.0, "d/log": 1.0}
 
 
@@ -123,12 +123,12 @@ def test_needs_of_stopping_and_locks_do_not_count() -> None:
         _need("a/cfg", "a/db", dest="*", state="down"),
         lock,
     )
-    assert set(StagesPlanner().priorities(graph).values()) == {1.0}
+    assert set(EventPlanner().priorities(graph).values()) == {1.0}
 
 
 def test_a_chain_of_many_thousand_objects_needs_no_deep_stack() -> None:
     count = 20_000
     needs = [_need(f"h{n:05}/x", f"h{n - 1:05}/x") for n in range(1, count)]
-    weights = StagesPlanner().priorities(_graph(*needs))
+    weights = EventPlanner().priorities(_graph(*needs))
     assert weights[CobId("h00000/x")] == count
     assert weights[CobId(f"h{count - 1:05}/x")] == 1.0
