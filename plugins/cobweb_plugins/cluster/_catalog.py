@@ -128,11 +128,16 @@ class Quantities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Bounds of one service; no hardware or image types means all."""
+    """Bounds of one service; no hardware or image types means all.
+
+    `max_unavailable`, a number or a percentage, is how many of its nodes may be without it at once
+    while it is changed; None for any number.
+    """
 
     hardwaretypes: tuple[str, ...] = ()
     imagetypes: tuple[str, ...] = ()
     quantities: Quantities = Quantities()
+    max_unavailable: int | str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

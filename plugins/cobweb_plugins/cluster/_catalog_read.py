@@ -150,7 +150,11 @@ def _defaults(said: Raw) -> Defaults:
 def _rule(said: Raw) -> Rule:
     quantities = Quantities(**(said.get("quantities") or {}))
     kinds = {kind: said.get(kind, ()) for kind in ("hardwaretypes", "imagetypes")}
-    return Rule(quantities=quantities, **_tuples(kinds))
+    return Rule(
+        quantities=quantities,
+        max_unavailable=said.get("max_unavailable"),
+        **_tuples(kinds),
+    )
 
 
 def _tuples(said: Raw) -> dict[str, tuple[str, ...]]:

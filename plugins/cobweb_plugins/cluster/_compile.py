@@ -290,6 +290,16 @@ def _join(service: str, kind: str, having: Iterable[str]) -> dict[str, Any]:
     }
 
 
+def _limits(clusters: Iterable[Layout]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield how many nodes of a cluster may be without a service at once."""
+    for each in clusters:
+        for name in each.services():
+            rule = each.resolved.template.rules.get(name)
+            if rule and rule.max_unavailable is not None:
+                on = group_of(each.name, name)
+                yield f"{each.name}.{name}", {"on": on, "cob": name, "max": rule.max_unavailable}
+
+
 # What templates can ask.
 
 

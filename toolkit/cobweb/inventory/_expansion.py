@@ -53,6 +53,7 @@ class Expanded:
 
     inventories: list[Node] = field(default_factory=list)
     cobs: dict[str, Node] = field(default_factory=dict)
+    limits: dict[str, Node] = field(default_factory=dict)
     types: dict[str, CobType] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     asked: bool = False
@@ -78,22 +79,22 @@ def expand_all(
     return made
 
 
-def cobs_of(root: Map, made: Expanded, files: Files) -> Node | None:
-    """Return `cobs` of the site with those of its expansions; a name that both have is a finding.
+def joined(root: Map, key: str, made: Mapping[str, Node], files: Files) -> Node | None:
+    """Return `cobs` or `limits` of the site with `made`; a name that both have is a finding.
 
-    Where `cobs` of the site is no mapping, it comes back as it is, for its own finding.
+    What is no mapping in the site comes back as it is, for its own finding.
     """
-    written = root.items.get("cobs")
-    if not made.cobs:
+    written = root.items.get(key)
+    if not made:
         return written
     if written is None or (isinstance(written, Leaf) and written.value is None):
-        return Map(items=made.cobs, place=next(iter(made.cobs.values())).place)
+        return Map(items=made, place=next(iter(made.values())).place)
     if not isinstance(written, Map):
         return written
-    for name in sorted(made.cobs.keys() & written.items.keys()):
-        message = f"COB `{name}` has the name of an object of the site's clusters"
+    for name in sorted(made.keys() & written.items.keys()):
+        message = f"`{name}` in `{key}` is a name that the site's clusters use"
         files.findings.add(key_place(written, name), message, "give it another name")
-    return replace(written, items={**made.cobs, **written.items})
+    return replace(written, items={**made, **written.items})
 
 
 def _add(made: Expanded, expansion: Expansion, node: Node) -> None:
@@ -101,5 +102,6 @@ def _add(made: Expanded, expansion: Expansion, node: Node) -> None:
     if expansion.inventory:
         made.inventories.append(lift(dict(expansion.inventory), place))
     made.cobs |= {name: lift(dict(cob), place) for name, cob in expansion.cobs.items()}
+    made.limits |= {name: lift(dict(limit), place) for name, limit in expansion.limits.items()}
     made.types |= expansion.types
     made.functions |= expansion.functions

@@ -16,7 +16,7 @@ from cobweb.errors import Finding, Place, SiteError
 from cobweb.inventory._cobs import Cobs
 from cobweb.inventory._drift import read_drift
 from cobweb.inventory._evaluation import Evaluation, Parts
-from cobweb.inventory._expansion import Expanded, Expander, cobs_of, expand_all
+from cobweb.inventory._expansion import Expanded, Expander, expand_all, joined
 from cobweb.inventory._files import Files
 from cobweb.inventory._findings import Findings
 from cobweb.inventory._foreign import Foreign
@@ -153,11 +153,11 @@ def _resolved(
     types = reader.read(root.items.get("types"))
     selector = Selector(patterns, evaluator, findings, quiet=unsound)
     cobs = Cobs(types, reader.broken, selector, findings)
-    cobs.read(cobs_of(root, made, files))
+    cobs.read(joined(root, "cobs", made.cobs, files))
     references = References(cobs, selector, findings)
     references.read()
     limits = Limits(cobs, selector, findings)
-    limits.read(root.items.get("limits"))
+    limits.read(joined(root, "limits", made.limits, files))
     ignored = read_drift(root.items.get("drift"), cobs, selector, findings)
     return Parts(
         base_key=partial(base_key, files.site_file, foreign),
