@@ -25,7 +25,10 @@ def _type_checks() -> list[NamedCheck]:
 def test_every_built_in_plugin_is_loaded() -> None:
     plugins = _built_in()
     ours = {plugin.name for plugin in plugins.loaded if plugin.distribution == "cobweb"}
-    assert ours == {"ansible", "planner", "providers", "simulate", "solvers", "storage", "types"}
+    assert ours == {
+        *("ansible", "cluster", "namespaces", "planner", "providers"),
+        *("simulate", "solvers", "storage", "types"),
+    }
     assert [str(plugin) for plugin in plugins.failed if plugin.distribution == "cobweb"] == []
 
 

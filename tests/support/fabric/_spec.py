@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
+
+from cobweb_plugins.namespaces._disk import Init
 
 __all__ = [
     "BRIDGE_ADDRESS",
-    "CONFIG_DIR",
     "OPERATOR",
     "PREFIX_LENGTH",
     "FabricHost",
@@ -23,21 +23,12 @@ BRIDGE_ADDRESS = "10.77.0.1"
 """The fabric's own address, where `cobweb` and the tests stand."""
 
 PREFIX_LENGTH = 16
-CONFIG_DIR = "/etc/fabric"
-"""Where a host keeps what is the fabric's: its SSH key, sshd_config, authorized_keys."""
 
 OPERATOR = "operator"
 """A user on all hosts who is not root, logs in with the same key and may use sudo."""
 
 _FIRST_HOST = 10
 _HOSTS_PER_OCTET = 200
-
-
-class Init(StrEnum):
-    """What runs as PID 1 of a host."""
-
-    SSHD = "sshd"
-    SYSTEMD = "systemd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
