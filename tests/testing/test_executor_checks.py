@@ -54,7 +54,13 @@ class Good(FakeExecutor):
             return Report(number=job.number, outcome=Outcome.UNREACHABLE, message="gone")
         if job.cob.endswith("/bad"):
             return Report(number=job.number, outcome=Outcome.FAILED, message="bad")
+        if job.cob.endswith("/told"):
+            return self._told(job, str(job.host_vars.get("cobweb_told", "nothing")))
         return None
+
+    def _told(self, job: Job, told: str) -> Report:
+        results = {"told": told}
+        return Report(number=job.number, outcome=Outcome.OK, state=told, results=results)
 
 
 def _job(number: int, host: str, name: str = "quick") -> Job:
@@ -84,6 +90,7 @@ def _executor_case(make: type[FakeExecutor], bound_s: float = 30.0) -> ExecutorC
         failing=lambda number, host: _job(number, host, "bad"),
         broken=lambda number, host: _job(number, host, "bad"),
         slow=lambda number, host: _job(number, host, "slow"),
+        told=lambda number, host: replace(_job(number, host, "told"), kind=JobKind.CHECK),
         unreachable="gone",
         bound_s=bound_s,
     )
@@ -125,6 +132,36 @@ class FailsSilently(Good):
     def _answer(self, job: Job) -> Report | None:
         report = super()._answer(job)
         return replace(report, message="") if report else None
+
+
+class IgnoresVariables(Good):
+    def _told(self, job: Job, _told: str) -> Report:
+        return super()._told(job, "nothing")
+
+
+class KeepsVariables(Good):
+    last = "nothing"
+
+    def _told(self, job: Job, told: str) -> Report:
+        self.last = self.last if told == "nothing" else told
+        return super()._told(job, self.last)
+
+
+class Templates(Good):
+    def _told(self, job: Job, told: str) -> Report:
+        return super()._told(job, told.replace("{{ 1 + 1 }}", "2"))
+
+
+class DropsResults(Good):
+    def _told(self, job: Job, told: str) -> Report:
+        return replace(super()._told(job, told), results={})
+
+
+class SpreadsResults(Good):
+    def _answer(self, job: Job) -> Report | None:
+        report = super()._answer(job)
+        good = Report(number=job.number, outcome=Outcome.OK, state="up", results={"told": "one"})
+        return report or good
 
 
 class MixesUp(Good):
@@ -190,7 +227,7 @@ class LeavesAProcess(Good):
 
 def test_a_good_executor_passes_all_checks(failing: Failing) -> None:
     checks = executor_checks(_executor_case(Good))
-    assert len(checks) == 16
+    assert len(checks) == 18
     assert all(check.claim.endswith(".") for check in checks)
     assert not failing(checks)
     check_executor(_executor_case(Good))
@@ -214,6 +251,11 @@ def test_a_good_executor_passes_all_checks(failing: Failing) -> None:
         (ClosesOnce, "close_without_jobs_ends_and_may_come_twice"),
         (OneAtATime, "hosts_do_not_wait_for_each_other"),
         (NoActions, "satisfies_the_protocol"),
+        (IgnoresVariables, "variables_of_a_job_count_for_it_alone"),
+        (KeepsVariables, "variables_of_a_job_count_for_it_alone"),
+        (Templates, "variables_of_a_job_count_for_it_alone"),
+        (DropsResults, "results_are_handed_back"),
+        (SpreadsResults, "results_are_handed_back"),
     ],
 )
 def test_an_executor_that_breaks_a_promise_is_caught(make: type[FakeExecutor], caught: str) -> None:

@@ -65,4 +65,5 @@ def ended(job: Job, fields: Mapping[str, Any]) -> Report:
         state=fields.get("state", ""),
         message=fields.get("message", ""),
         tasks=tuple(TaskOutput(**task) for task in fields["tasks"]),
+        results=fields.get("results", {}),
     )

@@ -15,7 +15,8 @@ __all__ = ["Lane", "job_message"]
 class Lane:
     """A lane; `job` is what it was given, `began` whether it said that it began.
 
-    `place` is where its task is at work, if that is a remote host; `mark` marks what it starts.
+    `place` is where its task is at work, if that is a remote host; `mark` marks what it starts;
+    `host_vars` are those of the job.
     """
 
     def __init__(self, connection: Connection, pid: int) -> None:
@@ -27,6 +28,7 @@ class Lane:
         self.place: Place | None = None
         self.deadline = 0.0
         self.last_host = ""
+        self.host_vars: Mapping[str, Any] = {}
 
     def give(self, job: Job, *, deadline: float, basedir: str, mark: str) -> None:
         """Send a job to this idle lane."""
@@ -42,7 +44,7 @@ class Lane:
     def _take_on(self, job: Job | Sweep, deadline: float) -> None:
         assert self.job is None
         self.job, self.began, self.deadline, self.place = job, False, deadline, None
-        self.last_host = job.host
+        self.last_host, self.host_vars = job.host, job.host_vars
 
     def note(self, message: Mapping[str, Any]) -> bool:
         """Take a message on how the job goes; say whether it is of that kind and not its end."""
@@ -74,5 +76,6 @@ def job_message(job: Job) -> dict[str, Any]:
         "check": job.kind is JobKind.CHECK,
         "fresh": job.fresh,
         "cob": job.cob_vars,
+        "host_vars": job.host_vars,
         **action,
     }

@@ -201,6 +201,7 @@ class AnsibleExecutor(BaseExecutor):
                     host=lane.last_host,
                     mark=lane.mark,
                     place=lane.place,
+                    host_vars=lane.host_vars,
                     deadline=time.monotonic() + LIMIT_S + LIMIT_EACH_S * under_way,
                 )
             )

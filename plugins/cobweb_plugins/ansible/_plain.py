@@ -20,8 +20,7 @@ from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._processes import end_ssh_masters
 from cobweb_plugins.ansible._results import (
     EVENTS,
-    MESSAGE_FACT,
-    STATE_FACT,
+    FACTS,
     Collector,
     TaskEnd,
 )
@@ -71,15 +70,24 @@ class AnsiblePlainExecutor(BaseExecutor):
         name = f"job-{job.number}"
         variables = files.playbook(f"{name}.json", {"cob": _text_only(job.cob_vars)})
         playbook = files.playbook(f"{name}.yml", [self._play(job)])
-        arguments = ("-e", f"@{variables}", str(playbook))
+        arguments = (*self._more_inventory(job), "-e", f"@{variables}", str(playbook))
         return files.command(job.number, *arguments, ident=name)
+
+    def _more_inventory(self, job: Job) -> tuple[str, ...]:
+        """Return the arguments by which the host has the variables that were handed back."""
+        if not job.host_vars:
+            return ()
+        hosts = {job.host: _text_only(job.host_vars)}
+        path = self._files.playbook(f"job-{job.number}-hosts.yml", {"all": {"hosts": hosts}})
+        return ("-i", str(path))
 
     def _play(self, job: Job) -> dict[str, Any]:
         play = _play(job)
         if not job.fresh:
             return play
         usual = self._files.ssh_arguments()
-        arguments = self._setting.hosts[job.host].variables.get(SSH_ARGS_VARIABLE, usual)
+        variables = {**self._setting.hosts[job.host].variables, **job.host_vars}
+        arguments = variables.get(SSH_ARGS_VARIABLE, usual)
         return {**play, "vars": {SSH_ARGS_VARIABLE: fresh_arguments(arguments)}}
 
     def _hear(self) -> None:
@@ -133,8 +141,7 @@ class _Run:
         self.stopped = False
         self.stop_report: Report | None = None
         self._collector = Collector()
-        self._state: object = None
-        self._words: object = None
+        self._facts: dict[str, Any] = {}
         self._nothing_matched = False
         self.thread = RunnerThread(command, on_end=on_end, on_event=self._event)
 
@@ -147,7 +154,7 @@ class _Run:
             return
         data = event.get("event_data", {})
         result = data.get("res") or {}
-        self._note_state(result)
+        self._note_facts(result)
         task = data.get("task") or data.get("task_action") or ""
         self._collector.add(
             TaskEnd(
@@ -159,12 +166,11 @@ class _Run:
             )
         )
 
-    def _note_state(self, result: Mapping[str, Any]) -> None:
+    def _note_facts(self, result: Mapping[str, Any]) -> None:
         items = [i for i in result.get("results") or () if isinstance(i, Mapping)]
         for one in (result, *items):
             facts = one.get("ansible_facts") or {}
-            self._state = facts.get(STATE_FACT, self._state)
-            self._words = facts.get(MESSAGE_FACT, self._words)
+            self._facts |= {name: facts[name] for name in FACTS if name in facts}
 
     def report(self) -> Report | None:
         """Return the report of the ended run; None where its stop is reported elsewhere."""
@@ -176,7 +182,7 @@ class _Run:
             return failed(self.job, self.thread.problem())
         check = self.job.kind is JobKind.CHECK
         is_ok = self.thread.code == 0
-        fields = self._collector.end(ok=is_ok, check=check, state=self._state, words=self._words)
+        fields = self._collector.end(ok=is_ok, check=check, facts=self._facts)
         return ended(self.job, fields)
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 __all__ = [
     "EVENTS",
-    "MESSAGE_FACT",
+    "FACTS",
     "MESSAGE_LIMIT",
-    "STATE_FACT",
+    "RESULTS_FACT",
+    "SECRET_FACT",
     "Collector",
     "TaskEnd",
     "bounded",
@@ -25,6 +26,12 @@ STATE_FACT, MESSAGE_FACT = "cob_state", "cob_message"
 """The facts by which a check says what it found, and in words what is not as it should be.
 
 A task of a transition says by a result of the name `cob_message` what people must know of it."""
+
+RESULTS_FACT, SECRET_FACT = "cob_results", "cob_secret_results"
+"""The facts by which tasks hand something back, and the keys of it that are secret: none may be."""
+
+FACTS = (STATE_FACT, MESSAGE_FACT, RESULTS_FACT, SECRET_FACT)
+"""All facts by which tasks speak to Cobweb."""
 
 EVENTS = ("ok", "failed", "unreachable", "skipped")
 """The last words of the callbacks that end a task."""
@@ -111,19 +118,34 @@ class Collector:
         """Return the fields of a report."""
         return {"outcome": outcome, "tasks": self._tasks[-TASKS_LIMIT:], **fields}
 
-    def end(self, *, ok: bool, check: bool, state: object, words: object = None) -> dict[str, Any]:
-        """Return the fields of the report of a job that came to its end.
+    def end(self, *, ok: bool, check: bool, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of the report of a job that came to its end; `facts` are `FACTS`.
 
-        `state` and `words` are the facts `cob_state` and `cob_message` of a check.
+        What tasks handed back is in it also where a later one failed.
         """
+        results, problem = handed_back(facts)
         if not ok:
             outcome = "unreachable" if self.unreachable else "failed"
-            return self.report(outcome, message=self.failure or "Ansible gave no reason")
-        if not check:
-            return self.report("ok", message=bounded("; ".join(self._said)))
-        if error := state_error(state):
-            return self.report("failed", message=error)
-        return self.report("ok", state=state, message=bounded(_text(words)))
+            message = self.failure or "Ansible gave no reason"
+            return self.report(outcome, message=message, results=results)
+        state = facts.get(STATE_FACT) if check else ""
+        if problem := problem or state_error(state):
+            return self.report("failed", message=problem, results=results)
+        words = _text(facts.get(MESSAGE_FACT)) if check else "; ".join(self._said)
+        return self.report("ok", state=state, message=bounded(words), results=results)
+
+
+def handed_back(facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """Return the results that may be kept, and what is wrong with the others, "" for nothing."""
+    results, secret = facts.get(RESULTS_FACT), facts.get(SECRET_FACT) or ()
+    if results is None:
+        return {}, ""
+    if not isinstance(results, Mapping):
+        return {}, f"tasks set {RESULTS_FACT} to a {type(results).__name__}, results are a mapping"
+    names = {secret} if isinstance(secret, str) else set(map(str, secret))
+    kept = {key: value for key, value in results.items() if key not in names}
+    refused = sorted(map(str, results.keys() - kept.keys()))
+    return kept, f"the result {refused[0]} is secret, and no secret is kept" if refused else ""
 
 
 def state_error(state: object) -> str:

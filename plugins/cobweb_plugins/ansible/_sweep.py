@@ -121,13 +121,17 @@ def sweep_script(mark: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What a lane is given to do instead of a job; `report` is said of the job afterwards."""
+    """What a lane is given to do instead of a job; `report` is said of the job afterwards.
+
+    `host_vars` are those that the job had: they lead to the machine that it was at work on.
+    """
 
     report: Report
     host: str
     mark: str
     place: Place
     deadline: float
+    host_vars: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -142,6 +146,7 @@ class Sweep:
             "host": self.host,
             "script": sweep_script(self.mark),
             "place": self.place,
+            "host_vars": self.host_vars,
         }
 
     def ended(self, fields: Mapping[str, Any]) -> Report:

@@ -47,6 +47,7 @@ def _case(make: type[Executor]) -> ExecutorCase:
         failing=lambda number, host: _job(number, host, "fail"),
         slow=lambda number, host: _job(number, host, "slow"),
         broken=lambda number, host: _job(number, host, "none"),
+        told=lambda number, host: _job(number, host, "told", JobKind.CHECK),
         unreachable="closed",
         parallel=4,
     )

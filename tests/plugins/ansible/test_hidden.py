@@ -123,3 +123,20 @@ def test_no_vaulted_value_is_in_a_report(
         for word in ("hunter2", "second line", OTHER_SECRET):
             assert word not in told, name
         assert MASK in told, name
+
+
+def test_no_vaulted_value_is_handed_back(
+    make_bench: MakeBench, local: Mapping[str, str], tmp_path: Path
+) -> None:
+    """Results that show one are refused; the others of the job are kept."""
+    (tmp_path / "password").write_text("a password", encoding="utf-8")
+    config = f"[defaults]\nvault_password_file = {tmp_path / 'password'}\n"
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "ansible.cfg").write_text(config, encoding="utf-8")
+    host = Host(name="h1", variables={**local, "host_pw": _vaulted(tmp_path, HOST_SECRET)})
+    bench = make_bench(AnsibleExecutor, inventory={"h1": host})
+    tasks = "- set_fact: {cob_results: {id: 5, deep: {pw: ['<{{ host_pw }}>']}}}"
+    (report,) = bench.run(bench.job(bench.tasks("hand.yml", tasks)))
+    assert report.outcome is Outcome.FAILED
+    assert report.message == "the result deep is secret, and no secret is kept"
+    assert report.results == {"id": 5}

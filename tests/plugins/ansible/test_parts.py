@@ -7,6 +7,7 @@ import sys
 from collections import OrderedDict
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -53,13 +54,13 @@ def test_collector_tells_the_last_failure_that_counts() -> None:
     """Ignored failures leave no trace in the outcome; a job without a reason says so."""
     collector = Collector()
     collector.add(_end("failed", ignored=True))
-    assert collector.end(ok=False, check=False, state=None)["message"] == "Ansible gave no reason"
+    assert collector.end(ok=False, check=False, facts={})["message"] == "Ansible gave no reason"
     collector.add(_end("unreachable", delegated="other"))
-    fields = collector.end(ok=False, check=False, state=None)
+    fields = collector.end(ok=False, check=False, facts={})
     assert fields["outcome"] == "failed"
     assert fields["message"] == "t: other is unreachable: unreachable"
     collector.add(_end("unreachable"))
-    assert collector.end(ok=False, check=False, state=None)["outcome"] == "unreachable"
+    assert collector.end(ok=False, check=False, facts={})["outcome"] == "unreachable"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +68,36 @@ def test_collector_tells_the_last_failure_that_counts() -> None:
 )
 def test_a_check_may_say_what_differs(words: object, said: str) -> None:
     """In one line; one that says nothing has an empty message."""
-    fields = Collector().end(ok=True, check=True, state="up", words=words)
+    fields = Collector().end(ok=True, check=True, facts={"cob_state": "up", "cob_message": words})
     assert (fields["state"], fields["message"]) == ("up", said)
+
+
+@pytest.mark.parametrize(
+    ("facts", "ok", "results", "message"),
+    [
+        ({}, True, {}, ""),
+        ({"cob_results": {"id": 5}}, True, {"id": 5}, ""),
+        ({"cob_results": {"id": 5}}, False, {"id": 5}, "Ansible gave no reason"),
+        ({"cob_results": {"id": 5, "pw": 6}, "cob_secret_results": ["pw", "other"]}, True,
+         {"id": 5}, "the result pw is secret, and no secret is kept"),
+        ({"cob_results": {"pw": 6}, "cob_secret_results": "pw"}, False, {},
+         "Ansible gave no reason"),
+        ({"cob_results": [5]}, True, {}, "tasks set cob_results to a list, results are a mapping"),
+    ],
+    ids=["none", "kept", "kept-of-a-failure", "secret", "secret-of-a-failure", "no-mapping"],
+)  # fmt: skip
+def test_what_tasks_hand_back_is_told_but_no_secret(
+    facts: dict[str, Any],
+    *,
+    ok: bool,
+    results: dict[str, Any],
+    message: str,
+) -> None:
+    """Also where a task failed after it: what was made by then must not be lost sight of."""
+    fields = Collector().end(ok=ok, check=False, facts=facts)
+    assert fields["results"] == results
+    assert fields["message"] == message
+    assert (fields["outcome"] == "ok") == (not message)
 
 
 def test_wire_cuts_lines_wherever_they_are_split() -> None:
@@ -135,6 +164,6 @@ def test_what_a_transition_says_of_itself_is_its_message() -> None:
     collector = Collector()
     for event, result in said:
         collector.add(TaskEnd(event=event, name="task", result=result, changed=True, ignored=False))
-    assert collector.end(ok=True, check=False, state=None)["message"] == (
+    assert collector.end(ok=True, check=False, facts={})["message"] == (
         "kept a local edit; and another"
     )

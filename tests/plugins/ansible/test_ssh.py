@@ -7,9 +7,12 @@ import getpass
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +106,71 @@ def test_a_fresh_job_makes_a_connection_of_its_own(
         assert report.outcome is Outcome.OK, report
         connections.append((tmp_path / "servers").read_text(encoding="utf-8").count("\n"))
     assert connections == [1, 2, 3, 3]
+
+
+@pytest.fixture
+def machines(ssh_host: Host, tmp_path: Path) -> Iterator[Mapping[str, int]]:
+    """Give two sshd, each at a port of this machine, whose sessions tell them apart."""
+    del ssh_host  # which has made the keys
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(_machine(tmp_path, name)) for name in ("old", "new")}
+
+
+@contextlib.contextmanager
+def _machine(folder: Path, name: str) -> Iterator[int]:
+    config = folder / f"{name}_config"
+    text = CONFIG.format(folder=folder)
+    config.write_text(f"{text}SetEnv COBWEB_MACHINE={name}\n", encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threads = threading.Thread(target=_serve, args=(server, config), daemon=True)
+        threads.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+    threads.join()
+
+
+def _serve(server: socket.socket, config: Path) -> None:
+    """Give each connection to an sshd of its own."""
+    sessions = []
+    with contextlib.suppress(OSError):
+        while True:
+            connection = server.accept()[0]
+            command = [str(SSHD), "-i", "-f", str(config)]
+            with connection:
+                end = connection.fileno()
+                sessions.append(subprocess.Popen(command, stdin=end, stdout=end))
+    for session in sessions:
+        session.kill()
+        session.wait()
+
+
+@pytest.mark.parametrize("kind", [AnsibleExecutor, AnsiblePlainExecutor])
+def test_a_host_with_another_address_is_another_machine(
+    make_bench: Make, ssh_host: Host, machines: Mapping[str, int], kind: type[Executor]
+) -> None:
+    """Neither a shared connection nor a module server of the old address is used."""
+    options = "-F none -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no"
+    variables = {
+        **ssh_host.variables,
+        "ansible_ssh_common_args": options,
+        "ansible_host": "127.0.0.1",
+        "ansible_port": 1,
+    }
+    host = Host(name="remote", variables=variables)
+    bench = make_bench(kind, inventory={"remote": host}, parallel=1)
+    which = bench.tasks(
+        "which.yml",
+        "- command: printenv COBWEB_MACHINE\n  register: it\n"
+        "- set_fact: {cob_state: '{{ it.stdout }}', cob_results: {port: '{{ ansible_port }}'}}\n",
+    )
+    found = []
+    for name in ("old", "old", "new", "old"):
+        mine = {"ansible_port": machines[name]}
+        (report,) = bench.run(bench.job(which, host="remote", check=True, host_vars=mine))
+        found.append((report.state, report.results))
+    (report,) = bench.run(bench.job(which, host="remote", check=True))
+    assert found == [(name, {"port": machines[name]}) for name in ("old", "old", "new", "old")]
+    assert report.outcome is Outcome.UNREACHABLE
 
 
 @pytest.mark.timeout(120)

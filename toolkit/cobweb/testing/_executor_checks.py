@@ -25,6 +25,8 @@ MakeJob = Callable[[int, str], Job]
 
 ROUNDS = 1_000
 MARK = "COBWEB_CONFORMANCE"
+TOLD, NOT_TOLD = "cobweb_told", "nothing"
+"""The host's variable that a job of `told` tells of, and what it tells where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,9 @@ class ExecutorCase:
     a job that succeeds; `check` one that finds a state; `failing` one that fails; `slow` one that
     runs much longer than the others (seconds of the executor's own clock) and can be killed;
     `broken` one that can't even start (a missing task file, ...). `unreachable` is one more host, a
-    name of `hosts`, that cannot be reached.
+    name of `hosts`, that cannot be reached. `told` makes a check whose state is what the variable
+    `cobweb_told` of its host says, `nothing` without one, and which hands that back as the result
+    `told`.
     """
 
     make: Callable[[], Executor]
@@ -45,6 +49,7 @@ class ExecutorCase:
     failing: MakeJob | None = None
     slow: MakeJob | None = None
     broken: MakeJob | None = None
+    told: MakeJob | None = None
     unreachable: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     roles_path: tuple[Path, ...] = ()
@@ -75,6 +80,8 @@ def executor_checks(case: ExecutorCase) -> list[NamedCheck]:
         functions.append(failure_is_a_report_with_one_line)
     if case.broken:
         functions.append(what_cannot_start_is_a_report)
+    if case.told:
+        functions += [variables_of_a_job_count_for_it_alone, results_are_handed_back]
     if case.unreachable:
         functions.append(unreachable_is_told_apart)
     if case.slow:
@@ -208,6 +215,38 @@ def what_cannot_start_is_a_report(case: ExecutorCase) -> None:
     """A job that cannot even start is reported as failed; nothing is raised, others go on."""
     assert case.broken is not None
     _one_bad_one_good(case, case.broken(1, case.reachable()[0]), Outcome.FAILED)
+
+
+def variables_of_a_job_count_for_it_alone(case: ExecutorCase) -> None:
+    """Each job has the host's variables that it came with, as they are, and no other job's."""
+    assert case.told is not None
+    told = case.told
+
+    def body(executor: Executor) -> None:
+        host = case.reachable()[0]
+        for number, value in enumerate(("one", "two", "{{ 1 + 1 }}", None), start=1):
+            mine = {} if value is None else {TOLD: value}
+            (report,) = _carry_out(executor, [replace(told(number, host), host_vars=mine)])
+            wanted = NOT_TOLD if value is None else value
+            expect(report.state == wanted, f"with {TOLD} = {value!r} the job ended as {report}")
+
+    _in_session(case, body)
+
+
+def results_are_handed_back(case: ExecutorCase) -> None:
+    """What a job hands back is in its report, and in no other."""
+    assert case.told is not None
+    told = case.told
+
+    def body(executor: Executor) -> None:
+        host = case.reachable()[0]
+        mine = replace(told(1, host), host_vars={TOLD: "one"})
+        (first,) = _carry_out(executor, [mine])
+        expect(first.results == {"told": "one"}, f"expected the result `told`, not {first}")
+        (second,) = _carry_out(executor, [case.transition(2, host)])
+        expect(not second.results, f"a job that hands nothing back ended as {second}")
+
+    _in_session(case, body)
 
 
 def unreachable_is_told_apart(case: ExecutorCase) -> None:

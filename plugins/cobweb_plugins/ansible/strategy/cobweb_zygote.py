@@ -29,7 +29,6 @@ from typing import Any, NoReturn
 from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.executor.task_queue_manager import AnsibleEndPlay, TaskQueueManager
-from ansible.parsing.vault import EncryptedString
 from ansible.playbook.play import Play
 from ansible.plugins.strategy import StrategyBase, StrategySentinel
 from ansible.utils.vars import transform_to_native_types
@@ -39,14 +38,17 @@ from cobweb_plugins.ansible._hidden import Hidden
 from cobweb_plugins.ansible._processes import Tree
 from cobweb_plugins.ansible._results import (
     EVENTS,
+    FACTS,
     MESSAGE_FACT,
-    STATE_FACT,
+    RESULTS_FACT,
+    SECRET_FACT,
     Collector,
     TaskEnd,
     bounded,
 )
 from cobweb_plugins.ansible._warm import Servers
 from cobweb_plugins.ansible._wire import SOCKET_VARIABLE, LineBuffer, encode
+from cobweb_plugins.ansible.strategy.cobweb_vaulted import Vaulted, revive
 
 DOCUMENTATION = """
     name: cobweb_zygote
@@ -267,6 +269,7 @@ class _Jobs:
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, signal.SIG_DFL)
         self._base_variables = dict(self._variables.extra_vars)
+        self._met: dict[str, dict[str, Any]] = {}
 
     @property
     def dirty(self) -> bool:
@@ -297,17 +300,47 @@ class _Jobs:
         host = message["host"]
         self._forget()
         pattern = self._pattern(host)
+        with self._variables_of(host, message.get("host_vars", {})):
+            return self._run_with(message, host, pattern)
+
+    def _run_with(self, message: dict[str, Any], host: str, pattern: str) -> dict[str, Any]:
         self._loader.set_basedir(message["basedir"])
-        cob = {key: _revive(value) for key, value in message.get("cob", {}).items()}
+        cob = {key: revive(value) for key, value in message.get("cob", {}).items()}
         self._variables._extra_vars = {**self._base_variables, "cob": cob}
         self._tqm.hide(host, cob)
         code = self._play(message, pattern)
         ok = code == self._tqm.RUN_OK and host not in self._tqm._unreachable_hosts
         check = message.get("check", False)
-        state, words = self._fact(host, STATE_FACT), self._fact(host, MESSAGE_FACT)
-        if isinstance(words, str):
-            words = self._tqm.hidden.text(words)
-        return self._tqm.collector.end(ok=ok, check=check, state=state, words=words)
+        return self._tqm.collector.end(ok=ok, check=check, facts=self._facts(host))
+
+    @contextlib.contextmanager
+    def _variables_of(self, host: str, host_vars: dict[str, Any]) -> Iterator[None]:
+        """Let a host have more variables for one job.
+
+        With others than the last time it may be another machine: then what was found out of it is
+        forgotten.
+        """
+        known = self._inventory.get_host(host)
+        if self._met.get(host, host_vars) != host_vars:
+            self._variables._fact_cache.set(host, {})
+        self._met[host] = host_vars
+        usual = known.vars
+        known.vars = {**usual, **host_vars}
+        try:
+            yield
+        finally:
+            known.vars = usual
+
+    def _facts(self, host: str) -> dict[str, Any]:
+        """Return what tasks said by facts; a result that shows something vaulted is secret."""
+        facts = {name: self._fact(host, name) for name in FACTS}
+        hidden = self._tqm.hidden
+        if isinstance(words := facts[MESSAGE_FACT], str):
+            facts[MESSAGE_FACT] = hidden.text(words)
+        if isinstance(results := facts[RESULTS_FACT], dict):
+            shown = {key for key, value in results.items() if hidden.data(value) != value}
+            facts[SECRET_FACT] = [*(facts[SECRET_FACT] or ()), *shown]
+        return facts
 
     def _pattern(self, host: str) -> str:
         """Return the pattern that matches this host alone; a name may be a group's as well."""
@@ -370,54 +403,6 @@ def _sweep_task(script: str, place: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _revive(value: Any) -> Any:
-    """Turn vault marks into values that Ansible decrypts on use; all other text stays text."""
-    match value:
-        case {"__ansible_vault": str(ciphertext)} if len(value) == 1:
-            return EncryptedString(ciphertext=ciphertext)
-        case dict():
-            return {key: _revive(item) for key, item in value.items()}
-        case list():
-            return [_revive(item) for item in value]
-        case _:
-            return value
-
-
-class _Vaulted:
-    """Decrypts vaulted values, each once in the life of a lane."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str | None] = {}
-
-    def hidden(self, *values: Any) -> Hidden:
-        """Return what hides all that is vaulted in some data."""
-        texts = (self._text(it) for value in values for it in _encrypted(value))
-        return Hidden(text for text in texts if text is not None)
-
-    def _text(self, value: EncryptedString) -> str | None:
-        """Return the text; None where it cannot be decrypted, and so was not used either."""
-        key = value._ciphertext
-        if key not in self._known:
-            self._known[key] = None
-            with contextlib.suppress(AnsibleError, ValueError):
-                self._known[key] = str(value)
-        return self._known[key]
-
-
-def _encrypted(value: Any) -> Iterator[EncryptedString]:
-    match value:
-        case EncryptedString():
-            yield value
-        case Mapping():
-            for item in value.values():
-                yield from _encrypted(item)
-        case list() | tuple():
-            for item in value:
-                yield from _encrypted(item)
-        case _:
-            pass
-
-
 class _SilentQueue:
     """Takes what workers tell their parent; there is no parent to tell."""
 
@@ -441,7 +426,7 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
         self.dirty = False
         self.fresh = False
         self.servers: Servers
-        self._vaulted = _Vaulted()
+        self._vaulted = Vaulted()
         self.begin("", lambda _: None)
 
     def begin(self, mark: str, tell: Callable[[dict[str, Any] | None], None]) -> None:
