@@ -105,6 +105,7 @@ class Rig:
     states: dict[CobId, str] = field(default_factory=dict)
     known: dict[CobId, str] = field(default_factory=dict)
     python_types: dict[str, PythonType] = field(default_factory=dict)
+    providers: dict[str, Any] = field(default_factory=dict)
     setting: dict[str, Any] = field(default_factory=dict)
     act: dict[str, Any] = field(default_factory=dict)
     parallel: int = 10
@@ -134,7 +135,9 @@ class Rig:
         run_setting = replace(
             RunSetting(run="run-1", graph=self.graph, say=self.said.append), **self.setting
         )
-        dispatcher = Dispatcher(self.executor, setting, python_types=self.python_types)
+        dispatcher = Dispatcher(
+            self.executor, setting, python_types=self.python_types, providers=self.providers
+        )
         run = Run(run_setting, dispatcher, self.tape, emitter)
         return run.go([lambda _so_far: act], self.interrupts)
 

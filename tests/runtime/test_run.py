@@ -234,7 +234,7 @@ def test_tasks_see_what_the_contract_says(rig: MakeRig, figure: MakeGraph) -> No
         "state": "down",
         "target": "up",
         "generation": 7,
-            "results": {},
+        "results": {},
     }
 
 
@@ -369,6 +369,18 @@ def test_python_types_are_carried_out_by_the_runtime(rig: MakeRig, figure: MakeG
     assert run.go().ending is Ending.OK
     assert marker.state == "up"
     assert [job for job in run.executor.jobs if job] == []
+
+
+def test_a_python_type_is_given_the_providers_of_nodes(rig: MakeRig, figure: MakeGraph) -> None:
+    class Node(Marker):
+        def work(self, context: CobContext) -> None:
+            self.state = context.providers["pool"]  # type: ignore[assignment]  # stands for one
+
+    marker = Node()
+    run = python_run(rig, figure, marker)
+    run.providers["pool"] = "up"
+    assert run.go().ending is Ending.OK
+    assert marker.state == "up"
 
 
 def test_a_python_type_that_raises_fails_and_is_named(rig: MakeRig, figure: MakeGraph) -> None:

@@ -32,7 +32,7 @@ def _cob(cob: Cob, current: State) -> dict[str, Any]:
         "name": cob.name,
         "type": cob.type.name,
         "states": list(cob.type.states),
-        "preferred": cob.type.preferred,
+        "preferred": cob.preferred,
         "remove": cob.type.remove,
         "transitions": [[step.source, step.dest] for step in cob.type.transitions],
         "current": current,

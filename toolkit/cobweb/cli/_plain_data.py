@@ -39,7 +39,7 @@ def cob_data(cob: Cob, needs: Iterable[Need]) -> dict[str, Any]:
         "name": cob.name,
         "type": cob.type.name,
         "states": list(cob.type.states),
-        "preferred": cob.type.preferred,
+        "preferred": cob.preferred,
         "remove": cob.type.remove,
         "spec": shown(cob.spec),
         "needs": [need_data(need) for need in needs],

@@ -50,7 +50,7 @@ class Listeners:
 def goals_of(desired: Desired) -> dict[str, str]:
     """Return the preferred states of the objects that a run may move."""
     cobs = desired.graph.cobs
-    return {str(cob): cobs[cob].type.preferred for cob in sorted(desired.movable)}
+    return {str(cob): cobs[cob].preferred for cob in sorted(desired.movable)}
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 from cobweb.generation import contents as contents_of
 from cobweb.generation import redact
-from cobweb.model import UNKNOWN, CobId, CobType, Graph, State, host_of
+from cobweb.model import UNKNOWN, Cob, CobId, CobType, Graph, State, host_of
 from cobweb.store import CobRecord
 
 __all__ = [
@@ -30,6 +30,10 @@ Lock = tuple[CobId, CobId, State]
 
 OUTDATED = "outdated"
 """The state that, by convention (COB paper, 5.1), says that an older content is applied."""
+
+
+STALE = "stale"
+"""The state that, by convention, says the same of an object that is stopped."""
 
 
 class Refresh(StrEnum):
@@ -99,8 +103,8 @@ def baseline(
         is_changed = bool(record and record.content and record.content != contents[cob])
         if is_changed:
             changed.add(cob)
-        guess = _guess(record, it.type, is_changed=is_changed)
-        if _is_known(record, it.type, guess, refresh, is_changed=is_changed):
+        guess = _guess(record, it, is_changed=is_changed)
+        if _is_known(record, it, guess, refresh, is_changed=is_changed):
             known[cob] = guess
         else:
             found[cob] = guess
@@ -196,7 +200,7 @@ def _may_move(record: CobRecord | None) -> bool:
 
 def _is_known(
     record: CobRecord | None,
-    cob_type: CobType,
+    cob: Cob,
     guess: State,
     refresh: Refresh,
     *,
@@ -207,10 +211,10 @@ def _is_known(
     With `Refresh.NONE` a changed one does, but for one that would be taken to be as it is wanted:
     its change would never be carried out.
     """
-    if record is None or not record.reachable or not is_certain(record, cob_type):
+    if record is None or not record.reachable or not is_certain(record, cob.type):
         return False
     if is_changed:
-        return refresh is Refresh.NONE and guess != cob_type.preferred
+        return refresh is Refresh.NONE and guess != cob.preferred
     return refresh is not Refresh.ALL
 
 
@@ -219,13 +223,16 @@ def is_certain(record: CobRecord, cob_type: CobType) -> bool:
     return record.in_transition is None and record.state in cob_type.states
 
 
-def _guess(record: CobRecord | None, cob_type: CobType, *, is_changed: bool) -> State:
+def _guess(record: CobRecord | None, cob: Cob, *, is_changed: bool) -> State:
     """Say what a check will most likely find."""
+    cob_type = cob.type
     if record is None:
         return cob_type.remove
     last = record.in_transition[0] if record.in_transition else record.state
     if last == UNKNOWN or last not in cob_type.states:
-        last = cob_type.preferred if record.applied is not None else cob_type.remove
+        last = cob.preferred if record.applied is not None else cob_type.remove
     if is_changed and last == cob_type.preferred and OUTDATED in cob_type.states:
         return OUTDATED
+    if is_changed and last == cob.want and STALE in cob_type.states:
+        return STALE
     return last

@@ -34,7 +34,14 @@ from cobweb.model import (
     PythonAction,
     Report,
 )
-from cobweb.plugin import CobContext, Executor, ExecutorSetting, PythonType, answered
+from cobweb.plugin import (
+    CobContext,
+    Executor,
+    ExecutorSetting,
+    NodeProvider,
+    PythonType,
+    answered,
+)
 from cobweb.runtime._confirm import DeadManSwitch
 from cobweb.runtime._trees import TreeLender
 
@@ -67,18 +74,20 @@ class Dispatcher:
     `wake` alone may be called from signal handlers and other threads.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what jobs are carried out with, each of its own kind
         self,
         executor: Executor,
         setting: ExecutorSetting,
         *,
         python_types: Mapping[str, PythonType] | None = None,
+        providers: Mapping[str, NodeProvider] | None = None,
         weights: Mapping[CobId, float] | None = None,
         trees: TreeLender | None = None,
     ) -> None:
         self._executor = executor
         self._setting = setting
         self._python_types = dict(python_types or {})
+        self._providers = dict(providers or {})
         self._weights = dict(weights or {})
         self._trees = trees
         self._waiting: dict[str, dict[int, Job]] = {}
@@ -285,13 +294,26 @@ class Dispatcher:
             case PythonAction(type_name=name, method=method):
                 timeout_s = job.timeout_s or self._setting.timeout_s
                 self._own[job.number] = time.monotonic() + timeout_s
-                call = _python_call(self._python_types[name], method, job, self._setting)
+                context = self._context(job)
+                call = _python_call(self._python_types[name], method, job, context)
                 threading.Thread(target=self._call, args=(call,), daemon=True).start()
             case Missing(message=message):
                 self._fail(job, message)
             case _:
                 message = f"executor {self._executor.name} does not carry out {job.action}"
                 self._fail(job, message)
+
+    def _context(self, job: Job) -> CobContext:
+        """Return what the method of a Python type gets."""
+        host = self._setting.hosts[job.host]
+        if job.host_vars:
+            host = replace(host, variables={**host.variables, **job.host_vars})
+        return CobContext(
+            cob=job.cob_vars,
+            host=host,
+            site_dir=self._setting.site_dir,
+            providers=self._providers,
+        )
 
     def _fail(self, job: Job, message: str) -> None:
         """Report a job that cannot be carried out."""
@@ -325,13 +347,9 @@ class Dispatcher:
 
 
 def _python_call(
-    python_type: PythonType, method: str, job: Job, setting: ExecutorSetting
+    python_type: PythonType, method: str, job: Job, context: CobContext
 ) -> Callable[[], Report]:
     """Return a call of a plugin's method that never raises."""
-    host = setting.hosts[job.host]
-    if job.host_vars:
-        host = replace(host, variables={**host.variables, **job.host_vars})
-    context = CobContext(cob=job.cob_vars, host=host, site_dir=setting.site_dir)
 
     def call() -> Report:
         try:

@@ -18,7 +18,7 @@ from enum import StrEnum
 from itertools import count
 from typing import Any
 
-from cobweb.model import Cob, CobId, CobType, Host, State, host_of
+from cobweb.model import Cob, CobId, Host, State, host_of
 from cobweb.runtime._definitions import definitions_of
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._kept_work import KeptWork
@@ -186,7 +186,7 @@ def look_of(
                 cob=it,
                 record=records[cob],
                 generation=generation,
-                left=_left(records[cob], it.type, noticed.get(cob)),
+                left=_left(records[cob], it, noticed.get(cob)),
             )
         )
     return Look(
@@ -271,17 +271,17 @@ def _noticed(store: Store, records: list[CobRecord]) -> dict[CobId, Left]:
     return found
 
 
-def _left(record: CobRecord, cob_type: CobType, noticed: Left | None) -> Left | None:
+def _left(record: CobRecord, cob: Cob, noticed: Left | None) -> Left | None:
     """Return how an object was left; None where nobody knows.
 
     Of drift whose events are gone nothing is known but that the object is not as it was left; that
     will have been its preferred state.
     """
-    if record.in_transition is not None or record.state not in cob_type.states:
+    if record.in_transition is not None or record.state not in cob.type.states:
         return None
     if record.reason != DRIFT:
         return Left(was=record.state, was_since=record.since)
-    lost = Left(was=cob_type.preferred, was_since=record.since, since=record.since)
+    lost = Left(was=cob.preferred, was_since=record.since, since=record.since)
     return noticed or lost
 
 

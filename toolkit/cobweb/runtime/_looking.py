@@ -97,7 +97,9 @@ def _looked(  # noqa: PLR0913  # as `drift_site`
         emitter = Emitter(caller.sinks, executor.now)
         record = Record(store, emitter, store_events=True)
         record.run_started(info.id, desired.graph, generation=info.generation)
-        dispatcher = Dispatcher(executor, setting, python_types=plugins.python_types)
+        dispatcher = Dispatcher(
+            executor, setting, python_types=plugins.python_types, providers=plugins.providers
+        )
         with told_if_broken(store, info):
             looking = _Looking(look, dispatcher, record, caller, parallel=orders.parallel)
             result = looking.go(info.id)
@@ -194,7 +196,7 @@ class _Looking:
                 "spec": it.spec,
                 "applied": subject.record.applied,
                 "state": subject.record.state,
-                "target": it.type.preferred,
+                "target": it.preferred,
                 "generation": subject.generation,
             },
             timeout_s=it.type.check_timeout_s,

@@ -251,6 +251,7 @@ def _dispatcher(
         executor,
         setting,
         python_types=plugins.python_types,
+        providers=plugins.providers,
         weights=_planner(plugins).priorities(graph),
         trees=None if store is None else TreeLender(setting.trees, store.file),
     )

@@ -89,7 +89,7 @@ def at_rest(graph: Graph, known: Mapping[CobId, State]) -> Prediction | None:
 
     No object requests anything then, so no engine is needed to find out that nothing happens.
     """
-    if any(known.get(cob) != it.type.preferred for cob, it in graph.cobs.items()):
+    if any(known.get(cob) != it.preferred for cob, it in graph.cobs.items()):
         return None
     return Prediction(steps=(), waits=(), down_s=dict.fromkeys(graph.cobs, 0.0), seconds=0.0)
 
@@ -186,7 +186,7 @@ def _note_down(clock: _Clock) -> None:
     """Objects that are up now are watched for the time that they are not."""
     act = clock.act
     for cob, state in chain(act.found.items(), act.known.items()):
-        if cob not in clock.left and state == act.graph.cobs[cob].type.preferred:
+        if cob not in clock.left and state == act.graph.cobs[cob].preferred:
             clock.down.setdefault(cob, 0.0)
 
 
@@ -236,7 +236,7 @@ def _enable(clock: _Clock, cob: CobId, by: CobId) -> None:
 def _start(clock: _Clock, effect: StartTransition) -> None:
     cob, step = effect.cob, effect.transition
     length = clock.duration(cob, step.source, step.dest)
-    if cob in clock.down and step.source == clock.act.graph.cobs[cob].type.preferred:
+    if cob in clock.down and step.source == clock.act.graph.cobs[cob].preferred:
         clock.left.setdefault(cob, clock.now)
     clock.steps.append(
         PlannedStep(
@@ -270,5 +270,5 @@ def _waited_for(clock: _Clock, effect: StartTransition) -> tuple[CobId, ...]:
 def _watch(clock: _Clock, effect: StateFound) -> None:
     """See whether an object that left its preferred state is back in it."""
     cob = effect.cob
-    if effect.state == clock.act.graph.cobs[cob].type.preferred:
+    if effect.state == clock.act.graph.cobs[cob].preferred:
         clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - clock.left.pop(cob)

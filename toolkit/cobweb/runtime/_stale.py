@@ -181,7 +181,7 @@ def _state_then(view: _View, cob: CobId) -> State:
     if cob in view.plan.removed:
         return ""
     if cob in view.desired.movable:
-        return view.desired.graph.cobs[cob].type.preferred
+        return view.desired.graph.cobs[cob].preferred
     return "" if cob in view.desired.graph.cobs else _NOWHERE
 
 

@@ -85,7 +85,7 @@ def why(site: Site, store: Store, reference: str) -> Reason:
     answer = Reason(
         cob=cob,
         state=record.state if record else UNKNOWN,
-        preferred=graph.cobs[cob].type.preferred,
+        preferred=graph.cobs[cob].preferred,
         source="settled",
         run=run,
     )

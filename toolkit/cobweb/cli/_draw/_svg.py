@@ -111,7 +111,7 @@ def _curve(start: _Box, end: _Box) -> str:
 
 def _box_lines(cob: Cob, box: _Box) -> Iterator[str]:
     x, y = box.x + _PAD, box.y
-    states = f"{cob.id}: {', '.join(cob.type.states)}; preferred {cob.type.preferred}"
+    states = f"{cob.id}: {', '.join(cob.type.states)}; preferred {cob.preferred}"
     yield f"<g><title>{_text(states)}</title>"
     yield f'<rect x="{box.x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{_HEIGHT:.0f}"/>'
     yield f'<text x="{x:.1f}" y="{y + 17:.1f}">{_text(cob.id)}</text>'
