@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cobweb.plugin import hookimpl
 from cobweb_plugins.cluster._join import Join
 from cobweb_plugins.cluster._section import CatalogSection, ClustersSection, TenantsSection
 from cobweb_plugins.cluster._service_type import ServiceCheck
 
-__all__ = ["cobweb_register_sections", "cobweb_register_types"]
+if TYPE_CHECKING:
+    import click
+
+__all__ = ["cobweb_register_commands", "cobweb_register_sections", "cobweb_register_types"]
 
 cobweb_interface = 1
 
@@ -22,3 +27,11 @@ def cobweb_register_sections() -> list[type[CatalogSection | ClustersSection | T
 def cobweb_register_types() -> list[type[Join | ServiceCheck]]:
     """Register `join` and `cluster-service`."""
     return [Join, ServiceCheck]
+
+
+@hookimpl
+def cobweb_register_commands() -> list[click.Command]:
+    """Register `cluster`."""
+    from cobweb_plugins.cluster._commands import cluster
+
+    return [cluster]

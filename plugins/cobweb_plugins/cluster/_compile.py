@@ -23,7 +23,7 @@ from cobweb_plugins.cluster._macros import ClusterView, expand_macros, functions
 from cobweb_plugins.cluster._service_type import RUNNING, service_type, type_name
 from cobweb_plugins.cluster._template import Resolved
 
-__all__ = ["NODE", "Layout", "compile_clusters", "group_of", "host_of_node"]
+__all__ = ["NODE", "Layout", "compile_clusters", "group_of", "host_of_node", "view_of"]
 
 NODE = "node"
 """The name of the object that is the machine itself, and of its type."""
@@ -70,7 +70,7 @@ def compile_clusters(catalog: Catalog, layouts: Iterable[Layout], site_dir: Path
     clusters = sorted(layouts, key=lambda each: each.name)
     if not clusters:
         return Expansion()
-    views = {each.name: _view(each) for each in clusters}
+    views = {each.name: view_of(each) for each in clusters}
     used = sorted({name for each in clusters for name in each.services()})
     return Expansion(
         inventory=_inventory(catalog, clusters, views),
@@ -303,7 +303,8 @@ def _limits(clusters: Iterable[Layout]) -> Iterator[tuple[str, dict[str, Any]]]:
 # What templates can ask.
 
 
-def _view(layout: Layout) -> ClusterView:
+def view_of(layout: Layout) -> ClusterView:
+    """Return what macros know of a cluster."""
     locked = layout.locked
     return ClusterView(
         name=layout.name,

@@ -17,7 +17,7 @@ from cobweb.errors import ModelError, SiteError
 
 if TYPE_CHECKING:
     from cobweb.inventory import SectionData
-    from cobweb.model import CobId, Graph, State
+    from cobweb.model import CobId, Graph, Results, State
     from cobweb.plugin import Plugins
 
 __all__ = ["CliAccess"]
@@ -67,6 +67,11 @@ class CliAccess:
         """Return what the journal believes."""
         with self._fresh() as session:
             return {cob: record.state for cob, record in session.history().states().items()}
+
+    def results(self) -> Results:
+        """Return what tasks handed back."""
+        with self._fresh() as session:
+            return session.history().results()
 
     def run(self, command: str, *arguments: str) -> int:
         """Call a command of Cobweb on this site."""

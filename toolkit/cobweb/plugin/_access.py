@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cobweb.errors import ModelError, SiteError
-from cobweb.model import CobId, Graph, State
+from cobweb.model import CobId, Graph, Results, State
 from cobweb.plugin._values import Plugins
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ class SiteAccess(Protocol):
 
     def states(self) -> Mapping[CobId, State]:
         """Return the states that the journal believes; none before the first run."""
+
+    def results(self) -> Results:
+        """Return what tasks handed back, per host; nothing before the first run."""
 
     def run(self, command: str, *arguments: str) -> int:
         """Call a command of Cobweb on this site, as `cobweb COMMAND ARGUMENTS`; its exit code.

@@ -1,0 +1,95 @@
+"""From an edit of the site to what it does: checked first, then applied, or planned only."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+
+import click
+
+from cobweb.errors import CobwebError, UsageError
+from cobweb.plugin import SiteAccess
+from cobweb_plugins.cluster._desk import Desk, Said
+
+__all__ = ["apply_change", "apply_options"]
+
+_PENDING = 2
+_PASSED = (
+    ("message", "-m", "Kept with the generation: why this is done."),
+    ("executor", "--executor", "Who carries out tasks."),
+    ("parallel", "--parallel", "How many tasks at once."),
+    ("events", "--events", "Write all events to this file."),
+    ("max_failures", "--max-failures", "Start nothing more after so many failures."),
+)
+"""Options of `cobweb apply` that operations have too."""
+
+
+def apply_options(function: Any) -> Any:
+    """Add what operations share; all of it arrives as `apply_...`."""
+    options = [
+        click.option(
+            "--no-apply",
+            "apply_not",
+            is_flag=True,
+            help="Edit the site and show the plan; `cobweb apply` carries it out.",
+        ),
+        click.option("-y", "--yes", "apply_yes", is_flag=True, help="Ask no question."),
+        *(
+            click.option(word, f"apply_{name}", metavar=name.upper(), help=text)
+            for name, word, text in _PASSED
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def apply_change(
+    desk: Desk,
+    changes: Mapping[str, Said | None],
+    given: Mapping[str, Any],
+    *,
+    forget: tuple[str, ...] = (),
+) -> int:
+    """Write what clusters become, and have the site applied; return the exit code.
+
+    SiteError where the site would not be sound with it: then nothing has changed. `forget` are
+    objects that are given up, once they are gone from the site.
+    """
+    access = desk.access
+    if desk.tenant is not None:
+        _refuse_pending(access, desk.tenant)
+    with desk.changing(changes) as is_changed:
+        access.graph()
+    if is_changed:
+        access.summary("the site is edited; commit it when all is well")
+    if forget:
+        access.run("forget", "--yes", *forget)
+    output = ("-o", access.output)
+    if given["apply_not"]:
+        return access.run("plan", *output)
+    words = [
+        word
+        for name, option, _ in _PASSED
+        if given[f"apply_{name}"] is not None
+        for word in (option, given[f"apply_{name}"])
+    ]
+    yes = ("--yes",) if given["apply_yes"] else ()
+    return access.run("apply", *words, *yes, *output)
+
+
+def _refuse_pending(access: SiteAccess, tenant: str) -> None:
+    """Refuse to act for a tenant where the site holds changes that are not applied yet.
+
+    An apply carries out all of the site: with anything pending it could touch another's nodes.
+    """
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        try:
+            code = access.run("plan", "--detailed-exitcode", "-o", "json")
+        except CobwebError:
+            code = 0  # what is wrong with the site is told by the operation itself
+    if code == _PENDING:
+        message = f"the site has changes that are not applied, and not all may be of {tenant}"
+        raise UsageError(message, hint="have them applied first: `cobweb plan` shows them")

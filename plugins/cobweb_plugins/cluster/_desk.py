@@ -1,0 +1,179 @@
+"""What all operations work on: catalog and clusters of the site, layouts, and edits of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+from cobweb.errors import CobwebError, ModelError, SiteError, UsageError
+from cobweb.plugin import SiteAccess, Solver
+from cobweb_plugins.cluster._catalog import Catalog, Service
+from cobweb_plugins.cluster._catalog_read import read_catalog
+from cobweb_plugins.cluster._edit import SiteEdit
+from cobweb_plugins.cluster._lock import LOCK_FILE, LockedCluster, lock_text, read_lock
+from cobweb_plugins.cluster._pin import pin, request_digest
+from cobweb_plugins.cluster._template import Resolved, resolve
+
+__all__ = ["DEFAULT_SOLVER", "Desk"]
+
+DEFAULT_SOLVER = "cpsat"
+SITE_FILE = "site.yml"
+CLUSTERS = "clusters"
+
+Said = Mapping[str, Any]
+
+
+class Desk:
+    """The clusters of a site as one command sees them; with `tenant` those of one tenant alone."""
+
+    def __init__(self, access: SiteAccess, tenant: str | None = None) -> None:
+        self.access = access
+        self.tenant = tenant
+
+    @cached_property
+    def sections(self) -> Mapping[str, Any]:
+        """The sections of the site, as they were when the command began."""
+        return self.access.sections()
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The catalog; SiteError with the places of what is wrong."""
+        return self.catalog_of(self.sections)
+
+    @cached_property
+    def locked(self) -> Mapping[str, LockedCluster]:
+        """The layouts that are pinned."""
+        return read_lock(self.access.read(LOCK_FILE))
+
+    @property
+    def clusters(self) -> Mapping[str, Said]:
+        """All clusters as the site writes them, those of the tenant if there is one."""
+        every: Mapping[str, Said] = self.sections.get(CLUSTERS) or {}
+        if self.tenant is None:
+            return every
+        return {name: said for name, said in every.items() if said.get("tenant") == self.tenant}
+
+    def said(self, name: str) -> Said:
+        """Return what the site says of a cluster; UsageError if it is none, or another tenant's."""
+        every = self.sections.get(CLUSTERS) or {}
+        if name not in every:
+            close = get_close_matches(name, list(self.clusters), n=1)
+            known = ", ".join(self.clusters) or "none"
+            hint = f"did you mean {close[0]}?" if close else f"there is {known}"
+            raise UsageError(f"there is no cluster {name}", hint=hint)
+        if name not in self.clusters:
+            raise UsageError(f"the cluster {name} is not one of the tenant {self.tenant}")
+        said: Said = every[name]
+        return said
+
+    def resolved(self, name: str, said: Said) -> Resolved:
+        """Return a cluster as it would be if the site said so; SiteError where it cannot be."""
+        sections = {**self.sections, CLUSTERS: {**self.sections.get(CLUSTERS, {}), name: said}}
+        return self.resolve(self.catalog_of(sections), name)
+
+    def services(self, name: str, said: Said) -> tuple[str, ...]:
+        """Return the services of a cluster, its own or those of its template, as written."""
+        own = said.get("services")
+        if own is not None:
+            return tuple(own)
+        return self.resolved(name, said).template.defaults.services
+
+    @property
+    def catalog_services(self) -> Mapping[str, Service]:
+        """The services of the catalog, whatever is wrong with the clusters of the site."""
+        return self.catalog_of({"catalog": self.sections.get("catalog")}).services
+
+    def catalog_of(self, sections: Mapping[str, Any]) -> Catalog:
+        """Return the catalog of some sections; SiteError with the places of what is wrong."""
+        try:
+            return read_catalog(sections)
+        except ModelError as error:
+            raise self.access.placed(error) from error
+
+    def resolve(self, catalog: Catalog, name: str) -> Resolved:
+        """Return a cluster with what its template says; SiteError where it cannot be."""
+        try:
+            return resolve(catalog, catalog.clusters[name])
+        except ModelError as error:
+            raise self.access.placed(error) from error
+
+    def solver(self, resolved: Resolved, name: str | None = None) -> Solver:
+        """Return the solver that is asked for: by the command, by the cluster, or the default."""
+        wanted = name or resolved.cluster.solver or DEFAULT_SOLVER
+        known = self.access.plugins.solvers
+        if wanted not in known:
+            hint = f"there is {', '.join(sorted(known)) or 'none'}"
+            raise UsageError(f"there is no solver {wanted}", hint=hint)
+        return known[wanted]
+
+    def is_pinned(self, name: str, resolved: Resolved) -> bool:
+        """Say whether the layout of a cluster is that of what it asks for."""
+        locked = self.locked.get(name)
+        return locked is not None and locked.request == request_digest(resolved)
+
+    def layout(self, resolved: Resolved, solver: str | None = None) -> LockedCluster:
+        """Return the layout of a cluster: the pinned one, or else one that is solved now."""
+        name = resolved.cluster.name
+        if solver is None and self.is_pinned(name, resolved):
+            return self.locked[name]
+        return pin(resolved, self.solver(resolved, solver), self.locked.get(name))
+
+    @contextmanager
+    def changing(self, changes: Mapping[str, Said | None]) -> Iterator[bool]:
+        """Write clusters anew (None: there is none any more) and their layouts.
+
+        Yields whether that changed anything. What was written is taken back where the block raises.
+        """
+        every = {**(self.sections.get(CLUSTERS) or {}), **changes}
+        after = {name: said for name, said in every.items() if said is not None}
+        catalog = self.catalog_of({**self.sections, CLUSTERS: after})
+        locked = {name: it for name, it in self.locked.items() if name in after}
+        for name in changes:
+            if name in after:
+                locked[name] = self.layout(self.resolve(catalog, name))
+        with SiteEdit(self.access.dir) as edit:
+            is_changed = False
+            for name, said in changes.items():
+                if said != (self.sections.get(CLUSTERS) or {}).get(name):
+                    is_changed |= _write(edit, self._file(name), name, said)
+            is_changed |= edit.write(LOCK_FILE, lock_text(locked))
+            yield is_changed
+
+    def _file(self, name: str) -> str:
+        """Return the file that has a cluster, or the one that has clusters, or `site.yml`."""
+        if CLUSTERS not in self.sections:
+            return SITE_FILE
+        error = ModelError([((CLUSTERS, name), "", "")])
+        found: SiteError = self.access.placed(error)
+        return found.findings[0].place.file
+
+
+def _write(edit: SiteEdit, file: str, name: str, said: Said | None) -> bool:
+    def change(data: Any) -> None:
+        if not isinstance(data, dict):
+            raise CobwebError(f"cannot edit {file}: it is no mapping")
+        clusters = data.get(CLUSTERS)
+        if clusters is None:
+            clusters = data[CLUSTERS] = {}
+        if said is None:
+            del clusters[name]
+        elif name in clusters:
+            _become(clusters[name], said)
+        else:
+            clusters[name] = dict(said)
+
+    return edit.change(file, change)
+
+
+def _become(here: Any, said: Said) -> None:
+    """Change a mapping in place, so that comments on what stays stay."""
+    for key in [key for key in here if key not in said]:
+        del here[key]
+    for key, value in said.items():
+        if isinstance(value, Mapping) and isinstance(here.get(key), dict):
+            _become(here[key], value)
+        elif key not in here or here[key] != value:
+            here[key] = value
