@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from cobweb.model import CobType, Nothing, PythonAction, State, Transition
+from cobweb.model import CobType, PythonAction, State
 from cobweb.plugin import CobContext
 
 __all__ = ["Join"]
@@ -20,18 +20,15 @@ class Join:
     name: ClassVar[str] = "join"
 
     def cob_type(self) -> CobType:
-        """Return the two states; nothing ever has to be done to be up."""
+        """Return the one state that it is ever in."""
         return CobType(
             name=self.name,
-            states=("down", "up"),
+            states=("up",),
             preferred="up",
-            remove="down",
+            remove="up",
             check=PythonAction(type_name=self.name, method="check"),
             spec_schema={"type": "object", "maxProperties": 0},
-            transitions=(
-                Transition(source="down", dest="up", action=Nothing()),
-                Transition(source="up", dest="down", action=Nothing()),
-            ),
+            transitions=(),
         )
 
     def check(self, context: CobContext) -> State:
