@@ -20,7 +20,7 @@ from cobweb.plugin import Executor, ExecutorSetting
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 
-LIMIT_S = 50.0
+LIMIT_S = 100.0
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 EXECUTORS: tuple[type[Executor], ...] = (AnsibleExecutor, AnsiblePlainExecutor)
 

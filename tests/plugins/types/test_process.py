@@ -27,7 +27,7 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
         with connection:
             connection.sendall(os.environ.get("GREETING", "-").encode())
 """
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 @pytest.fixture
