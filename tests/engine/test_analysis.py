@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, product
 from random import Random
 
@@ -31,6 +32,12 @@ NEVER_OUT = type_of("odd down up", "down>up up>down odd>down", "up", "down")
 def graph_with(*words_: list[str], cobs: str = "x/a x/b x/c") -> Graph:
     """Make a graph of usual words."""
     return graph_of(cobs, *[need for needs in words_ for need in needs])
+
+
+GROUPED = replace(
+    type_of("outdated down up", "outdated>down down>up up>down", "up", "down"),
+    groups={"off": ("outdated", "down"), "on": ("up",), "any": ("up", "down")},
+)
 
 
 @pytest.mark.parametrize("word", [after, requires, binds, stops])
@@ -173,6 +180,75 @@ def test_a_preference_that_pushes_in_one_direction_is_no_trouble() -> None:
 def test_another_way_into_the_preferred_state_is_no_trouble() -> None:
     """Only what every way needs pushes."""
     assert analyse(graph_of("x/a x/b", "x/a outdated>up x/b down", "x/b *>up x/a down")) == ()
+
+
+def grouped(*needs: str, b: CobType = GROUPED) -> list[str]:
+    """Return what is said of `x/a` and `x/c`, which are simple, and of `x/b`, which has groups."""
+    graph = graph_of({"x/a": SIMPLE, "x/b": b, "x/c": SIMPLE}, *needs)
+    return [str(trouble) for trouble in analyse(graph)]
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [
+        ["x/a down>up x/b off"],
+        ["x/a down>up x/b any", "x/b down>up x/a up"],
+        ["x/a down>up x/b any", "x/b down>up x/a up", "x/b up>down x/a down"],
+        ["x/a down>up x/b any", "x/a down>up x/b off"],
+        ["x/a down>up x/b any", "x/a down>up x/b up"],
+        ["x/a down>up x/b any", "x/b up x/c up", "x/c down>up x/a up"],
+    ],
+)
+def test_a_group_that_is_met_in_any_of_its_states_is_no_trouble(needs: list[str]) -> None:
+    assert grouped(*needs) == []
+
+
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [
+        (["x/a down>up x/b of"], "x/a needs x/b of, a state that t lacks"),
+        (
+            ["x/a down>up x/b off", "x/a down>up x/b on"],
+            "x/a: down -> up can never run: it needs x/b both off and on",
+        ),
+        (
+            ["x/a down>up x/b off", "x/a down>up x/b any", "x/a down>up x/b on"],
+            "x/a: down -> up can never run: it needs x/b any, off and on at once",
+        ),
+        (
+            ["x/a down>up x/b on", "x/b up x/c down", "x/a down>up x/c up"],
+            "x/a: down -> up can never run: it needs x/c both down and up",
+        ),
+        (
+            ["x/a down>up x/b on", "x/b down>up x/a up"],
+            (
+                "objects wait for each other in a circle, to bring everything up\n"
+                "  x/a: down -> up needs x/b on\n"
+                "  x/b: down -> up needs x/a up"
+            ),
+        ),
+    ],
+)
+def test_what_no_state_of_a_group_can_give_is_told_with_its_name(
+    needs: list[str], said: str
+) -> None:
+    assert grouped(*needs) == [said]
+
+
+def test_a_group_without_a_way_into_it_is_a_missing_way() -> None:
+    """The state that is told of is the first one, to which there is no way either."""
+    b = replace(type_of("odd down up", "down>up up>down", "up", "down"), groups={"g": ("odd",)})
+    said = grouped("x/a down>up x/b g", b=b)
+    assert said == [
+        "x/b can never be odd: t has no way to it from down\n  x/a: down -> up needs x/b g"
+    ]
+
+
+def test_a_group_pushes_nobody_out_of_a_preferred_state_that_is_in_it() -> None:
+    """With `off` both needs could never be met in the end; with `any` they are."""
+    back = "x/b down>up x/a down"
+    assert grouped("x/a down>up x/b off", back)[0].startswith("preferences push each other out")
+    assert grouped("x/a down>up x/b any", back) == []
 
 
 def test_a_shared_circle_is_told_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -25,6 +26,7 @@ from cobweb.model import (
     name_of,
 )
 
+GROUPS = {"off": ("down", "outdated"), "on": ("standby", "up"), "hot": ("up",)}
 STATES = ("outdated", "down", "up", "standby")
 
 
@@ -169,3 +171,33 @@ def test_a_graph_expands_stars_over_its_matrices() -> None:
         (A, "standby"),
         (B, "up"),
     ]
+
+
+def grouped(matrix: Sequence[tuple[State, State]]) -> CobType:
+    return replace(make_type(matrix), groups=GROUPS)
+
+
+def test_a_need_can_name_states_and_groups() -> None:
+    kind = grouped([])
+    assert [name for name in ("up", "off", "of", ANY) if kind.knows(name)] == ["up", "off"]
+    assert kind.members("off") == ("down", "outdated")
+    assert kind.members("up") == ("up",)
+
+
+def test_a_request_for_a_group_is_for_the_present_state_or_the_nearest() -> None:
+    kind = grouped([("outdated", "down"), ("down", "standby"), ("standby", "up"), ("up", "down")])
+    assert kind.stands_for("on", "up") == "up"
+    assert kind.stands_for("on", "outdated") == "standby"
+    assert kind.stands_for("off", "up") == "down"
+    assert kind.stands_for("up", "outdated") == "up"
+    assert grouped([]).stands_for("off", "up") == "down"  # no way: the first
+
+
+@given(st.lists(st.sampled_from([*STATES, *GROUPS]), min_size=1))
+def test_what_satisfies_several_needs_satisfies_each(names: list[str]) -> None:
+    kind = grouped([])
+    common = set(STATES).intersection(*map(kind.members, names))
+    both = kind.meet(names)
+    assert both is None if not common else both is not None and set(kind.members(both)) <= common
+    if both in names:
+        assert set(kind.members(both)) == common

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
@@ -69,12 +70,15 @@ def need_of(text: str) -> Need:
 
 @st.composite
 def types(draw: st.DrawFn) -> CobType:
-    """Draw a type of two to five states with a sparse matrix and any preference."""
+    """Draw a type of two to five states with a sparse matrix, any preference, up to two groups."""
     names = NAMES[: draw(st.integers(2, 5))]
     pairs = [(x, y) for x in names for y in names if x != y]
     chosen = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=8, unique=True))
     preferred, remove = draw(st.sampled_from(names)), draw(st.sampled_from(names))
-    return make_type("random", " ".join(names), preferred, remove, chosen)
+    made = make_type("random", " ".join(names), preferred, remove, chosen)
+    members = st.lists(st.sampled_from(names), min_size=1, unique=True)
+    groups = [draw(members) for _ in range(draw(st.integers(0, 2)))]
+    return replace(made, groups={f"g{number}": tuple(it) for number, it in enumerate(groups)})
 
 
 @st.composite
@@ -93,13 +97,18 @@ def graphs(draw: st.DrawFn, max_cobs: int = 6, max_needs: int = 12) -> Graph:
 def needs_of(draw: st.DrawFn, cobs: dict[CobId, Cob]) -> Need:
     """Draw one need between two different objects."""
     cob, on = draw(st.permutations(sorted(cobs)))[:2]
-    state = draw(st.sampled_from(cobs[on].type.states))
+    state = draw(st.sampled_from(asked_of(cobs[on].type)))
     if draw(st.integers(0, 3)) == 0:
         within = draw(st.sampled_from(cobs[cob].type.states))
         return LockNeed(cob=cob, within=within, on=on, state=state)
     step = draw(st.sampled_from(cobs[cob].type.transitions))
     source = draw(st.sampled_from([step.source, "*"]))
     return TransitionNeed(cob=cob, source=source, dest=step.dest, on=on, state=state)
+
+
+def asked_of(kind: CobType) -> tuple[str, ...]:
+    """Return all that a need can name: the states of a type and its groups."""
+    return (*kind.states, *kind.groups)
 
 
 @st.composite

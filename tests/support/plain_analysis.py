@@ -5,12 +5,12 @@ It finds the same as `cobweb.engine.analyse`, which looks at most objects by the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from cobweb.engine._circles import circles
 from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.errors import Place
-from cobweb.model import Cob, CobId, Graph, LockNeed, State, Transition, TransitionNeed
+from cobweb.model import Cob, CobId, CobType, Graph, LockNeed, State, Transition, TransitionNeed
 
 __all__ = ["plain_analyse"]
 
@@ -54,7 +54,7 @@ def _broken_needs(graph: Graph) -> Iterator[Trouble]:
         if need.cob == need.on:
             message = f"{need.cob} needs itself"
             kind = TroubleKind.SELF
-        elif need.state not in on.states:
+        elif need.state not in (*on.states, *on.groups):
             message = f"{need.cob} needs {need.on} {need.state}, a state that {on.name} lacks"
             kind = TroubleKind.STATE
         else:
@@ -97,6 +97,9 @@ class _Reach:
             for cob, state in sorted(self.reached):
                 if not self.lacks(index.of_state(cob, state)):
                     self.lockable.add((cob, state))
+                    for group, members in graph.cobs[cob].type.groups.items():
+                        if state in members:
+                            self.lockable.add((cob, group))
                 for step in graph.cobs[cob].type.transitions:
                     wanted = index.of_step(cob, step.source, step.dest)
                     if step.source == state and not self.lacks(wanted):
@@ -186,24 +189,27 @@ class _Analysis:
             away = {
                 on: (str(step), state)
                 for on, state in wanted
-                if state != self.graph.cobs[on].type.preferred
+                if self.graph.cobs[on].type.preferred not in self.graph.cobs[on].type.members(state)
             }
             common = away if common is None else {on: common[on] for on in common if on in away}
         return common or {}
 
     def _clash(self, cob: CobId, wanted: _Wanted) -> str:
         """Say why a set of locks can't be held while `cob` moves, or ""."""
-        held: dict[CobId, State] = {}
+        held: dict[CobId, list[State]] = {}
         stack = list(reversed(wanted))
         while stack and len(held) < 1000:
             on, state = stack.pop()
             if on == cob:
                 return f"its locks need {cob} itself to stay {state}"
-            if on in held and held[on] != state:
-                return f"it needs {on} both {held[on]} and {state}"
-            if on not in held:
-                held[on] = state
-                stack.extend(reversed(self.index.of_state(on, state)))
+            names = held.setdefault(on, [])
+            before = _possible(self.graph.cobs[on].type, names)
+            names.append(state)
+            left = _possible(self.graph.cobs[on].type, names)
+            if not left:
+                return f"it needs {on} {_listed(names)}"
+            if len(left) == 1 and left != before:
+                stack.extend(reversed(self.index.of_state(on, left[0])))
         return ""
 
     def _place(self, cob: CobId, step: str, pair: tuple[CobId, State]) -> Place | None:
@@ -249,13 +255,21 @@ class _Walk:
             if link is None:
                 return self._missing_way(cob, state, links)
             links.append(link)
-            cob, state = link.on, link.state
+            cob, state = link.on, self._concrete(link.on, link.state)
         cycle = _from_smallest(links[at[cob, state] :])
         cobs = tuple(link.cob for link in cycle)
         message = f"objects wait for each other in a circle, {aim}"
         return Trouble(
             kind=TroubleKind.CIRCLE, cobs=cobs, message=message, cycle=cycle, place=cycle[0].place
         )
+
+    def _concrete(self, cob: CobId, name: str) -> State:
+        """Return the state of a group that is told of: one that is reached, else the nearest."""
+        kind = self._analysis.graph.cobs[cob].type
+        for state in kind.members(name):
+            if (cob, state) in self._reach.reached:
+                return state
+        return kind.stands_for(name, self._starts[cob])
 
     def _lacking_lock(self, cob: CobId, state: State) -> TroubleLink | None:
         need = self._reach.lacks(self._analysis.index.of_state(cob, state))
@@ -284,6 +298,25 @@ class _Walk:
             cycle=tuple(links),
             place=links[-1].place if links else type_.place,
         )
+
+
+def _possible(kind: CobType, names: Sequence[str]) -> tuple[State, ...]:
+    """Return the states in which all of some needs for one object are met; () for no needs."""
+    if not names:
+        return ()
+    return tuple(
+        state
+        for state in kind.members(names[0])
+        if all(state in kind.members(name) for name in names)
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the states and groups that one object is needed in, of which the last is too many."""
+    distinct = list(dict.fromkeys(names))
+    if len(distinct) == 2:
+        return f"both {distinct[0]} and {distinct[1]}"
+    return f"{', '.join(distinct[:-1])} and {distinct[-1]} at once"
 
 
 def _from_smallest(links: list[TroubleLink]) -> tuple[TroubleLink, ...]:

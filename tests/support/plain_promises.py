@@ -39,6 +39,7 @@ class _Graph:
     def __init__(self, graph: Mapping[str, Any], goal: str) -> None:
         self.cobs = {cob["id"]: cob for cob in graph["cobs"]}
         self.goals = {cob["id"]: cob[goal] for cob in graph["cobs"]}
+        self.groups = {i: cob.get("groups", {}) for i, cob in self.cobs.items()}
         self.ways = {i: {(x, y) for x, y in cob["transitions"]} for i, cob in self.cobs.items()}
         self.steps = [need for need in graph["needs"] if "from" in need]
         self.locks = [need for need in graph["needs"] if "in" in need]
@@ -61,6 +62,7 @@ class _Watch:
         self._behind = {_host_of(cob) for cob in old.cobs} if old else set()
         self._switched: set[str] = set()
         self._state: dict[str, str] = {}
+        self._was: dict[str, str] = {}
         self._running: dict[str, tuple[Step, list[Event]]] = {}
         self._out: dict[str, dict[str, str]] = {}
         self._asked: dict[str, dict[str, str]] = {}
@@ -108,7 +110,31 @@ class _Watch:
             self._later.append((_host_of(cob), (self._place, text)))
 
     def _holds(self, holder: str, need: Event) -> bool:
-        return bool(self._out.get(need["on"], {}).get(holder) == need["state"])
+        said = self._out.get(need["on"], {}).get(holder)
+        return said is not None and self._does(need["on"], said, need["state"])
+
+    # --- groups of states
+
+    def _members(self, cob: str, name: str) -> set[str]:
+        """Return the states in which a need for a state or for a group is met."""
+        return set(self._graph_of(cob).groups.get(cob, {}).get(name, [name]))
+
+    def _does(self, cob: str, said: str, state: str) -> bool:
+        """Say whether a lock on one state or group is one on another, too."""
+        return self._members(cob, said) <= self._members(cob, state)
+
+    def _lent_state(self, cob: str, said: str) -> str:
+        """Return the state that a lock is on; "" where the object is in none of the group."""
+        if said not in self._graph_of(cob).groups.get(cob, {}):
+            return said
+        now = self._state.get(cob, "")
+        now = self._was.get(cob, "") if now == UNKNOWN else now
+        return now if now in self._members(cob, said) else ""
+
+    def _is_now(self, cob: str, state: str) -> None:
+        if self._state.get(cob, UNKNOWN) != UNKNOWN:
+            self._was[cob] = self._state[cob]
+        self._state[cob] = state
 
     # --- generations
 
@@ -169,7 +195,7 @@ class _Watch:
             self._running.pop(cob, None)
         elif not self._has_state(cob, state):
             self._broken("P4", f"{cob} has no state {state}")
-        self._state[cob] = state
+        self._is_now(cob, state)
 
     def _has_state(self, cob: str, state: str) -> bool:
         graphs = [self._graph_of(cob)]
@@ -188,14 +214,14 @@ class _Watch:
         self._out.setdefault(cob, {})[holder] = state
         if self._state.get(cob, UNKNOWN) == UNKNOWN:
             return  # a lock of an earlier run, told before its object was looked at
-        if self._state[cob] != state or cob in self._running:
+        if self._state[cob] not in self._members(cob, state) or cob in self._running:
             self._broken("P2", f"{cob} lends {state} to {holder} and is not in it")
         self._judge(
             cob,
             lambda graph: [
                 ("P3", f"{cob} lends {state} without {need['on']} {need['state']}")
                 for need in graph.lock_needs(cob)
-                if need["in"] == state and not self._holds(cob, need)
+                if need["in"] == self._lent_state(cob, state) and not self._holds(cob, need)
             ],
         )
 
@@ -207,15 +233,17 @@ class _Watch:
             return  # a request was taken back
         del self._out[cob][holder]
         for need in self._running[holder][1] if holder in self._running else ():
-            if (need["on"], need["state"]) == (cob, state):
+            if need["on"] == cob and self._does(cob, state, need["state"]):
                 self._broken("P1", f"{holder} gives {cob} {state} back while its transition runs")
-        lent = set(self._out.get(holder, {}).values())
+        lent = {self._lent_state(holder, said) for said in self._out.get(holder, {}).values()}
         self._judge(
             holder,
             lambda graph: [
                 ("P3", f"{holder} lends {need['in']} and gives {cob} {state} back")
                 for need in graph.lock_needs(holder)
-                if (need["on"], need["state"]) == (cob, state) and need["in"] in lent
+                if need["on"] == cob
+                and self._does(cob, state, need["state"])
+                and need["in"] in lent
             ],
         )
 
@@ -242,7 +270,8 @@ class _Watch:
             breaks.append(("P4", f"{cob} has no transition {step[0]} -> {step[1]}"))
         for need in graph.needs_of(cob, step):
             on, state = need["on"], need["state"]
-            if not self._holds(cob, need) or self._state.get(on) != state or on in self._running:
+            is_in = self._state.get(on) in self._members(on, state)
+            if not self._holds(cob, need) or not is_in or on in self._running:
                 breaks.append(("P1", f"{cob} {step[0]} -> {step[1]} runs without {on} {state}"))
         return breaks
 
@@ -252,10 +281,10 @@ class _Watch:
         if (running is None or running[0] != step) and self._state.get(cob) != UNKNOWN:
             self._broken("P4", f"{cob} ends {step[0]} -> {step[1]}, which did not run")
         if event["result"] == "ok":
-            self._state[cob] = step[1]
+            self._is_now(cob, step[1])
         else:
             self._hurt.add(cob)
-            self._state[cob] = event["state"]
+            self._is_now(cob, event["state"])
 
     # --- the end
 
@@ -311,16 +340,19 @@ class _Watch:
         while stack:
             now = stack.pop()
             steps = [step for step in graph.ways[cob] if step[0] == now]
-            fresh = {step[1] for step in steps if _can_be_held(graph, cob, step)} - found
+            fresh = {step[1] for step in steps if self._can_be_held(graph, cob, step)} - found
             found |= fresh
             stack.extend(fresh)
         return bool(graph.goals[cob] in found)
 
-
-def _can_be_held(graph: _Graph, cob: str, step: Step) -> bool:
-    """Say whether a step asks for one state of each object."""
-    wanted = {(need["on"], need["state"]) for need in graph.needs_of(cob, step)}
-    return len({on for on, _ in wanted}) == len(wanted)
+    def _can_be_held(self, graph: _Graph, cob: str, step: Step) -> bool:
+        """Say whether a step asks for states of each object that go together."""
+        needs = graph.needs_of(cob, step)
+        for on in {need["on"] for need in needs}:
+            wanted = [self._members(on, need["state"]) for need in needs if need["on"] == on]
+            if not set.intersection(*wanted):
+                return False
+        return True
 
 
 def _host_of(cob: str) -> str:

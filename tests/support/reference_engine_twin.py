@@ -28,6 +28,7 @@ from cobweb.engine import (
 from cobweb.errors import ProtocolError
 from cobweb.model import CobId, Graph, State
 from tests.support import reference_engine
+from tests.support.graphs import asked_of
 
 __all__ = ["Story", "Twin"]
 
@@ -148,7 +149,7 @@ class Story:
 
     def _lock(self) -> tuple[CobId, CobId, State]:
         locked, holder = self.random.sample(sorted(self.graph.cobs), 2)
-        return locked, holder, self.random.choice(self.graph.cobs[locked].type.states)
+        return locked, holder, self.random.choice(asked_of(self.graph.cobs[locked].type))
 
     def _deliver(self) -> None:
         at = self.random.randrange(len(self.mail))
@@ -160,7 +161,7 @@ class Story:
                 self._give(twin, Receive(message=message))
 
     def _forged(self, message: Message) -> Message:
-        random, states = self.random, self.graph.cobs[message.receiver].type.states
+        random, states = self.random, asked_of(self.graph.cobs[message.receiver].type)
         field = random.choice(["kind", "state", "incarnation", "seq", "generation", "known"])
         values: dict[str, Callable[[], Any]] = {
             "kind": lambda: random.choice(list(MessageKind)),

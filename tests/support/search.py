@@ -49,8 +49,9 @@ class Search:
         ]
         held: set[tuple[CobId, State]] = set()
         while wanted:
-            on, state = wanted.pop()
-            if on == cob or now[self.at[on]] != state:
+            on, name = wanted.pop()
+            state = now[self.at[on]]
+            if on == cob or state not in self._members(on, name):
                 return False
             if (on, state) not in held:
                 held.add((on, state))
@@ -69,7 +70,7 @@ class Search:
                 lock
                 for lock in held - given
                 if all(
-                    (need.on, need.state) in given
+                    any((need.on, state) in given for state in self._members(need.on, need.state))
                     for need in self.locks
                     if (need.cob, need.within) == lock
                 )
@@ -77,6 +78,10 @@ class Search:
             if not more:
                 return given == held
             given |= more
+
+    def _members(self, cob: CobId, name: str) -> tuple[State, ...]:
+        """Return the states in which a need for a state, or for a group, is met."""
+        return self.graph.cobs[cob].type.members(name)
 
     def _moves(self, now: Global) -> Iterator[Global]:
         for cob in self.ids:

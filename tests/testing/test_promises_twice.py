@@ -20,7 +20,7 @@ from tests.support.plain_promises import plain_check_promises
 Event = dict[str, Any]
 
 FAULTS = Faults(fail=0.1, fail_check=0.1, vanish=0.02, come_back=0.05)
-WORDS = ("up", "down", "outdated", "unknown", "s0", "s1", "s2", "odd")
+WORDS = ("up", "down", "outdated", "unknown", "s0", "s1", "s2", "g0", "g1", "odd")
 KINDS = ("cob.state", "lock.request", "lock.grant", "lock.release", "lock.recall", "other")
 
 

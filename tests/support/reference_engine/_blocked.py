@@ -46,7 +46,9 @@ def _link(machine: Machine, node: Node, before: Blocked | None) -> Blocked | Non
     """Say why `node` does not do what the link before waits for."""
     if before is not None and before.kind is WaitKind.HOLDERS:
         return _not_yielding(machine, node)
-    wanted = before.state if before is not None and before.kind is WaitKind.LOCK else ""
+    wanted = ""
+    if before is not None and before.kind is WaitKind.LOCK:
+        wanted = node.means(before.cob, before.state)
     target = node.target()
     calm = node.activity is Activity.IDLE and node.up and not node.failed
     if wanted and calm and node.state == target and target != wanted:
@@ -117,7 +119,11 @@ def _missing(machine: Machine, node: Node) -> Blocked | None:
         return None
     needs = machine.index.of_step(node.id, step.source, step.dest) if step else ()
     pairs = needs or machine.index.of_state(node.id, node.state)
-    on, state = next(pair for pair in pairs if node.wishes[pair[0]].state != pair[1])
+    on, state = next(
+        (on, state)
+        for on, state in pairs
+        if not machine.index.does(on, node.wishes[on].state, state)
+    )
     return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state)
 
 

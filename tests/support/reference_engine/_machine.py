@@ -15,7 +15,7 @@ from cobweb.engine import (
     StateFound,
     StateReason,
 )
-from cobweb.model import CobId, Graph, State, Transition
+from cobweb.model import UNKNOWN, CobId, Graph, State, Transition
 from tests.support.reference_engine._limits import LimitBook
 from tests.support.reference_engine._needs import NeedIndex
 from tests.support.reference_engine._node import Activity, Node
@@ -58,7 +58,7 @@ class Machine:
         self.nodes = nodes
         self.generation = generation
         self.settings = settings
-        self.index = NeedIndex(graph.needs, nodes)
+        self.index = NeedIndex(graph.needs, nodes, graph.cobs)
         self.book = LimitBook(graph.limits, nodes, canaries)
         self.heard: dict[CobId, int] = {}
         self.mail: deque[Message] = deque()
@@ -121,6 +121,8 @@ class Machine:
     def set_state(self, node: Node, state: State, reason: StateReason) -> None:
         """Believe a state and announce it."""
         node.state = state
+        if state != UNKNOWN:
+            node.refile()
         self.effects.append(StateFound(cob=node.id, state=state, reason=reason))
         self.book.update(node)
         self.touch(node)

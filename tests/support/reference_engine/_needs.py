@@ -6,9 +6,9 @@ out when it is first asked for and kept. `*` is matched there and never expanded
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
-from cobweb.model import CobId, LockNeed, Need, State, TransitionNeed
+from cobweb.model import Cob, CobId, LockNeed, Need, State, TransitionNeed
 
 __all__ = ["NeedIndex", "Wanted"]
 
@@ -19,9 +19,12 @@ Wanted = tuple[tuple[CobId, State], ...]
 class NeedIndex:
     """What each object needs; construction is linear in the needs of the `owned` objects."""
 
-    __slots__ = ("_cache", "_locks", "_steps")
+    __slots__ = ("_cache", "_cobs", "_locks", "_steps")
 
-    def __init__(self, needs: Iterable[Need], owned: Container[CobId]) -> None:
+    def __init__(
+        self, needs: Iterable[Need], owned: Container[CobId], cobs: Mapping[CobId, Cob]
+    ) -> None:
+        self._cobs = cobs
         self._steps: dict[CobId, list[TransitionNeed]] = {}
         self._locks: dict[CobId, list[LockNeed]] = {}
         self._cache: dict[tuple[CobId, State, State], Wanted] = {}
@@ -40,7 +43,7 @@ class NeedIndex:
         key = (cob, source, dest)
         if key not in self._cache:
             wanted = {(n.on, n.state) for n in self._steps[cob] if n.covers(source, dest)}
-            self._cache[key] = tuple(sorted(wanted))
+            self._cache[key] = self._agreed(wanted)
         return self._cache[key]
 
     def of_state(self, cob: CobId, state: State) -> Wanted:
@@ -50,5 +53,19 @@ class NeedIndex:
         key = (cob, state, state)
         if key not in self._cache:
             wanted = {(n.on, n.state) for n in self._locks[cob] if n.covers(state)}
-            self._cache[key] = tuple(sorted(wanted))
+            self._cache[key] = self._agreed(wanted)
         return self._cache[key]
+
+    def does(self, on: CobId, said: State, state: State) -> bool:
+        """Say whether one word to an object is as good as another one."""
+        members = self._cobs[on].type.members
+        return set(members(said)) <= set(members(state))
+
+    def _agreed(self, wanted: set[tuple[CobId, State]]) -> Wanted:
+        """Put one word in place of all to an object, where there is one that is as good."""
+        found = set()
+        for on in {on for on, _ in wanted}:
+            names = sorted(state for other, state in wanted if other == on)
+            both = self._cobs[on].type.meet(names)
+            found |= {(on, state) for state in (names if both is None else [both])}
+        return tuple(sorted(found))

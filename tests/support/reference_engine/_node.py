@@ -39,7 +39,8 @@ class Ask:
     """The locked object's side of a pair: what the holder asked for last, and whether it was given.
 
     `restored` marks a grant that was out when this life began: only a holder that has heard of this
-    life can end it.
+    life can end it. `stands_for` is the state that it is counted for, which is another one than
+    `state` only where that names a group.
     """
 
     state: State
@@ -48,6 +49,7 @@ class Ask:
     granted: bool = False
     recalled: bool = False
     restored: bool = False
+    stands_for: State = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,9 +192,7 @@ class Node:
         """Replace what `holder` asks for and keep the indexes true."""
         self.drop_ask(holder)
         self.asks[holder] = ask
-        if ask.state:
-            index = self.lent if ask.granted else self.pending
-            index.setdefault(ask.state, set()).add(holder)
+        self._file(holder, ask)
         if ask.granted and not ask.recalled:
             self.at_rest.add(holder)
 
@@ -203,6 +203,25 @@ class Node:
         if ask is None or not ask.state:
             return
         index = self.lent if ask.granted else self.pending
-        index[ask.state].discard(holder)
-        if not index[ask.state]:
-            del index[ask.state]
+        index[ask.stands_for].discard(holder)
+        if not index[ask.stands_for]:
+            del index[ask.stands_for]
+
+    def refile(self) -> None:
+        """Count all that is asked for anew, in a state that the object has got into."""
+        self.pending, self.lent = {}, {}
+        for holder, ask in self.asks.items():
+            self._file(holder, ask)
+        if self.favoured and not self.asking(self.favoured):
+            self.favoured = ""
+
+    def means(self, holder: CobId, state: State) -> State:
+        """Return the state that a holder's word for `state` is counted for."""
+        ask = self.asks.get(holder)
+        return ask.stands_for if ask is not None and ask.state == state else state
+
+    def _file(self, holder: CobId, ask: Ask) -> None:
+        if ask.state:
+            ask.stands_for = self.type.stands_for(ask.state, self.state)
+            index = self.lent if ask.granted else self.pending
+            index.setdefault(ask.stands_for, set()).add(holder)

@@ -89,7 +89,7 @@ def _wanted(machine: Machine, node: Node, plan: Plan) -> dict[CobId, State]:
     node.base = tuple(wanted.items())
     node.twisted = False
     for on, state in _ahead(machine, node, plan):
-        if wanted.setdefault(on, state) != state:
+        if not machine.index.does(on, wanted.setdefault(on, state), state):
             node.twisted = True
     return wanted
 
@@ -119,7 +119,7 @@ def _recall_lent(machine: Machine, node: Node) -> None:
     if keep is not None and len(node.lent) == 1 and keep in node.lent:
         return
     for holder in sorted(node.at_rest):
-        if node.asks[holder].state != keep:
+        if node.asks[holder].stands_for != keep:
             recall(machine, node, holder)
 
 

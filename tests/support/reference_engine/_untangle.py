@@ -28,7 +28,7 @@ def untangle(machine: Machine) -> bool:
         holder, node = machine.nodes[asker], machine.nodes[locked]
         if _in_a_circle(machine, holder, node) and not _hopeless(machine, holder, node):
             node.favours.add(asker)
-            node.favoured = node.asks[asker].state
+            node.favoured = node.asks[asker].stands_for
             machine.touch(node)
             return True
     return False
@@ -78,10 +78,10 @@ def _waits_for(machine: Machine, node: Node) -> Iterator[CobId]:
     for on, wish in node.wishes.items():
         if wish.held or not wish.state:
             continue
-        target = machine.nodes[on].target()
+        locked = machine.nodes[on]
         yield on
-        if target != wish.state:
-            yield from machine.nodes[on].asking(target)
+        if locked.target() != locked.means(node.id, wish.state):
+            yield from locked.asking(locked.target())
     if node.plan.step is not None:
         yield from (holder for holders in node.lent.values() for holder in holders)
         yield from machine.book.in_the_way(node, node.plan.step)

@@ -15,7 +15,7 @@ circle of that has no last one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cobweb.engine._circles import circles
@@ -86,7 +86,7 @@ def _broken_needs(graph: Graph, patterns: Patterns) -> Iterator[Trouble]:
         if need.cob == need.on:
             message = f"{need.cob} needs itself"
             kind = TroubleKind.SELF
-        elif not sound and need.state not in graph.cobs[need.on].type.states:
+        elif not sound and not graph.cobs[need.on].type.knows(need.state):
             on = graph.cobs[need.on].type
             message = f"{need.cob} needs {need.on} {need.state}, a state that {on.name} lacks"
             kind = TroubleKind.STATE
@@ -97,13 +97,13 @@ def _broken_needs(graph: Graph, patterns: Patterns) -> Iterator[Trouble]:
 
 def _is_sound(pattern: Pattern) -> bool:
     pairs = zip(pattern.needs, pattern.ons, strict=True)
-    return all(need.state in on.states for need, on in pairs)
+    return all(on.knows(need.state) for need, on in pairs)
 
 
 def _pushes(pattern: Pattern) -> bool:
     """Say whether an object may need another one out of its preferred state."""
     pairs = zip(pattern.needs, pattern.ons, strict=True)
-    return any(need.state != on.preferred for need, on in pairs)
+    return any(on.preferred not in on.members(need.state) for need, on in pairs)
 
 
 class _Analysis:
@@ -187,13 +187,14 @@ class _Analysis:
             if type_.way(type_.remove, step.source) is None:
                 continue
             wanted = self.patterns.of_step(cob, step.source, step.dest)
-            away = {
-                on: (str(step), state)
-                for on, state in wanted
-                if state != self.graph.cobs[on].type.preferred
-            }
+            away = {on: (str(step), state) for on, state in wanted if self._is_away(on, state)}
             common = away if common is None else {on: common[on] for on in common if on in away}
         return common or {}
+
+    def _is_away(self, cob: CobId, state: State) -> bool:
+        """Say whether who is in the state, or the group, is not in its preferred state."""
+        kind = self.graph.cobs[cob].type
+        return kind.preferred not in kind.members(state)
 
     def _risky_steps(self, pattern: Pattern) -> tuple[Transition, ...]:
         """Return the steps that ask for different states, or for one that has locks behind it."""
@@ -216,17 +217,20 @@ class _Analysis:
 
     def _clash(self, cob: CobId, wanted: Wanted) -> str:
         """Say why a set of locks can't be held while `cob` moves, or ""."""
-        held: dict[CobId, State] = {}
+        held: dict[CobId, list[State]] = {}
         stack = list(reversed(wanted))
         while stack and len(held) < MAX_HELD_TOGETHER:
             on, state = stack.pop()
             if on == cob:
                 return f"its locks need {cob} itself to stay {state}"
-            if on in held and held[on] != state:
-                return f"it needs {on} both {held[on]} and {state}"
-            if on not in held:
-                held[on] = state
-                stack.extend(reversed(self.patterns.of_state(on, state)))
+            names = held.setdefault(on, [])
+            before = _possible(self.graph.cobs[on].type, names)
+            names.append(state)
+            left = _possible(self.graph.cobs[on].type, names)
+            if not left:
+                return f"it needs {on} {_listed(names)}"
+            if len(left) == 1 and left != before:
+                stack.extend(reversed(self.patterns.of_state(on, left[0])))
         return ""
 
     def _place(self, cob: CobId, step: str, pair: tuple[CobId, State]) -> Place | None:
@@ -271,13 +275,19 @@ class _Walk:
             if link is None:
                 return self._missing_way(cob, state, links)
             links.append(link)
-            cob, state = link.on, link.state
+            cob, state = link.on, self._concrete(link.on, link.state)
         cycle = _from_smallest(links[at[cob, state] :])
         cobs = tuple(link.cob for link in cycle)
         message = f"objects wait for each other in a circle, {aim}"
         return Trouble(
             kind=TroubleKind.CIRCLE, cobs=cobs, message=message, cycle=cycle, place=cycle[0].place
         )
+
+    def _concrete(self, cob: CobId, name: str) -> State:
+        """Return the state of a group that is told of: one that is reached, else the nearest."""
+        kind = self._analysis.graph.cobs[cob].type
+        reached = (state for state in kind.members(name) if (cob, state) in self._reach.reached)
+        return next(reached, kind.stands_for(name, self._starts[cob]))
 
     def _lacking_lock(self, cob: CobId, state: State) -> TroubleLink | None:
         need = self._reach.lacks(self._analysis.patterns.of_state(cob, state))
@@ -306,6 +316,25 @@ class _Walk:
             cycle=tuple(links),
             place=links[-1].place if links else type_.place,
         )
+
+
+def _possible(kind: CobType, names: Sequence[str]) -> tuple[State, ...]:
+    """Return the states in which all of some needs for one object are met; () for no needs."""
+    if not names:
+        return ()
+    return tuple(
+        state
+        for state in kind.members(names[0])
+        if all(state in kind.members(name) for name in names)
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the states and groups that one object is needed in, of which the last is too many."""
+    distinct = list(dict.fromkeys(names))
+    if len(distinct) == 2:  # noqa: PLR2004 - a pair
+        return f"both {distinct[0]} and {distinct[1]}"
+    return f"{', '.join(distinct[:-1])} and {distinct[-1]} at once"
 
 
 def _from_smallest(links: list[TroubleLink]) -> tuple[TroubleLink, ...]:

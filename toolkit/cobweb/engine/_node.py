@@ -279,13 +279,13 @@ class Node:
 
     def means(self, holder: CobId, state: State) -> State:
         """Return the state that a holder's word for `state`, perhaps a group, stands for now."""
-        return state if self.grouped is None else self.grouped.get(holder, state)
+        found = None if self.grouped is None else self.grouped.get(holder)
+        return found if found and self._word(holder, found).state == state else state
 
     def regroup(self) -> None:
         """Find anew what words for groups stand for, in a state that the object has got into."""
         for holder, before in tuple((self.grouped or {}).items()):
-            index = self.pending if holder in self.pending.get(before, ()) else self.lent
-            word = index[before][holder]
+            word = self._word(holder, before)
             if self.table.groups[word.state][self.state] != before:
                 self.drop(holder, word)
                 self.put(holder, word)
@@ -307,6 +307,11 @@ class Node:
             self.grouped = {}
         self.grouped[holder] = group[self.state]
         return self.grouped[holder]
+
+    def _word(self, holder: CobId, state: State) -> Word:
+        """Return the word of a holder that is among those for a state."""
+        index = self.pending if holder in self.pending.get(state, ()) else self.lent
+        return index[state][holder]
 
     def lend(self, state: State) -> dict[CobId, Word]:
         """Turn all requests for a state into locks, and return them."""

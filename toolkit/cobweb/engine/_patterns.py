@@ -55,8 +55,15 @@ class Pattern:
         return self._of_state[state]
 
     def pairs(self, positions: Positions) -> frozenset[tuple[int, State]]:
-        """Return the needs as (identity of the type, state), without the objects."""
-        return frozenset((id(self.ons[at]), self.needs[at].state) for at in positions)
+        """Return the needs as (identity of the type, state), without the objects.
+
+        A need for a group is as many as the group has states.
+        """
+        return frozenset(
+            (id(self.ons[at]), state)
+            for at in positions
+            for state in self.ons[at].members(self.needs[at].state)
+        )
 
 
 class Patterns:

@@ -82,4 +82,9 @@ class _Search:
             return iter(())
         needs = self._patterns.needs[cob]
         positions = self.positions(pattern, state) or ()
-        return iter([(needs[at].on, needs[at].state) for at in positions])
+        return iter([self._concrete(needs[at].on, needs[at].state) for at in positions])
+
+    def _concrete(self, cob: CobId, name: str) -> _Lock:
+        """Return the lock that is asked for at first: of a group, that on the nearest state."""
+        kind = self._cobs[cob].type
+        return cob, kind.stands_for(name, self._start(kind)) if kind.groups else name

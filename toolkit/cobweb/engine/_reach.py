@@ -21,7 +21,10 @@ _Watcher = tuple[CobId, State, Transition | None, int]
 
 
 class Reach:
-    """The closure of one start state per object; `lockable` is each (object, state) to be lent."""
+    """The closure of one start state per object.
+
+    `lockable` is each (object, state or group of states) that can be lent.
+    """
 
     __slots__ = ("_graph", "_index", "_queue", "_watchers", "_woken", "lockable", "reached")
 
@@ -75,5 +78,7 @@ class Reach:
             self._lend(cob, state)
 
     def _lend(self, cob: CobId, state: State) -> None:
-        self.lockable.add((cob, state))
-        self._woken.extend(self._watchers.pop((cob, state), ()))
+        groups = self._graph.cobs[cob].type.groups
+        for name in (state, *(name for name, members in groups.items() if state in members)):
+            self.lockable.add((cob, name))
+            self._woken.extend(self._watchers.pop((cob, name), ()))

@@ -149,6 +149,10 @@ class CobType:
         """Return the matrix entry, or None where it is empty."""
         return next((t for t in self.transitions if t.source == source and t.dest == dest), None)
 
+    def knows(self, name: str) -> bool:
+        """Say whether a need can name it: a state of the type, or a group of them."""
+        return name in self.states or name in self.groups
+
     def members(self, name: str) -> tuple[State, ...]:
         """Return the states in which a need for a group, or for a single state, is met."""
         return self.groups.get(name) or (name,)

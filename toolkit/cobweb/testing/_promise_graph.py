@@ -24,13 +24,24 @@ MANY = 32
 """How many needs of one object are looked through one by one; more are found by a table."""
 
 
-class Kind:
-    """What objects have in common: the states, the one to end in, and the steps of the matrix."""
+Groups = tuple[tuple[str, tuple[str, ...]], ...]
+"""Groups of states: a name and the states, each."""
 
-    def __init__(self, states: Iterable[str], goal: str, steps: Iterable[Step]) -> None:
+
+class Kind:
+    """What objects have in common: states, groups of them, the one to end in, and the matrix."""
+
+    def __init__(
+        self, states: Iterable[str], goal: str, steps: Iterable[Step], groups: Groups = ()
+    ) -> None:
         self.states = frozenset(states)
         self.goal = goal
         self.steps = tuple(dict.fromkeys(steps))
+        self.groups = {name: frozenset(members) for name, members in groups}
+
+    def members(self, name: str) -> frozenset[str]:
+        """Return the states in which a need for a group, or for a single state, is met."""
+        return self.groups.get(name) or frozenset((name,))
 
 
 class Needs(Generic[W]):
@@ -124,6 +135,7 @@ class PromiseGraph:
         self.number = number
         self.names: list[str] = []
         self.kinds: list[Kind] = []
+        self.has_groups = False
         self.steps: Needs[Step] = Needs()
         self.locks: Needs[str] = Needs()
 
@@ -145,7 +157,9 @@ class PromiseGraph:
         known: dict[Any, Kind] = {}
         for cob in cobs:
             steps = tuple((source, dest) for source, dest in cob["transitions"])
-            key = (tuple(cob["states"]), cob[goal], steps)
+            groups = tuple((name, tuple(it)) for name, it in cob.get("groups", {}).items())
+            self.has_groups = self.has_groups or bool(groups)
+            key = (tuple(cob["states"]), cob[goal], steps, groups)
             kind = known.get(key)
             if kind is None:
                 kind = known[key] = Kind(*key)

@@ -77,6 +77,7 @@ class _Running(NamedTuple):
 class _Watch:
     """What an onlooker knows: states, transitions under way, and locks that are out.
 
+    `_was` are the states that objects with groups were in before nobody knew where they are.
     `_behind` are the hosts that have objects in the old graph and have not switched; `_later` is
     what objects of theirs did that breaks a promise only if their host switches after it.
     """
@@ -95,6 +96,8 @@ class _Watch:
         self._pinned: dict[int, set[int]] = {}
         self._out: dict[int, dict[int, str]] = {}
         self._asked: dict[int, dict[int, str]] = {}
+        self._was: dict[int, str] = {}
+        self._has_groups = graph.has_groups or (old is not None and old.has_groups)
         self._strayed: dict[tuple[int, object], int] = {}
         self._restless: set[int] = set()
         self._hurt: set[int] = set()
@@ -157,7 +160,33 @@ class _Watch:
 
     def _holds(self, holder: int, on: int, state: str) -> bool:
         out = self._out.get(on)
-        return out is not None and out.get(holder) == state
+        said = out.get(holder) if out is not None else None
+        return said == state or (said is not None and self._does(on, said, state))
+
+    # --- groups of states
+
+    def _does(self, on: int, said: str, state: str) -> bool:
+        """Say whether a lock on `said`, a state or a group, is one on `state`, too."""
+        if said == state or not self._has_groups:
+            return said == state
+        return self._members(on, said) <= self._members(on, state)
+
+    def _members(self, on: int, name: str) -> frozenset[str]:
+        """Return the states in which a need on an object is met."""
+        kinds = self._graph_of(on).kinds if on < len(self._graph.kinds) else ()
+        return kinds[on].members(name) if kinds else frozenset((name,))
+
+    def _is_in(self, on: int, state: str) -> bool:
+        """Say whether an object is in a state, or in one of a group."""
+        now = self._state[on]
+        return now == state or (self._has_groups and now in self._members(on, state))
+
+    def _lent_state(self, cob: int, said: str) -> str:
+        """Return which state a lock is on: of a group the one that its object is in, or was."""
+        if not self._has_groups or said not in self._graph_of(cob).kinds[cob].groups:
+            return said
+        now = self._was.get(cob) if self._state[cob] == UNKNOWN else self._state[cob]
+        return now if now is not None and now in self._members(cob, said) else ""
 
     # --- generations
 
@@ -239,9 +268,16 @@ class _Watch:
         if state == UNKNOWN:
             self._hurt.add(cob)
             self._rest(cob)
+            self._forget(cob)
         elif not self._has_state(cob, state):
             self._broken("P4", f"{self._names[cob]} has no state {state}")
         self._state[cob] = sys.intern(state)
+
+    def _forget(self, cob: int) -> None:
+        """Keep in mind where an object was that may have lent a group of states there."""
+        state = self._state[cob]
+        if self._has_groups and state is not None and state != UNKNOWN:
+            self._was[cob] = state
 
     def _has_state(self, cob: int, state: str) -> bool:
         if state in self._graph_of(cob).kinds[cob].states:
@@ -267,13 +303,15 @@ class _Watch:
         if self._state[cob] in (None, UNKNOWN):
             return  # a lock of an earlier run, told before its object was looked at
         name = self._names[cob]
-        if self._state[cob] != state or cob in self._running:
+        if not self._is_in(cob, state) or cob in self._running:
             self._broken("P2", f"{name} lends {state} to {self._names[holder]} and is not in it")
+
+        within = self._lent_state(cob, state)
 
         def lends_without(graph: PromiseGraph) -> Breaks:
             return [
                 ("P3", f"{name} lends {state} without {self._names[on]} {wanted}")
-                for on, wanted in graph.locks.on(cob, state)
+                for on, wanted in graph.locks.on(cob, within)
                 if not self._holds(cob, on, wanted)
             ]
 
@@ -300,16 +338,16 @@ class _Watch:
         """See that `holder` gives nothing back that it needs for what it does or lends."""
         who, what = self._names[holder], self._names[cob]
         running = self._running.get(holder)
-        for need in running.needs if running else ():
-            if need == (cob, state):
+        for on, wanted in running.needs if running else ():
+            if on == cob and self._does(cob, state, wanted):
                 self._broken("P1", f"{who} gives {what} {state} back while its transition runs")
-        lent = set(self._out.get(holder, {}).values())
+        lent = {self._lent_state(holder, said) for said in self._out.get(holder, {}).values()}
 
         def lends_on(graph: PromiseGraph) -> Breaks:
             return [
                 ("P3", f"{who} lends {within} and gives {what} {state} back")
                 for within, on, wanted in graph.locks.of(holder)
-                if within in lent and (on, wanted) == (cob, state)
+                if within in lent and on == cob and self._does(cob, state, wanted)
             ]
 
         self._judge(holder, lends_on)
@@ -344,7 +382,7 @@ class _Watch:
             breaks.append(("P4", f"{name} has no transition {step[0]} -> {step[1]}"))
         for on, state in graph.steps.on(cob, step):
             held = self._holds(cob, on, state)
-            if not held or self._state[on] != state or on in self._running:
+            if not held or not self._is_in(on, state) or on in self._running:
                 what = f"{self._names[on]} {state}"
                 breaks.append(("P1", f"{name} {step[0]} -> {step[1]} runs without {what}"))
         return breaks
@@ -358,6 +396,7 @@ class _Watch:
             self._state[cob] = sys.intern(step[1])
         else:
             self._hurt.add(cob)
+            self._forget(cob)
             self._state[cob] = sys.intern(event["state"])
 
     # --- the end
@@ -435,8 +474,11 @@ class _Watch:
 
     def _can_be_held(self, cob: int, step: Step) -> bool:
         """Say whether a step asks for one state of each object."""
-        wanted = set(self._graph_of(cob).steps.on(cob, step))
-        return len({on for on, _ in wanted}) == len(wanted)
+        left: dict[int, frozenset[str]] = {}
+        for on, state in self._graph_of(cob).steps.on(cob, step):
+            members = self._members(on, state)
+            left[on] = left.get(on, members) & members
+        return all(left.values())
 
 
 def _host_of(name: str) -> str:

@@ -307,7 +307,8 @@ class Simulation:
     def _promise_1(self, start: StartTransition) -> None:
         moving = {job.cob for job in self._jobs if job.step is not None}
         for need in self._needs_of(start):
-            if self.truth[need.on] != need.state or need.on in moving:
+            met = self.truth[need.on] in self.graph.cobs[need.on].type.members(need.state)
+            if not met or need.on in moving:
                 raise BrokenPromiseError(f"P1: {start.cob} starts and {need} does not hold")
         for job in self._jobs:
             for need in self._needs_of(job.step) if job.step is not None else ():
@@ -358,10 +359,10 @@ def _cobs(graph: Graph) -> Iterator[dict[str, Any]]:
         yield {
             "id": cob.id,
             "states": list(cob.type.states),
-            "preferred": cob.type.preferred,
+            "preferred": cob.preferred,
             "remove": cob.type.remove,
             "transitions": [[step.source, step.dest] for step in cob.type.transitions],
-        }
+        } | ({"groups": dict(cob.type.groups)} if cob.type.groups else {})
 
 
 def _needs(graph: Graph) -> Iterator[dict[str, Any]]:
