@@ -41,7 +41,7 @@ def test_the_page_names_the_schema_of_each_output(page: str) -> None:
     shipped = {name for name in schema_files() if "/" not in name}
     assert named == shipped - READ_BY_PEOPLE
     commands = re.findall(r"`(\w+)[^`]*`", "".join(row[0] for row in _table(page, "output")))
-    assert set(commands) <= set(COMMANDS)
+    assert set(commands) <= {*COMMANDS, *PLUGGED}
 
 
 def test_the_page_knows_the_limit_of_drawings(page: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import cobweb
 from cobweb.cli import main
-from cobweb.cli._group import COMMANDS
+from cobweb.cli._group import COMMANDS, PLUGGED
 from cobweb.errors import (
     CobwebError,
     Finding,
@@ -28,7 +28,7 @@ from cobweb.errors import (
     StoreError,
     UsageError,
 )
-from cobweb.plugin import Plugins
+from cobweb.plugin import Kind, Plugins, load_plugins
 
 Run = Callable[..., Any]
 HEAVY = (
@@ -87,6 +87,19 @@ def test_the_table_says_what_the_command_says(name: str) -> None:
     command = import_module(f"cobweb.cli.{name}").command
     assert command.name == name
     assert command.get_short_help_str(limit=200) == COMMANDS[name]
+
+
+@pytest.mark.parametrize("name", PLUGGED)
+def test_the_table_says_what_the_command_of_a_built_in_plugin_says(name: str) -> None:
+    command = load_plugins(strict=True).commands[name]
+    assert command.name == name
+    assert command.get_short_help_str(limit=200) == PLUGGED[name]
+
+
+def test_no_other_command_is_one_of_a_built_in_plugin() -> None:
+    loaded = load_plugins().loaded
+    ours = [it for it in loaded if it.module.startswith("cobweb_plugins.")]
+    assert {name for it in ours for name in it.registered.get(Kind.COMMANDS, ())} == set(PLUGGED)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

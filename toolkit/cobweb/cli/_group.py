@@ -46,7 +46,7 @@ COMMANDS: Mapping[str, str] = {
 """Name and short help of each built-in command, in the order of `cobweb --help`."""
 
 PLUGGED: Mapping[str, str] = {
-    "cluster": "Make, change and remove clusters from templates.",
+    "cluster": "Create, change, look at and delete clusters of the catalog's templates.",
     "import": "Read what other tools have written into the site.",
 }
 """Name and short help of each command of a built-in plugin."""

@@ -1,0 +1,368 @@
+"""Coopr's published entities become a catalog that resolves; what does not fit is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cobweb.cli import main
+from cobweb_plugins.cluster._automators import task_file
+from cobweb_plugins.cluster._catalog_read import read_catalog
+from cobweb_plugins.cluster._coopr import Entity, Notes, converted, kind_of
+from cobweb_plugins.cluster._coopr_files import is_ours, module_text, with_import
+from cobweb_plugins.cluster._coopr_fit import fitted
+from cobweb_plugins.cluster._template import resolve
+from cobweb_plugins.cluster._yaml_text import yaml_lines
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "fixtures" / "coopr"
+TEMPLATES = ("ambari", "base", "lamp", "mean-singlenode", "mongodb-singlenode")
+SITE = "cobweb: 1\nname: c\ninventory: {all: {hosts: {h: {}}}}\n"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Return a site that has nothing yet."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "site.yml").write_text(SITE)
+    return folder
+
+
+@pytest.fixture
+def entities(tmp_path: Path) -> Callable[..., Path]:
+    """Write entities of Coopr: a folder `kind`, a name and what the entity has besides."""
+
+    def write(**kinds: dict[str, dict[str, Any]]) -> Path:
+        for kind, all_of_kind in kinds.items():
+            for name, data in all_of_kind.items():
+                path = tmp_path / "coopr" / kind / f"{name}.json"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps({"name": name, **data}))
+        return tmp_path / "coopr"
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the catalog that the published entities become."""
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "site.yml").write_text(SITE)
+    assert main(["import", "coopr", str(PUBLISHED), "-C", str(folder)]) == 0
+    return _catalog(folder / "catalog")
+
+
+def _catalog(folder: Path) -> dict[str, Any]:
+    """Return the catalog that the modules of a folder have, read by another reader."""
+    found: dict[str, Any] = {}
+    for path in folder.glob("*.yml"):
+        found |= yaml.safe_load(path.read_text())["catalog"]
+    return found
+
+
+# The published entities.
+
+
+def test_the_published_entities_are_imported(run: Any, site: Path, check_schema: Any) -> None:
+    ran = run("import", "coopr", PUBLISHED, "-C", site, "-o", "json")
+    assert ran.code == 0, ran.err
+    data = json.loads(ran.out)
+    check_schema("import", data)
+    assert tuple(data["imported"]["templates"]) == TEMPLATES
+    assert len(data["imported"]["services"]) == 14
+    imports = 'imports: ["catalog/*.yml"]\n'
+    assert (site / "site.yml").read_text() == SITE.replace("name:", f"{imports}name:")
+    gone = {it["name"] for it in data["left_out"] if not it["what"]}
+    assert gone == {"centos7", "debian8", "rhel6", "rhel7"}
+    assert run("validate", "-C", site).code == 0
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_published_template_resolves(published: dict[str, Any], name: str) -> None:
+    request = {"clusters": {"c": {"template": name, "nodes": 1}}}
+    catalog = read_catalog({"catalog": published, **request})
+    found = resolve(catalog, catalog.clusters["c"])
+    assert found.provider.type == "rackspace"
+    assert found.hardwaretype in found.hardwaretypes
+    assert found.imagetype in found.imagetypes
+    assert set(found.services) == set(catalog.templates[name].defaults.services)
+
+
+def test_the_lamp_template_is_as_it_was_published(published: dict[str, Any]) -> None:
+    catalog = read_catalog({"catalog": published})
+    lamp = catalog.templates["lamp"]
+    published = json.loads((PUBLISHED / "clustertemplates" / "lamp.json").read_text())
+    assert lamp.defaults.config == published["defaults"]["config"]
+    assert lamp.mustcoexist == (("apache-httpd", "php", "php-modules"),)
+    assert {name: rule.quantities.max for name, rule in lamp.rules.items()} == {
+        "haproxy": 1,
+        "mysql-server": 1,
+    }
+    assert lamp.links == (("Apache HTTPd", "http://%ip.access_v4.service.apache-httpd%:80"),)
+    medium = catalog.hardwaretypes["standard-medium"].providers["rackspace"]
+    assert medium == {"flavor": "5", "cost": 0.36, "cores": 2, "memory_mb": 4096}
+    assert catalog.imagetypes["debian6"].providers["aws-us-east-1"]["user"] == "admin"
+    start = catalog.services["mysql-server"].actions["start"]
+    assert (start.automator, start.tasks) == ("chef-solo", "catalog/automators/chef-solo.yml")
+    assert json.loads(start.fields["json_attributes"]) == {"coopr_mysql": {"action": "start"}}
+
+
+def test_importing_twice_changes_nothing(run: Any, site: Path) -> None:
+    run("import", "coopr", PUBLISHED, "-C", site)
+    before = {path: path.read_bytes() for path in site.rglob("*.yml")}
+    assert run("import", "coopr", PUBLISHED, "-C", site).code == 0
+    assert {path: path.read_bytes() for path in site.rglob("*.yml")} == before
+
+
+def test_text_says_what_came_and_what_did_not(run: Any, site: Path) -> None:
+    ran = run("import", "coopr", PUBLISHED, "-C", site)
+    assert "providers      aws-us-east-1, openstack, rackspace" in ran.out
+    assert "left out: imagetypes rhel6 (none of its providers is there (google))" in ran.out
+    assert max(len(line) for line in ran.out.splitlines()) <= 80
+    assert ran.err == "34 entities in catalog, 20 things left out\n"
+
+
+def test_one_file_with_all_entities_gives_the_same(
+    run: Any, site: Path, tmp_path: Path, published: dict[str, Any]
+) -> None:
+    kinds = [path for path in PUBLISHED.iterdir() if path.is_dir()]
+    export = {
+        kind.name: [json.loads(path.read_text()) for path in kind.glob("*.json")] for kind in kinds
+    }
+    (tmp_path / "export.json").write_text(json.dumps(export))
+    assert run("import", "coopr", tmp_path / "export.json", "-C", site).code == 0
+    assert _catalog(site / "catalog") == published
+
+
+@pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*/*.json")), ids=lambda path: path.stem)
+def test_the_kind_of_an_entity_shows(path: Path) -> None:
+    assert kind_of(json.loads(path.read_text())) == path.parent.name
+
+
+# What is not as it should be.
+
+
+def test_a_changed_module_is_not_overwritten(run: Any, site: Path) -> None:
+    run("import", "coopr", PUBLISHED, "-C", site)
+    mine = site / "catalog" / "services.yml"
+    mine.write_text(mine.read_text().replace("MySQL Server", "Our MySQL"))
+    before = mine.read_text()
+    ran = run("import", "coopr", PUBLISHED, "-C", site)
+    assert ran.code == 1
+    assert "catalog/services.yml was not written by" in ran.err
+    assert mine.read_text() == before
+
+
+def test_task_files_of_automators_belong_to_the_site(run: Any, site: Path) -> None:
+    run("import", "coopr", PUBLISHED, "-C", site)
+    mine = site / "catalog" / "automators" / "chef-solo.yml"
+    mine.write_text("- ansible.builtin.debug:\n")
+    assert run("import", "coopr", PUBLISHED, "-C", site).code == 0
+    assert mine.read_text() == "- ansible.builtin.debug:\n"
+
+
+def test_an_automator_that_the_site_has_is_used(run: Any, site: Path) -> None:
+    (site / "site.yml").write_text(SITE + "catalog: {automators: {chef-solo: {role: my.chef}}}\n")
+    assert run("import", "coopr", PUBLISHED, "-C", site).code == 0
+    assert not (site / "catalog" / "automators.yml").exists()
+
+
+def test_what_would_make_the_site_wrong_is_taken_back(run: Any, site: Path) -> None:
+    text = SITE + "catalog: {providers: {rackspace: {type: mine}}}\n"
+    (site / "site.yml").write_text(text)
+    ran = run("import", "coopr", PUBLISHED, "-C", site)
+    assert ran.code == 3
+    assert "providers.yml" in ran.err
+    assert (site / "site.yml").read_text() == text
+    assert not list(site.rglob("catalog/*.yml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1, 2", "no JSON"),
+        ("{}", "no entities of Coopr"),
+        ('{"name": "x", "what": 1}', "no entities of Coopr"),
+    ],
+)
+def test_a_file_that_is_none_is_an_error(
+    run: Any, site: Path, tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "x.json").write_text(text)
+    ran = run("import", "coopr", tmp_path / "x.json", "-C", site)
+    assert ran.code in (1, 64)
+    assert message in ran.err
+    assert list(site.iterdir()) == [site / "site.yml"]
+
+
+@pytest.mark.parametrize("into", ["/etc/x", "../x", "."])
+def test_the_catalog_stays_in_the_site(run: Any, site: Path, into: str) -> None:
+    ran = run("import", "coopr", PUBLISHED, "-C", site, "--into", into)
+    assert ran.code == 64
+    assert "no folder below the site" in ran.err
+
+
+def test_what_requires_something_missing_goes_and_so_what_needs_it(
+    run: Any, site: Path, entities: Any
+) -> None:
+    needs = {"dependencies": {"install": {"requires": ["gone"]}}}
+    source = entities(
+        services={
+            "a": needs,
+            "b": {"dependencies": {"runtime": {"requires": ["a"]}}},
+            "c": {"dependencies": {"runtime": {"uses": ["a"]}, "conflicts": ["gone"]}},
+            "d": {"dependson": ["c"]},
+        },
+        clustertemplates={
+            "of-b": {"defaults": {"services": ["b"]}},
+            "of-d": {
+                "defaults": {"services": ["c", "d"], "provider": "gone", "hardwaretype": "gone"},
+                "compatibility": {"services": ["b", "c", "d"]},
+                "constraints": {
+                    "layout": {"mustcoexist": [["c", "d"], ["a", "c"]]},
+                    "services": {"a": {}, "d": {"quantities": {"max": 1}}},
+                },
+            },
+            "on-b": {"extends": {"name": "of-b"}},
+            "strict": {"compatibility": {"hardwaretypes": ["gone"]}},
+            "ruled": {"constraints": {"services": {"c": {"imagetypes": ["gone"]}}}},
+        },
+    )
+    data = json.loads(run("import", "coopr", source, "-C", site, "-o", "json").out)
+    catalog = _catalog(site / "catalog")
+    assert sorted(catalog["services"]) == ["c", "d"]
+    assert catalog["services"]["c"]["dependencies"] == {"conflicts": [], "runtime": {"uses": []}}
+    assert list(catalog["templates"]) == ["of-d"]
+    assert catalog["templates"]["of-d"]["constraints"] == {
+        "layout": {"mustcoexist": [["c", "d"]]},
+        "services": {"d": {"quantities": {"max": 1}}},
+    }
+    why = {it["name"]: it["why"] for it in data["left_out"] if not it["what"]}
+    assert why == {
+        "a": "it requires gone, which is not there",
+        "b": "it requires a, which is not there",
+        "of-b": "its service b is not there",
+        "on-b": "it is based on the template of-b, which is not there",
+        "strict": "none of the hardware types that it allows is there",
+        "ruled": "none of the image types for c is there",
+    }
+
+
+def test_unknown_words_are_named(run: Any, site: Path, entities: Any) -> None:
+    source = entities(
+        services={
+            "a": {
+                "icon": "a.png",
+                "provisioner": {
+                    "actions": {"dance": {"type": "shell"}, "start": {"type": "shell"}}
+                },
+            },
+            "Bad Name": {},
+        },
+        clustertemplates={
+            "t": {
+                "defaults": {"services": ["a"], "dnsSuffix": "x.org"},
+                "administration": {"leaseduration": {"initial": 86_400_000, "max": 10**15}},
+            }
+        },
+    )
+    data = json.loads(run("import", "coopr", source, "-C", site, "-o", "json").out)
+    assert {(it["name"], it["what"]) for it in data["left_out"]} == {
+        ("a", "icon"),
+        ("a", "actions.dance"),
+        ("Bad Name", "services/Bad Name.json"),
+        ("t", "defaults.dnsSuffix"),
+        ("t", "lease.max"),
+    }
+    assert _catalog(site / "catalog")["templates"]["t"]["lease"]["initial"] == "1d"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "wanted"),
+    [
+        (0, 0),
+        (1, "1s"),
+        (90_000, "90s"),
+        (120_000, "2m"),
+        (7_200_000, "2h"),
+        (2_592_000_000, "30d"),
+    ],
+)
+def test_milliseconds_become_durations(milliseconds: int, wanted: str | int) -> None:
+    data = {"administration": {"leaseduration": {"initial": milliseconds}}}
+    entity = Entity(kind="clustertemplates", name="t", data=data, source="t.json")
+    assert converted(entity, Notes())["lease"]["initial"] == wanted
+
+
+def test_numbers_that_are_none_stay_as_they_are() -> None:
+    data = {"providermap": {"p": {"flavor": "x", "vcpu": "many", "ram": "1.7", "cost": None}}}
+    entity = Entity(kind="hardwaretypes", name="h", data=data, source="h.json")
+    providers = converted(entity, Notes())["providers"]
+    assert providers == {"p": {"flavor": "x", "vcpu": "many", "memory_mb": 1740.8, "cost": None}}
+
+
+def test_nothing_fits_into_an_empty_site() -> None:
+    assert fitted({}, {}, Notes()) == {}
+
+
+# The text of modules.
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20)
+    | st.sampled_from(["no", "0644", "22:22", "a: b", "# x", "1e3", "~"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(min_size=1, max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=8), plain, min_size=1, max_size=4))
+def test_what_is_written_as_yaml_is_read_again(data: dict[str, Any]) -> None:
+    text = "\n".join(yaml_lines(data))
+    assert yaml.safe_load(text) == data
+
+
+def test_a_module_knows_whether_it_was_changed() -> None:
+    text = module_text("services", {"a": {"version": "1.0"}}, {"a": "services/a.json"})
+    assert is_ours(text)
+    assert '    # services/a.json\n    a:\n      version: "1.0"\n' in text
+    assert not is_ours(text + "\n")
+    assert not is_ours("cobweb: 1\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("cobweb: 1\n", 'cobweb: 1\nimports: ["c/*.yml"]\n'),
+        ("cobweb: 1", 'cobweb: 1\nimports: ["c/*.yml"]\n'),
+        ("cobweb: 1\nimports: [a.yml]  # x\n", 'cobweb: 1\nimports: [a.yml, "c/*.yml"]  # x\n'),
+        ("cobweb: 1\nimports: []\n", 'cobweb: 1\nimports: ["c/*.yml"]\n'),
+        ("cobweb: 1\nimports:\n  - a.yml\n", 'cobweb: 1\nimports:\n  - "c/*.yml"\n  - a.yml\n'),
+        ("cobweb: 1\nimports:\n- a.yml\n", 'cobweb: 1\nimports:\n- "c/*.yml"\n- a.yml\n'),
+        ("cobweb: 1\nimports: !default [a.yml]\n", None),
+        ("cobweb: 1\nimports:\n", None),
+        ("name: x\n", None),
+    ],
+)
+def test_an_import_is_added_where_the_form_is_plain(text: str, wanted: str | None) -> None:
+    assert with_import(text, "c/*.yml") == wanted
+
+
+@pytest.mark.parametrize("name", ["chef-solo", "shell", "docker"])
+def test_the_task_file_of_an_automator_is_one(name: str) -> None:
+    tasks = yaml.safe_load(task_file(name))
+    assert all("name" in task and len(task) > 1 for task in tasks)
+    assert len(tasks) > 1
