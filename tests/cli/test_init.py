@@ -106,3 +106,35 @@ def test_any_folder_gives_a_harmless_name(tmp_path: Path, folder: str, name: str
 def test_two_sites_do_not_share_a_folder_on_the_host(tmp_path: Path) -> None:
     texts = {site_files(tmp_path, "none")["hosts.yml"] for _ in range(3)}
     assert len(texts) == 3
+
+
+def test_the_example_of_clusters_is_valid_and_has_all_that_it_names(
+    run: Run, tmp_path: Path
+) -> None:
+    assert run("init", "--example", "namespaces", tmp_path / "site").code == 0
+    ran = run("-C", tmp_path / "site", "validate")
+    assert ran.code == 0, ran.err
+    ran = run(
+        "-C",
+        tmp_path / "site",
+        "cluster",
+        "solve",
+        "--template",
+        "lamp",
+        "--nodes",
+        "3",
+        "-o",
+        "json",
+    )
+    assert ran.code == 0, ran.err
+    web, database = json.loads(ran.out)["layout"]
+    assert web["services"] == ["apache-httpd", "base", "perl", "site"]
+    assert (web["count"], database["count"]) == (2, 1)
+
+
+def test_an_example_that_there_is_not_is_named_with_those_that_there_are(
+    run: Run, tmp_path: Path
+) -> None:
+    ran = run("init", "--example", "clouds", tmp_path / "site")
+    assert ran.code == 64
+    assert "namespaces" in ran.err

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import click
@@ -16,20 +17,36 @@ from cobweb.cli._request import Request
 from cobweb.cli.schema import read_schema
 from cobweb.errors import CobwebError, UsageError
 
-_TEMPLATES: Mapping[str, str] = {
-    "site.yml": "site.yml",
-    "hosts.yml": "hosts.yml",
-    ".gitignore": "gitignore.txt",
+_EXAMPLES: Mapping[str, str] = {
+    "process": "a file and a process that reads it, on this machine",
+    "namespaces": "a cluster from a template, on machines of namespaces",
 }
+_SHOWN: Mapping[str, str] = {"gitignore.txt": ".gitignore"}
+"""Files that have another name in a package than in a site."""
 _CI: Mapping[str, tuple[str, str]] = {
     "github": (".github/workflows/cobweb.yml", "github.yml"),
     "gitlab": (".gitlab-ci.yml", "gitlab.yml"),
+}
+_NEXT: Mapping[str, tuple[str, ...]] = {
+    "process": ("validate", "plan", "apply"),
+    "namespaces": (
+        "cluster create web1 --template lamp --nodes 3",
+        "cluster status web1",
+        "cluster delete web1",
+    ),
 }
 _LONGEST = 40
 _SCHEMAS = ("site", "inventory")
 
 
-@click.command("init", epilog=examples("cobweb init site", "cobweb init --ci gitlab site"))
+@click.command(
+    "init",
+    epilog=examples(
+        "cobweb init site",
+        "cobweb init --ci gitlab site",
+        "cobweb init --example namespaces clusters",
+    ),
+)
 @click.argument("directory", default=".", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--ci",
@@ -38,36 +55,46 @@ _SCHEMAS = ("site", "inventory")
     show_default=True,
     help="Whose CI the example is for.",
 )
+@click.option(
+    "--example",
+    type=click.Choice([*_EXAMPLES]),
+    default="process",
+    show_default=True,
+    help="What is in it: " + "; ".join(f"`{name}`: {it}" for name, it in _EXAMPLES.items()) + ".",
+)
 @log_options
 @pass_request
-def command(request: Request, directory: Path, ci: str) -> None:
+def command(request: Request, directory: Path, ci: str, example: str) -> None:
     """Make a site repository that runs as it is.
 
     It has one host, this machine, with a folder, a file and a process that
     reads it, an example for CI, and schemas for editors. Nothing that exists
-    is overwritten.
+    is overwritten. With `--example namespaces` it has a catalog to make
+    clusters from, on machines that are made here, as root.
     """
     output = Output.of(request)
-    contents = site_files(directory, ci)
+    contents = site_files(directory, ci, example)
     _refuse_overwriting(directory, contents)
     _write(directory, contents)
     for name in contents:
         output.line(str(directory / name))
     where = "" if directory == Path() else f"-C {directory} "
     output.summary("a site that runs as it is; next:", Tone.GOOD)
-    for step in ("validate", "plan", "apply"):
+    for step in _NEXT[example]:
         output.summary(f"  cobweb {where}{step}")
 
 
-def site_files(directory: Path, ci: str) -> dict[str, str]:
+def site_files(directory: Path, ci: str, example: str = "process") -> dict[str, str]:
     """Return the text of each file of a new site, by its path in the site."""
     name = _name(directory)
     values = {"@NAME@": name, "@BASE@": f"/tmp/cobweb-{name}-{secrets.token_hex(3)}"}  # noqa: S108 - made with mode 700, and its owner is checked
-    templates = dict(_TEMPLATES)
+    root = files("cobweb.cli") / "_init"
+    contents = {
+        _SHOWN.get(path, path): _filled(text, values) for path, text in _texts(root / example, "")
+    }
     if ci in _CI:
         path, template = _CI[ci]
-        templates[path] = template
-    contents = {path: _filled(template, values) for path, template in templates.items()}
+        contents[path] = _filled((root / template).read_text(encoding="utf-8"), values)
     for schema in _SCHEMAS:
         contents[f"schemas/{schema}.schema.json"] = as_json(read_schema(schema))
     return contents
@@ -79,8 +106,17 @@ def _name(directory: Path) -> str:
     return name if name and not name[0].isdigit() else f"site-{name}".rstrip("-")
 
 
-def _filled(template: str, values: Mapping[str, str]) -> str:
-    text = (files("cobweb.cli") / "_init" / template).read_text(encoding="utf-8")
+def _texts(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the files below a folder, sorted: their paths in it and their texts."""
+    for entry in sorted(folder.iterdir(), key=lambda it: it.name):
+        path = f"{prefix}{entry.name}"
+        if entry.is_dir():
+            yield from _texts(entry, f"{path}/")
+        else:
+            yield path, entry.read_text(encoding="utf-8")
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
     for mark, value in values.items():
         text = text.replace(mark, value)
     return text
