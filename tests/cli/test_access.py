@@ -100,6 +100,13 @@ def test_its_problems_get_their_places(call: Any) -> None:
     assert "more.yml:2:18: the ceiling is too low (saw it off)" in ran.err
 
 
+def test_what_is_not_in_the_site_was_asked_for_on_the_command_line(call: Any) -> None:
+    def refuse(site: SiteAccess) -> None:
+        raise site.placed(ModelError([(("racks", "right"), "there is no room", "")]))
+
+    assert "command line: there is no room" in call(refuse).err
+
+
 def test_it_reads_what_it_has_edited(call: Any, tmp_path: Path) -> None:
     seen: list[Any] = []
 

@@ -63,7 +63,8 @@ def _size(path: Path, said: Raw, template: Raw) -> Iterator[Problem]:
     least, most, nodes = size.get("min", 1), size.get("max"), said["nodes"]
     if nodes < least or (most is not None and nodes > most):
         bounds = f"at least {least}" if most is None else f"{least} to {most}"
-        message = f"{path[1]} has {nodes} nodes; the template `{said['template']}` has {bounds}"
+        bounds = f"exactly {least}" if least == most else bounds
+        message = f"`{path[1]}` has {nodes} nodes, its template `{said['template']}` {bounds}"
         yield (*path, "nodes"), message, "see `constraints.size` of the template"
 
 

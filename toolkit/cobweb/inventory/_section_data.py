@@ -6,19 +6,22 @@ sections expand to may be just what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cobweb.errors import Finding, ModelError, SiteError
+from cobweb.errors import Finding, ModelError, Place, SiteError
 from cobweb.inventory._files import Files
 from cobweb.inventory._findings import Findings
 from cobweb.inventory._load import sections_of, site_file_of
 from cobweb.inventory._modules import load_modules
-from cobweb.inventory._nodes import Node, at
+from cobweb.inventory._nodes import Map, at
 
 __all__ = ["SectionData", "read_sections"]
+
+COMMAND_LINE = "command line"
+"""The place of what stands in no file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +30,24 @@ class SectionData:
 
     dir: Path
     data: Mapping[str, Any]
-    _root: Node
+    _root: Map
 
     def error(self, error: ModelError) -> SiteError:
-        """Return problems, whose paths begin with a section, at their places in the site."""
+        """Return problems, whose paths begin with a section, at their places in the site.
+
+        What is about no entry of a section was asked for on the command line.
+        """
         found = [
-            Finding(place=at(self._root, iter(path)).place, message=message, hint=hint)
+            Finding(place=self._place(path), message=message, hint=hint)
             for path, message, hint in error.problems
         ]
         return SiteError(sorted(found, key=lambda finding: finding.place))
+
+    def _place(self, path: Sequence[str | int]) -> Place:
+        section = self._root.items.get(str(path[0])) if path else None
+        if len(path) > 1 and not (isinstance(section, Map) and path[1] in section.items):
+            return Place(file=COMMAND_LINE)
+        return at(self._root, iter(path)).place
 
 
 def read_sections(path: Path, schemas: Mapping[str, Mapping[str, Any]]) -> SectionData:
