@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 __all__ = [
@@ -55,9 +55,12 @@ def has_late_values(spec: Any) -> bool:
     """Say whether plain data has a token in it; quick, since most has none."""
     if isinstance(spec, str):
         return _MARK in spec and _TOKEN.search(spec) is not None
-    if isinstance(spec, Mapping):
-        return any(map(has_late_values, spec.values()))
-    return isinstance(spec, Sequence) and any(map(has_late_values, spec))
+    items: Iterable[Any] = ()
+    if type(spec) is dict or isinstance(spec, Mapping):
+        items = spec.values()
+    elif isinstance(spec, list | tuple):
+        items = spec
+    return any(has_late_values(it) for it in items if type(it) is not str or _MARK in it)
 
 
 def fill_in(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from cobweb.generation import contents as contents_of
 from cobweb.generation import redact
-from cobweb.model import UNKNOWN, Cob, CobId, CobType, Graph, State, host_of
+from cobweb.model import UNKNOWN, Cob, CobId, CobType, Graph, Results, State, host_of
+from cobweb.runtime._late import differs_now
 from cobweb.store import CobRecord
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Lock",
     "Refresh",
     "baseline",
+    "is_another",
     "is_certain",
     "old_locks",
     "records_after",
@@ -52,7 +55,8 @@ class Baseline:
     check will most likely find. `changed` have another content than the journal's; `added` are not
     in the journal. `uncertain` are those whose state the journal has lost: stopped in a transition,
     or failed. `missed` are hosts that could not be reached the last time. `specs` and `applied` are
-    redacted; a damaged record of what was applied raises StoreError when it is asked for.
+    redacted; a damaged record of what was applied raises StoreError when it is asked for. `results`
+    are what tasks have handed back.
     """
 
     known: Mapping[CobId, State]
@@ -64,6 +68,7 @@ class Baseline:
     added: frozenset[CobId]
     uncertain: frozenset[CobId]
     missed: frozenset[str]
+    results: Results = field(default_factory=dict)
 
 
 class _Made(Mapping[CobId, Any]):
@@ -89,10 +94,13 @@ def baseline(
     *,
     refresh: Refresh = Refresh.CHANGED,
     contents: Mapping[CobId, str] | None = None,
+    results: Results = MappingProxyType({}),
 ) -> Baseline:
     """Compare the journal with the site; linear in objects.
 
-    `contents` are the digests of all objects, where they were worked out before.
+    `contents` are the digests of all objects, where they were worked out before. By `results`,
+    what tasks have handed back, an object is changed as well that has late values and would get
+    others now than when it was applied.
     """
     contents = contents_of(graph) if contents is None else contents
     known: dict[CobId, State] = {}
@@ -100,7 +108,7 @@ def baseline(
     changed: set[CobId] = set()
     for cob, it in graph.cobs.items():
         record = records.get(cob)
-        is_changed = bool(record and record.content and record.content != contents[cob])
+        is_changed = record is not None and is_another(it, record, contents[cob], results)
         if is_changed:
             changed.add(cob)
         guess = _guess(record, it, is_changed=is_changed)
@@ -124,7 +132,15 @@ def baseline(
             if cob in records and not is_certain(records[cob], it.type)
         ),
         missed=frozenset(host_of(cob) for cob, record in records.items() if not record.reachable),
+        results=results,
     )
+
+
+def is_another(cob: Cob, record: CobRecord, content: str, results: Results) -> bool:
+    """Say whether an object of this content is another one than the journal's record is of."""
+    if record.content and record.content != content:
+        return True
+    return bool(record.content) and differs_now(cob, record, results)
 
 
 def records_after(

@@ -63,7 +63,9 @@ class Course:
         locks = [*(lock for lock in self.site_act.locks if lock[0] not in known), *settled.locks]
         switched = dict.fromkeys(switch.hosts, self.site_act.generation)
         contents = self.desired.evaluated.contents
-        before = baseline(self.desired.graph, records, contents=contents)
+        before = baseline(
+            self.desired.graph, records, contents=contents, results=self.before.results
+        )
         return replace(
             self,
             records=records,
@@ -124,7 +126,14 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         records = store.states()
         gone = gone_of(desired, records, everywhere=True)
     locks, active = store.locks(), store.host_generations()
-    before = baseline(desired.graph, records, refresh=refresh, contents=desired.evaluated.contents)
+    results = store.results()
+    before = baseline(
+        desired.graph,
+        records,
+        refresh=refresh,
+        contents=desired.evaluated.contents,
+        results=results,
+    )
     others = retyped(store, desired, before.changed)
     removal = removal_of(store, desired, gone | others.keys(), work)
     if work and desired.kept:

@@ -18,7 +18,8 @@ from enum import StrEnum
 from itertools import count
 from typing import Any
 
-from cobweb.model import Cob, CobId, Host, State, host_of
+from cobweb.model import Cob, CobId, Host, Results, State, host_of
+from cobweb.runtime._baseline import is_another
 from cobweb.runtime._definitions import definitions_of
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._kept_work import KeptWork
@@ -148,7 +149,7 @@ class Look:
     `pending` are all changes that the next apply has, `undefined` those of them that cannot be
     checked, for no generation says any more what was applied. `hosts` are all that can be asked,
     `missed` those that could not be reached the last time, with all that the journal has of them.
-    `ignored` counts the objects that the site leaves out.
+    `ignored` counts the objects that the site leaves out; `results` are what tasks handed back.
     """
 
     subjects: tuple[Subject, ...]
@@ -157,6 +158,7 @@ class Look:
     hosts: Mapping[str, Host]
     missed: Mapping[str, frozenset[CobId]]
     ignored: int
+    results: Results = field(default_factory=dict)
 
 
 def look_of(
@@ -169,7 +171,8 @@ def look_of(
     records = store.states()
     chosen = _chosen(desired, records)
     looked_at = [cob for cob in chosen if not ignores(cob)]
-    pending = _pending(desired, records, looked_at)
+    results = store.results()
+    pending = _pending(desired, records, looked_at, results)
     old = [cob for cob, kind in pending.items() if kind is not PendingKind.ADDED]
     before = definitions_of((records[cob] for cob in old), desired, store, work)
     noticed = _noticed(store, [records[cob] for cob in looked_at if cob in records])
@@ -196,6 +199,7 @@ def look_of(
         hosts={**desired.hosts, **before.hosts} if before.hosts else desired.hosts,
         missed=_missed(records),
         ignored=len(chosen) - len(looked_at),
+        results=results,
     )
 
 
@@ -243,7 +247,7 @@ def _chosen(desired: Desired, records: Mapping[CobId, CobRecord]) -> list[CobId]
 
 
 def _pending(
-    desired: Desired, records: Mapping[CobId, CobRecord], cobs: list[CobId]
+    desired: Desired, records: Mapping[CobId, CobRecord], cobs: list[CobId], results: Results
 ) -> dict[CobId, PendingKind]:
     contents = desired.evaluated.contents
     found: dict[CobId, PendingKind] = {}
@@ -252,7 +256,7 @@ def _pending(
             found[cob] = PendingKind.ADDED
         elif cob not in contents:
             found[cob] = PendingKind.REMOVED
-        elif records[cob].content and records[cob].content != contents[cob]:
+        elif is_another(desired.graph.cobs[cob], records[cob], contents[cob], results):
             found[cob] = PendingKind.CHANGED
     return found
 

@@ -21,17 +21,22 @@ from typing import Any
 
 from cobweb.generation import redact
 from cobweb.model import (
+    Cob,
     Job,
     JobKind,
     Missing,
     Nothing,
+    Outcome,
+    Report,
     Results,
     connection_variables,
     fill_in,
     has_late_values,
+    results_problem,
 )
+from cobweb.store import CobRecord
 
-__all__ = ["Late", "applied_now", "differs_now", "finished"]
+__all__ = ["Late", "applied_now", "differs_now", "finished", "kept_results"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +76,31 @@ def applied_now(job: Job, spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return filled
 
 
-def differs_now(spec: Mapping[str, Any], applied: Mapping[str, Any], results: Results) -> bool:
-    """Say whether a spec with late values would be filled in otherwise than when it was applied.
+def differs_now(cob: Cob, record: CobRecord, results: Results) -> bool:
+    """Say whether late values of an object would be filled in otherwise than when it was applied.
 
-    `applied` is fit for the journal. What is missing now is taken to be what it was.
+    What is missing now is taken to be what it was, and so is that of which nothing is applied.
     """
-    if not has_late_values(spec):
+    if not results or record.applied_json is None or not has_late_values(cob.spec):
         return False
-    filled, missing = fill_in(redact(dict(spec)), results, known=applied)
+    applied = record.applied
+    filled, missing = fill_in(redact(dict(cob.spec)), results, known=applied)
     return not missing and filled != applied
+
+
+def kept_results(known: Mapping[str, Any], report: Report) -> tuple[Report, Mapping[str, Any]]:
+    """Return a report, and which of its results say something else than is known of the host.
+
+    With results that cannot be kept it is a failure.
+    """
+    if not report.results:
+        return report, {}
+    problem = results_problem(report.results)
+    if not problem:
+        return report, {key: it for key, it in report.results.items() if known.get(key) != it}
+    message = f"{report.message}; {problem}" if report.message else problem
+    outcome = Outcome.FAILED if report.outcome is Outcome.OK else report.outcome
+    return replace(report, outcome=outcome, message=message), {}
 
 
 def _does_without(job: Job) -> bool:

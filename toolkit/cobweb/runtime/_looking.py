@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from cobweb._clock import wall_clock
-from cobweb.model import CobId, Job, JobKind, Outcome, Report, State, host_of
+from cobweb.model import (
+    CobId,
+    Job,
+    JobKind,
+    Outcome,
+    Report,
+    State,
+    fill_in,
+    host_of,
+    merged_results,
+)
 from cobweb.plugin import Plugins
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._dispatch import Dispatcher, describe
@@ -35,9 +45,18 @@ from cobweb.runtime._frame import (
     told_if_broken,
 )
 from cobweb.runtime._kept_work import KeptWork
+from cobweb.runtime._late import Late, finished, kept_results
 from cobweb.runtime._record import LONGEST_MESSAGE, Record
 from cobweb.runtime._result import Ending
-from cobweb.store import HostFound, HostLost, RunInfo, RunRecord, StateWritten, Store
+from cobweb.store import (
+    HostFound,
+    HostLost,
+    ResultsWritten,
+    RunInfo,
+    RunRecord,
+    StateWritten,
+    Store,
+)
 
 __all__ = ["drift_site"]
 
@@ -101,7 +120,7 @@ def _looked(  # noqa: PLR0913  # as `drift_site`
             executor, setting, python_types=plugins.python_types, providers=plugins.providers
         )
         with told_if_broken(store, info):
-            looking = _Looking(look, dispatcher, record, caller, parallel=orders.parallel)
+            looking = _Looking(look, dispatcher, record, caller, orders=orders)
             result = looking.go(info.id)
     return replace(result, notices=tuple(emitter.notices))
 
@@ -121,7 +140,7 @@ class _Looking:
     """Goes through the checks of one look; use once."""
 
     def __init__(
-        self, look: Look, dispatcher: Dispatcher, record: Record, caller: Caller, *, parallel: int
+        self, look: Look, dispatcher: Dispatcher, record: Record, caller: Caller, *, orders: Orders
     ) -> None:
         self._look = look
         self._subjects = {it.cob.id: it for it in look.subjects}
@@ -129,8 +148,10 @@ class _Looking:
         self._dispatcher = dispatcher
         self._record = record
         self._caller = caller
-        self._parallel = parallel
+        self._parallel = orders.parallel
+        self._simulates = orders.simulates
         self._found = _Found()
+        self._results = dict(look.results)
         self._now_s = 0.0
 
     def go(self, run: str) -> DriftResult:
@@ -181,7 +202,9 @@ class _Looking:
 
     def _job(self, subject: Subject) -> Job:
         it = subject.cob
-        return Job(
+        # What was filled in when it was applied is what its host is to be compared with.
+        spec = it.spec if self._simulates else fill_in(it.spec, {}, known=subject.record.applied)[0]
+        job = Job(
             number=self._dispatcher.next_number(),
             kind=JobKind.CHECK,
             cob=it.id,
@@ -193,7 +216,7 @@ class _Looking:
                 "name": it.name,
                 "host": it.host,
                 "type": it.type.name,
-                "spec": it.spec,
+                "spec": spec,
                 "applied": subject.record.applied,
                 "state": subject.record.state,
                 "target": it.preferred,
@@ -201,13 +224,22 @@ class _Looking:
             },
             timeout_s=it.type.check_timeout_s,
         )
+        return job if self._simulates else finished(job, Late(results=self._results, spec=spec))
 
     # --- reports
 
     def _take_all(self, ended: Iterable[tuple[Job, Report]]) -> None:
         self._now_s = self._dispatcher.now()
         for job, report in ended:
-            self._take(self._subjects[job.cob], report)
+            self._take(self._subjects[job.cob], self._keep_results(job, report))
+
+    def _keep_results(self, job: Job, report: Report) -> Report:
+        known = self._results.get(job.host, {})
+        report, new = kept_results(known, report)
+        if new:
+            self._results[job.host] = merged_results(known, new)
+            self._record.write(ResultsWritten(host=job.host, results=new))
+        return report
 
     def _take(self, subject: Subject, report: Report) -> None:
         states = subject.cob.type.states

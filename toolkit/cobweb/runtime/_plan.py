@@ -24,7 +24,7 @@ from cobweb.generation import (
     quoted,
     spec_diff,
 )
-from cobweb.model import CobId
+from cobweb.model import CobId, fill_in
 from cobweb.plugin import PlannedStep, Stages
 from cobweb.runtime._baseline import Baseline, Refresh
 from cobweb.runtime._result import Wait, chain_data
@@ -236,6 +236,12 @@ def plan_text(plan: Plan) -> str:
     return "".join(indented(sealed, indent=1, ascii_only=True)) + "\n"
 
 
+def _filled(before: Baseline, cob: CobId) -> Mapping[str, Any]:
+    """Return the spec of an object as it would be applied now, as far as that is known."""
+    spec: Mapping[str, Any] = fill_in(before.specs[cob], before.results)[0]
+    return spec
+
+
 def changes_of(
     before: Baseline,
     records: Mapping[CobId, CobRecord],
@@ -254,7 +260,7 @@ def changes_of(
     found = [Change(cob=cob, kind="added", content=short[cob]) for cob in before.added]
     found += [Change(cob=cob, kind="removed") for cob in removed if cob not in retyped]
     for cob in before.changed:
-        applied, spec = records[cob].applied or {}, before.specs[cob]
+        applied, spec = records[cob].applied or {}, _filled(before, cob)
         lines = spec_diff(applied, spec)
         files = trees.files(changed_trees(applied, spec)) if trees else ()
         if cob in retyped:

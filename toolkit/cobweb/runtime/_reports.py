@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from cobweb.engine import (
     CheckDropped,
@@ -22,9 +21,9 @@ from cobweb.model import (
     Report,
     State,
     merged_results,
-    results_problem,
 )
 from cobweb.runtime._dispatch import Dispatcher
+from cobweb.runtime._late import kept_results
 from cobweb.runtime._progress import Progress
 from cobweb.runtime._record import Record
 from cobweb.store import HostFound, HostLost, ResultsWritten, StateWritten
@@ -49,7 +48,7 @@ class Reports:
 
     def take(self, job: Job, report: Report) -> None:
         """Take the report of a job."""
-        if report.results and job.number not in self._so_far.probes:
+        if job.number not in self._so_far.probes:
             report = self._keep_results(job, report)
         if report.outcome is Outcome.OK:
             self._meet(job.host)
@@ -65,13 +64,7 @@ class Reports:
     def _keep_results(self, job: Job, report: Report) -> Report:
         """Keep what a job hands back, for all jobs that begin later; bad results fail the job."""
         known = self._so_far.results.get(job.host, {})
-        problem = results_problem(report.results)
-        if problem:
-            message = f"{report.message}; {problem}" if report.message else problem
-            is_ok = report.outcome is Outcome.OK
-            outcome = Outcome.FAILED if is_ok else report.outcome
-            return replace(report, outcome=outcome, message=message)
-        new = {key: it for key, it in report.results.items() if known.get(key) != it}
+        report, new = kept_results(known, report)
         if new:
             self._so_far.results[job.host] = merged_results(known, new)
             self._record.write(ResultsWritten(host=job.host, results=new))

@@ -115,7 +115,13 @@ class SiteAct:
         if records is self.records and not switch.held:
             return self.before
         graph, contents = self.desired.graph, self.before.contents
-        now = baseline(graph, records, refresh=self.refresh, contents=contents)
+        now = baseline(
+            graph,
+            records,
+            refresh=self.refresh,
+            contents=contents,
+            results=self.before.results,
+        )
         kept = {
             cob: records[cob].state
             for cob in now.changed

@@ -92,7 +92,7 @@ def why(site: Site, store: Store, reference: str) -> Reason:
     told = _told_by(last, answer)
     if told.source == "run":
         return told
-    before = baseline(graph, records)
+    before = baseline(graph, records, results=store.results())
     if answer.state == answer.preferred and cob not in before.changed | before.uncertain:
         return answer
     chain = _Present(graph, store, records, before, last).chain(cob)
