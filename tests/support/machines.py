@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,12 @@ class Corner:
         links = [line.split()[0] for line in done.stdout.splitlines()]
         return folders + [it for it in links if it == self.bridge or self._port(it)]
 
-    def close(self) -> None:
-        """Take away what is left."""
+    def close(self, owner: str = OWNER) -> None:
+        """Take away what is left of an owner's; AssertionError if there was anything."""
         provider = Namespaces()
         left = [path.name.partition("@")[0] for path in self.state.glob("machines/*")]
         for node in left:
-            request = self.request(node)
+            request = replace(self.request(node), owner=owner)
             machine = provider.find(request)
             if machine is not None:
                 provider.delete(request, machine)

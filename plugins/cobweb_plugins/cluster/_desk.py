@@ -146,7 +146,8 @@ class Desk:
         """Return the file that has a cluster, or the one that has clusters, or `site.yml`."""
         if CLUSTERS not in self.sections:
             return SITE_FILE
-        error = ModelError([((CLUSTERS, name), "", "")])
+        path = (CLUSTERS, name) if name in (self.sections[CLUSTERS] or {}) else (CLUSTERS,)
+        error = ModelError([(path, "", "")])
         found: SiteError = self.access.placed(error)
         return found.findings[0].place.file
 
@@ -156,7 +157,7 @@ def _write(edit: SiteEdit, file: str, name: str, said: Said | None) -> bool:
         if not isinstance(data, dict):
             raise CobwebError(f"cannot edit {file}: it is no mapping")
         clusters = data.get(CLUSTERS)
-        if clusters is None:
+        if not clusters:  # an empty one may be written as `{}`, which stays in one line for ever
             clusters = data[CLUSTERS] = {}
         if said is None:
             del clusters[name]
