@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 
 from cobweb.errors import CobwebError, ModelError
 from cobweb.model import Expansion
-from cobweb.plugin import ExpandContext, data_dir
+from cobweb.plugin import ExpandContext, Plugins, data_dir
 from cobweb_plugins.cluster._catalog import Catalog
 from cobweb_plugins.cluster._catalog_read import read_catalog
 from cobweb_plugins.cluster._compile import Layout, compile_clusters
 from cobweb_plugins.cluster._lock import LOCK_FILE, LockedCluster, read_lock
 from cobweb_plugins.cluster._pin import request_digest
 from cobweb_plugins.cluster._problems import Problem
+from cobweb_plugins.cluster._show import shown_catalog
 from cobweb_plugins.cluster._template import Resolved, resolve
 
 __all__ = ["CatalogSection", "ClustersSection", "TenantsSection", "resolve_all"]
@@ -31,6 +32,11 @@ class CatalogSection:
 
     name: ClassVar[str] = "catalog"
     schema: ClassVar[Mapping[str, Any]] = _schema("catalog")
+
+    @staticmethod
+    def show(sections: Mapping[str, Any], plugins: Plugins) -> Mapping[str, Any]:
+        """Return what `cobweb show catalog` shows."""
+        return shown_catalog(sections, plugins)
 
 
 class TenantsSection:

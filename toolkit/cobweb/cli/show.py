@@ -14,6 +14,7 @@ from cobweb.cli._output import Output, Tone
 from cobweb.cli._plain_data import cob_data, need_data_text, one_line, shown
 from cobweb.cli._request import Request
 from cobweb.cli._session import Session, open_site
+from cobweb.cli._show_section import is_section, section_data, tell_section
 from cobweb.cli._text import count
 from cobweb.errors import UsageError
 from cobweb.model import CobId, Graph, Host, Need
@@ -25,22 +26,39 @@ _LONGEST = 200
 @click.command(
     "show",
     epilog=examples(
-        "cobweb show", "cobweb show 'web*'", "cobweb show 'web*/app' -o json", "cobweb show --vars"
+        "cobweb show",
+        "cobweb show 'web*'",
+        "cobweb show 'web*/app' -o json",
+        "cobweb show --vars",
+        "cobweb show catalog services",
     ),
 )
 @click.argument("pattern", required=False, shell_complete=complete_reference)
+@click.argument("words", metavar="[WORD]...", nargs=-1)
 @click.option("--vars", "variables", is_flag=True, help="Show the hosts' variables as well.")
 @output_option()
 @site_options
 @pass_request
-def command(request: Request, pattern: str | None, *, variables: bool) -> None:
+def command(
+    request: Request, pattern: str | None, words: tuple[str, ...], *, variables: bool
+) -> None:
     """Show the evaluated hosts and their COBs.
 
     PATTERN is an Ansible host pattern, or HOSTS/NAME for the COBs of that
     name; NAME may have the wildcards * and ?. Secrets are shown as (vaulted).
+
+    Where PATTERN is a section of a plugin, such as catalog, that is shown, and
+    each WORD leads further into it.
     """
     output = Output.of(request)
     with open_site(request) as session:
+        if pattern and is_section(session, pattern, output):
+            section = section_data(session, pattern, words)
+            if not output.data(section):
+                tell_section(output, section)
+            return
+        if words:
+            raise UsageError(f"{pattern} is no section", hint="one PATTERN is enough")
         data = show_data(session, pattern, variables=variables)
     if output.data(data):
         return
