@@ -75,6 +75,7 @@ def compile_clusters(catalog: Catalog, layouts: Iterable[Layout], site_dir: Path
     return Expansion(
         inventory=_inventory(catalog, clusters, views),
         cobs=_cobs(catalog, clusters, used),
+        limits=dict(_limits(clusters)),
         types={type_name(name): service_type(catalog.services[name], site_dir) for name in used},
         functions=_functions(clusters, views),
     )

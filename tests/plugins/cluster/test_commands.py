@@ -1,0 +1,304 @@
+"""`cobweb cluster`: each operation is an edit of the site that is applied, or leaves no trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cobweb_plugins.cluster._lock import read_lock
+from tests.cli.conftest import Run
+from tests.plugins.cluster.small import CATALOG, TASKS
+
+SITE = """\
+cobweb: 1
+name: it  # a comment that stays
+imports: [catalog.yml, clusters.yml]
+"""
+CLUSTERS = """\
+# Clusters of this site.
+clusters:
+  # The first one.
+  first: {template: stack, nodes: 2}  # two are enough
+tenants:
+  t: {clusters: 1, nodes: 4}
+  u: {}
+"""
+SIMULATED = ("--yes", "--executor", "simulate")
+
+
+class Site:
+    """A site in a folder, and `cobweb` on it."""
+
+    def __init__(self, folder: Path, run: Run) -> None:
+        self.folder = folder
+        self._run = run
+        (folder / TASKS).parent.mkdir()
+        (folder / TASKS).write_text("- debug: {}\n")
+        (folder / "site.yml").write_text(SITE)
+        (folder / "catalog.yml").write_text(json.dumps({"catalog": CATALOG}))
+        (folder / "clusters.yml").write_text(CLUSTERS)
+
+    def cobweb(self, *words: str, code: int = 0) -> Any:
+        ran = self._run("-C", self.folder, *words)
+        assert ran.code == code, ran.out + ran.err
+        return ran
+
+    def cluster(self, *words: str, code: int = 0) -> Any:
+        return self.cobweb("cluster", *words, code=code)
+
+    def done(self, *words: str, code: int = 0) -> Any:
+        return self.cluster(*words, *SIMULATED, code=code)
+
+    def files(self) -> dict[str, bytes]:
+        names = ("site.yml", "catalog.yml", "clusters.yml", "site.lock")
+        return {name: (self.folder / name).read_bytes() for name in names if self.has(name)}
+
+    def has(self, name: str) -> bool:
+        return (self.folder / name).exists()
+
+    def said(self, name: str) -> Any:
+        return yaml.safe_load((self.folder / "clusters.yml").read_text())["clusters"].get(name)
+
+    def nodes(self, name: str) -> dict[int, str]:
+        locked = read_lock((self.folder / "site.lock").read_text())[name]
+        return {number: " ".join(node.services) for number, node in locked.nodes.items()}
+
+    def states(self, name: str) -> dict[str, dict[str, str]]:
+        data = json.loads(self.cluster("status", name, "-o", "json").out)
+        return {it["node"]: {"node": it["machine"], **it["services"]} for it in data["nodes"]}
+
+
+@pytest.fixture
+def site(tmp_path: Path, run: Run) -> Site:
+    made = Site(tmp_path, run)
+    made.done("sync")
+    return made
+
+
+def test_a_cluster_lives_from_create_to_delete(site: Site) -> None:
+    site.done("create", "c", "--template", "stack", "--nodes", "3")
+    up = {"node": "bootstrapped", "base": "started", "db": "started"}
+    assert site.states("c")["c-1"] == up
+    assert site.nodes("c") == {1: "base db", 2: "base db", 3: "base web"}
+    site.done("scale", "c", "6")
+    assert len(site.states("c")) == 6
+    site.done("scale", "c", "4")
+    assert list(site.nodes("c")) == [1, 2, 3, 4]
+    site.done("add-service", "c", "cache")
+    assert "cache" in str(site.nodes("c").values())
+    site.done("remove-service", "c", "cache")
+    assert "cache" not in str(site.nodes("c").values())
+    site.done("stop", "c")
+    assert {state["base"] for state in site.states("c").values()} == {"initialized"}
+    assert {state["node"] for state in site.states("c").values()} == {"bootstrapped"}
+    site.done("start", "c")
+    assert {state["base"] for state in site.states("c").values()} == {"started"}
+    site.done("delete", "c")
+    assert site.said("c") is None
+    assert "c-1/node" not in site.cobweb("status").out
+    assert site.states("first")["first-1"]["node"] == "bootstrapped"
+
+
+def test_comments_stay_and_only_what_was_asked_for_changes(site: Site) -> None:
+    before = (site.folder / "clusters.yml").read_text()
+    site.done("scale", "first", "3")
+    after = (site.folder / "clusters.yml").read_text()
+    assert after.replace("nodes: 3", "nodes: 2") == before
+    site.done("configure", "first", "--set", "port=8080", "--set", "deep.er=[1, x]")
+    assert site.said("first")["config"] == {"port": 8080, "deep": {"er": [1, "x"]}}
+    assert "# two are enough" in (site.folder / "clusters.yml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        (
+            ("configure", "c", "--set", "port=81"),
+            ["outdated -> stale", "stale -> initialized", "initialized -> started"],
+        ),
+        (("restart", "c"), ["outdated -> stale", "stale -> initialized", "initialized -> started"]),
+    ],
+    ids=["configure", "restart"],
+)
+def test_what_runs_is_stopped_changed_and_started(
+    site: Site, words: tuple[str, ...], steps: list[str]
+) -> None:
+    site.done("create", "c", "--template", "stack", "--nodes", "2")
+    site.cluster(*words, "--no-apply")
+    plan = json.loads(site.cobweb("plan", "-o", "json").out)
+    found = [
+        f"{step['from']} -> {step['to']}"
+        for stage in plan["stages"]
+        for step in stage
+        if step["cob"] == "c-1/db"
+    ]
+    assert found == steps
+
+
+def test_an_upgrade_is_another_version_until_it_is_that_of_the_catalog(site: Site) -> None:
+    site.cluster("upgrade", "first", "db=2", "--no-apply")
+    assert site.said("first")["versions"] == {"db": "2"}
+    shown = json.loads(site.cobweb("show", "first-1", "-o", "json").out)
+    versions = {cob["name"]: cob["spec"]["version"] for cob in _cobs(shown) if cob["name"] == "db"}
+    assert versions == {"db": "2"}
+    site.cluster("upgrade", "first", "--no-apply")
+    assert "versions" not in site.said("first")
+
+
+def _cobs(shown: Any) -> list[Any]:
+    return [cob for host in shown["hosts"] for cob in host["cobs"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("create", "first", "--template", "stack", "--nodes", "2"), 64, "a cluster first already"),
+        (("create", "c", "--template", "stak", "--nodes", "2"), 3, "there is no template `stak`"),
+        (("create", "C", "--template", "stack", "--nodes", "2"), 3, "C"),
+        (("create", "c", "--template", "stack", "--nodes", "1"), 4, "db"),
+        (
+            ("create", "c", "--template", "stack", "--nodes", "2", "--services", "web"),
+            3,
+            "`web` requires",
+        ),
+        (
+            ("create", "c", "--template", "stack", "--nodes", "5", "--tenant", "t"),
+            3,
+            "the tenant `t` has 5 nodes, its limit is 4",
+        ),
+        (
+            ("create", "c", "--template", "stack", "--nodes", "2", "--solver", "x"),
+            64,
+            "no solver x",
+        ),
+        (("scale", "frist", "3"), 64, "did you mean first?"),
+        (("add-service", "first", "nothing"), 3, "there is no service `nothing`"),
+        (("remove-service", "first", "db"), 3, "`web` requires `database`"),
+        (("configure", "first", "--set", "port"), 64, "not of the form KEY=VALUE"),
+        (("scale", "first", "3", "--tenant", "t"), 64, "not one of the tenant t"),
+        (("extend", "first"), 64, "no lease"),
+    ],
+    ids=[
+        "again",
+        "no template",
+        "no name",
+        "impossible",
+        "dependency",
+        "quota",
+        "solver",
+        "no cluster",
+        "no service",
+        "needed",
+        "no pair",
+        "another tenant",
+        "no lease",
+    ],
+)
+def test_what_cannot_be_changes_nothing(
+    site: Site, words: tuple[str, ...], code: int, message: str
+) -> None:
+    before = site.files()
+    ran = site.done(*words, code=code)
+    assert message in ran.out + ran.err
+    assert site.files() == before
+
+
+def test_a_tenant_acts_only_where_nothing_else_is_pending(site: Site) -> None:
+    site.done("create", "c", "--template", "stack", "--nodes", "2", "--tenant", "t")
+    assert site.said("c")["tenant"] == "t"
+    site.cluster("scale", "first", "3", "--no-apply")
+    before = site.files()
+    ran = site.done("scale", "c", "3", "--tenant", "t", code=64)
+    assert "has changes that are not applied" in ran.err
+    assert site.files() == before
+    site.cobweb("apply", *SIMULATED)
+    site.done("scale", "c", "3", "--tenant", "t")
+    listed = json.loads(site.cluster("list", "--tenant", "t", "-o", "json").out)
+    assert [it["name"] for it in listed["clusters"]] == ["c"]
+
+
+def test_a_lease_ends_the_cluster(site: Site) -> None:
+    text = (site.folder / "catalog.yml").read_text()
+    data = json.loads(text)
+    data["catalog"]["templates"]["stack"]["lease"] = {"initial": "1h", "max": "3h", "step": "1h"}
+    (site.folder / "catalog.yml").write_text(json.dumps(data))
+    site.done("create", "c", "--template", "stack", "--nodes", "2")
+    site.done("extend", "c")
+    site.done("extend", "c", "--by", "1h")
+    assert "longer than its template allows" in site.done("extend", "c", code=64).err
+    site.done("expire")
+    assert site.said("c")
+    clusters = (site.folder / "clusters.yml").read_text()
+    ended = clusters.replace(site.said("c")["lease"]["expires"], "2020-01-01T00:00:00+00:00")
+    (site.folder / "clusters.yml").write_text(ended)
+    site.done("expire")
+    assert site.said("c") is None
+    assert site.said("first")
+
+
+def test_solve_prints_the_contract(site: Site) -> None:
+    words = ("solve", "--template", "stack", "--nodes", "7", "-o", "json")
+    data = json.loads(site.cluster(*words).out)
+    assert set(data) == {"format", "layout", "solver", "seconds"}
+    assert data["layout"] == [
+        {
+            "count": count,
+            "hardwaretype": "small",
+            "imagetype": "debian",
+            "services": ["base", name],
+        }
+        for count, name in ((2, "db"), (5, "web"))
+    ]
+    by_paper = json.loads(site.cluster(*words, "--solver", "preference").out)
+    assert (by_paper["layout"], by_paper["solver"]) == (data["layout"], "preference")
+    declared = json.loads(site.cluster("solve", "first", "-o", "json").out)
+    assert [it["count"] for it in declared["layout"]] == [1, 1]
+
+
+def test_solve_says_what_is_in_conflict(site: Site) -> None:
+    words = ("solve", "--template", "stack", "--nodes", "1")
+    data = json.loads(site.cluster(*words, "-o", "json", code=4).out)
+    assert data["layout"] is None
+    assert data["conflict"]
+    text = site.cluster(*words, code=4).out
+    assert all(each in text for each in data["conflict"])
+
+
+@pytest.mark.parametrize("planner", ["stages", "event"])
+def test_plan_prints_the_contract(site: Site, planner: str) -> None:
+    words = ("plan", "--template", "stack", "--nodes", "2", "--planner", planner, "-o", "json")
+    data = json.loads(site.cluster(*words).out)
+    first = [{"node": f"node-{number}", "action": "create", "service": None} for number in (1, 2)]
+    assert data["stages"][0] == first
+    assert {"node": "node-1", "action": "start", "service": "db"} in [
+        task for stage in data["stages"] for task in stage
+    ]
+    assert set(data["makespan"]) == {"event", "stages"}
+    stop = ("plan", "first", "--operation", "stop", "--planner", planner, "-o", "json")
+    stages = json.loads(site.cluster(*stop).out)["stages"]
+    assert [[task["service"] for task in stage] for stage in stages] == [["web"], ["db"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("solve",), "name a cluster, or say --template and --nodes"),
+        (("solve", "first", "--template", "stack"), "not in the site"),
+        (("plan", "first", "--planner", "x"), "no planner x"),
+    ],
+    ids=["nothing", "both", "planner"],
+)
+def test_wrong_usage_of_looks(site: Site, words: tuple[str, ...], message: str) -> None:
+    ran = site.cluster(*words, code=64)
+    assert message in ran.err
+
+
+def test_a_second_time_does_nothing(site: Site) -> None:
+    before = site.files()
+    ran = site.done("sync")
+    assert site.files() == before
+    assert "transitions" not in ran.err or "0 transitions" in ran.err
