@@ -41,6 +41,23 @@ def test_json_keeps_the_contract(run: Run, site: Path, check_schema: CheckSchema
     }
 
 
+def test_groups_of_states_are_told_where_a_type_has_some(
+    run: Run, site: Path, check_schema: CheckSchema
+) -> None:
+    """Needs keep the name that they were written with."""
+    text = (site / "site.yml").read_text(encoding="utf-8")
+    assert "    remove: down\n" in text
+    grouped = text.replace(
+        "    remove: down\n", "    remove: down\n    groups: {off: [outdated, down]}\n"
+    )
+    need = "needs: [{when: '* -> up', cob: a, on: back, state: off}]"
+    (site / "site.yml").write_text(grouped.replace("requires: [a@back]", need), encoding="utf-8")
+    data = json.loads(run("-C", site, "graph", "-o", "json").out)
+    check_schema("graph", data)
+    assert [cob["groups"] for cob in data["cobs"]] == [{"off": ["outdated", "down"]}] * 3
+    assert ("beta/b", "down", "up", "alpha/a", "off") in _needs(data)
+
+
 def test_needs_are_expanded(run: Run, site: Path) -> None:
     data = json.loads(run("-C", site, "graph", "-o", "json").out)
     assert _needs(data) == {

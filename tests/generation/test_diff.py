@@ -119,6 +119,17 @@ def test_a_host_that_is_reached_in_another_way_is_told() -> None:
     assert found == SiteDiff(hosts=(Difference(name="h1", kind=CHANGED, lines=lines),))
 
 
+def test_changed_groups_of_states_are_told_one_by_one() -> None:
+    old = replace(SIMPLE, groups={"off": ("down",), "here": ("up",)})
+    new = replace(SIMPLE, groups={"off": ("down", "outdated"), "here": ("up",)})
+    before, after = (content(graph_of({"h1/a": kind})) for kind in (old, new))
+    (difference,) = site_diff(before, after).types
+    assert [line for line in difference.lines if line[0] in "+-"] == [
+        "-group off: down",
+        "+group off: down, outdated",
+    ]
+
+
 def test_a_changed_matrix_is_told_step_by_step() -> None:
     first, *rest = SIMPLE.transitions
     step = replace(first, action=Tasks(path="/x.yml"), timeout_s=60.0, attempts=3)

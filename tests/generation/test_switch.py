@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import combinations, pairwise
 from random import Random
 
@@ -84,6 +85,14 @@ def test_a_step_aside_the_shortest_way_is_never_taken() -> None:
     assert order_of(graph, "a/x").groups == (("a",),)
 
 
+def test_a_need_for_a_group_counts_as_the_ways_into_it_and_no_others() -> None:
+    """Who is in the group moves no more: what a way on would ask for stays out of it."""
+    kind = replace(type_of("c b a", "a>b b>c c>b b>a", "a", "c"), groups={"off": ("b", "c")})
+    needs = ["r/x a>b o/y off", "o/y a>b p/z a", "o/y b>c q/z a", "o/y c t/z a"]
+    graph = graph_of(dict.fromkeys(["o/y", "p/z", "q/z", "r/x", "t/z"], kind), *needs)
+    assert order_of(graph, "r/x").reached == {"r/x", "o/y", "p/z", "t/z"}
+
+
 def test_groups_that_may_come_in_any_order_come_by_name() -> None:
     needs = [*requires("z/app", "m/db"), *requires("a/app", "y/db")]
     order = order_of(graph_of("z/app m/db a/app y/db", *needs), "m/db y/db")
@@ -144,22 +153,33 @@ def plain_needs(graph: Graph, removed: CobId) -> set[CobId]:
 
     def moves(cob: CobId, state: State) -> set[tuple[State, State]]:
         kind = graph.cobs[cob].type
-        ways = [kind.way(start, state) for start in kind.states]
+        ways = [kind.way(start, kind.stands_for(state, start)) for start in kind.states]
         return {(way[0].source, way[0].dest) for way in ways if way}
 
     def steps_ask(cob: CobId, state: State) -> set[tuple[CobId, State]]:
-        return {
+        return with_common(
             (need.on, need.state)
             for need in graph.transition_needs()
             if need.cob == cob and (need.source, need.dest) in moves(cob, state)
-        }
+        )
 
     def lending_asks(cob: CobId, state: State) -> set[tuple[CobId, State]]:
-        return {
+        return with_common(
             (need.on, need.state)
             for need in graph.lock_needs()
-            if need.cob == cob and need.within == state
+            if need.cob == cob and need.within in graph.cobs[cob].type.members(state)
+        )
+
+    def with_common(asked: Iterable[tuple[CobId, State]]) -> set[tuple[CobId, State]]:
+        pairs = set(asked)
+        common = {
+            (on, state)
+            for on, one in pairs
+            for other in {name for cob, name in pairs if cob == on} - {one}
+            for state in graph.cobs[on].type.members(one)
+            if state in graph.cobs[on].type.members(other)
         }
+        return pairs | common
 
     found: set[tuple[CobId, State]] = set()
     new = steps_ask(removed, graph.cobs[removed].type.remove)

@@ -424,6 +424,31 @@ BROKEN = [
         reason="type t: its preferred state 'on' is not one of its states",
     ),
     Broken(
+        name="type_group_name",
+        source=_type(groups="{'up': ('down',)}"),
+        reason="type t: its group 'up' is called like a state",
+    ),
+    Broken(
+        name="type_group_word",
+        source=_type(groups="{'on/off': ('down',)}"),
+        reason="type t: 'on/off' cannot be a group of states",
+    ),
+    Broken(
+        name="type_group_empty",
+        source=_type(groups="{'off': ()}"),
+        reason="type t: its group 'off' has no states",
+    ),
+    Broken(
+        name="type_group_state",
+        source=_type(groups="{'off': ('down', 'gone')}"),
+        reason="type t: its group 'off' names 'gone', which is not one of its states",
+    ),
+    Broken(
+        name="type_group_twice",
+        source=_type(groups="{'off': ('down', 'down')}"),
+        reason="type t: its group 'off' names a state twice",
+    ),
+    Broken(
         name="type_remove",
         source=_type(remove="'off'"),
         reason="type t: its remove state 'off' is not one of its states",

@@ -27,6 +27,10 @@ BAD = {
     "attempts": ("attempts: 2", "attempts: true", "`attempts` must be a whole number"),
     "tasks": ("start.yml", "[start.yml]", "`down -> up`: `tasks` must be a text"),
     "spec": ("remove: down", "remove: down\nspec: [1]", "a JSON Schema or the path of one"),
+    "groups": ("remove: down", "remove: down\ngroups: [off]", "`groups` must be a mapping"),
+    "group": ("remove: down", "remove: down\ngroups: {stopped: down}", "`stopped` must be a word"),
+    "name": ("remove: down", "remove: down\ngroups: {off: [down]}", "with a list of words"),
+    "member": ("remove: down", "remove: down\ngroups: {stopped: [1]}", "with a list of words"),
     "schema": ("remove: down", "remove: down\nspec: list.json", "list.json is no mapping"),
 }
 
@@ -43,6 +47,12 @@ def test_a_type_has_the_name_of_its_folder(tmp_path: Path) -> None:
     """And may have no transitions yet."""
     path = _file(tmp_path, GOOD.partition("  down")[0])
     assert type_file(path)().cob_type().name == "thing"
+
+
+def test_groups_of_states_are_read(tmp_path: Path) -> None:
+    """In the order of writing."""
+    path = _file(tmp_path, f"{GOOD}groups: {{stopped: [outdated, down]}}\n")
+    assert type_file(path)().cob_type().groups == {"stopped": ("outdated", "down")}
 
 
 @pytest.mark.parametrize(("old", "new", "message"), BAD.values(), ids=BAD)

@@ -67,6 +67,7 @@ def _cob(cob: Cob) -> dict[str, Any]:
 
 
 def _type(kind: CobType, folders: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    groups = {name: list(states) for name, states in kind.groups.items()}
     return {
         "states": list(kind.states),
         "preferred": kind.preferred,
@@ -76,6 +77,7 @@ def _type(kind: CobType, folders: tuple[tuple[str, str], ...]) -> dict[str, Any]
         "folder": "",
         "revert": kind.revert,
         "prepare": kind.prepare,
+        **({"groups": groups} if groups else {}),
         "transitions": [
             {
                 "from": step.source,

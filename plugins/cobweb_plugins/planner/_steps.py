@@ -93,7 +93,8 @@ def _critical_path(
 
 def _orders_start(graph: Graph, need: TransitionNeed) -> bool:
     into_preferred = need.dest in (ANY, graph.cobs[need.cob].type.preferred)
-    return into_preferred and need.state == graph.cobs[need.on].type.preferred
+    needed = graph.cobs[need.on].type
+    return into_preferred and needed.preferred in needed.members(need.state)
 
 
 def _weigh(

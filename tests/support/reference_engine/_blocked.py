@@ -113,7 +113,7 @@ def _missing(machine: Machine, node: Node) -> Blocked | None:
     unheld = [on for on, wish in node.wishes.items() if wish.state and not wish.held]
     if unheld:
         on = min(unheld)
-        return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=node.wishes[on].state)
+        return _wait_for(machine, node, on, node.wishes[on].state)
     step = node.plan.step
     if not node.twisted or (step and node.lent):
         return None
@@ -124,7 +124,12 @@ def _missing(machine: Machine, node: Node) -> Blocked | None:
         for on, state in pairs
         if not machine.index.does(on, node.wishes[on].state, state)
     )
-    return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state)
+    return _wait_for(machine, node, on, state)
+
+
+def _wait_for(machine: Machine, node: Node, on: CobId, state: State) -> Blocked:
+    members = machine.index.groups(on).get(state, ())
+    return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state, detail=", ".join(members))
 
 
 def _not_yielding(machine: Machine, node: Node) -> Blocked | None:

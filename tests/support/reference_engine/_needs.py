@@ -56,6 +56,10 @@ class NeedIndex:
             self._cache[key] = self._agreed(wanted)
         return self._cache[key]
 
+    def groups(self, cob: CobId) -> Mapping[str, tuple[State, ...]]:
+        """Return the groups of states of an object's type."""
+        return self._cobs[cob].type.groups
+
     def does(self, on: CobId, said: State, state: State) -> bool:
         """Say whether one word to an object is as good as another one."""
         members = self._cobs[on].type.members

@@ -26,6 +26,7 @@ def graph_data(graph: Graph, current: Mapping[CobId, State]) -> dict[str, Any]:
 
 
 def _cob(cob: Cob, current: State) -> dict[str, Any]:
+    groups = {name: list(states) for name, states in cob.type.groups.items()}
     return {
         "id": str(cob.id),
         "host": cob.host,
@@ -34,6 +35,7 @@ def _cob(cob: Cob, current: State) -> dict[str, Any]:
         "states": list(cob.type.states),
         "preferred": cob.preferred,
         "remove": cob.type.remove,
+        **({"groups": groups} if groups else {}),
         "transitions": [[step.source, step.dest] for step in cob.type.transitions],
         "current": current,
     }

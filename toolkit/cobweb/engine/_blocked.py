@@ -115,11 +115,18 @@ def _missing(machine: Machine, node: Node) -> Blocked | None:
     unheld = [on for on, wish in node.wishes.items() if wish.state and not wish.granted]
     if unheld:
         on = min(unheld)
-        return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=node.wishes[on].state)
+        return _wait_for(machine, node, (on, node.wishes[on].state))
     if not node.twisted or (node.plan_move and node.lent):
         return None
-    on, state = next(pair for pair in _ahead(machine, node) if not _satisfied(machine, node, pair))
-    return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state)
+    lacking = (pair for pair in _ahead(machine, node) if not _satisfied(machine, node, pair))
+    return _wait_for(machine, node, next(lacking))
+
+
+def _wait_for(machine: Machine, node: Node, pair: tuple[CobId, State]) -> Blocked:
+    """Say which lock is waited for; the detail are the states of a group."""
+    on, state = pair
+    members = () if machine.cobs is None else machine.cobs[on].type.groups.get(state, ())
+    return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state, detail=", ".join(members))
 
 
 def _ahead(machine: Machine, node: Node) -> Wanted:

@@ -265,6 +265,8 @@ def _type_text(kind: _Data) -> Iterator[str]:
             for name, step in zip(steps, value, strict=True):
                 rest = {other: it for other, it in step.items() if other not in ("from", "to")}
                 yield f"{name}: {_short(rest)}"
+        elif key == "groups":
+            yield from (f"group {name}: {_short(states)}" for name, states in value.items())
         else:
             yield f"{key}: {_short(value)}"
 

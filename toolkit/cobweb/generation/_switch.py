@@ -7,16 +7,20 @@ are backtracked in order to find out the order in which hosts may change to a ne
 
 Theory. A removed object r goes to `remove` by itself, so it needs what the steps on that way ask
 for. To ask for an object o in a state z is to need what o's steps on its way to z ask for (from
-whatever state it is in) and what lending z asks for. All pairs (o, z) that are found from r in this
-way are what r needs, and nothing else is asked for while it goes. So r's host switches before or
-together with the host of each of them. With an edge from r's host to the pairs that it asks for,
-from pair to pair, and from a pair to its object's host, one host must not be later than another one
-exactly if a path leads there: hosts in a circle switch together, and the rest is an order. That is
-linear in objects and needs, where the plain relation between hosts is not.
+whatever state it is in) and what lending z asks for. Where z is a group of states, that is what the
+steps on its way to the nearest of them ask for, and what lending any of them does; and where o is
+needed in several groups at once, their common states may be asked for as well. All pairs (o, z)
+that are found from r in this way are what r needs, and nothing else is asked for while it goes. So
+r's host switches before or together with the host of each of them. With an edge from r's host to
+the pairs that it asks for, from pair to pair, and from a pair to its object's host, one host must
+not be later than another one exactly if a path leads there: hosts in a circle switch together, and
+the rest is an order. That is linear in objects and needs, where the plain relation between hosts is
+not.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -28,7 +32,7 @@ from cobweb.model import ANY, CobId, CobType, Graph, LockNeed, State, Transition
 __all__ = ["Switch", "SwitchingOrder", "switching_order"]
 
 _Pair = tuple[CobId, State]
-"""An object that is asked to be in a state."""
+"""An object that is asked to be in a state, or in one of a group."""
 
 _Node = str | _Pair
 """A host, or a pair."""
@@ -140,25 +144,43 @@ class _Asks:
             else:
                 self._of_steps.setdefault(need.cob, []).append(need)
         self._known: dict[tuple[int, State], frozenset[tuple[State, State]]] = {}
+        kinds = {id(cob.type): cob.type for cob in graph.cobs.values()}
+        self._grouped = any(kind.groups for kind in kinds.values())
 
     def of_way(self, cob: CobId, state: State) -> list[_Pair]:
-        """Return what the steps towards a state ask for, from wherever the object is."""
+        """Return what the steps towards a state or group ask for, from wherever the object is."""
         needs = self._of_steps.get(cob)
         if not needs:
             return []
         towards = self._towards(self._cobs[cob].type, state)
-        return [(need.on, need.state) for need in needs if (need.source, need.dest) in towards]
+        asked = [(need.on, need.state) for need in needs if (need.source, need.dest) in towards]
+        return self._with_common(asked) if self._grouped else asked
 
     def of_state(self, cob: CobId, state: State) -> list[_Pair]:
-        """Return what the object asks for before it lends a state."""
+        """Return what the object asks for before it lends a state, or any of a group."""
         needs = self._of_states.get(cob, ())
-        return [(need.on, need.state) for need in needs if need.covers(state)]
+        if not self._grouped:
+            return [(need.on, need.state) for need in needs if need.covers(state)]
+        members = self._cobs[cob].type.members(state)
+        asked = [(need.on, need.state) for need in needs if any(map(need.covers, members))]
+        return self._with_common(asked)
+
+    def _with_common(self, asked: list[_Pair]) -> list[_Pair]:
+        """Add the states that stand for several groups of one object at once."""
+        found: dict[CobId, Counter[State]] = {}
+        for on, name in dict.fromkeys(asked):
+            found.setdefault(on, Counter()).update(self._cobs[on].type.members(name))
+        common = [(on, state) for on, states in found.items() for state in states]
+        return asked + [(on, state) for on, state in common if found[on][state] > 1]
 
     def _towards(self, kind: CobType, state: State) -> frozenset[tuple[State, State]]:
-        """Return the first steps of the ways to a state, in all forms that a need has for them."""
+        """Return the first steps of the ways to a state, in all forms that a need has for them.
+
+        Those to a group are the ways to the state of it that is the nearest one to the start.
+        """
         key = (id(kind), state)
         if key not in self._known:
-            ways = (kind.way(start, state) for start in kind.states)
+            ways = (kind.way(start, kind.stands_for(state, start)) for start in kind.states)
             steps = [way[0] for way in ways if way]
             self._known[key] = frozenset(
                 form for step in steps for form in product((step.source, ANY), (step.dest, ANY))

@@ -129,9 +129,9 @@ def _transition(path: Path, key: str, value: Any) -> Transition:
 
 def _groups(path: Path, value: Mapping[str, Any] | None) -> dict[str, tuple[str, ...]]:
     for name, states in (value or {}).items():
-        if not isinstance(states, list) or not all(isinstance(state, str) for state in states):
-            raise CobwebError(f"{path}: group `{name}` must be a list of words")
-    return {str(name): tuple(states) for name, states in (value or {}).items()}
+        if not isinstance(states, list) or not all(isinstance(it, str) for it in (name, *states)):
+            raise CobwebError(f"{path}: group `{name}` must be a word with a list of words")
+    return {name: tuple(states) for name, states in (value or {}).items()}
 
 
 def _action(path: Path, body: Mapping[str, Any]) -> Action:

@@ -11,7 +11,7 @@ from cobweb.runtime._result import Wait
 __all__ = ["chain_lines", "link_text"]
 
 _SENTENCES = {
-    WaitKind.LOCK: "{cob} waits for {on} to be {state}",
+    WaitKind.LOCK: "{cob} waits for {on} to be {state}{detail}",
     WaitKind.HOLDERS: "{cob} waits for {on} to give back its lock",
     WaitKind.LIMIT: "{cob} waits for room in a limit{detail}, taken by {on}",
     WaitKind.RUNNING: "{cob} is at work{detail}",

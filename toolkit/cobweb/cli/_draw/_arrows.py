@@ -36,13 +36,13 @@ def arrows_of(graph: Graph) -> tuple[Arrow, ...]:
 
 def _arrow(graph: Graph, needs: Sequence[Need]) -> Arrow:
     cob, on = needs[0].cob, needs[0].on
-    preferred = graph.cobs[on].type.preferred
+    kind = graph.cobs[on].type
     return Arrow(
         cob=cob,
         on=on,
         labels=tuple(dict.fromkeys(_label(need) for need in needs)),
         steady=any(isinstance(need, LockNeed) for need in needs),
-        forward=any(need.state == preferred for need in needs),
+        forward=any(kind.preferred in kind.members(need.state) for need in needs),
     )
 
 
