@@ -14,6 +14,7 @@ from cobweb.model import CobId
 from cobweb.store import (
     GrantWritten,
     HostLost,
+    ResultsWritten,
     RunInfo,
     StateWritten,
     TransitionBegan,
@@ -70,6 +71,29 @@ def test_one_object_is_told_with_its_locks(run: Run, known: Path) -> None:
     ran = run("-C", known, "status", "alpha/a")
     assert "alpha/a is locked up for beta/b" in ran.out
     assert "alpha/cfg" not in ran.out
+
+
+def test_the_results_of_a_host_and_the_attempt_under_way_are_told(
+    run: Run, known: Path, check_schema: CheckSchema
+) -> None:
+    again = TransitionBegan(
+        cob=B, source="down", dest="up", time=1e9, attempt=2, executor="ansible"
+    )
+    results = [ResultsWritten(host=host, results={"ip": host * 30}) for host in ("alpha", "beta")]
+    with Session(known) as session:
+        session.store(create=True).write([again, *results])
+    ran = run("-C", known, "status", "beta/b")
+    assert "in transition down -> up (attempt 2)" in " ".join(ran.out.split())
+    assert "beta  ip" in ran.out
+    assert "alpha  ip" not in ran.out
+    assert max(len(line) for line in ran.out.splitlines()) <= 80
+    data = json.loads(run("-C", known, "status", "beta/b", "-o", "json").out)
+    check_schema("status", data)
+    assert data["results"] == {"beta": {"ip": "beta" * 30}}
+    assert (data["cobs"][0]["attempt"], data["cobs"][0]["executor"]) == (2, "ansible")
+    whole = json.loads(run("-C", known, "status", "-o", "json").out)
+    assert whole["results"].keys() == {"alpha", "beta"}
+    assert {cob["attempt"] for cob in whole["cobs"]} == {2, None}
 
 
 def test_a_limit_selects_hosts(run: Run, known: Path) -> None:

@@ -27,7 +27,7 @@ from cobweb.model import (
     Report,
     Tasks,
 )
-from cobweb.plugin import CobContext
+from cobweb.plugin import CobContext, Found
 from cobweb.runtime._result import Ending, RunResult
 from cobweb.store import (
     EventWritten,
@@ -35,6 +35,7 @@ from cobweb.store import (
     GrantWritten,
     HostFound,
     HostLost,
+    ResultsWritten,
     StateWritten,
     TransitionBegan,
     TransitionFinished,
@@ -381,6 +382,49 @@ def test_a_python_type_is_given_the_providers_of_nodes(rig: MakeRig, figure: Mak
     run.providers["pool"] = "up"
     assert run.go().ending is Ending.OK
     assert marker.state == "up"
+
+
+def test_a_python_type_hands_results_back_and_is_given_them(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    """By the mapping that a transition returns, and by what a check found; the host has them."""
+
+    class Node(Marker):
+        def check(self, context: CobContext) -> Any:
+            return Found(state=super().check(context), results={"seen": True})
+
+        def work(self, context: CobContext) -> Any:
+            assert context.cob["results"] == {"seen": True, "ansible_port": 22}
+            assert context.host.variables == {"ansible_port": 22}
+            super().work(context)
+            return {"ansible_port": 2222, "seen": None}
+
+    run = python_run(rig, figure, Node())
+    run.setting["results"] = {"beta": {"ansible_port": 22}}
+    assert run.go().ending is Ending.OK
+    written = [entry.results for entry in run.entries(ResultsWritten)]
+    assert written == [{"seen": True}, {"ansible_port": 2222, "seen": None}]
+
+
+def test_results_and_the_end_of_their_job_are_one_batch(rig: MakeRig, figure: MakeGraph) -> None:
+    """Nobody is told of an end whose results a crash could take back."""
+    run = rig(figure(), answer=handing(B))
+    assert run.go().ending is Ending.OK
+    (batch,) = [
+        batch
+        for what, batch in run.tape.happened
+        if what == "journal" and any(isinstance(entry, ResultsWritten) for entry in batch)
+    ]
+    assert any(isinstance(it, TransitionFinished) and it.cob == B for it in batch)
+
+
+def handing(cob: CobId) -> Callable[[Job], Report | None]:
+    def answer(job: Job) -> Report | None:
+        if (job.cob, job.kind) != (cob, JobKind.TRANSITION):
+            return None
+        return Report(number=job.number, outcome=Outcome.OK, results={"id": 7})
+
+    return answer
 
 
 def test_a_python_type_that_raises_fails_and_is_named(rig: MakeRig, figure: MakeGraph) -> None:

@@ -16,6 +16,7 @@ from cobweb.store import (
     GrantWritten,
     HostFound,
     HostLost,
+    ResultsWritten,
     RunInfo,
     StateWritten,
     Store,
@@ -40,6 +41,7 @@ CHANGES: list[Entry] = [
     replace(BEGAN, dest="outdated"),
     HostLost(host="h1", time=2.0),
     Forgotten(cob=A),
+    ResultsWritten(host="h1", results={"ip": "10.0.0.1"}),
 ]
 
 
@@ -69,11 +71,12 @@ def test_changes_do_not_look_like_each_other(store: Store) -> None:
 
 def test_what_was_undone_is_the_revision_of_before(known: Store) -> None:
     before = known.revision()
-    known.write([BEGAN, HostLost(host="h1", time=3.0)])
+    handed = ResultsWritten(host="h1", results={"ip": "10.0.0.1"})
+    known.write([BEGAN, HostLost(host="h1", time=3.0), handed])
     ended = TransitionFinished(
         cob=A, source="up", dest="down", state="up", result=TransitionResult.FAILED, time=4.0
     )
-    known.write([ended, HostFound(host="h1", time=4.0)])
+    known.write([ended, HostFound(host="h1", time=4.0), replace(handed, results={"ip": None})])
     assert known.revision() == before
 
 

@@ -17,7 +17,15 @@ import psycopg
 import pytest
 
 from cobweb.model import CobId
-from cobweb.store import HostLost, StateWritten, Store, open_store
+from cobweb.store import (
+    HostLost,
+    HostSwitched,
+    ResultsWritten,
+    StateWritten,
+    Store,
+    TransitionBegan,
+    open_store,
+)
 
 SCRIPTS = Path(__file__).parent / "format1"
 REACHED = 1795271525.5115285
@@ -233,3 +241,39 @@ def test_upgraded_database_can_be_written(old_url: str, tmp_path: Path) -> None:
         store.write([up, HostLost(host="h1", time=9.0)])
         assert len(store.states()) == 4
         assert store.host_generations() == {"h1": 2, "h2": 2}
+
+
+TO_FORMAT_2 = """
+DROP TABLE cobweb_results;
+ALTER TABLE cobweb_cobs DROP COLUMN attempt;
+ALTER TABLE cobweb_cobs DROP COLUMN executor;
+ALTER TABLE cobweb_cobs DROP COLUMN known;
+UPDATE cobweb_meta SET value = '2' WHERE key = 'format';
+"""
+
+
+def test_format_2_is_read_as_it_is_and_upgraded_when_written(
+    fresh_url: Callable[[], str], tmp_path: Path
+) -> None:
+    """It knows nothing of results and attempts; what it has stays."""
+    url, new_url = fresh_url(), fresh_url()
+    up = StateWritten(cob=CobId("h1/c"), state="up", reason="check", time=9.0, content="c1")
+    began = TransitionBegan(cob=CobId("h1/d"), source="down", dest="up", time=9.0)
+    with open_store(url, tmp_path) as store:
+        store.write([up, began, HostSwitched(host="h1", generation=4)])
+    run_sql(url, TO_FORMAT_2)
+    with open_store(url, tmp_path, create=False) as store:
+        before = told(store)
+        assert store.results() == {}
+        assert [record.attempt for record in store.states().values()] == [0, 0]
+    assert form(url) == "2"
+    with open_store(url, tmp_path) as store:
+        assert told(store) == before
+        store.write([began, ResultsWritten(host="h1", results={"ip": "10.0.0.1"})])
+    assert form(url) == "3"
+    open_store(new_url, tmp_path).close()
+    assert columns(url) == columns(new_url)
+    with open_store(url, tmp_path, create=False) as store:
+        assert store.results() == {"h1": {"ip": "10.0.0.1"}}
+        assert store.states()[CobId("h1/d")].attempt == 1
+        assert store.host_generations() == {"h1": 4}

@@ -18,7 +18,7 @@ from cobweb.model import (
     Tasks,
     Transition,
 )
-from cobweb.plugin import CobContext
+from cobweb.plugin import CobContext, Found
 from cobweb.testing import (
     NamedCheck,
     TypeCase,
@@ -70,6 +70,29 @@ class Value:
 
     def remove(self, context: CobContext) -> None:
         self.store.pop(context.cob["id"], None)
+
+
+class HandsBack(Value):
+    """Its check finds the value where the transition said that it put it."""
+
+    def check(self, context: CobContext) -> Any:
+        there = context.cob["results"].get("where") == context.host.variables.get("ansible_where")
+        state = super().check(context) if there else "outdated"
+        return Found(state=state, message="told", results={"seen": state})
+
+    def write(self, context: CobContext) -> Any:
+        super().write(context)
+        return {"where": "here", "ansible_where": "here"}
+
+    def remove(self, context: CobContext) -> Any:
+        super().remove(context)
+        return {"where": None, "ansible_where": None}
+
+
+class HandsBackNoData(Value):
+    def write(self, context: CobContext) -> Any:
+        super().write(context)
+        return {"where": object()}
 
 
 class WritesNothing(Value):
@@ -143,10 +166,15 @@ def test_a_good_type_passes_all_checks(failing: Failing) -> None:
     check_type(_type_case(Value))
 
 
+def test_what_a_type_hands_back_it_is_given_again() -> None:
+    check_type(_type_case(HandsBack))
+
+
 @pytest.mark.parametrize(
     ("make", "caught"),
     [
         (WritesNothing, "every_transition_arrives"),
+        (HandsBackNoData, "every_transition_arrives"),
         (CheckRemoves, "check_changes_nothing"),
         (FindsForeign, "check_changes_nothing"),
         (SeesNoChange, "changed_spec_is_found_and_applied"),

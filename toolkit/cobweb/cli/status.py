@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +27,7 @@ from cobweb.cli._text import count
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
-    from cobweb.model import Cob, CobId
+    from cobweb.model import Cob, CobId, Results
     from cobweb.store import CobRecord, RunRecord, Store
 
 _SHOWN_BEHIND = 8
@@ -39,6 +40,12 @@ _COLUMNS = (
     Column(title="WANTED"),
     Column(title="SINCE"),
     Column(title="NOTE", flexible=True),
+)
+
+_RESULT_COLUMNS = (
+    Column(title="HOST"),
+    Column(title="RESULT"),
+    Column(title="VALUE", flexible=True),
 )
 
 
@@ -67,6 +74,7 @@ def command(request: Request, reference: str | None, limit: str | None) -> int:
 
 def status_data(session: Session, reference: str | None, limit: str | None) -> dict[str, Any]:
     """Return what `cobweb status -o json` writes; UsageError for an unknown object."""
+    from cobweb.model import host_of
     from cobweb.runtime import goes_on
 
     store = session.store()
@@ -85,15 +93,18 @@ def status_data(session: Session, reference: str | None, limit: str | None) -> d
         for cob, holder, state in store.locks()
         if reference in (None, cob, holder)
     ]
+    results = store.results()
+    told = {host_of(cob) for cob in (*wanted, *gone)}
     owner = store.site_lock(clock=wall_clock).show()
     last = store.last_run()
     return {
         "format": 1,
         "site": session.site.name,
         "cobs": [
-            *(_cob(cob, graph.cobs[cob], records.get(cob)) for cob in wanted),
-            *(_cob(cob, None, records[cob]) for cob in gone),
+            *(_cob(cob, graph.cobs[cob], records.get(cob), results) for cob in wanted),
+            *(_cob(cob, None, records[cob], results) for cob in gone),
         ],
+        "results": {host: it for host, it in results.items() if host in told},
         "generation": _generation(store, hosts),
         "locks": locks,
         "lock": None if owner is None else owner.line(wall_clock()),
@@ -114,15 +125,19 @@ def _generation(store: Store, hosts: set[str] | None) -> dict[str, Any]:
     }
 
 
-def _cob(cob: CobId, wanted: Cob | None, record: CobRecord | None) -> dict[str, Any]:
+def _cob(
+    cob: CobId, wanted: Cob | None, record: CobRecord | None, results: Results
+) -> dict[str, Any]:
     """Return what is told of one object; `wanted` is None for one that is gone from the site."""
     return {
         "id": cob,
         "type": wanted.type.name if wanted else None,
         "state": record.state if record else "unknown",
         "preferred": wanted.preferred if wanted else None,
-        "changed": _is_changed(wanted, record),
+        "changed": _is_changed(wanted, record, results),
         "in_transition": list(record.in_transition) if record and record.in_transition else None,
+        "attempt": record.attempt if record and record.in_transition else None,
+        "executor": record.executor if record and record.in_transition else None,
         "failed": bool(record and record.failed),
         "reachable": record.reachable if record else True,
         "drifted": bool(record and record.reason == "drift"),
@@ -131,13 +146,14 @@ def _cob(cob: CobId, wanted: Cob | None, record: CobRecord | None) -> dict[str, 
     }
 
 
-def _is_changed(wanted: Cob | None, record: CobRecord | None) -> bool:
+def _is_changed(wanted: Cob | None, record: CobRecord | None, results: Results) -> bool:
     """Say whether the site wants another content than the one that the journal's state is of."""
     from cobweb.generation import content_of
+    from cobweb.runtime import is_another
 
     if wanted is None or record is None or not record.content:
         return False
-    return record.content != content_of(wanted)
+    return is_another(wanted, record, content_of(wanted), results)
 
 
 def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
@@ -160,6 +176,9 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
         output.line()
     for lock in data["locks"] if detailed else ():
         output.line(f"{lock['cob']} is locked {lock['state']} for {lock['holder']}")
+    if data["results"] and detailed:
+        output.line()
+        write_table(output, _RESULT_COLUMNS, list(_result_rows(data["results"])))
     cobs = data["cobs"]
     settled = sum(map(_is_settled, cobs))
     gone = sum(cob["type"] is None for cob in cobs)
@@ -176,6 +195,12 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
         output.summary(f"last run: {run['id']} ({run['command']}) by {run['user']}: {result}")
     if data["lock"]:
         output.summary(f"locked by {data['lock']}", Tone.CAREFUL)
+
+
+def _result_rows(results: Results) -> Iterator[tuple[str, str, str]]:
+    for host, values in results.items():
+        for key, value in values.items():
+            yield host, key, json.dumps(value, ensure_ascii=False)
 
 
 def _is_settled(cob: Mapping[str, Any]) -> bool:
@@ -214,7 +239,8 @@ def _note(cob: Mapping[str, Any]) -> str:
     if cob["changed"]:
         notes.append("to be changed")
     if cob["in_transition"]:
-        notes.append("in transition " + " -> ".join(cob["in_transition"]))
+        again = f" (attempt {cob['attempt']})" if cob["attempt"] > 1 else ""
+        notes.append("in transition " + " -> ".join(cob["in_transition"]) + again)
     if cob["failed"]:
         notes.append("failed")
     if cob["drifted"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cobweb.runtime._again import desired_again, original_of, to_go_back_to
-from cobweb.runtime._baseline import Refresh
+from cobweb.runtime._baseline import Refresh, is_another
 from cobweb.runtime._collection import KEPT, collect_generations
 from cobweb.runtime._desired import Desired, desired_of
 from cobweb.runtime._drift import DriftResult, drift_data
@@ -67,6 +67,7 @@ __all__ = [
     "file_data",
     "goes_on",
     "handle_signals",
+    "is_another",
     "json_lines",
     "link_text",
     "made_files",

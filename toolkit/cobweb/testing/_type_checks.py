@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,17 @@ from cobweb.model import (
     Nothing,
     Outcome,
     PythonAction,
+    Report,
     Role,
     State,
     Tasks,
     Transition,
     cob_id,
+    connection_variables,
+    merged_results,
+    results_problem,
 )
-from cobweb.plugin import CobContext, Executor, Kind, RegisteredType
+from cobweb.plugin import CobContext, Executor, Kind, RegisteredType, answered
 from cobweb.plugin._contracts import cob_type_problems, item_problems, schema_problems
 from cobweb.testing._checks import NamedCheck, expect, named, run_all
 
@@ -165,6 +169,7 @@ class _Live:
         self.type: CobType = self.instance.cob_type()
         self.spec: Mapping[str, Any] = case.spec or {}
         self.applied: Mapping[str, Any] | None = None
+        self.results: dict[str, Any] = {}
         self.case = case
         self.state: State = self.check()
 
@@ -186,40 +191,57 @@ class _Live:
         expect(found == step.dest, f"after {step} the check found {found}")
 
     def _call(self, action: Action, kind: JobKind, step: Transition | None = None) -> State:
+        """Carry out a check or a transition, keep what it hands back, and return its state."""
+        if isinstance(action, Nothing):
+            return ""
+        job = self._job(action, kind, step)
+        report = self._python(job) if isinstance(action, PythonAction) else self._submit(job)
+        what = f"{job.source} -> {job.dest}" if job.dest else "check"
+        expect(report.outcome is Outcome.OK, f"{what}: {report.outcome}: {report.message}")
+        problem = results_problem(report.results)
+        expect(not problem, f"{what}: {problem}")
+        self.results = merged_results(self.results, report.results)
+        return report.state
+
+    def _job(self, action: Action, kind: JobKind, step: Transition | None) -> Job:
+        host = self.case.host.name
         cob = {
-            "id": cob_id(self.case.host.name, "conformance"),
+            "id": cob_id(host, "conformance"),
             "name": "conformance",
-            "host": self.case.host.name,
+            "host": host,
             "type": self.type.name,
             "spec": self.spec,
             "applied": self.applied,
             "state": step.source if step else UNKNOWN,
             "target": step.dest if step else self.type.preferred,
             "generation": 1,
+            "results": dict(self.results),
         }
-        if isinstance(action, PythonAction):
-            context = CobContext(cob=cob, host=self.case.host, site_dir=self.case.site_dir)
-            return str(getattr(self.instance, action.method)(context))
-        return "" if isinstance(action, Nothing) else self._submit(action, kind, cob)
-
-    def _submit(self, action: Action, kind: JobKind, cob: Mapping[str, Any]) -> State:
-        assert self.case.executor is not None, f"{self.type.name} needs an executor"
-        job = Job(
+        return Job(
             number=next(self.case.numbers),
             kind=kind,
-            host=self.case.host.name,
-            cob=cob["id"],
+            host=host,
+            cob=cob_id(host, "conformance"),
             type_name=self.type.name,
             action=action,
-            source=cob["state"] if kind is JobKind.TRANSITION else "",
-            dest=cob["target"] if kind is JobKind.TRANSITION else "",
+            source=step.source if step else "",
+            dest=step.dest if step else "",
             cob_vars=cob,
+            host_vars=connection_variables(self.results),
         )
+
+    def _python(self, job: Job) -> Report:
+        assert isinstance(job.action, PythonAction)
+        host = self.case.host
+        host = replace(host, variables={**host.variables, **job.host_vars})
+        context = CobContext(cob=job.cob_vars, host=host, site_dir=self.case.site_dir)
+        return answered(job, getattr(self.instance, job.action.method)(context))
+
+    def _submit(self, job: Job) -> Report:
+        assert self.case.executor is not None, f"{self.type.name} needs an executor"
         self.case.executor.submit(job)
         (report,) = self.case.executor.wait(None)
-        what = f"{job.source} -> {job.dest}" if job.dest else "check"
-        expect(report.outcome is Outcome.OK, f"{what}: {report.outcome}: {report.message}")
-        return report.state
+        return report
 
 
 def _actions(cob_type: CobType) -> tuple[Action, ...]:
