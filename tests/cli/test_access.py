@@ -168,3 +168,22 @@ def test_only_a_marked_command_has_the_shared_options(
 def test_elsewhere_there_is_no_site() -> None:
     with pytest.raises(RuntimeError, match="only a command that `cobweb` calls"):
         site_access(click.Context(click.Command("alone")))
+
+
+def test_the_example_of_the_page_works(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "plugins" / "index.md"
+    blocks = page.read_text(encoding="utf-8").split("```python\n")[1:]
+    code = next(it.partition("```")[0] for it in blocks if "on_site(racks)" in it)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - it is our own page
+    commands = {it.name: it for it in names["cobweb_register_commands"]()}
+    sections = {it.name: it for it in names["cobweb_register_sections"]()}
+    plugins = replace(REAL, commands=commands, sections=sections)
+    monkeypatch.setattr("cobweb.plugin.load_plugins", lambda **_options: plugins)
+    monkeypatch.setattr("cobweb.cli._group._has_foreign_plugins", lambda: True)
+    (tmp_path / "site.yml").write_text("cobweb: 1\nracks: {left: {height: 42}}\n")
+    assert run("racks", "-C", tmp_path).out.splitlines() == ["RACK  HEIGHT", "left  42"]
+    data = json.loads(run("racks", "-C", tmp_path, "-o", "json").out)
+    assert data == {"format": 1, "racks": {"left": {"height": 42}}}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -628,6 +630,16 @@ def test_what_no_cluster_can_be_is_told(change: Change, where: str, text: str) -
         "/".join(map(str, path)) == f"clusters/one/{where}" and text in f"{message} ({hint})"
         for path, message, hint in caught.value.problems
     )
+
+
+def test_the_example_of_the_page_can_be() -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "catalog.md"
+    text = page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
+    data = {key: it for key, it in yaml.safe_load(text).items() if key != "cobweb"}
+    _validate(data)
+    catalog = read_catalog(data)
+    found = resolve(catalog, catalog.clusters["web1"])
+    assert found.needs["apache-httpd"].binding == ("mysql-server",)
 
 
 # Properties.
