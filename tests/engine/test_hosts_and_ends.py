@@ -12,12 +12,14 @@ from cobweb.engine import (
     Halt,
     HostReturned,
     HostVanished,
+    StateDoubted,
     TransitionDropped,
 )
 from cobweb.errors import ProtocolError
 from cobweb.model import CobId
 from tests.support.drive import Drive
 from tests.support.graphs import graph_of, type_of
+from tests.support.words import requires
 
 PAIR = graph_of("x/a y/b", "x/a down>up y/b up")
 
@@ -199,8 +201,25 @@ MISFITS: dict[str, Callable[[Drive], object]] = {
     "x/q is not owned": lambda drive: drive.engine.blocked(CobId("x/q")),
     "no object of host q": lambda drive: drive.step(HostVanished(host="q")),
     "host x had not vanished": lambda drive: drive.step(HostReturned(host="x")),
+    "x/b is not at rest in a known state": lambda drive: drive.step(StateDoubted(cob=CobId("x/b"))),
     "was started before": lambda drive: drive.engine.start({}),
 }
+
+
+def test_a_doubted_object_is_checked_and_goes_on_from_there() -> None:
+    """The lock on what is not there any more is called back before it comes to be again."""
+    drive = Drive(graph_of("x/a x/b", *requires("x/b", "x/a")), {"x/a": "up", "x/b": "up"})
+    assert drive.step(StateDoubted(cob=CobId("x/a"))) == ["x/a is unknown (check)", "x/a check"]
+    assert "x/a down -> up" in drive.checked("x/a", "down")[-1]
+    drive.run()
+    assert drive.engine.unsettled() == ()
+
+
+def test_what_is_doubted_while_nothing_new_is_started_stays_unknown() -> None:
+    drive = Drive(graph_of("x/a"), {"x/a": "up"})
+    drive.step(Halt())
+    assert drive.step(StateDoubted(cob=CobId("x/a"))) == ["x/a is unknown (check)"]
+    assert drive.engine.busy() == frozenset()
 
 
 @pytest.mark.parametrize("message", MISFITS)

@@ -236,6 +236,7 @@ def test_tasks_see_what_the_contract_says(rig: MakeRig, figure: MakeGraph) -> No
         "target": "up",
         "generation": 7,
         "results": {},
+        "recorded": "down",
     }
 
 

@@ -22,6 +22,7 @@ from cobweb.engine import (
     MessageKind,
     Receive,
     Send,
+    StateDoubted,
     TransitionDropped,
     TransitionEnded,
 )
@@ -180,7 +181,7 @@ class Story:
         state = random.choice([*self.graph.cobs[cob].type.states, None])
         host = random.choice(self.graph.hosts())
         limits = [limit.name for limit in self.graph.limits]
-        kind = random.choices(range(8), [30, 3, 40, 3, 4, 6, 0.5, 10 if limits else 0])[0]
+        kind = random.choices(range(9), [30, 3, 40, 3, 4, 6, 0.5, 10 if limits else 0, 4])[0]
         return (
             CheckEnded(cob=cob, state=state),
             CheckDropped(cob=cob),
@@ -190,6 +191,7 @@ class Story:
             HostReturned(host=host),
             Halt(),
             LimitResumed(limit=random.choice([*limits, "other"])),
+            StateDoubted(cob=cob),
         )[kind]
 
     def _give(self, twin: Twin, event: Input) -> None:

@@ -14,6 +14,7 @@ from cobweb.engine import (
     LimitResumed,
     Receive,
     StartCheck,
+    StateDoubted,
     StateReason,
     TransitionDropped,
     TransitionEnded,
@@ -43,6 +44,16 @@ def apply(machine: Machine, event: Input) -> None:
             _transition_ended(machine, event)
         case TransitionDropped():
             _transition_dropped(machine, event)
+        case StateDoubted():
+            _state_doubted(machine, event.cob)
+        case _:
+            _apply_to_many(machine, event)
+
+
+def _apply_to_many(
+    machine: Machine, event: HostVanished | HostReturned | LimitResumed | Halt
+) -> None:
+    match event:
         case HostVanished():
             _host_vanished(machine, event.host)
         case HostReturned():
@@ -154,6 +165,14 @@ def _host_returned(machine: Machine, host: str) -> None:
         if node.state != UNKNOWN:
             machine.set_state(node, UNKNOWN, StateReason.CHECK)
         check(machine, node)
+
+
+def _state_doubted(machine: Machine, cob: CobId) -> None:
+    node = _node(machine, cob)
+    if node.activity is not Activity.IDLE or not node.up or node.state == UNKNOWN:
+        raise ProtocolError(f"{cob} is not at rest in a known state")
+    machine.set_state(node, UNKNOWN, StateReason.CHECK)
+    check(machine, node)
 
 
 def _limit_resumed(machine: Machine, limit: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from cobweb.engine._machine import Machine
-from cobweb.engine._node import BROKEN, CHECKING, MOVING, UNCHECKED, Node
+from cobweb.engine._node import BROKEN, CHECKING, IDLE, MOVING, UNCHECKED, Node
 from cobweb.engine._protocol import receive
 from cobweb.engine._values import (
     CheckDropped,
@@ -17,13 +17,14 @@ from cobweb.engine._values import (
     LimitResumed,
     Receive,
     StartCheck,
+    StateDoubted,
     StateReason,
     TransitionDropped,
     TransitionEnded,
     made,
 )
 from cobweb.errors import ProtocolError
-from cobweb.model import UNKNOWN
+from cobweb.model import UNKNOWN, CobId
 
 __all__ = ["apply", "check"]
 
@@ -44,6 +45,16 @@ def apply(machine: Machine, event: Input) -> None:
             _check_dropped(machine, event)
         case TransitionDropped():
             _transition_dropped(machine, event)
+        case StateDoubted():
+            _state_doubted(machine, event.cob)
+        case _:
+            _apply_to_many(machine, event)
+
+
+def _apply_to_many(
+    machine: Machine, event: HostVanished | HostReturned | LimitResumed | Halt
+) -> None:
+    match event:
         case HostVanished():
             _host_vanished(machine, event.host)
         case HostReturned():
@@ -151,6 +162,15 @@ def _host_returned(machine: Machine, host: str) -> None:
             machine.set_state(node, UNKNOWN, StateReason.CHECK)
             machine.touch(node)
         check(machine, node)
+
+
+def _state_doubted(machine: Machine, cob: CobId) -> None:
+    node = machine.node(cob)
+    if node.activity is not IDLE or not node.known:
+        raise ProtocolError(f"{cob} is not at rest in a known state")
+    machine.set_state(node, UNKNOWN, StateReason.CHECK)
+    machine.touch(node)
+    check(machine, node)
 
 
 def _limit_resumed(machine: Machine, limit: str) -> None:

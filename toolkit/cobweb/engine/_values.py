@@ -39,6 +39,7 @@ __all__ = [
     "Send",
     "StartCheck",
     "StartTransition",
+    "StateDoubted",
     "StateFound",
     "StateReason",
     "TransitionDropped",
@@ -147,6 +148,13 @@ class HostReturned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateDoubted:
+    """What is known of `cob`, with which nothing is under way, does not hold any more: check it."""
+
+    cob: CobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Receive:
     """A message from an engine that owns `message.sender`."""
 
@@ -172,6 +180,7 @@ Input = (
     | TransitionDropped
     | HostVanished
     | HostReturned
+    | StateDoubted
     | Receive
     | LimitResumed
     | Halt

@@ -49,7 +49,9 @@ class Act:
     `known` and `held` are the states and locks that it starts with; `found` is what a check of each
     other object will most likely find. `contents` are the digests of the contents, `specs` the
     specs fit for the journal (secrets replaced), `applied` those applied last as the journal has
-    them. `changed` are objects whose content differs from the journal's. `first` and `told` are
+    them. `changed` are objects whose content differs from the journal's, `away` those that are in
+    another state than it says, since their machines are not there. `recorded` are the states that
+    it knew for certain last. `first` and `told` are
     entries of the journal and events ahead of all others. `judge` returns why objects are not where
     they should be when the engine has come to rest. `probes` are objects of later acts: on each
     host that this act does not ask itself one of them is checked, to see whether the host answers;
@@ -67,6 +69,8 @@ class Act:
     specs: Mapping[CobId, Mapping[str, Any]] = field(default_factory=dict)
     applied: Mapping[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
     changed: frozenset[CobId] = frozenset()
+    away: frozenset[CobId] = frozenset()
+    recorded: Mapping[CobId, State | None] = field(default_factory=dict)
     first: tuple[Entry, ...] = ()
     told: tuple[Told, ...] = ()
     probes: tuple[Cob, ...] = ()

@@ -14,6 +14,7 @@ from cobweb.generation import contents as contents_of
 from cobweb.generation import redact
 from cobweb.model import UNKNOWN, Cob, CobId, CobType, Graph, Results, State, host_of
 from cobweb.runtime._late import differs_now
+from cobweb.runtime._machines import put_on_machines
 from cobweb.store import CobRecord
 
 __all__ = [
@@ -54,9 +55,11 @@ class Baseline:
     `known` are states to go on from; all other objects are checked first, and `found` is what their
     check will most likely find. `changed` have another content than the journal's; `added` are not
     in the journal. `uncertain` are those whose state the journal has lost: stopped in a transition,
-    or failed. `missed` are hosts that could not be reached the last time. `specs` and `applied` are
-    redacted; a damaged record of what was applied raises StoreError when it is asked for. `results`
-    are what tasks have handed back.
+    or failed; not those that are in their `remove` state since their machine is not there: they are
+    `away` where the journal says otherwise. `missed` are hosts that could not be reached the last
+    time. `specs` and `applied` are redacted; a damaged record of what was applied raises StoreError
+    when it is asked for. `recorded` are the states that were known for certain last. `results` are
+    what tasks have handed back.
     """
 
     known: Mapping[CobId, State]
@@ -68,6 +71,8 @@ class Baseline:
     added: frozenset[CobId]
     uncertain: frozenset[CobId]
     missed: frozenset[str]
+    away: frozenset[CobId] = frozenset()
+    recorded: Mapping[CobId, State | None] = field(default_factory=dict)
     results: Results = field(default_factory=dict)
 
 
@@ -116,24 +121,30 @@ def baseline(
             known[cob] = guess
         else:
             found[cob] = guess
+    carried = put_on_machines(graph, known, found)
+    written = {cob: records[cob] for cob in graph.cobs if cob in records}
     return Baseline(
         known=known,
         found=found,
-        applied=_Made(
-            {cob: records[cob] for cob in graph.cobs if cob in records}, attrgetter("applied")
-        ),
+        applied=_Made(written, attrgetter("applied")),
         contents=contents,
         specs=_Made(graph.cobs, lambda cob: redact(dict(cob.spec))),
         changed=frozenset(changed),
         added=frozenset(cob for cob in graph.cobs if cob not in records),
         uncertain=frozenset(
             cob
-            for cob, it in graph.cobs.items()
-            if cob in records and not is_certain(records[cob], it.type)
+            for cob, record in written.items()
+            if cob not in carried and not is_certain(record, graph.cobs[cob].type)
         ),
         missed=frozenset(host_of(cob) for cob, record in records.items() if not record.reachable),
+        away=frozenset(cob for cob in carried if not _says(written.get(cob), known[cob])),
+        recorded=_Made(written, attrgetter("recorded")),
         results=results,
     )
+
+
+def _says(record: CobRecord | None, state: State) -> bool:
+    return record is not None and record.in_transition is None and record.state == state
 
 
 def is_another(cob: Cob, record: CobRecord, content: str, results: Results) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -140,7 +140,7 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         desired = replace(desired, graph=work.graph(desired.graph, desired.kept))
     if removal.hosts:
         desired = replace(desired, hosts={**desired.hosts, **removal.hosts})
-    asked = sorted(desired.movable & before.found.keys()) if removal else ()
+    asked = sorted(_to_be_asked(desired, before)) if removal else ()
     removing = RemovalAct(
         removal=removal,
         desired=desired,
@@ -171,6 +171,14 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         graph=_union(removal.graph, desired.graph),
         expected=_expected(before, removing.before(SoFar()), others.keys() & removal.removed),
     )
+
+
+def _to_be_asked(desired: Desired, before: Baseline) -> Iterator[CobId]:
+    """Yield who is going to be checked on a host that is there, as far as that is known."""
+    for cob in desired.movable & before.found.keys():
+        machine = desired.graph.cobs[cob].machine
+        if machine is None or machine in before.known:
+            yield cob
 
 
 def _expected(

@@ -123,6 +123,14 @@ class Dispatcher:
         else:
             self._make_ready(job, first=first)
 
+    def hold(self, job: Job) -> None:
+        """Have a job wait until it is withdrawn, or dropped with all that wait."""
+        self._waiting.setdefault(job.host, {})[job.number] = job
+
+    def withdraw(self, job: Job) -> bool:
+        """Forget a job that waits; say whether it did."""
+        return self._forget(job)
+
     def hold_transitions(self) -> None:
         """Hold back the transitions that are added from now on."""
         self._held = self._held or []

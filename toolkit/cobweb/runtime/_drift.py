@@ -18,8 +18,8 @@ from enum import StrEnum
 from itertools import count
 from typing import Any
 
-from cobweb.model import Cob, CobId, Host, Results, State, host_of
-from cobweb.runtime._baseline import is_another
+from cobweb.model import UNKNOWN, Cob, CobId, Host, Outcome, Report, Results, State, host_of
+from cobweb.runtime._baseline import is_another, is_certain
 from cobweb.runtime._definitions import definitions_of
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._kept_work import KeptWork
@@ -28,6 +28,7 @@ from cobweb.store import CobRecord, Store
 
 __all__ = [
     "DRIFT",
+    "THERE",
     "Doubtful",
     "DriftResult",
     "Drifted",
@@ -38,12 +39,16 @@ __all__ = [
     "Subject",
     "Unchecked",
     "drift_data",
+    "found_of",
     "look_of",
     "why_doubtful",
 ]
 
 DRIFT = "drift"
 """The reason of a state that was found where another was left."""
+
+THERE = "(there)"
+"""Stands for the state of a machine that is there."""
 
 
 class PendingKind(StrEnum):
@@ -149,7 +154,9 @@ class Look:
     `pending` are all changes that the next apply has, `undefined` those of them that cannot be
     checked, for no generation says any more what was applied. `hosts` are all that can be asked,
     `missed` those that could not be reached the last time, with all that the journal has of them.
-    `ignored` counts the objects that the site leaves out; `results` are what tasks handed back.
+    `machines` are those that are not looked at and that something is on, as `found_of` tells of
+    others. `ignored` counts the objects that the site leaves out; `results` are what tasks handed
+    back.
     """
 
     subjects: tuple[Subject, ...]
@@ -158,6 +165,7 @@ class Look:
     hosts: Mapping[str, Host]
     missed: Mapping[str, frozenset[CobId]]
     ignored: int
+    machines: Mapping[CobId, State] = field(default_factory=dict)
     results: Results = field(default_factory=dict)
 
 
@@ -199,8 +207,28 @@ def look_of(
         hosts={**desired.hosts, **before.hosts} if before.hosts else desired.hosts,
         missed=_missed(records),
         ignored=len(chosen) - len(looked_at),
+        machines=dict(_believed(desired, records, subjects)),
         results=results,
     )
+
+
+def found_of(subject: Subject, report: Report) -> State:
+    """Return what a check says of an object as a machine: THERE, the other state, or `unknown`."""
+    kind = subject.cob.type
+    if report.outcome is not Outcome.OK or report.state not in kind.states:
+        return UNKNOWN
+    return THERE if report.state == kind.preferred else report.state
+
+
+def _believed(
+    desired: Desired, records: Mapping[CobId, CobRecord], subjects: list[Subject]
+) -> Iterator[tuple[CobId, State]]:
+    """Yield what the journal knows of machines that are not looked at themselves."""
+    machines = {it.cob.machine for it in subjects if it.cob.machine}
+    for machine in machines - {it.cob.id for it in subjects}:
+        it, record = desired.graph.cobs.get(machine), records.get(machine)
+        if it and record and is_certain(record, it.type):
+            yield machine, THERE if record.state == it.type.preferred else record.state
 
 
 def why_doubtful(record: CobRecord) -> str:

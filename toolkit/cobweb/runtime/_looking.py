@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from cobweb._clock import wall_clock
 from cobweb.model import (
+    UNKNOWN,
     CobId,
     Job,
     JobKind,
@@ -23,6 +25,7 @@ from cobweb.runtime._desired import Desired
 from cobweb.runtime._dispatch import Dispatcher, describe
 from cobweb.runtime._drift import (
     DRIFT,
+    THERE,
     Doubtful,
     Drifted,
     DriftResult,
@@ -30,6 +33,7 @@ from cobweb.runtime._drift import (
     Look,
     Subject,
     Unchecked,
+    found_of,
     look_of,
     why_doubtful,
 )
@@ -153,6 +157,9 @@ class _Looking:
         self._found = _Found()
         self._results = dict(look.results)
         self._now_s = 0.0
+        self._machines = dict(look.machines)
+        self._behind: dict[CobId, list[Subject]] = {}
+        self._freed: deque[Subject] = deque()
 
     def go(self, run: str) -> DriftResult:
         """Check everything, or as much as the user lets it, and return what was found."""
@@ -189,16 +196,44 @@ class _Looking:
     def _begin_next(self) -> None:
         """Start the next checks, as many as there is room for; none on hosts that are lost."""
         room = self._parallel - len(self._dispatcher.running())
-        chosen = (it for it in self._rest if not self._passed_over(it))
+        chosen = (it for it in self._in_line() if not self._passed_over(it))
         for subject in islice(chosen, max(0, room)):
             self._dispatcher.add(self._job(subject))
         self._dispatcher.submit(self._dispatcher.take())
 
+    def _in_line(self) -> Iterator[Subject]:
+        """Yield who is next; those on a machine that is looked at come after that."""
+        while True:
+            while self._freed:
+                yield self._freed.popleft()
+            subject = next(self._rest, None)
+            if subject is None:
+                return
+            machine = subject.cob.machine
+            if machine in self._subjects and machine not in self._machines:
+                self._behind.setdefault(machine, []).append(subject)
+            else:
+                yield subject
+
     def _passed_over(self, subject: Subject) -> bool:
-        lost = self._found.lost.get(subject.cob.host)
+        """Say whether the host is not to be asked, and take what is known without that."""
+        cob, machine = subject.cob, subject.cob.machine
+        lost = self._found.lost.get(cob.host)
         if lost is not None:
-            self._found.unchecked[subject.cob.id] = lost
-        return lost is not None
+            self._found.unchecked[cob.id] = lost
+            return True
+        if machine not in self._machines or self._machines[machine] == THERE:
+            return False
+        state = self._machines[machine]
+        if state == UNKNOWN:
+            message = f"its machine {machine} could not be looked at"
+            failed = Report(number=0, outcome=Outcome.FAILED, message=message)
+            self._fail(subject, message, failed)
+        else:
+            message = f"its machine {machine} is {state}"
+            gone = Report(number=0, outcome=Outcome.OK, state=cob.type.remove, message=message)
+            self._take(subject, gone)
+        return True
 
     def _job(self, subject: Subject) -> Job:
         it = subject.cob
@@ -218,6 +253,7 @@ class _Looking:
                 "type": it.type.name,
                 "spec": spec,
                 "applied": subject.record.applied,
+                "recorded": subject.record.recorded,
                 "state": subject.record.state,
                 "target": it.preferred,
                 "generation": subject.generation,
@@ -230,8 +266,11 @@ class _Looking:
 
     def _take_all(self, ended: Iterable[tuple[Job, Report]]) -> None:
         self._now_s = self._dispatcher.now()
-        for job, report in ended:
-            self._take(self._subjects[job.cob], self._keep_results(job, report))
+        for job, said in ended:
+            subject, report = self._subjects[job.cob], self._keep_results(job, said)
+            self._take(subject, report)
+            self._machines[job.cob] = found_of(subject, report)
+            self._freed.extend(self._behind.pop(job.cob, ()))
 
     def _keep_results(self, job: Job, report: Report) -> Report:
         known = self._results.get(job.host, {})

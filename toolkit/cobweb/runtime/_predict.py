@@ -23,6 +23,7 @@ from cobweb.engine import (
     LockRequested,
     StartCheck,
     StartTransition,
+    StateDoubted,
     StateFound,
     TransitionEnded,
     WaitKind,
@@ -30,6 +31,7 @@ from cobweb.engine import (
 from cobweb.model import UNKNOWN, CobId, Graph, Missing, State
 from cobweb.plugin import PlannedStep
 from cobweb.runtime._acts import Act, Opening, SoFar
+from cobweb.runtime._machines import Machines, Verdict
 from cobweb.runtime._result import Wait
 
 __all__ = ["Prediction", "at_rest", "predict"]
@@ -72,6 +74,7 @@ class _Clock:
     left: dict[CobId, float] = field(default_factory=dict)
     down: dict[CobId, float] = field(default_factory=dict)
     last_end: dict[CobId, float] = field(default_factory=dict)
+    machines: Machines = field(init=False)
     failed: dict[CobId, str] = field(default_factory=dict)
 
     def push(self, end: Input, after_s: float) -> None:
@@ -159,6 +162,7 @@ def _play(clock: _Clock) -> None:
     last = clock.cause
     clock.cause = None
     _note_down(clock)
+    clock.machines = Machines(act.graph, engine)
     _carry(clock, engine.start(act.known, act.held))
     while clock.times:
         clock.now = clock.times[0]
@@ -168,8 +172,11 @@ def _play(clock: _Clock) -> None:
                 clock.cause = end.cob
             elif isinstance(end, CheckEnded) and end.cob in clock.last_end:
                 clock.cause = end.cob  # a canary, for which others have waited
+            clock.machines.ended(end)
             if effects := engine.step(end):
                 _carry(clock, effects)
+            while clock.machines and (doubt := clock.machines.next()):
+                _carry(clock, engine.step(StateDoubted(cob=doubt[1])))
         del clock.ends[heapq.heappop(clock.times)]
     if last is not None:
         _after(clock, begin, last)
@@ -206,6 +213,7 @@ def _carry(clock: _Clock, effects: Iterable[Effect]) -> None:
         elif isinstance(effect, StartTransition):
             _start(clock, effect)
         elif isinstance(effect, StartCheck):
+            clock.machines.began(effect.cob)
             clock.push(CheckEnded(cob=effect.cob, state=_found(clock, effect.cob)), 0.0)
         elif isinstance(effect, LimitPaused):
             clock.push(LimitResumed(limit=effect.limit), effect.pause_s)
@@ -218,6 +226,8 @@ def _found(clock: _Clock, cob: CobId) -> State | None:
     if isinstance(check, Missing):
         clock.failed[cob] = check.message
         return None
+    if clock.machines.machine_of(cob) and clock.machines.verdict(cob) is Verdict.AWAY:
+        return act.graph.cobs[cob].type.remove
     state = act.engine.state(cob)
     return act.found[cob] if state == UNKNOWN else state
 
@@ -235,6 +245,7 @@ def _enable(clock: _Clock, cob: CobId, by: CobId) -> None:
 
 def _start(clock: _Clock, effect: StartTransition) -> None:
     cob, step = effect.cob, effect.transition
+    clock.machines.began(cob)
     length = clock.duration(cob, step.source, step.dest)
     if cob in clock.down and step.source == clock.act.graph.cobs[cob].preferred:
         clock.left.setdefault(cob, clock.now)

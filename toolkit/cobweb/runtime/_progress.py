@@ -28,8 +28,9 @@ class Progress:
     could not be reached the last time and have not answered yet. `begun` counts the transitions
     that began, `transitions` those that ended well; `stopped` says why nothing new is started where
     it was not the user's wish. `results` are what tasks of this run and of those before have handed
-    back, by host. `probes` are the numbers of jobs that only ask whether a host
-    answers.
+    back, by host. `probes` are the numbers of jobs that only ask whether a host answers,
+    `by_machine` the objects of which a state is about to be believed since their machine is not
+    there. `recorded` are the states that this run has found or reached last.
     """
 
     act: Act = field(default_factory=_nothing)
@@ -41,6 +42,8 @@ class Progress:
     lost: dict[str, str] = field(default_factory=dict)
     missed: set[str] = field(default_factory=set)
     probes: set[int] = field(default_factory=set)
+    by_machine: set[CobId] = field(default_factory=set)
+    recorded: dict[CobId, State] = field(default_factory=dict)
     checks: int = 0
     begun: int = 0
     transitions: int = 0

@@ -19,6 +19,7 @@ from cobweb.runtime._baseline import Baseline, Lock, Refresh, baseline, old_lock
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._generations import Generations
 from cobweb.runtime._kept_work import KeptWork, Secrets
+from cobweb.runtime._machines import with_machines
 from cobweb.runtime._result import Wait, waits_of
 from cobweb.store import CobRecord, GrantGone, Store
 
@@ -58,7 +59,8 @@ class Removal:
         """Return what is left to do when these are removed."""
         removed = self.removed - arrived
         order = switching_order(self.graph, removed)
-        return replace(self, graph=_part(self.graph, order.reached), removed=removed, order=order)
+        graph = _part(self.graph, with_machines(order.reached, self.graph))
+        return replace(self, graph=graph, removed=removed, order=order)
 
     def held(self, missing: AbstractSet[CobId]) -> dict[str, CobId]:
         """Return the hosts that must not switch, each with an object that must be gone before.
@@ -133,7 +135,7 @@ def removal_of(
         return Removal(graph=Graph(cobs={}))
     old, hosts = _as_hosts_know_it(Generations(store, desired.roots, work), gone)
     removed, order = _with_what_they_ask(old, frozenset(gone & old.cobs.keys()), desired)
-    takes_part = order.reached | _in_doubt(store, old, order)
+    takes_part = with_machines(order.reached | _in_doubt(store, old, order), old)
     hosts = {name: hosts[name] for name in sorted({host_of(cob) for cob in takes_part})}
     secrets = Secrets(desired.secrets, desired.hosts, desired.graph.cobs)
     graph, hosts = secrets.graph(_part(old, takes_part), hosts)
@@ -241,9 +243,10 @@ def _part(graph: Graph, chosen: AbstractSet[CobId]) -> Graph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookAct:
-    """The opening of the act that looks at what is to be removed, and moves nothing.
+    """The opening of the act that looks at what is to be removed, and at its machines.
 
-    So nothing is stopped for an object that is not there any more, or whose host is silent.
+    It moves nothing; so nothing is stopped for an object that is not there any more, or whose host
+    is silent.
     """
 
     removal: Removal
@@ -256,7 +259,9 @@ class LookAct:
         gone = self.removal.removed & self.removal.gone
         if not gone:
             return None
-        graph = Graph(cobs={cob: it for cob, it in self.removal.graph.cobs.items() if cob in gone})
+        cobs = self.removal.graph.cobs
+        looked_at = with_machines(gone, self.removal.graph)
+        graph = Graph(cobs={cob: it for cob, it in cobs.items() if cob in looked_at})
         before = baseline(graph, self.records, refresh=Refresh.ALL, contents=contents(graph))
         return Act(
             graph=graph,
@@ -266,6 +271,7 @@ class LookAct:
             contents=before.contents,
             specs=before.specs,
             applied=before.applied,
+            recorded=before.recorded,
             probes=self.probes,
             judge=lambda _engine: (),
         )
@@ -317,6 +323,8 @@ class RemovalAct:
             contents=before.contents,
             specs=before.specs,
             applied={**before.applied, **_of(graph, so_far.applied)},
+            away=before.away,
+            recorded=before.recorded,
             first=tuple(GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead),
             probes=self.probes,
             judge=self._judge,

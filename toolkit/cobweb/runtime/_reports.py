@@ -9,11 +9,13 @@ from cobweb.engine import (
     CheckEnded,
     HostVanished,
     Input,
+    StateDoubted,
     TransitionDropped,
     TransitionEnded,
 )
 from cobweb.model import (
     UNKNOWN,
+    CobId,
     Job,
     JobKind,
     Missing,
@@ -24,6 +26,7 @@ from cobweb.model import (
 )
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._late import kept_results
+from cobweb.runtime._machines import BY_MACHINE
 from cobweb.runtime._progress import Progress
 from cobweb.runtime._record import Record
 from cobweb.store import HostFound, HostLost, ResultsWritten, StateWritten
@@ -69,6 +72,17 @@ class Reports:
             self._so_far.results[job.host] = merged_results(known, new)
             self._record.write(ResultsWritten(host=job.host, results=new))
         return report
+
+    def believe(self, job: Job, state: State) -> None:
+        """Take a state that is known without the check `job`, since the machine is not there."""
+        self._so_far.by_machine.add(job.cob)
+        self._so_far.remember_applied(job, state)
+        self._step(CheckEnded(cob=job.cob, state=state))
+
+    def doubt(self, cob: CobId) -> None:
+        """Have an object looked at again whose machine has gone from under it."""
+        self._record.became_unknown(cob, BY_MACHINE)
+        self._step(StateDoubted(cob=cob))
 
     def drop_waiting(self, host: str | None, reason: str) -> None:
         """Forget what is queued (of one host, or all); what never began has changed nothing."""

@@ -49,12 +49,14 @@ from cobweb.model import (
     State,
 )
 from cobweb.runtime._acts import Act, Opening, SoFar
+from cobweb.runtime._carried import Carried
 from cobweb.runtime._confirm import switch_of
 from cobweb.runtime._dispatch import Dispatcher, describe
 from cobweb.runtime._events import Emitter
 from cobweb.runtime._guard import Guard
 from cobweb.runtime._journal import Journal
 from cobweb.runtime._late import Late, finished
+from cobweb.runtime._machines import BY_MACHINE
 from cobweb.runtime._progress import Progress
 from cobweb.runtime._record import Record
 from cobweb.runtime._reports import Reports
@@ -115,6 +117,7 @@ class Run:
         self._so_far = Progress(missed=set(setting.missed), results=dict(setting.results))
         self._reports = Reports(self._so_far, self._record, dispatcher, self._step)
         self._guard = Guard(hosts=setting.hosts, most=setting.max_unreachable)
+        self._carried = Carried(self._so_far, dispatcher, self._reports, self._guard)
         self._locks: dict[CobId, tuple[tuple[CobId, State], ...]] = {}
         self._untaken: deque[tuple[Job, Report]] = deque()
         self._waits: list[Wait] = []
@@ -191,7 +194,9 @@ class Run:
                 so_far.results.pop(entry.host, None)
         self._record.act_started(act)
         self._dispatcher.hold_transitions()
+        self._carried.enter(act)
         self._absorb(act.engine.start(act.known, act.held))
+        self._carried.look()
         for host in sorted(so_far.lost.keys() & so_far.hosts):
             self._reports.leave_out(host)
             self._guard.heard(host)
@@ -280,12 +285,19 @@ class Run:
     # --- effects
 
     def _step(self, event: Input) -> None:
+        self._carried.machines.ended(event)
         self._absorb(self._so_far.act.engine.step(event))
+        self._carried.look()
 
     def _absorb(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             if _is_failed_check(effect):
                 continue  # written and told with its report
+            if isinstance(effect, StateFound):
+                reason = self._reason(effect)
+                self._record.found(effect.cob, effect.state, reason)
+                self._note_state(effect, reason)
+                continue
             self._record.effect(effect)
             if not isinstance(effect, _TOLD_ONLY):
                 self._note(effect)
@@ -296,33 +308,43 @@ class Run:
                 self._record.write(GrantWritten(cob=cob, holder=holder, state=state))
             case LockReleased(cob=cob, holder=holder):
                 self._record.write(GrantGone(cob=cob, holder=holder))
-            case StateFound():
-                self._note_state(effect)
             case LimitPaused(limit=limit, pause_s=pause_s):
                 self._dispatcher.add_pause(limit, pause_s)
             case StartCheck(cob=cob):
-                job = self._check_job(self._so_far.act.graph.cobs[cob])
-                asks = self._dispatcher.reaches(job.action) and self._guard.ask(job.host)
-                self._dispatcher.add(job, first=asks)
+                self._carried.check(self._check_job(self._so_far.act.graph.cobs[cob]))
             case StartTransition(cob=cob):
+                self._carried.machines.began(cob)
                 self._locks[cob] = effect.locks
                 self._dispatcher.add(self._transition_job(effect))
             case _:
                 pass
 
-    def _note_state(self, effect: StateFound) -> None:
+    def _reason(self, effect: StateFound) -> str:
+        """Return why a state is believed: as the engine says, unless it is for the machine."""
+        so_far = self._so_far
+        if effect.reason is StateReason.JOURNAL and effect.cob in so_far.act.away:
+            so_far.applied[effect.cob] = None
+            return BY_MACHINE
+        if effect.cob in so_far.by_machine:
+            so_far.by_machine.discard(effect.cob)
+            return BY_MACHINE
+        return str(effect.reason)
+
+    def _note_state(self, effect: StateFound, reason: str) -> None:
         """Write down what was found; what the journal said itself need not be told to it.
 
         Of a changed object that goes on without a check it is told for which content that is.
         """
-        if effect.reason is StateReason.JOURNAL and effect.cob not in self._so_far.act.changed:
+        if reason == StateReason.JOURNAL and effect.cob not in self._so_far.act.changed:
             return
         is_known = effect.state != UNKNOWN
+        if is_known:
+            self._so_far.recorded[effect.cob] = effect.state
         self._record.write(
             StateWritten(
                 cob=effect.cob,
                 state=effect.state,
-                reason=str(effect.reason),
+                reason=reason,
                 time=self._so_far.now_s,
                 content=self._so_far.act.contents.get(effect.cob) if is_known else None,
                 applied=self._so_far.applied.get(effect.cob) if is_known else ...,
@@ -370,11 +392,18 @@ class Run:
             "type": it.type.name,
             "spec": it.spec,
             "applied": self._so_far.applied.get(it.id),
+            "recorded": self._recorded(it.id),
             "state": act.engine.state(it.id) if it.id in act.graph.cobs else UNKNOWN,
             "target": target,
             "generation": act.generation,
             "results": self._so_far.results.get(it.host, {}),
         }
+
+    def _recorded(self, cob: CobId) -> State | None:
+        """Return the state that was known for certain last."""
+        so_far = self._so_far
+        state = so_far.recorded.get(cob) or so_far.act.recorded.get(cob)
+        return state if cob in so_far.act.graph.cobs and state in so_far.states(cob) else None
 
     def _finished(self, job: Job) -> Job:
         """Return a job that is about to start with what was handed back so far."""

@@ -89,6 +89,8 @@ class SiteAct:
             specs=before.specs,
             applied={**self.before.applied, **self.applied, **so_far.applied},
             changed=before.changed,
+            away=before.away,
+            recorded=before.recorded,
             first=(
                 *(GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead),
                 *switch.entries(),
@@ -125,7 +127,9 @@ class SiteAct:
         kept = {
             cob: records[cob].state
             for cob in now.changed
-            if host_of(cob) in switch.held and is_certain(records[cob], graph.cobs[cob].type)
+            if host_of(cob) in switch.held
+            and cob not in now.away
+            and is_certain(records[cob], graph.cobs[cob].type)
         }
         found = {cob: state for cob, state in now.found.items() if cob not in kept}
         return replace(
