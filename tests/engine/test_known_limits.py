@@ -6,12 +6,14 @@ then the example leaves the docs and this file.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cobweb.engine import analyse
 from cobweb.model import CobId
 from tests.support.drive import Drive
-from tests.support.graphs import graph_of
+from tests.support.graphs import SIMPLE, graph_of, type_of
 from tests.support.search import Search
 
 SHORTEST = (
@@ -24,7 +26,22 @@ TURNED = (
     {"x/a": "down", "x/b": "up"},
     "x/a churn x/b up",
 )
-LIMITS = {"shortest": SHORTEST, "turned": TURNED}
+APART = (
+    graph_of(
+        {
+            "x/a": SIMPLE,
+            "x/b": SIMPLE,
+            "x/s": replace(
+                type_of("r p q up", "up>p p>q up>r r>q q>up", "up"),
+                groups={"one": ("p", "q"), "other": ("r", "q")},
+            ),
+        },
+        *("x/a down>up x/s one", "x/a down>up x/b up", "x/b up x/s other"),
+    ),
+    {"x/a": "down", "x/b": "up", "x/s": "up"},
+    "x/a lock x/s one, x/s requested x/b r, x/b requested x/a up",
+)
+LIMITS = {"apart": APART, "shortest": SHORTEST, "turned": TURNED}
 
 
 @pytest.mark.parametrize("name", LIMITS)
