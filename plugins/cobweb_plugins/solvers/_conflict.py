@@ -5,8 +5,8 @@ remains is irreducible. Then a smaller set is looked for by implicit hitting set
 "Smallest MUS Extraction with Minimal Hitting Set Dualization", 2015): every set in conflict has a
 constraint in common with the complement of every set that has a layout; so the smallest set that
 hits all the complements known so far either is in conflict, and then it is a smallest one, or
-grows into a set that has a layout, whose complement is new. After `MAX_QUESTIONS` questions the
-irreducible set is the answer, and says that it may not be the smallest.
+grows into a set that has a layout, whose complement is new. After `MAX_QUESTIONS` more questions
+the irreducible set is the answer, and says that it may not be the smallest.
 
 That a requested service is on at least one node, that each node has a service, which types the
 template allows and what the hardware of existing nodes is, is taken for granted.
@@ -24,8 +24,8 @@ from cobweb_plugins.solvers._problem import Existing, LayoutProblem
 
 __all__ = ["MAX_QUESTIONS", "Constraint", "constraints_of", "explain", "without"]
 
-MAX_QUESTIONS = 1000
-"""How often it is asked whether there is a layout under fewer constraints."""
+MAX_QUESTIONS = 200
+"""How often it is asked whether some constraints have a layout, to find a smaller conflict."""
 
 _NAMED = 12
 """How many services of a node a sentence names."""
@@ -130,11 +130,6 @@ class _Asked:
     possible: Callable[[LayoutProblem], bool]
     known: dict[frozenset[int], bool] = field(default_factory=dict)
 
-    @property
-    def exhausted(self) -> bool:
-        """Say whether enough has been asked."""
-        return len(self.known) >= MAX_QUESTIONS
-
     def feasible(self, kept: frozenset[int]) -> bool:
         if kept not in self.known:
             dropped = [c for index, c in enumerate(self.constraints) if index not in kept]
@@ -159,7 +154,8 @@ def _smallest(asked: _Asked, found: frozenset[int]) -> tuple[frozenset[int], boo
     """Return a smallest set in conflict and True, or `found` and False where that is not proven."""
     everything = frozenset(range(len(asked.constraints)))
     spared: list[frozenset[int]] = []
-    while not asked.exhausted:
+    enough = len(asked.known) + MAX_QUESTIONS
+    while len(asked.known) < enough:
         hit = _hitting_set(spared, len(found) - 1)
         if hit is None:
             return found, True

@@ -8,20 +8,18 @@ than there are says no; a greedy cover says yes; CP-SAT decides the rest, over t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
-from cobweb.errors import CobwebError
 from cobweb_plugins.solvers._atoms import Atoms, Places, bits, next_of
-from cobweb_plugins.solvers._errors import too_many
+from cobweb_plugins.solvers._models import covered, greatest_sets, placed, solvable
 from cobweb_plugins.solvers._order import Order, Position
 
-__all__ = ["MAX_COLUMNS", "Cover", "Verdict", "Want", "greatest_sets", "solvable"]
+__all__ = ["Cover", "Verdict", "Want"]
 
-MAX_COLUMNS = 100_000
-"""How many greatest sets are handed to CP-SAT."""
+FEW = 4000
+"""Up to how many nodes times atoms CP-SAT places atoms on nodes, and does not count sets."""
 
 
 class Verdict(Enum):
@@ -172,12 +170,22 @@ class Cover:
         if not fills:
             for atom in bits(self.place.free):
                 wanted |= (want.spare(atom, self.atoms) > 0) << atom
+        if fills and want.nodes * wanted.bit_count() <= FEW:
+            yes = placed(self.atoms, needs, want.nodes, self._refusal(tail), size=tail.size)
+            return Verdict.YES if yes else Verdict.UNCOVERED
         columns = self._columns(wanted, tail)
         if fills:
-            return Verdict.YES if _covered(needs, columns, want.nodes) else Verdict.UNCOVERED
+            return Verdict.YES if covered(needs, columns, want.nodes) else Verdict.UNCOVERED
         place = Places(nodes=want.nodes, base=0, free=wanted)
         yes = solvable(self.atoms, [(place, columns)], want.used, going=0)
         return Verdict.YES if yes else Verdict.NO
+
+    def _refusal(self, tail: Position) -> Callable[[int], bool]:
+        def refused(mask: int) -> bool:
+            heavy = self.atoms.weight(mask) == tail.size
+            return heavy and not self._in_tail(mask, tail)
+
+        return refused
 
     def _columns(self, wanted: int, tail: Position) -> list[int]:
         """Return sets of the tail such that each of its sets of wanted atoms is in one of them."""
@@ -189,118 +197,6 @@ class Cover:
                 else:
                     found.update(mask & ~(1 << atom) for atom in bits(mask))
         return sorted(mask for mask in found if mask)
-
-
-def greatest_sets(atoms: Atoms, free: int, base: int, size: int) -> Iterator[int]:
-    """Yield the valid sets of free atoms, beside base, that no atom can be added to.
-
-    `size` bounds how many services they have; `MAX_COLUMNS` how many there are.
-    """
-    weights = [len(names) for names in atoms.services]
-    stack = [(0, free, 0, 0)]
-    count = 0
-    while stack:
-        chosen, left, out, weight = stack.pop()
-        if not left:
-            if any(
-                weight + weights[a] <= size and atoms.joins(a, chosen | base) for a in bits(out)
-            ):
-                continue
-            count += 1
-            if count > MAX_COLUMNS:
-                raise too_many(
-                    f"more than {MAX_COLUMNS:,} sets of services matter", "ask for fewer services"
-                )
-            yield chosen
-            continue
-        low = left & -left
-        atom = low.bit_length() - 1
-        rest = left ^ low
-        heavier = weight + weights[atom]
-        if heavier > size or not atoms.joins(atom, chosen | base):
-            stack.append((chosen, rest, out, weight))
-            continue
-        foes = atoms.foes[atom]
-        full = weight + sum(weights[a] for a in bits(left)) > size
-        if foes & rest or full or any(apart & low for apart in atoms.apart):
-            stack.append((chosen, rest, out | low, weight))
-        stack.append((chosen | low, rest & ~foes, out, heavier))
-
-
-def solvable(
-    atoms: Atoms,
-    groups: Sequence[tuple[Places, Sequence[int]]],
-    used: Sequence[int],
-    *,
-    going: int,
-) -> bool:
-    """Say whether the nodes of all groups can be given sets within their columns; by CP-SAT.
-
-    A column is a set of free atoms; a node has its group's base and any part of one column, but
-    not nothing. `used` are nodes that atoms have already, `going` how many nodes go.
-    """
-    model = _cp_model().CpModel()
-    totals: list[list[Any]] = [[count] for count in used]
-    stays = []
-    for place, columns in groups:
-        low = 0 if place.goes else place.nodes
-        staying = model.new_int_var(low, place.nodes, "")
-        stays.append(staying)
-        counts = [model.new_int_var(0, place.nodes, "") for _ in columns]
-        model.add(sum(counts) == staying)
-        placed = []
-        for atom in bits(place.free):
-            having = [c for c, column in zip(counts, columns, strict=True) if column >> atom & 1]
-            some = model.new_int_var(0, place.nodes, "")
-            model.add(some <= sum(having))
-            placed.append(some)
-            totals[atom].append(some)
-        if not place.base:
-            model.add(sum(placed) >= staying)
-        for atom in bits(place.base):
-            totals[atom].append(staying)
-    if any(place.goes for place, _ in groups):
-        model.add(sum(stays) == sum(place.nodes for place, _ in groups) - going)
-    for atom, parts in enumerate(totals):
-        domain = _cp_model().Domain.from_values(atoms.counts[atom])
-        if atoms.counts[atom].step == 1 and atoms.counts[atom]:
-            domain = _cp_model().Domain(atoms.counts[atom][0], atoms.counts[atom][-1])
-        model.add_linear_expression_in_domain(sum(parts), domain)
-    return _solved(model)
-
-
-def _covered(needs: Sequence[int], columns: Sequence[int], nodes: int) -> bool:
-    model = _cp_model().CpModel()
-    counts = [
-        model.new_int_var(0, min(nodes, max(needs[atom] for atom in bits(column))), "")
-        for column in columns
-    ]
-    model.add(sum(counts) <= nodes)
-    for atom, need in enumerate(needs):
-        if need:
-            having = [c for c, column in zip(counts, columns, strict=True) if column >> atom & 1]
-            model.add(sum(having) >= need)
-    return _solved(model)
-
-
-def _solved(model: Any) -> bool:
-    cp_model = _cp_model()
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = 0
-    status = solver.solve(model)
-    assert status in {cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.INFEASIBLE}, status
-    return bool(status != cp_model.INFEASIBLE)
-
-
-def _cp_model() -> Any:
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError as error:
-        raise CobwebError(
-            "this question needs OR-tools", hint="pip install 'cobweb[cluster]'"
-        ) from error
-    return cp_model
 
 
 def _mask_of(needs: Sequence[int]) -> int:

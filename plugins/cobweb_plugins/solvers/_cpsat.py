@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 from cobweb_plugins.solvers._answer import Assignment
 from cobweb_plugins.solvers._atoms import Atoms, Places, Rank, bits, compile_atoms, places
-from cobweb_plugins.solvers._cover import Cover, Verdict, Want, greatest_sets, solvable
+from cobweb_plugins.solvers._cover import Cover, Verdict, Want
+from cobweb_plugins.solvers._models import greatest_sets, solvable
 from cobweb_plugins.solvers._order import Filter, Order, Position
 from cobweb_plugins.solvers._parse import read
 from cobweb_plugins.solvers._preference import solve_with
@@ -144,6 +145,7 @@ class _Search:
         chosen = []
         outcomes = place.outcomes(self.atoms, group)
         left = place.nodes
+        later = sum(other.nodes for other in self.places[index + 1 :])
         for number, mask in enumerate(outcomes):
             tail = [outcome & ~place.base for outcome in outcomes[number:]]
 
@@ -153,8 +155,8 @@ class _Search:
                 rest = replace(place, nodes=left - count)  # noqa: B023  # called within the round
                 return self._solvable([(rest, tail)], self.places[index + 1 :], there, going)
 
-            want = Want(nodes=left, used=tuple(used))
-            most = min((want.spare(atom, self.atoms) for atom in bits(mask)), default=0)
+            want = Want(nodes=left + later, used=tuple(used))
+            most = min([left, *(want.spare(atom, self.atoms) for atom in bits(mask))])
             self.effort.layouts += 1
             count = _greatest(most, completes)
             if count:

@@ -85,6 +85,7 @@ class Order:
         size = max((self.heaviest(fit) for fit in fits), default=0)
         if last is not None:
             size = min(size, last.size)
+        size = min(size, sum(sorted(self.weights, reverse=True)[: keep.most]))
         while size >= (0 if self.base else 1):
             for kind, fit in enumerate(fits):
                 same_size = last is not None and size == last.size
@@ -163,7 +164,8 @@ class Order:
         self, chosen: int, left: int, missing: int, better: list[int], keep: Filter
     ) -> bool:
         reach = chosen | left
-        if missing < 0 or keep.hopeless(reach) or chosen.bit_count() > keep.most:
+        more = keep.most - chosen.bit_count()
+        if missing < 0 or missing > more * max(self.weights) or keep.hopeless(reach):
             return True
         if any(not reach & ~fit for fit in better):
             return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.errors import NoLayoutError
@@ -26,7 +26,6 @@ def _nodes(solver: Solver, question: Question) -> list[Any] | None:
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 @given(data=st.data())
-@settings(max_examples=300)
 def test_a_new_cluster_is_that_of_the_brute_force(solver: Solver, data: st.DataObject) -> None:
     question = data.draw(questions())
     assert _nodes(solver, question) == brute_force(*question)
@@ -34,7 +33,6 @@ def test_a_new_cluster_is_that_of_the_brute_force(solver: Solver, data: st.DataO
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 @given(data=st.data())
-@settings(max_examples=300)
 def test_a_changed_cluster_is_that_of_the_brute_force(solver: Solver, data: st.DataObject) -> None:
     question = data.draw(questions(existing=True))
     assert _nodes(solver, question) == brute_force(*question)
