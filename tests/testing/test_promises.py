@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from cobweb.model import CobId
 from cobweb.testing.promises import check_promises
 from cobweb.testing.simulation import Faults, Simulation, graph_json
-from tests.support.graphs import graph_of
+from tests.support.graphs import SIMPLE, graph_of
+from tests.support.plain_promises import plain_check_promises
 
 GRAPH = graph_of("x/a x/b x/d", "x/a down>up x/b up", "x/b up x/d up")
 JSON = graph_json(GRAPH)
@@ -115,6 +117,76 @@ def test_a_good_run_has_no_violation() -> None:
 def test_a_broken_promise_is_told(text: str, violation: str) -> None:
     """Each promise has its violations, with the number of the event."""
     assert violation in story(text)
+
+
+GROUPED = graph_json(
+    graph_of(
+        {
+            "x/a": SIMPLE,
+            "x/b": replace(SIMPLE, groups={"off": ("outdated", "down"), "low": ("down",)}),
+            "x/d": SIMPLE,
+        },
+        *("x/a down>up x/b off", "x/b down x/d up"),
+    )
+)
+HELD = "state a down; state b down; state d up; grant d b up; grant b a off; "
+DONE = "end a down up ok; release b a off; release d b up; start b down up; end b down up ok; run 0"
+
+
+@pytest.mark.parametrize(
+    ("text", "violations"),
+    [
+        (HELD + "start a down up; " + DONE, []),
+        (
+            "state a down; state b outdated; grant b a off; start a down up; run 130",
+            ["P5 event 5: the run ends while a transition of x/a runs"],
+        ),
+        (HELD.replace("a off", "a low") + "start a down up; " + DONE.replace("a off", "a low"), []),
+        (
+            HELD + "state b outdated; start a down up; release d b up; " + DONE,
+            ["P4 event 12: x/b starts from down and is outdated"],
+        ),
+        (
+            "state a down; state b up; state d up; grant b a off; run 4",
+            ["P2 event 4: x/b lends off to x/a and is not in it"],
+        ),
+        (
+            "state a down; state b down; state d up; grant b a off; run 4",
+            ["P3 event 4: x/b lends off without x/d up"],
+        ),
+        (HELD + "release d b up; run 4", ["P3 event 6: x/b lends down and gives x/d up back"]),
+        (
+            HELD + "state b unknown; release d b up; run 4",
+            ["P3 event 7: x/b lends down and gives x/d up back"],
+        ),
+        (HELD + "state b up; release d b up; run 4", []),
+        (
+            HELD + "state b up; start a down up; run 130",
+            [
+                "P1 event 7: x/a down -> up runs without x/b off",
+                "P5 event 8: the run ends while a transition of x/a runs",
+            ],
+        ),
+        (
+            HELD + "start a down up; release b a off; end a down up ok; run 4",
+            ["P1 event 7: x/a gives x/b off back while its transition runs"],
+        ),
+        (
+            HELD + "start b down up; run 130",
+            [
+                "P2 event 6: x/b leaves down while x/a holds its lock on off",
+                "P5 event 7: the run ends while a transition of x/b runs",
+            ],
+        ),
+    ],
+)
+def test_a_lock_on_a_group_is_one_on_the_state_that_the_object_is_in(
+    text: str, violations: list[str]
+) -> None:
+    """A lock on one of its states does as well; what is lent leans on that state's lock needs."""
+    record = [event(part) for part in text.split(";")]
+    assert check_promises(record, GROUPED) == violations
+    assert plain_check_promises(record, GROUPED) == violations
 
 
 def test_an_object_that_waits_for_nothing_beside_a_failure_is_told() -> None:
