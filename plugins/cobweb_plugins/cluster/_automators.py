@@ -5,22 +5,17 @@ from __future__ import annotations
 __all__ = ["task_file"]
 
 _ACTION = """\
-# How services of the catalog are {done}. This file is yours to change.
+# How actions of services are carried out by AUTOMATOR. This file is yours to change.
 # `cob.spec.config` is the configuration of the cluster, `cob.spec.fields` what each action gets.
-- name: Say which action this is
+- name: Say which action this is, and what it gets
   ansible.builtin.set_fact:
-    service_fields: "{{{{ cob.spec.fields[steps[cob.target]] | default({{}}) }}}}"
+    service_fields: "{{ cob.spec.fields[action] | default({}) }}"
   vars:
-    steps:
-      installed: install
-      configured: configure
-      initialized: "{{{{ between[cob.state] | default('initialize') }}}}"
-      started: start
-      stale: "{{{{ 'upgrade' if cob.state == 'shelved' and 'upgrade' in cob.spec.fields else
-        'install' if cob.state == 'shelved' else 'stop' }}}}"
-      shelved: stop
-      absent: remove
-    between: {{started: stop, stale: configure}}
+    upgrade: "{{ 'upgrade' if 'upgrade' in cob.spec.fields else 'install' }}"
+    steps: {absent: install, installed: configure, stale: configure, configured: initialize,
+      initialized: start, shelved: "{{ upgrade }}"}
+    action: "{{ 'stop' if cob.state in ['started', 'outdated', 'obsolete'] else
+      'remove' if cob.target == 'absent' else steps[cob.state] }}"
 """
 _CHEF = """\
 
@@ -52,12 +47,12 @@ _UNKNOWN = """\
 
 - name: Nobody has said yet how this is done
   ansible.builtin.fail:
-    msg: "write in this file what the automator {name} does with {{{{ service_fields }}}}"
+    msg: "write in this file what the automator AUTOMATOR does with {{ service_fields }}"
 """
 
 
 def task_file(automator: str) -> str:
     """Return the task file of an automator; of one that is not known, tasks that say so."""
     bodies = {"chef-solo": _CHEF, "shell": _SHELL}
-    body = bodies.get(automator) or _UNKNOWN.format(name=automator)
-    return _ACTION.format(done=f"carried out by {automator}") + body
+    body = bodies.get(automator, _UNKNOWN)
+    return f"{_ACTION}{body}".replace("AUTOMATOR", automator)
