@@ -93,7 +93,8 @@ def why(site: Site, store: Store, reference: str) -> Reason:
     if told.source == "run":
         return told
     before = baseline(graph, records, results=store.results())
-    if answer.state == answer.preferred and cob not in before.changed | before.uncertain:
+    doubtful = before.changed | before.uncertain | before.away
+    if answer.state == answer.preferred and cob not in doubtful:
         return answer
     chain = _Present(graph, store, records, before, last).chain(cob)
     return replace(answer, source="journal", chain=chain_data(chain))
