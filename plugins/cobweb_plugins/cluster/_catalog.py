@@ -57,6 +57,11 @@ class HardwareType:
     providers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     description: str = ""
 
+    def cores_at(self, provider: str) -> float:
+        """Return the cores of one that is from a provider, which may say it itself; 0: unknown."""
+        own = self.providers.get(provider, {}).get("cores")
+        return own if isinstance(own, int | float) else self.cores
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageType:

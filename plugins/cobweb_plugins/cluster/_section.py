@@ -121,7 +121,7 @@ def _quotas(catalog: Catalog, layouts: list[Layout]) -> Iterator[Problem]:
         tenant = each.resolved.cluster.tenant
         if tenant is not None:
             cores[tenant] = cores.get(tenant, 0) + sum(
-                catalog.hardwaretypes[node.hardwaretype].cores
+                catalog.hardwaretypes[node.hardwaretype].cores_at(each.resolved.provider.name)
                 for node in each.locked.nodes.values()
             )
     for name, count in sorted(cores.items()):

@@ -143,6 +143,12 @@ def test_defaults_are_filled_in() -> None:
     assert catalog.providers_of("database") == ("mysql", "postgres")
 
 
+def test_a_provider_can_say_how_many_cores_its_machines_have() -> None:
+    change = _put("catalog/hardwaretypes/large/providers/cloud", {"cores": 4})
+    large = _read(change).hardwaretypes["large"]
+    assert (large.cores_at("cloud"), large.cores_at("lab"), large.cores_at("none")) == (4, 8, 8)
+
+
 def test_a_site_without_a_catalog_has_an_empty_one() -> None:
     assert read_catalog({}) == Catalog()
 
