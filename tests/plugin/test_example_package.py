@@ -34,7 +34,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_one_type_one_executor_and_one_solver_are_registered() -> None:
+def test_one_of_each_kind_is_registered() -> None:
     plugins = load_plugins()
     (example,) = [plugin for plugin in plugins.loaded if plugin.name == "example"]
     assert (example.distribution, example.version) == ("cobweb-example-plugin", "0.3.0")
@@ -42,7 +42,9 @@ def test_one_type_one_executor_and_one_solver_are_registered() -> None:
         Kind.TYPES: ("marker",),
         Kind.EXECUTORS: ("record",),
         Kind.SOLVERS: ("first-fit",),
+        Kind.ADAPTERS: ("folders",),
     }
+    assert set(plugins.providers) >= {"folders"}
     assert plugins.types["marker"].check == PythonAction(type_name="marker", method="check")
     assert plugins.python_types["marker"].name == "marker"
     layout = plugins.solvers["first-fit"].solve({"services": {"web": {}}}, {"capacity": 1})
