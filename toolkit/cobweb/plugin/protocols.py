@@ -311,7 +311,7 @@ class NodeRequest:
     cluster: str
     number: int
     tenant: str = ""
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     hardware: Mapping[str, Any] = field(default_factory=dict)
     image: Mapping[str, Any] = field(default_factory=dict)
     site_dir: Path = Path()
