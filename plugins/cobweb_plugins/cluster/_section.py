@@ -33,6 +33,12 @@ class CatalogSection:
     name: ClassVar[str] = "catalog"
     schema: ClassVar[Mapping[str, Any]] = _schema("catalog")
 
+    def expand(self, sections: Mapping[str, Any], _context: ExpandContext) -> Expansion:
+        """Return nothing: it is the clusters that stand for hosts. Finds what is wrong with it."""
+        if ClustersSection.name not in sections:
+            read_catalog(sections)
+        return Expansion()
+
     @staticmethod
     def show(sections: Mapping[str, Any], plugins: Plugins) -> Mapping[str, Any]:
         """Return what `cobweb show catalog` shows."""

@@ -127,6 +127,16 @@ def test_a_wrong_catalog_is_a_finding_and_a_wrong_site_is_none(run: Any, site: P
     assert "site.yml:12:21: there is no template `plane` (did you mean `plain`?)" in ran.err
 
 
+def test_a_catalog_without_clusters_is_checked_and_needs_no_host(run: Any, site: Path) -> None:
+    text = SITE.replace("inventory: {all: {hosts: {alpha: {}}}}\n", "")
+    (site / "site.yml").write_text(text)
+    assert run("validate", "-C", site).code == 0
+    (site / "site.yml").write_text(text.replace("extends: plain", "extends: plane"))
+    ran = run("validate", "-C", site)
+    assert ran.code == 3
+    assert "there is no template `plane`" in ran.err
+
+
 def test_words_are_for_sections(run: Any, site: Path) -> None:
     ran = run("show", "alpha", "beta", "-C", site)
     assert ran.code == 64

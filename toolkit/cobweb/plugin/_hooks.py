@@ -45,7 +45,11 @@ class RegisteredType(Protocol):
 
 
 class Section(Protocol):
-    """A further top-level key of `site.yml`: `name`, and the JSON Schema of what stands there."""
+    """A further top-level key of `site.yml`: `name`, and the JSON Schema of what stands there.
+
+    Its class may have a method `show(sections, plugins)`, of the class itself: plain data that
+    `cobweb show NAME` shows instead of what is written, without secrets; or ModelError.
+    """
 
     name: ClassVar[str]
     schema: ClassVar[Mapping[str, Any]]
