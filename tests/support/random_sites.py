@@ -87,6 +87,7 @@ def site_data(graph: Graph, limits: dict[str, Any], *, attempts: int = 1) -> dic
             "states": list(it.type.states),
             "preferred": it.type.preferred,
             "remove": it.type.remove,
+            "groups": {name: list(states) for name, states in it.type.groups.items()},
             "spec": {},
             "check": {"tasks": "check.yml"},
             "transitions": {
