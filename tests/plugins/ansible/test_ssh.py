@@ -213,6 +213,23 @@ def test_what_a_job_started_on_a_host_ends_with_it(  # noqa: PLR0913, PLR0917  #
     assert (report.outcome, report.message) == (Outcome.CANCELLED, "stopped")
 
 
+def test_a_sweep_goes_to_the_machine_that_the_job_was_at(
+    make_bench: Make, ssh_host: Host, fifo: tuple[Path, int], all_end: AllEnd
+) -> None:
+    """By the variables that came with the job: those of the inventory lead nowhere."""
+    lost = {**ssh_host.variables, "ansible_ssh_common_args": "-F none -o ProxyCommand=false"}
+    host = Host(name="remote", variables=lost)
+    bench = make_bench(AnsibleExecutor, inventory={"remote": host})
+    tasks = bench.tasks("hang.yml", f"- shell: 'echo $$ > {fifo[0]}; sleep 3610 & sleep 3611'\n")
+    bench.executor.submit(bench.job(tasks, host="remote", host_vars=dict(ssh_host.variables)))
+    shell = int(bench.until_written(fifo[1]))
+    pids = [shell, *descendants(shell)]
+    bench.executor.close(kill=True)
+    assert all_end(pids)
+    (report,) = bench.executor.wait(0)
+    assert (report.outcome, report.message) == (Outcome.CANCELLED, "stopped")
+
+
 def test_what_a_lane_that_dies_started_on_a_host_ends(
     bench: Any, fifo: tuple[Path, int], all_end: AllEnd
 ) -> None:
