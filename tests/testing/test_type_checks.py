@@ -89,6 +89,15 @@ class HandsBack(Value):
         return {"where": None, "ansible_where": None}
 
 
+class Believes(Value):
+    """It cannot look, and goes by the last certain state and by what was applied."""
+
+    def check(self, context: CobContext) -> State:
+        recorded = context.cob["recorded"] or "down"
+        is_other = recorded == "up" and context.cob["applied"] != context.cob["spec"]
+        return "outdated" if is_other else recorded
+
+
 class HandsBackNoData(Value):
     def write(self, context: CobContext) -> Any:
         super().write(context)
@@ -168,6 +177,10 @@ def test_a_good_type_passes_all_checks(failing: Failing) -> None:
 
 def test_what_a_type_hands_back_it_is_given_again() -> None:
     check_type(_type_case(HandsBack))
+
+
+def test_a_type_that_believes_what_is_recorded_passes() -> None:
+    check_type(_type_case(Believes))
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,8 @@ class _Live:
         self.applied: Mapping[str, Any] | None = None
         self.results: dict[str, Any] = {}
         self.case = case
-        self.state: State = self.check()
+        self.state: State = UNKNOWN
+        self.state = self.check()
 
     def check(self) -> State:
         """Return what the type's check finds."""
@@ -212,6 +213,7 @@ class _Live:
             "type": self.type.name,
             "spec": self.spec,
             "applied": self.applied,
+            "recorded": None if self.state == UNKNOWN else self.state,
             "state": step.source if step else UNKNOWN,
             "target": step.dest if step else self.type.preferred,
             "generation": 1,
