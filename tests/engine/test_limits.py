@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from cobweb.engine import HostVanished
-from cobweb.model import CobId, Limit, LimitGroup, LimitScope
+from cobweb.model import (
+    Cob,
+    CobId,
+    CobType,
+    Graph,
+    Limit,
+    LimitGroup,
+    LimitScope,
+    Nothing,
+    Transition,
+)
 from tests.support.drive import Drive
 from tests.support.graphs import graph_of
 
@@ -105,3 +115,42 @@ def test_two_limits_are_both_kept() -> None:
     drive.ended("x/a")
     assert drive.engine.busy() == {"x/c"}
     assert drive.ended("x/c")[-1] == "x/b down -> up"
+
+
+def grouped(ids: str) -> Any:
+    """Make a graph of objects that run in two states, and go on from the older one by a stop."""
+    steps = [("down", "up"), ("up", "down"), ("outdated", "down")]
+    kind = CobType(
+        name="simple",
+        states=("outdated", "down", "up"),
+        preferred="up",
+        remove="down",
+        groups={"running": ("up", "outdated")},
+        check=Nothing(),
+        transitions=tuple(Transition(source=a, dest=b, action=Nothing()) for a, b in steps),
+    )
+    cobs = {CobId(cob): Cob(id=CobId(cob), type=kind) for cob in ids.split()}
+    group = LimitGroup(name="", members=frozenset(cobs), bound=1)
+    rolling = Limit(
+        name="rolling", scope=LimitScope.OUT_OF_GROUP, states="running", groups=(group,)
+    )
+    return Graph(cobs=cobs, limits=(rolling,))
+
+
+def test_what_runs_by_an_older_content_leaves_its_group_one_by_one() -> None:
+    """OUT_OF_GROUP: who is outdated still runs, and only so many stop at once."""
+    drive = Drive(grouped(ALL), dict.fromkeys(ALL.split(), "outdated"))
+    assert drive.engine.busy() == {"x/a"}
+    assert (
+        drive.run()
+        == [
+            step for cob in ALL.split() for step in (f"{cob} outdated -> down", f"{cob} down -> up")
+        ][1:]
+    )
+
+
+def test_who_is_out_of_the_group_comes_in_freely_and_takes_room() -> None:
+    drive = Drive(grouped(ALL), {"x/a": "outdated", "x/b": "down", "x/c": "down"})
+    assert drive.engine.busy() == {"x/b", "x/c"}
+    assert drive.why("x/a") == "x/a limit x/b down, x/b running"
+    assert drive.run()[-2:] == ["x/a outdated -> down", "x/a down -> up"]

@@ -84,6 +84,7 @@ def sites(draw: st.DrawFn) -> tuple[Graph, dict[str, Host]]:
         Limit,
         name=st.text(),
         scope=st.sampled_from(LimitScope),
+        states=st.sampled_from(["", "running"]),
         groups=st.lists(groups, max_size=2).map(tuple),
         first=st.integers(0, 3),
         pause_s=st.floats(0, 60),

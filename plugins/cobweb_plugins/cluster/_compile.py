@@ -297,8 +297,8 @@ def _limits(clusters: Iterable[Layout]) -> Iterator[tuple[str, dict[str, Any]]]:
         for name in each.services():
             rule = each.resolved.template.rules.get(name)
             if rule and rule.max_unavailable is not None:
-                on = group_of(each.name, name)
-                yield f"{each.name}.{name}", {"on": on, "cob": name, "max": rule.max_unavailable}
+                limit = {"on": group_of(each.name, name), "cob": name, "group": "running"}
+                yield f"{each.name}.{name}", {**limit, "max": rule.max_unavailable}
 
 
 # What templates can ask.

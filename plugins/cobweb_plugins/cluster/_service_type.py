@@ -30,6 +30,7 @@ STATES = (
 RUNNING = ("started", "outdated", "obsolete")
 GROUPS: Mapping[str, tuple[State, ...]] = MappingProxyType(
     {
+        "running": RUNNING,
         "stopped": ("initialized", "stale", "shelved", "configured", "installed", "absent"),
         "present": (
             *("installed", "configured", "initialized", "started"),

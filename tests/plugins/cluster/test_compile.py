@@ -170,7 +170,7 @@ def test_a_limit_of_the_template_is_one_of_the_site(tmp_path: Path) -> None:
     rules["web"] = {"max_unavailable": 1}
     with Session(write_site(tmp_path, data)) as session:
         (limit,) = session.graph().limits
-    assert (limit.name, limit.groups[0].bound) == ("c.web", 1)
+    assert (limit.name, limit.states, limit.groups[0].bound) == ("c.web", "running", 1)
 
 
 @pytest.mark.parametrize(

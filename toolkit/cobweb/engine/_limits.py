@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from cobweb.engine._canary import CanaryWatch
 from cobweb.engine._node import MOVING, Node
 from cobweb.engine._values import Canary, Effect, LimitPaused
-from cobweb.model import CobId, Limit, LimitGroup, LimitScope, Transition
+from cobweb.model import CobId, Limit, LimitGroup, LimitScope, State, Transition
 from cobweb.model.cob import ANY
 
 __all__ = ["LimitBook"]
@@ -60,6 +60,8 @@ class _Counter:
             return False
         if self.limit.scope is LimitScope.OUT_OF_PREFERRED:
             return node.at_home(step.source)
+        if self.limit.scope is LimitScope.OUT_OF_GROUP:
+            return self._is_inside(node, step.source) and not self._is_inside(node, step.dest)
         return self._matches(step)
 
     def counts(self, node: Node) -> bool:
@@ -67,7 +69,13 @@ class _Counter:
         moving = node.suspect or node.activity is MOVING
         if self.limit.scope is LimitScope.OUT_OF_PREFERRED:
             return moving or not node.at_home(node.state)
+        if self.limit.scope is LimitScope.OUT_OF_GROUP:
+            leaves = moving and node.step is not None and not self._is_inside(node, node.step.dest)
+            return leaves or not self._is_inside(node, node.state)
         return moving and node.step is not None and self._matches(node.step)
+
+    def _is_inside(self, node: Node, state: State) -> bool:
+        return state in node.cob.type.groups[self.limit.states]
 
     def _matches(self, step: Transition) -> bool:
         source, dest = self.limit.source, self.limit.dest

@@ -221,6 +221,7 @@ def _limit(limit: Limit) -> dict[str, Any]:
         "scope": limit.scope.value,
         "from": limit.source,
         "to": limit.dest,
+        **({"states": limit.states} if limit.states else {}),
         "first": limit.first,
         "pause_s": limit.pause_s,
         "groups": [

@@ -216,6 +216,7 @@ def _limit(it: Mapping[str, Any]) -> Limit:
         ),
         source=it["from"],
         dest=it["to"],
+        states=it.get("states", ""),
         first=it.get("first", 0),
         pause_s=it.get("pause_s", 0.0),
     )

@@ -19,7 +19,7 @@ from cobweb.inventory._select import Selector
 from cobweb.inventory._types import arrow
 from cobweb.model import ANY, CobId, Limit, LimitGroup, LimitScope, cob_id
 
-_KEYS = ("on", "cob", "transition", "max", "per", "first", "pause", "description")
+_KEYS = ("on", "cob", "transition", "group", "max", "per", "first", "pause", "description")
 _PERCENT = re.compile(r"([0-9]{1,3})\s*%")
 
 
@@ -31,6 +31,7 @@ class LimitDef:
     scope: LimitScope
     source: str
     dest: str
+    states: str
     count: int | None
     percent: int | None
     per: tuple[str, Place] | None
@@ -84,6 +85,7 @@ class Limits:
             scope=limit.scope,
             source=limit.source,
             dest=limit.dest,
+            states=limit.states,
             groups=tuple(group for group in made if group.members),
             first=limit.first,
             pause_s=limit.pause_s,
@@ -120,10 +122,11 @@ class Limits:
         names = self._names(body, what)
         bound = self._max(body, what)
         pair = self._transition(body, names, what)
+        states = self._states(body, names, what)
         per = text(body, "per", what, self._findings)
         first = self._first(body, what)
         pause_s = self._pause_s(body, what)
-        if not hosts or not names or bound is None or pair is None:
+        if not hosts or not names or bound is None or pair is None or states is None:
             return None
         members = tuple((h, n) for n in names for h in hosts if h in self._defs[n].host_set)
         if not members:
@@ -132,11 +135,10 @@ class Limits:
             return None
         return LimitDef(
             name=name,
-            scope=LimitScope.IN_FLIGHT
-            if "transition" in body.items
-            else LimitScope.OUT_OF_PREFERRED,
+            scope=_scope(body),
             source=pair[0],
             dest=pair[1],
+            states=states,
             count=bound[0],
             percent=bound[1],
             per=(per, body.items["per"].place) if per else None,
@@ -193,6 +195,27 @@ class Limits:
             self._findings.add(key_place(body, "pause"), message, hint)
         return duration(body, "pause", what, self._findings) or 0.0
 
+    def _states(self, body: Map, names: tuple[str, ...], what: str) -> str | None:
+        """Return the group of states that a limit is about, "" for none; None with a finding."""
+        if "group" not in body.items:
+            return ""
+        place = body.items["group"].place
+        if "transition" in body.items:
+            message = f"{what} has `transition` and `group`"
+            self._findings.add(place, message, "leave one of them out")
+            return None
+        written = text(body, "group", what, self._findings)
+        for name in names if written is not None else ():
+            groups = self._defs[name].type.groups
+            if written not in groups:
+                known = f"it has {one_of(groups)}" if groups else "it has none"
+                message = f"{what}: the type of `{name}` has no group of states `{written}`"
+                self._findings.add(
+                    place, message, did_you_mean(str(written), groups, otherwise=known)
+                )
+                return None
+        return written
+
     def _transition(self, body: Map, names: tuple[str, ...], what: str) -> tuple[str, str] | None:
         if "transition" not in body.items:
             return (ANY, ANY)
@@ -210,3 +233,9 @@ class Limits:
             self._findings.add(place, f"{what}: no type has the transition `{written}`", hint)
             return None
         return pair
+
+
+def _scope(body: Map) -> LimitScope:
+    if "transition" in body.items:
+        return LimitScope.IN_FLIGHT
+    return LimitScope.OUT_OF_GROUP if "group" in body.items else LimitScope.OUT_OF_PREFERRED

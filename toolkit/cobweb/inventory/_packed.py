@@ -158,12 +158,12 @@ def _limit_data(limit: Limit, numbers: Mapping[CobId, int]) -> tuple[Any, ...]:
         (group.name, _numbers(sorted(numbers[cob] for cob in group.members)), group.bound)
         for group in limit.groups
     ]
-    rest = (limit.source, limit.dest, limit.first, limit.pause_s, limit.place)
+    rest = (limit.source, limit.dest, limit.states, limit.first, limit.pause_s, limit.place)
     return (limit.name, limit.scope, groups, *rest)
 
 
 def _limit(data: tuple[Any, ...], ids: list[CobId]) -> Limit:
-    name, scope, groups, source, dest, first, pause_s, place = data
+    name, scope, groups, source, dest, states, first, pause_s, place = data
     made = tuple(
         LimitGroup(name=group, members=frozenset(_taken(ids, members)), bound=bound)
         for group, members, bound in groups
@@ -174,6 +174,7 @@ def _limit(data: tuple[Any, ...], ids: list[CobId]) -> Limit:
         groups=made,
         source=source,
         dest=dest,
+        states=states,
         first=first,
         pause_s=pause_s,
         place=place,

@@ -62,6 +62,7 @@ class LimitScope(StrEnum):
 
     IN_FLIGHT = "in-flight"
     OUT_OF_PREFERRED = "out-of-preferred"
+    OUT_OF_GROUP = "out-of-group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,9 @@ class Limit:
 
     `groups` partitions the objects that the limit speaks of: one (name, members, bound) per value
     of the `per` variable, or a single one; bounds are evaluated from percentages and at least 1.
-    `source` and `dest` select transitions (`ANY` for all) when `scope` is IN_FLIGHT.
+    `source` and `dest` select transitions (`ANY` for all) when `scope` is IN_FLIGHT; `states` is the
+    name of a group of states that each member's type has when it is OUT_OF_GROUP: who is in none of
+    them counts, whatever is preferred.
 
     `first` above 0 asks for a canary: no more than so many objects, of all groups together, take
     room before these are back in their preferred state, `pause_s` seconds have passed, and a check
@@ -82,6 +85,7 @@ class Limit:
     groups: tuple[LimitGroup, ...]
     source: State = ANY
     dest: State = ANY
+    states: str = ""
     first: int = 0
     pause_s: float = 0.0
     place: Place | None = field(default=None, compare=False)
