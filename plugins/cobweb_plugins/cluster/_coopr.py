@@ -70,13 +70,9 @@ class _Reader:
     name: str
     notes: Notes
 
-    def known(self, data: Any, keys: Mapping[str, str], within: str = "") -> dict[str, Any]:
+    def known(self, data: Raw, keys: Mapping[str, str], within: str = "") -> dict[str, Any]:
         """Return the values of known keys under their new names, without empty ones."""
         found: dict[str, Any] = {}
-        if not isinstance(data, Mapping):
-            if data:
-                self.notes.add(self.kind, self.name, within or "it", "it is no JSON object")
-            return found
         for key, value in data.items():
             if key in keys:
                 if value not in (None, "", [], {}):
@@ -91,7 +87,9 @@ class _Reader:
 
 def kind_of(data: Raw) -> str:
     """Return the kind of an entity by what it has; "" if it is none that is known."""
-    maps = [each for each in (data.get("providermap") or {}).values() if isinstance(each, Mapping)]
+    providers = data.get("providermap")
+    known = providers.values() if isinstance(providers, Mapping) else ()
+    maps = [each for each in known if isinstance(each, Mapping)]
     signs = (
         ("providers", "providertype" in data),
         ("hardwaretypes", any("flavor" in each for each in maps)),

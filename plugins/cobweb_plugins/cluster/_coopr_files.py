@@ -15,6 +15,7 @@ from typing import Any
 
 from cobweb.errors import CobwebError, UsageError
 from cobweb_plugins.cluster._coopr import KINDS, Entity, Notes, kind_of
+from cobweb_plugins.cluster._coopr_shape import misshapen
 from cobweb_plugins.cluster._yaml_text import yaml_lines
 
 __all__ = ["is_ours", "module_text", "read_entities", "with_import"]
@@ -65,6 +66,8 @@ def _entities(file: Path, root: Path, notes: Notes) -> Iterator[Entity]:
         elif not _NAME.fullmatch(said):
             why = "a name is of small letters, digits, `.`, `_` and `-`"
             notes.add(KINDS[kind], said, name, why)
+        elif why := misshapen(kind, entity):
+            notes.add(KINDS[kind], said, "", why)
         else:
             yield Entity(kind=kind, name=said, data=entity, source=name)
 
@@ -88,7 +91,7 @@ def module_text(
     part: str, entities: Mapping[str, Mapping[str, Any]], sources: Mapping[str, str]
 ) -> str:
     """Return a module of a site with one part of a catalog; each entity says where it is from."""
-    lines = ["catalog:", f"  {part}:"]
+    lines = ["catalog:", f"  {part}:" if entities else f"  {part}: {{}}"]
     for name, words in entities.items():
         lines += _comment(sources.get(name, ""))
         lines += yaml_lines({name: words}, 2)

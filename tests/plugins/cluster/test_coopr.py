@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from cobweb.cli import main
 from cobweb_plugins.cluster._automators import task_file
 from cobweb_plugins.cluster._catalog_read import read_catalog
-from cobweb_plugins.cluster._coopr import Entity, Notes, converted, kind_of
+from cobweb_plugins.cluster._coopr import KINDS, Entity, Notes, converted, kind_of
 from cobweb_plugins.cluster._coopr_files import is_ours, module_text, with_import
 from cobweb_plugins.cluster._coopr_fit import fitted
+from cobweb_plugins.cluster._coopr_shape import misshapen
 from cobweb_plugins.cluster._template import resolve
 from cobweb_plugins.cluster._yaml_text import yaml_lines
 
@@ -306,6 +307,55 @@ def test_numbers_that_are_none_stay_as_they_are() -> None:
     entity = Entity(kind="hardwaretypes", name="h", data=data, source="h.json")
     providers = converted(entity, Notes())["providers"]
     assert providers == {"p": {"flavor": "x", "vcpu": "many", "memory_mb": 1740.8, "cost": None}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "what"),
+    [
+        ("hardwaretypes", {"providermap": {"p": "large"}}, "providermap.p"),
+        ("imagetypes", {"providermap": []}, "providermap"),
+        ("services", {"dependencies": {"install": {"requires": "base"}}}, "install.requires"),
+        ("clustertemplates", {"defaults": {"services": [1]}}, "defaults.services.0"),
+        ("clustertemplates", {"extends": {}}, "extends"),
+    ],
+)
+def test_an_entity_of_another_form_is_told(kind: str, data: dict[str, Any], what: str) -> None:
+    assert misshapen(kind, data).endswith(f"{what} is not as Coopr writes it")
+
+
+def test_an_entity_of_another_form_is_left_out(run: Any, site: Path, entities: Any) -> None:
+    source = entities(services={"odd": {"dependencies": []}, "even": {}})
+    told = json.loads(run("import", "coopr", source, "-C", site, "-o", "json").out)
+    why = "its dependencies is not as Coopr writes it"
+    assert told["left_out"] == [{"kind": "services", "name": "odd", "what": "", "why": why}]
+    assert told["imported"]["services"] == ["even"]
+
+
+words = """
+    providertype provisioner actions auth providermap p flavor vcpu ram image sshuser dependencies
+    install requires uses dependson conflicts start type fields script defaults services provider
+    config compatibility hardwaretypes constraints size min max layout mustcoexist quantities a
+    administration leaseduration initial extends includes name links label url
+"""
+keys = st.sampled_from(words.split())
+odd = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 10**15) | st.sampled_from(["", "a", "2", "1.5"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.dictionaries(keys, odd, max_size=6))
+def test_an_entity_is_misshapen_or_can_be_converted(kind: str, data: dict[str, Any]) -> None:
+    assert kind_of(data) in {*KINDS, ""}
+    if misshapen(kind, data):
+        return
+    entity = Entity(kind=kind, name="a", data=data, source="a.json")
+    made: dict[str, dict[str, Any]] = {part: {} for part in KINDS.values()}
+    made[KINDS[kind]] = {"a": converted(entity, Notes())}
+    for part, things in fitted(made, {}, Notes()).items():
+        assert yaml.safe_load(module_text(part, things, {})) == {"catalog": {part: things}}
 
 
 def test_nothing_fits_into_an_empty_site() -> None:
