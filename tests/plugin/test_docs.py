@@ -102,7 +102,8 @@ def test_the_type_of_the_tutorial_keeps_its_link(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("page", "passed"), [("write-an-executor.md", 17), ("write-a-generator.md", 7)]
+    ("page", "passed"),
+    [("write-an-executor.md", 17), ("write-a-generator.md", 7), ("write-a-solver.md", 13)],
 )
 def test_the_plugin_of_a_tutorial_conforms(tmp_path: Path, page: str, passed: int) -> None:
     _write(page, tmp_path)

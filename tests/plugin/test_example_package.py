@@ -47,8 +47,9 @@ def test_one_of_each_kind_is_registered() -> None:
     assert set(plugins.providers) >= {"folders"}
     assert plugins.types["marker"].check == PythonAction(type_name="marker", method="check")
     assert plugins.python_types["marker"].name == "marker"
-    layout = plugins.solvers["first-fit"].solve({"services": {"web": {}}}, {"capacity": 1})
-    assert layout == {"nodes": [{"services": ["web"]}]}
+    template = {"services": ["web"], "hardwaretypes": ["h"], "imagetypes": ["i"]}
+    layout = plugins.solvers["first-fit"].solve(template, {"nodes": 1})
+    assert layout == {"nodes": [{"hardwaretype": "h", "imagetype": "i", "services": ["web"]}]}
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cobweb.errors import CobwebError
+from cobweb.errors import CobwebError, NoLayoutError
 from cobweb.testing import (
     NamedCheck,
     SolverCase,
@@ -20,6 +20,10 @@ from cobweb.testing import (
 Failing = Callable[[Iterable[NamedCheck]], set[str]]
 
 
+def _node(services: Iterable[str]) -> dict[str, Any]:
+    return {"hardwaretype": "h", "imagetype": "i", "services": list(services)}
+
+
 class OneNode:
     """A solver that puts all services on one node."""
 
@@ -28,9 +32,9 @@ class OneNode:
     def solve(
         self, template: Mapping[str, Any], constraints: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        if constraints.get("nodes") == 0:
-            raise CobwebError("no node, no layout")
-        return {"nodes": [{"services": list(template["services"])}]}
+        if constraints["nodes"] != 1:
+            raise NoLayoutError("no layout", conflict=["one node has all services"])
+        return {"nodes": [_node(template["services"])]}
 
 
 class NoNodes(OneNode):
@@ -53,7 +57,7 @@ class NoJson(OneNode):
 class Twice(OneNode):
     def solve(self, template: Mapping[str, Any], constraints: Mapping[str, Any]) -> Any:
         del constraints
-        return {"nodes": [{"services": [*template["services"], *template["services"]]}]}
+        return {"nodes": [_node(sorted([*template["services"], *template["services"]]))]}
 
 
 class Changing(OneNode):
@@ -74,7 +78,47 @@ class Meddling(OneNode):
 class NeverSaysNo(OneNode):
     def solve(self, template: Mapping[str, Any], constraints: Mapping[str, Any]) -> Any:
         del constraints
-        return super().solve(template, {})
+        return super().solve(template, {"nodes": 1})
+
+
+class Unsorted(OneNode):
+    def solve(self, template: Mapping[str, Any], constraints: Mapping[str, Any]) -> Any:
+        del constraints
+        return {"nodes": [_node(reversed(template["services"]))]}
+
+
+class NoTypes(OneNode):
+    def solve(self, template: Mapping[str, Any], constraints: Mapping[str, Any]) -> Any:
+        del constraints
+        return {"nodes": [{"services": list(template["services"])}]}
+
+
+class NoCount(OneNode):
+    def solve(self, template: Mapping[str, Any], constraints: Mapping[str, Any]) -> Any:
+        del constraints
+        return {"nodes": [_node(template["services"]) | {"count": 0}]}
+
+
+class TooMany(OneNode):
+    def solve(self, template: Mapping[str, Any], constraints: Mapping[str, Any]) -> Any:
+        del constraints
+        return {"nodes": [_node(template["services"]) | {"count": 2}]}
+
+
+class NoConflict(OneNode):
+    def solve(self, template: Mapping[str, Any], constraints: Mapping[str, Any]) -> Any:
+        if constraints["nodes"] != 1:
+            raise NoLayoutError("no layout", conflict=[])
+        return super().solve(template, constraints)
+
+
+class NoProof(OneNode):
+    """It finds no layout and cannot say whether there is one."""
+
+    def solve(self, template: Mapping[str, Any], constraints: Mapping[str, Any]) -> Any:
+        if constraints["nodes"] != 1:
+            raise CobwebError("no layout found")
+        return super().solve(template, constraints)
 
 
 def _wants_a(layout: Mapping[str, Any]) -> None:
@@ -85,14 +129,16 @@ def _solver_case(make: Callable[[], OneNode]) -> SolverCase:
     return SolverCase(
         make=make,
         template={"services": ["a", "b"]},
+        constraints={"nodes": 1},
         impossible=({"services": ["a"]}, {"nodes": 0}),
         verify=_wants_a,
     )
 
 
 def test_a_good_solver_passes_all_checks() -> None:
-    assert len(solver_checks(_solver_case(OneNode))) == 5
+    assert len(solver_checks(_solver_case(OneNode))) == 6
     check_solver(_solver_case(OneNode))
+    check_solver(_solver_case(NoProof))
 
 
 @pytest.mark.parametrize(
@@ -102,6 +148,11 @@ def test_a_good_solver_passes_all_checks() -> None:
         (NoServices, "layout_has_nodes_with_services"),
         (NoJson, "layout_has_nodes_with_services"),
         (Twice, "layout_has_nodes_with_services"),
+        (Unsorted, "layout_has_nodes_with_services"),
+        (NoTypes, "layout_has_nodes_with_services"),
+        (NoCount, "layout_has_nodes_with_services"),
+        (TooMany, "layout_has_as_many_nodes_as_asked"),
+        (NoConflict, "no_layout_is_an_error"),
         (Changing, "same_question_same_layout"),
         (Meddling, "question_is_left_as_it_was"),
         (NeverSaysNo, "no_layout_is_an_error"),
