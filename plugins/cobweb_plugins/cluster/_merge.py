@@ -30,13 +30,20 @@ def merged_template(name: str, templates: Mapping[str, Any]) -> dict[str, Any]:
 
     Names must be right and without circles.
     """
-    own = templates[name]
-    below: Any = {}
-    for each in (*([own["extends"]] if own.get("extends") else []), *own.get("includes", ())):
-        inherited = merged_template(each, templates)
-        below = merged(below, {k: v for k, v in inherited.items() if k not in OWN_KEYS})
-    whole: dict[str, Any] = merged(below, own)
-    return whole
+    return _merged_template(name, templates, {})
+
+
+def _merged_template(
+    name: str, templates: Mapping[str, Any], done: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    if name not in done:
+        own = templates[name]
+        below: Any = {}
+        for each in (*([own["extends"]] if own.get("extends") else []), *own.get("includes", ())):
+            inherited = _merged_template(each, templates, done)
+            below = merged(below, {k: v for k, v in inherited.items() if k not in OWN_KEYS})
+        done[name] = merged(below, own)
+    return done[name]
 
 
 def _is_mapping(value: Any) -> bool:

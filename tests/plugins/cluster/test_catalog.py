@@ -175,6 +175,15 @@ def test_includes_come_over_what_is_extended_and_lists_are_replaced() -> None:
     }
 
 
+def test_a_template_that_is_inherited_on_many_ways_is_merged_once() -> None:
+    chain = {f"t{n}": {"extends": f"t{n - 1}", "includes": [f"t{n - 1}"]} for n in range(1, 60)}
+    assert merged_template("t59", {"t0": {"defaults": {"services": ["a"]}}, **chain}) == {
+        "extends": "t58",
+        "includes": ["t58"],
+        "defaults": {"services": ["a"]},
+    }
+
+
 def test_a_vaulted_value_is_never_merged() -> None:
     vaulted = {"__ansible_vault": "$ANSIBLE_VAULT;..."}
     assert merged({"p": {"a": 1}}, {"p": vaulted}) == {"p": vaulted}
