@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from cobweb.errors import CobwebError, ModelError, SiteError, UsageError
-from cobweb.plugin import SiteAccess, Solver
+from cobweb.plugin import SiteAccess, Solver, field_problems
 from cobweb_plugins.cluster._catalog import Catalog, Service
 from cobweb_plugins.cluster._catalog_read import read_catalog
 from cobweb_plugins.cluster._edit import SiteEdit
 from cobweb_plugins.cluster._lock import LOCK_FILE, LockedCluster, lock_text, read_lock
 from cobweb_plugins.cluster._pin import pin, request_digest
+from cobweb_plugins.cluster._problems import Problem
 from cobweb_plugins.cluster._template import Resolved, resolve
 
 __all__ = ["DEFAULT_SOLVER", "Desk"]
@@ -133,7 +134,9 @@ class Desk:
         locked = {name: it for name, it in self.locked.items() if name in after}
         for name in changes:
             if name in after:
-                locked[name] = self.layout(self.resolve(catalog, name))
+                resolved = self.resolve(catalog, name)
+                self._refuse_provider(resolved)
+                locked[name] = self.layout(resolved)
         with SiteEdit(self.access.dir) as edit:
             is_changed = False
             for name, said in changes.items():
@@ -141,6 +144,22 @@ class Desk:
                     is_changed |= _write(edit, self._file(name), name, said)
             is_changed |= edit.write(LOCK_FILE, lock_text(locked))
             yield is_changed
+
+    def _refuse_provider(self, resolved: Resolved) -> None:
+        """Refuse a provider that no plugin has, or fields that it does not take: SiteError."""
+        said, known = resolved.provider, self.access.plugins.providers
+        path = ("catalog", "providers", said.name)
+        problems: list[Problem]
+        if said.type not in known:
+            hint = f"there is {', '.join(sorted(known)) or 'none'}"
+            problems = [((*path, "type"), f"there is no kind of provider `{said.type}`", hint)]
+        else:
+            problems = [
+                ((*path, "fields", *keys), message, hint)
+                for keys, message, hint in field_problems(known[said.type].fields, said.fields)
+            ]
+        if problems:
+            raise self.access.placed(ModelError(problems))
 
     def _file(self, name: str) -> str:
         """Return the file that has a cluster, or the one that has clusters, or `site.yml`."""

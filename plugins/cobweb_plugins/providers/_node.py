@@ -20,7 +20,14 @@ from typing import Any, ClassVar
 
 from cobweb.errors import CredentialsError, ProviderError
 from cobweb.model import CobType, PythonAction, State, Tasks, Transition
-from cobweb.plugin import CobContext, Machine, NodeProvider, NodeRequest, data_dir
+from cobweb.plugin import (
+    CobContext,
+    Machine,
+    NodeProvider,
+    NodeRequest,
+    data_dir,
+    field_problems,
+)
 from cobweb_plugins.providers._secrets import Secrets, hiding
 
 __all__ = ["Node"]
@@ -133,9 +140,10 @@ class Node:
         if provider is None:
             known = ", ".join(sorted(context.providers)) or "none"
             raise ProviderError(f"there is no provider {kind!r}", hint=f"there are: {known}")
-        fields, secrets = self._secrets.fill_in(
-            provider.fields, spec["provider"].get("fields") or {}, context.site_dir
-        )
+        said = spec["provider"].get("fields") or {}
+        for _, message, hint in field_problems(provider.fields, said):
+            raise ProviderError(f"the provider {spec['provider']['name']!r}: {message}", hint=hint)
+        fields, secrets = self._secrets.fill_in(provider.fields, said, context.site_dir)
         with hiding(secrets):
             yield _Timed(provider), _request(context, fields)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -208,3 +208,19 @@ def _request() -> NodeRequest:
 
     Node().check(context(Listening(), {}))
     return seen[0]
+
+
+def test_fields_that_the_provider_does_not_take_are_refused_before_it_is_asked() -> None:
+    class Closed(Cloud):
+        fields: ClassVar[Mapping[str, Any]] = {
+            "type": "object",
+            "properties": {"region": {"type": "string"}},
+            "additionalProperties": False,
+        }
+
+        def find(self, request: NodeRequest) -> None:
+            raise AssertionError(request)
+
+    spec = {"name": "lab", "type": "cloud", "fields": {"regoin": "north"}}
+    with pytest.raises(ProviderError, match=r"'lab': .*'regoin' was unexpected.*fields are region"):
+        Node().check(context(Closed(), {}, provider=spec))
