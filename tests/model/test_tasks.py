@@ -120,3 +120,25 @@ def test_no_schedule_is_faster_than_a_chain_a_node_or_all_workers() -> None:
         builder.task(node, "work", seconds=4)
     graph = builder.build()
     assert [least_seconds(graph, workers) for workers in (None, 2, 1)] == [12, 12, 20]
+
+
+def test_no_schedule_is_faster_than_what_a_node_must_await_and_what_awaits_it() -> None:
+    builder = TaskGraphBuilder(NODES)
+    late = builder.task(1, "work", seconds=3)
+    first = builder.task(0, "work", seconds=2)
+    second = builder.task(0, "work", seconds=2, after=[late])
+    builder.task(2, "work", seconds=5, after=[first])
+    builder.task(1, "work", seconds=5, after=[second])
+    assert least_seconds(builder.build()) == 10
+
+
+@given(graphs(), st.sampled_from([None, 1, 2]))
+def test_the_bound_is_between_its_parts_and_one_after_the_other(
+    graph: TaskGraph, workers: int | None
+) -> None:
+    least = least_seconds(graph, workers)
+    work = [0.0] * len(NODES)
+    for task in graph.tasks():
+        work[graph.node[task]] += graph.seconds[task]
+    parts = [*chain_seconds(graph), *work, sum(work) / workers if workers else 0]
+    assert max(parts) - 1e-9 <= least <= sum(work) + 1e-9

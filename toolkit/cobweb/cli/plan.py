@@ -65,6 +65,7 @@ _SHOWN_HOSTS = 5
         "cobweb plan --detailed-exitcode -o json",
         "cobweb plan --out my.plan",
         "cobweb plan --generation 3",
+        "cobweb plan --planner stages",
     ),
 )
 @click.option(
@@ -79,6 +80,13 @@ _SHOWN_HOSTS = 5
     type=click.IntRange(min=1),
     help="Plan the way back to this generation, as `cobweb rollback` would do it.",
 )
+@click.option(
+    "--planner",
+    metavar="NAME",
+    default="event",
+    show_default=True,
+    help="Who puts the transitions into stages (`cobweb plugins` lists them).",
+)
 @click.option("--diff", is_flag=True, help="Show all lines of what changes in texts and files.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 where changes are pending.")
 @refresh_option
@@ -91,6 +99,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     *,
     out: Path | None,
     generation: int | None,
+    planner: str,
     diff: bool,
     detailed_exitcode: bool,
     refresh: str,
@@ -106,7 +115,13 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         option = "--limit" if limit is not None else "--out"
         hint = f"carry it out with `cobweb rollback {generation}`"
         raise UsageError(f"{option} does not go with --generation", hint=hint)
-    asked = {"limit": limit, "refresh": refresh, "out": out is not None, "diff": diff}
+    asked = {
+        "limit": limit,
+        "refresh": refresh,
+        "out": out is not None,
+        "diff": diff,
+        "planner": planner,
+    }
     with open_site(request) as session:
         if generation is not None:
             back = _printed(session, output, {**asked, "generation": generation})
@@ -144,7 +159,8 @@ def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> Prin
         desired = desired_of(site, asked["limit"])
     else:
         desired = desired_again(site, plugins, store, generation)
-    plan = plan_site(desired, plugins, store, refresh=Refresh(asked["refresh"]))
+    refresh, planner = Refresh(asked["refresh"]), asked["planner"]
+    plan = plan_site(desired, plugins, store, refresh=refresh, planner=planner)
     printer = Printer.like(output)
     if output.format is Format.TEXT:
         tell_plan(printer, plan, whole=asked["diff"])
@@ -276,6 +292,10 @@ def _tell_times(output: Output, plan: Plan) -> None:
     if len(plan.stages.critical_path) > 1:
         path = " > ".join(f"{s.cob} {s.dest}" for s in plan.stages.critical_path)
         _tell(output, f"critical path: {path}")
+    by_event, by_stages = plan.makespan["event"], plan.makespan["stages"]
+    if by_stages > by_event:
+        times = f"{by_event:g} by event, {by_stages:g} stage by stage"
+        _tell(output, f"makespan, if each transition took 1: {times}")
     steps = count(len(plan.steps), "transition")
     output.summary(f"{steps} in {count(len(plan.stages.stages), 'stage')}")
 

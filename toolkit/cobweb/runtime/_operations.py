@@ -11,7 +11,7 @@ from collections.abc import Callable, Sized
 from dataclasses import replace
 
 from cobweb._clock import wall_clock
-from cobweb.errors import CobwebError
+from cobweb.errors import UsageError
 from cobweb.model import Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
 from cobweb.runtime._acts import SoFar
@@ -32,7 +32,7 @@ from cobweb.runtime._frame import (
 )
 from cobweb.runtime._journal import NoJournal
 from cobweb.runtime._kept_work import KeptWork
-from cobweb.runtime._plan import Plan, base_digest, changes_of
+from cobweb.runtime._plan import DEFAULT_PLANNER, Plan, base_digest, changes_of
 from cobweb.runtime._predict import Prediction, at_rest, predict
 from cobweb.runtime._removal import Removal
 from cobweb.runtime._result import Ending, RunResult, wait_data
@@ -48,13 +48,20 @@ __all__ = [
     "simulate_site",
 ]
 
-_PLANNER = "event"
-
 
 def plan_site(
-    desired: Desired, plugins: Plugins, store: Store, *, refresh: Refresh = Refresh.CHANGED
+    desired: Desired,
+    plugins: Plugins,
+    store: Store,
+    *,
+    refresh: Refresh = Refresh.CHANGED,
+    planner: str = DEFAULT_PLANNER,
 ) -> Plan:
-    """Predict what `apply_site` would do on the states that the journal believes; asks no host."""
+    """Predict what `apply_site` would do on the states that the journal believes; asks no host.
+
+    UsageError where there is no such planner.
+    """
+    order = _planner(plugins, planner)
     generation = _next_generation(store, desired)
     course = course_of(desired, store, refresh=refresh, generation=generation)
     before, movable = course.before, desired.movable
@@ -80,7 +87,8 @@ def plan_site(
         switches=prediction.switches,
         checks=tuple(sorted({*(movable & before.found.keys()), *looked_at})),
         uncertain=tuple(sorted({*(movable & before.uncertain), *uncertain})),
-        stages=_planner(plugins).stages(course.graph, prediction.steps),
+        stages=order.stages(course.graph, prediction.steps),
+        planner=planner,
         waits=prediction.waits,
         down_s=prediction.down_s,
         seconds=prediction.seconds,
@@ -228,12 +236,12 @@ def _generation(desired: Desired, orders: Orders, info: RunInfo) -> Generation:
     )
 
 
-def _planner(plugins: Plugins) -> Planner:
-    try:
-        return plugins.planners[_PLANNER]
-    except KeyError:
-        hint = "see `cobweb plugins` for what was left out"
-        raise CobwebError(f"there is no planner {_PLANNER}", hint=hint) from None
+def _planner(plugins: Plugins, name: str = DEFAULT_PLANNER) -> Planner:
+    if name not in plugins.planners:
+        known = ", ".join(sorted(plugins.planners)) or "none"
+        hint = f"there is {known}; see `cobweb plugins` for what was left out"
+        raise UsageError(f"there is no planner {name} for plans", hint=hint)
+    return plugins.planners[name]
 
 
 def _most(bound: Callable[[int], int] | None, of: Sized) -> int | None:

@@ -7,7 +7,7 @@ when either has changed. Its JSON form has the schema schemas/plan.schema.json.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from cobweb.generation import (
     quoted,
     spec_diff,
 )
-from cobweb.model import CobId, fill_in
+from cobweb.model import CobId, fill_in, host_of
 from cobweb.plugin import PlannedStep, Stages
 from cobweb.runtime._baseline import Baseline, Refresh
 from cobweb.runtime._result import Wait, chain_data
@@ -32,6 +32,7 @@ from cobweb.runtime._trees import TreeComparison, file_data
 from cobweb.store import CobRecord
 
 __all__ = [
+    "DEFAULT_PLANNER",
     "PLAN_FORMAT",
     "Change",
     "Plan",
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 PLAN_FORMAT = 2
+DEFAULT_PLANNER = "event"
 
 _CONTENT_DIGITS = 8
 """How many digits of a content's digest a plan has: enough to notice another one."""
@@ -77,7 +79,7 @@ class Plan:
     objects whose state would be found first; the steps after that are predicted. `uncertain` are
     those of them whose state the journal has lost: what they need is only known after the check.
     `switches` are the hosts that would go over from another generation, those that do so together
-    in one group, in order.
+    in one group, in order. `planner` is who made the stages.
     """
 
     site: str
@@ -94,6 +96,17 @@ class Plan:
     refresh: Refresh = Refresh.CHANGED
     uncertain: tuple[CobId, ...] = ()
     switches: tuple[tuple[str, ...], ...] = ()
+    planner: str = DEFAULT_PLANNER
+
+    @property
+    def makespan(self) -> dict[str, float]:
+        """The seconds to the end of the last step: by event, and with the stages as barriers.
+
+        With barriers each stage begins when the one before is over, and a host does one step of a
+        stage after the other; so many seconds at least, for what limits pause is not in it.
+        """
+        barriers = sum(map(_stage_seconds, self.stages.stages))
+        return {"event": self.seconds, "stages": max(self.seconds, barriers)}
 
     @property
     def steps(self) -> tuple[PlannedStep, ...]:
@@ -118,6 +131,7 @@ class Plan:
             "run": self.run,
             "limit": self.limit,
             "refresh": str(self.refresh),
+            "planner": self.planner,
             "changes": [change.as_data() for change in self.changes],
             "contents": "".join(change.content for change in self.changes),
             "switches": [list(group) for group in self.switches],
@@ -127,6 +141,7 @@ class Plan:
             "critical_path": [_step(step) for step in self.stages.critical_path],
             "downtime": {cob: down for cob, down in sorted(self.down_s.items()) if down},
             "seconds": self.seconds,
+            "makespan": self.makespan,
             "waits": [
                 {
                     "cob": wait.cob,
@@ -163,6 +178,20 @@ NEW, CHANGED, IN_DOUBT = "new", "to be changed", "in doubt"
 
 _BROUGHT = {"added": NEW, "changed": CHANGED}
 """The kinds of changes that bring a content."""
+
+
+def _stage_seconds(stage: Sequence[PlannedStep]) -> float:
+    """Return the seconds of a stage: the longest first, second, ... step of a host, together."""
+    longest: list[float] = []
+    counts: dict[str, int] = {}
+    for step in stage:
+        host = host_of(step.cob)
+        number = counts.get(host, 0)
+        counts[host] = number + 1
+        if number == len(longest):
+            longest.append(0.0)
+        longest[number] = max(longest[number], step.end_s - step.start_s)
+    return sum(longest)
 
 
 def _step(step: PlannedStep) -> dict[str, Any]:
