@@ -19,7 +19,10 @@ from benchmarks._machine import machine
 from benchmarks._page import write_page
 from benchmarks._table import as_text
 
-SUBJECTS = ("start", "engine", "site", "journal", "apply", "report", "tasks", "layout")
+SUBJECTS = (
+    *("start", "engine", "site", "journal", "apply", "report"),
+    *("tasks", "layout", "tasks_plan"),
+)
 HERE = Path(__file__).resolve().parent
 SUBJECT_TIMEOUT_S = 1800
 
