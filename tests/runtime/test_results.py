@@ -212,7 +212,7 @@ def test_a_transition_that_lacks_a_value_fails_and_no_host_is_asked(place: Place
     """Its check sees the token itself; waiting would not help, so nothing is tried again."""
     result = place.apply()
     assert result.ending is Ending.FAILED
-    assert result.messages[APP] == "n1 has no address or value `ip` yet (a result of its node)"
+    assert result.messages[APP] == "n1 has no `ip` yet (a result of its tasks)"
     assert place.asked(APP) == [JobKind.CHECK, JobKind.CHECK]
     spec = place.job(APP, JobKind.CHECK).cob_vars["spec"]
     assert spec["peer"] == "%{cobweb:result:n1:ip}"

@@ -111,4 +111,4 @@ def _lacking(missing: tuple[tuple[str, str], ...]) -> str:
     """Say which nodes lack what."""
     (host, key), *others = missing
     more = f", nor {len(others)} more that it needs" if others else ""
-    return f"{host} has no address or value `{key}` yet (a result of its node){more}"
+    return f"{host} has no `{key}` yet (a result of its tasks){more}"
