@@ -12,7 +12,7 @@ import pytest
 
 from cobweb.cli._graph_data import graph_data
 from cobweb.engine import WaitKind
-from cobweb.errors import LockedError, PluginError
+from cobweb.errors import LockedError, PluginError, ProviderError
 from cobweb.model import (
     Action,
     CobId,
@@ -433,6 +433,13 @@ def test_a_python_type_that_raises_fails_and_is_named(rig: MakeRig, figure: Make
     result = run.go()
     assert result.ending is Ending.FAILED
     assert result.messages[B] == "plugin simple: work: ValueError('broken')"
+
+
+def test_what_a_python_type_says_on_purpose_is_the_message(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    run = python_run(rig, figure, Marker(ProviderError("no room", hint="add a host")))
+    assert run.go().messages[B] == "no room (add a host)"
 
 
 def test_transitions_without_work_end_at_once(rig: MakeRig, figure: MakeGraph) -> None:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
-from cobweb.errors import PluginError
+from cobweb.errors import CobwebError, PluginError
 from cobweb.model import (
     Action,
     CobId,
@@ -362,6 +362,8 @@ def _python_call(
     def call() -> Report:
         try:
             answer = getattr(python_type, method)(context)
+        except CobwebError as error:  # said on purpose
+            return Report(number=job.number, outcome=Outcome.FAILED, message=str(error))
         except Exception as error:  # noqa: BLE001  # the border to a plugin: its error is its report
             message = str(PluginError(python_type.name, f"{method}: {error!r}"))
             return Report(number=job.number, outcome=Outcome.FAILED, message=message)
