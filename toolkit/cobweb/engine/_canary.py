@@ -54,7 +54,7 @@ class CanaryWatch:
         """Go on where another engine was; who is owned is seen when states are known."""
         self.chosen = set(before.cobs)
         self.away = set(before.away)
-        self.members |= before.cobs & owned
+        self.members |= {cob for cob in before.cobs if cob in owned}
         if before.through:
             self._stage = _Stage.THROUGH
 
