@@ -154,3 +154,15 @@ def test_who_is_out_of_the_group_comes_in_freely_and_takes_room() -> None:
     assert drive.engine.busy() == {"x/b", "x/c"}
     assert drive.why("x/a") == "x/a limit x/b down, x/b running"
     assert drive.run()[-2:] == ["x/a outdated -> down", "x/a down -> up"]
+
+
+def test_who_goes_out_of_the_group_for_good_is_out_on_the_way_only() -> None:
+    """All of them are to stop: one by one, and nobody waits for ever."""
+    drive = Drive(
+        grouped(ALL),
+        dict.fromkeys(ALL.split(), "up"),
+        goals=dict.fromkeys(map(CobId, ALL.split()), "down"),
+    )
+    assert drive.engine.busy() == {"x/a"}
+    assert drive.run() == [f"{cob} up -> down" for cob in ALL.split()][1:]
+    assert drive.engine.unsettled() == ()

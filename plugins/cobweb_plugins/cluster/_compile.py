@@ -31,6 +31,10 @@ NODE = "node"
 NO_HOST = "cobweb_cluster_has_no_host"
 """The connection of a cluster's own host: no task can be run on what is no machine."""
 
+NOWHERE = "nowhere"
+"""A group without hosts: where an optional need asks for nothing."""
+
+HERE = "{{ cluster_name }}"
 _GOALS = {"started": "started", "stopped": "initialized"}
 _STOPS = {"started": "initialized", "outdated": "stale", "obsolete": "shelved"}
 _SELF = re.compile(r"%[^%\s]*self[^%\s]*%")
@@ -88,7 +92,7 @@ def _inventory(
     catalog: Catalog, clusters: Iterable[Layout], views: Mapping[str, ClusterView]
 ) -> dict[str, Any]:
     hosts: dict[str, Any] = {}
-    groups: dict[str, Any] = {"clusters": {"hosts": hosts}}
+    groups: dict[str, Any] = {"clusters": {"hosts": hosts}, NOWHERE: {}}
     for each in clusters:
         common = {"cluster_name": each.name, "cluster_group": group_of(each.name)[: -len("_nodes")]}
         hosts[each.name] = {**common, "ansible_connection": NO_HOST}
@@ -119,6 +123,7 @@ def _groups(
             "fields": dict(provider.fields),
         },
         **values.of_cluster(),
+        **_stops(layout),
     }
     groups: dict[str, Any] = {group_of(layout.name): {"hosts": nodes, "vars": variables}}
     for service in layout.services():
@@ -203,7 +208,7 @@ def _cobs(catalog: Catalog, clusters: list[Layout], used: list[str]) -> dict[str
     cobs = {NODE: _node(on_all, used)}
     for name in used:
         cobs[name] = _service(catalog.services[name], having[name], needs[name])
-    joins = {need["cob"] for each in needs.values() for need in each if need["cob"] != NODE}
+    joins = {need["cob"] for each in needs.values() for need in each if "on" in need}
     for join in sorted(joins):
         service, _, kind = join.rpartition(".")
         cobs[join] = _join(service, kind, having[service])
@@ -251,35 +256,70 @@ def _service(
 
 
 def _needs(name: str, clusters: Iterable[Layout]) -> Iterator[dict[str, Any]]:
-    """Yield what a service needs of its node, and of joins of others where these are."""
+    """Yield what a service needs of its node, and of joins of others where these are.
+
+    What requires it at run time is stopped before it, always on the same node; where that is asked
+    of all nodes of the cluster, `stops_before` says.
+    """
     yield {"when": "absent -> installed", "cob": NODE, "state": "bootstrapped"}
-    install: set[str] = set()
-    runtime: set[str] = set()
-    bound: set[str] = set()
-    for each in clusters:
-        all_needs = each.resolved.needs
-        if name in all_needs:
-            install |= set(all_needs[name].install)
-            runtime |= set(all_needs[name].runtime)
-            bound |= {other for other, needs in all_needs.items() if name in needs.binding}
-    for other in sorted(install):
-        yield _of_join("absent -> installed", f"{other}.present")
-    for other in sorted(runtime):
-        yield _of_join("configured -> initialized", f"{other}.started")
-        yield _of_join("initialized -> started", f"{other}.started")
-    for other in sorted(bound):
+    having = [each for each in clusters if name in each.services()]
+    needs = [each.resolved.needs[name] for each in having]
+    for other in sorted({other for each in needs for other in each.install}):
+        yield _of_join("absent -> installed", f"{other}.present", HERE)
+    for other in sorted({other for each in needs for other in each.runtime}):
+        yield _of_join("configured -> initialized", f"{other}.started", HERE)
+        yield _of_join("initialized -> started", f"{other}.started", HERE)
+    for other in sorted({user for each in having for user in users_of(each, name)}):
         for state in RUNNING:
-            yield _of_join(f"{state} -> {_STOPS[state]}", f"{other}.stopped")
+            when = f"{state} -> {_STOPS[state]}"
+            yield {"when": when, "cob": other, "state": "stopped", "optional": True}
+            kind = _kind_of_stop(state)
+            if any(stops_before(each, name, other, kind) for each in having):
+                where = f"{{{{ {_variable(kind, f'{name}_after_{other}')} }}}}"
+                yield _of_join(when, f"{other}.stopped", where)
 
 
-def _of_join(when: str, join: str) -> dict[str, Any]:
+def _stops(layout: Layout) -> dict[str, str]:
+    """Return the variables of a cluster that say which stops wait for others on all its nodes."""
     return {
-        "when": when,
-        "cob": join,
-        "on": "{{ cluster_name }}",
-        "state": "up",
-        "optional": True,
+        _variable(kind, f"{name}_after_{user}"): layout.name
+        if stops_before(layout, name, user, kind)
+        else NOWHERE
+        for name in layout.services()
+        for user in users_of(layout, name)
+        for kind in ("stop", "change")
     }
+
+
+def _kind_of_stop(state: str) -> str:
+    """Return what a stop is for: a service that is `started` goes, an older one is changed."""
+    return "stop" if state == "started" else "change"
+
+
+def users_of(layout: Layout, name: str) -> list[str]:
+    """Return the services on a cluster that require another one at run time, sorted."""
+    there = layout.services()
+    return sorted(other for other in there if name in layout.resolved.needs[other].binding)
+
+
+def stops_before(layout: Layout, name: str, user: str, kind: str) -> bool:
+    """Say whether a service stops on no node before its user has stopped on all of them.
+
+    A stop of the whole cluster goes that way, as in the paper. Elsewhere a service that is on one
+    node only is as good as the whole of it. One of several that goes leaves the others, so users on
+    other nodes go on; so they do where they, or the service, may not be unavailable as a whole.
+    """
+    if layout.resolved.cluster.state == "stopped":
+        return True
+    rules = layout.resolved.template.rules
+    stays_up = user in rules and rules[user].max_unavailable is not None
+    is_rolling = name in rules and rules[name].max_unavailable is not None
+    is_single = len(layout.locked.having(name)) == 1
+    return not stays_up and (is_single or (kind == "change" and not is_rolling))
+
+
+def _of_join(when: str, join: str, where: str) -> dict[str, Any]:
+    return {"when": when, "cob": join, "on": where, "state": "up", "optional": True}
 
 
 def _join(service: str, kind: str, having: Iterable[str]) -> dict[str, Any]:

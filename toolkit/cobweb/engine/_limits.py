@@ -61,7 +61,8 @@ class _Counter:
         if self.limit.scope is LimitScope.OUT_OF_PREFERRED:
             return node.at_home(step.source)
         if self.limit.scope is LimitScope.OUT_OF_GROUP:
-            return self._is_inside(node, step.source) and not self._is_inside(node, step.dest)
+            states = self._states(node)
+            return step.source in states and step.dest not in states
         return self._matches(step)
 
     def counts(self, node: Node) -> bool:
@@ -70,16 +71,17 @@ class _Counter:
         if self.limit.scope is LimitScope.OUT_OF_PREFERRED:
             return moving or not node.at_home(node.state)
         if self.limit.scope is LimitScope.OUT_OF_GROUP:
-            leaves = moving and node.step is not None and not self._is_inside(node, node.step.dest)
-            return leaves or not self._is_inside(node, node.state)
+            states = self._states(node)
+            leaves = moving and node.step is not None and node.step.dest not in states
+            return leaves or (node.state not in states and node.state != node.goal)
         return moving and node.step is not None and self._matches(node.step)
-
-    def _is_inside(self, node: Node, state: State) -> bool:
-        return state in node.cob.type.groups[self.limit.states]
 
     def _matches(self, step: Transition) -> bool:
         source, dest = self.limit.source, self.limit.dest
         return source in (ANY, step.source) and dest in (ANY, step.dest)
+
+    def _states(self, node: Node) -> tuple[State, ...]:
+        return node.cob.type.groups[self.limit.states]
 
 
 class LimitBook:
