@@ -19,6 +19,7 @@ from cobweb.runtime import (
     Caller,
     DriftResult,
     Ending,
+    Interrupts,
     Orders,
     Plan,
     Refresh,
@@ -77,11 +78,13 @@ class Place:
         (self.root / "tasks").mkdir(exist_ok=True)
         (self.root / "tasks" / "work.yml").write_text("- debug:\n", encoding="utf-8")
 
-    def apply(self, answer: Answer | None = None, **orders: Any) -> RunResult:
+    def apply(
+        self, answer: Answer | None = None, *, interrupts: Interrupts | None = None, **orders: Any
+    ) -> RunResult:
         _, loaded = self._fake(answer)
         desired = desired_of(load_site(self.root))
-        found = Orders(**orders)
-        return apply_site(desired, loaded, self.store, found, Caller(), info=self._info("apply"))
+        info, caller = self._info("apply"), Caller(interrupts=interrupts or Interrupts())
+        return apply_site(desired, loaded, self.store, Orders(**orders), caller, info=info)
 
     def plan(self) -> Plan:
         return plan_site(desired_of(load_site(self.root)), self.plugins, self.store)
@@ -209,13 +212,53 @@ def test_with_another_value_an_object_is_changed(place: Place) -> None:
 
 
 def test_a_transition_that_lacks_a_value_fails_and_no_host_is_asked(place: Place) -> None:
-    """Its check sees the token itself; waiting would not help, so nothing is tried again."""
+    """When nothing else goes on; its check sees the token itself, and nothing is tried again."""
     result = place.apply()
     assert result.ending is Ending.FAILED
     assert result.messages[APP] == "n1 has no `ip` yet (a result of its tasks)"
     assert place.asked(APP) == [JobKind.CHECK, JobKind.CHECK]
     spec = place.job(APP, JobKind.CHECK).cob_vars["spec"]
     assert spec["peer"] == "%{cobweb:result:n1:ip}"
+
+
+@pytest.mark.parametrize("parallel", [1, 10])
+def test_a_transition_waits_for_a_value_that_is_on_its_way(place: Place, parallel: int) -> None:
+    """Without a need, and without taking the place of the one that it waits for."""
+    place.write(NODE_TEXT + APP_TEXT.replace("    after: [node@n1]\n", ""))
+    assert place.apply(handing(NODE, ip="10.0.0.1"), parallel=parallel).ending is Ending.OK
+    moved = [job.cob for job in place.jobs if job.kind is JobKind.TRANSITION]
+    assert moved == [NODE, APP]
+    assert place.applied(APP) == FILLED
+
+
+def test_what_waits_for_each_others_values_fails_in_the_end(place: Place) -> None:
+    text = "cobs:\n"
+    for host, other in (("n1", "n2"), ("n2", "n1")):
+        spec = f'{{peer: "%{{cobweb:result:{other}:ip}}"}}'
+        text += f"  on-{host}: {{type: simple, on: {host}, spec: {spec}}}\n"
+    place.write(text)
+    result = place.apply()
+    assert result.ending is Ending.FAILED
+    assert result.messages == {
+        CobId("n1/on-n1"): "n2 has no `ip` yet (a result of its tasks)",
+        CobId("n2/on-n2"): "n1 has no `ip` yet (a result of its tasks)",
+    }
+
+
+def test_what_waits_for_a_value_is_dropped_with_an_interrupt(place: Place) -> None:
+    """It has not begun, so nothing has failed."""
+    place.write(NODE_TEXT + APP_TEXT.replace("    after: [node@n1]\n", ""))
+    interrupts = Interrupts()
+
+    def answer(job: Job) -> Report | None:
+        if (job.cob, job.kind) == (NODE, JobKind.TRANSITION):
+            interrupts()
+        return None
+
+    result = place.apply(answer, interrupts=interrupts)
+    assert result.ending is Ending.INTERRUPTED
+    assert result.messages == {}
+    assert place.store.states()[APP].in_transition is None
 
 
 def test_an_object_is_removed_although_a_value_is_gone(place: Place) -> None:

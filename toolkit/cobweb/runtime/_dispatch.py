@@ -47,6 +47,9 @@ from cobweb.runtime._trees import TreeLender
 
 __all__ = ["Dispatcher", "describe", "retry_delay_s"]
 
+Finish = Callable[[Job], tuple[Job, str]]
+"""Gives a job the last that it gets before it starts; says as well which host it lacks, or ""."""
+
 RETRY_FIRST_S = 1.0
 RETRY_MOST_S = 60.0
 RETRY_JITTER_S = 1.0
@@ -97,6 +100,7 @@ class Dispatcher:
         self._own: dict[int, float] = {}
         self._own_reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._held: list[Job] | None = None
+        self._aside: dict[str, list[Job]] = {}
         self._pauses: list[tuple[float, str]] = []
         self._numbers = 0
         self._switch = DeadManSwitch(setting, now=executor.now, next_number=self.next_number)
@@ -176,16 +180,45 @@ class Dispatcher:
         """Return the jobs in flight, oldest first."""
         return tuple(self._in_flight[number] for number in sorted(self._in_flight))
 
-    def take(self) -> tuple[Job, ...]:
-        """Return the jobs that fit now, heaviest first; `submit` must follow."""
+    def take(self, finish: Finish = lambda job: (job, "")) -> tuple[Job, ...]:
+        """Return the jobs that fit now, heaviest first; `submit` must follow.
+
+        `finish` returns a job as it is to start, and the host that has not handed back yet what it
+        lacks, "" for none. A job that lacks something is put aside until there is news of that
+        host; if nothing else goes on any more, it is returned all the same.
+        """
         self._ripen()
+        taken = self._take(finish, puts_aside=True)
+        if not taken and self._aside and self._is_still():
+            for host in tuple(self._aside):
+                self.tell_news(host)
+            taken = self._take(finish, puts_aside=False)
+        return taken
+
+    def tell_news(self, host: str) -> None:
+        """Let the jobs go that were put aside for what a host hands back."""
+        for job in self._aside.pop(host, ()):
+            if self._waits(job):
+                self._make_ready(job)
+
+    def _take(self, finish: Finish, *, puts_aside: bool) -> tuple[Job, ...]:
         room = self._setting.parallel - len(self._in_flight)
         taken: list[Job] = []
         while self._ready and len(taken) < room:
             job = heapq.heappop(self._ready)[2]
-            if self._forget(job):
-                taken.append(job)
+            if not self._waits(job):
+                continue
+            made, lacks = finish(job)
+            if lacks and puts_aside:
+                self._aside.setdefault(lacks, []).append(job)
+            elif self._forget(job):
+                taken.append(made)
         return tuple(taken)
+
+    def _is_still(self) -> bool:
+        """Say whether nothing goes on by which a job that was put aside could get what it lacks."""
+        later = any(self._waits(job) for _, _, job in self._later)
+        return not (self._in_flight or self._ready or self._held or self._pauses or later)
 
     def submit(self, jobs: Iterable[Job]) -> None:
         """Start jobs that were taken and journalled."""

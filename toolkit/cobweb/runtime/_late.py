@@ -1,13 +1,14 @@
 """What earlier jobs handed back, in the jobs that are about to start and in what is believed.
 
 A job is finished at the last moment before it starts: it gets its host's results, and the late
-values of its object's spec in the place of their tokens. What it lacks then it will not get:
+values of its object's spec in the place of their tokens. Where it lacks one:
 
 - a check sees the token itself, which nothing on a host can match, so it finds no object to be as
   it is wanted that cannot be so yet;
 - so does a transition on the way to the type's `remove` state: what is taken away must not wait for
   an address that was taken away before;
-- every other transition fails, without a word to its host.
+- every other transition waits for it as long as anything else goes on, and fails then, without a
+  word to its host.
 
 Where an object's content is the one that the journal knows, what was filled in when it was applied
 stands in for what is missing now.
@@ -53,19 +54,24 @@ class Late:
     removes: bool = False
 
 
-def finished(job: Job, late: Late) -> Job:
-    """Return a job with what is known now; one that cannot be done gets the action `Missing`."""
+def finished(job: Job, late: Late) -> tuple[Job, str]:
+    """Return a job with what is known now, and a host that lacks what it needs, "" for none.
+
+    A job that lacks something cannot be done as it is: its action is `Missing`.
+    """
     own = dict(late.results.get(job.host, {}))
     made = replace(
         job, cob_vars={**job.cob_vars, "results": own}, host_vars=connection_variables(own)
     )
     if not has_late_values(late.spec):
-        return made
+        return made, ""
     spec, missing = fill_in(late.spec, late.results, known=late.applied)
     made = replace(made, cob_vars={**made.cob_vars, "spec": spec})
     if not missing or late.removes or _does_without(job):
-        return made
-    return replace(made, action=Missing(message=_lacking(missing)), confirm=None)
+        return made, ""
+    # Of several it waits for the last: nodes are mostly made in the order of their names.
+    host = missing[-1][0]
+    return replace(made, action=Missing(message=_lacking(missing)), confirm=None), host
 
 
 def applied_now(job: Job, spec: Mapping[str, Any]) -> Mapping[str, Any]:

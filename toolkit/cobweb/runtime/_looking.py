@@ -260,7 +260,7 @@ class _Looking:
             },
             timeout_s=it.type.check_timeout_s,
         )
-        return job if self._simulates else finished(job, Late(results=self._results, spec=spec))
+        return job if self._simulates else finished(job, Late(results=self._results, spec=spec))[0]
 
     # --- reports
 

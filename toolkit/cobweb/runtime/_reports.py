@@ -71,6 +71,7 @@ class Reports:
         if new:
             self._so_far.results[job.host] = merged_results(known, new)
             self._record.write(ResultsWritten(host=job.host, results=new))
+            self._dispatcher.tell_news(job.host)
         return report
 
     def believe(self, job: Job, state: State) -> None:

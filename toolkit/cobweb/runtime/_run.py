@@ -405,12 +405,12 @@ class Run:
         state = so_far.recorded.get(cob) or so_far.act.recorded.get(cob)
         return state if cob in so_far.act.graph.cobs and state in so_far.states(cob) else None
 
-    def _finished(self, job: Job) -> Job:
-        """Return a job that is about to start with what was handed back so far."""
+    def _finished(self, job: Job) -> tuple[Job, str]:
+        """Return a job that is about to start with what was handed back so far; see `finished`."""
         so_far = self._so_far
         it = None if job.number in so_far.probes else so_far.act.graph.cobs.get(job.cob)
         if not self._setting.has_hosts or it is None:
-            return job
+            return job, ""
         late = Late(
             results=so_far.results,
             spec=it.spec,
@@ -423,7 +423,7 @@ class Run:
 
     def _flush(self) -> None:
         """Write everything down, tell it, and only then start what fits."""
-        jobs = [self._finished(job) for job in self._dispatcher.take()]
+        jobs = self._dispatcher.take(self._finished)
         now_s = self._dispatcher.now()
         for job in jobs:
             if job.kind is JobKind.CHECK:
