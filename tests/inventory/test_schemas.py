@@ -16,7 +16,6 @@ from cobweb.inventory._nodes import plain
 from cobweb.inventory._yaml import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-SECTIONS = data_dir("schemas") / "sections"
 SITES = sorted(ROOT.glob("inventories/*/site.yml"))
 
 
@@ -39,7 +38,7 @@ def errors(name: str, text: str) -> list[str]:
 def test_the_schemas_know_the_keys_of_the_loader() -> None:
     site = schema("site")
     parts = site["$defs"]
-    sections = {path.name.partition(".")[0] for path in SECTIONS.glob("*.schema.json")}
+    sections = {path.name.partition(".")[0] for path in ROOT.glob("schemas/sections/*.schema.json")}
     assert sections
     assert set(site["properties"]) == {*_load._KEYS, "imports", *sections}
     assert set(parts["cob"]["properties"]) == set(_cobs._KEYS)
