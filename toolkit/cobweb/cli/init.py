@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from cobweb._resources import data_dir
 from cobweb.cli._options import examples, log_options, pass_request
 from cobweb.cli._output import Output, Tone, as_json
 from cobweb.cli._request import Request
@@ -89,9 +90,8 @@ def site_files(directory: Path, ci: str, example: str = "process") -> dict[str, 
     name = _name(directory)
     values = {"@NAME@": name, "@BASE@": f"/tmp/cobweb-{name}-{secrets.token_hex(3)}"}  # noqa: S108 - made with mode 700, and its owner is checked
     root = files("cobweb.cli") / "_init"
-    contents = {
-        _SHOWN.get(path, path): _filled(text, values) for path, text in _texts(root / example, "")
-    }
+    folder = root / "process" if example == "process" else data_dir("inventories") / "lamp"
+    contents = {_SHOWN.get(path, path): _filled(text, values) for path, text in _texts(folder, "")}
     if ci in _CI:
         path, template = _CI[ci]
         contents[path] = _filled((root / template).read_text(encoding="utf-8"), values)
@@ -109,6 +109,8 @@ def _name(directory: Path) -> str:
 def _texts(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
     """Yield the files below a folder, sorted: their paths in it and their texts."""
     for entry in sorted(folder.iterdir(), key=lambda it: it.name):
+        if entry.name.startswith((".", "__")) or entry.name == "site.lock":
+            continue  # what a run of the example has left in a checkout
         path = f"{prefix}{entry.name}"
         if entry.is_dir():
             yield from _texts(entry, f"{path}/")

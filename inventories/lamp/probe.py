@@ -1,4 +1,3 @@
-# noqa: INP001 - a program of the site
 """Ask for the page as a balancer does, until SIGTERM: one node after the other until one answers.
 
 `probe.py HOSTS PAUSE_S`: HOSTS is a file with an address and a name a line, read in each round.
