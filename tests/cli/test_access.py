@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 import pytest
@@ -38,8 +38,8 @@ racks:
 class Racks:
     """A section of a plugin."""
 
-    name = "racks"
-    schema: dict[str, Any] = {  # noqa: RUF012 - as a section declares it
+    name: ClassVar[str] = "racks"
+    schema: ClassVar[Mapping[str, Any]] = {
         "additionalProperties": {"properties": {"height": {"type": "integer"}}}
     }
 
