@@ -361,7 +361,7 @@ def test_a_canary_that_stays_away_closes_the_limit_for_this_part_of_the_run() ->
 @given(
     st.integers(1, 3),
     st.integers(1, 3),
-    st.sampled_from(list(LimitScope)),
+    st.sampled_from([LimitScope.IN_FLIGHT, LimitScope.OUT_OF_PREFERRED]),
     st.integers(0, 2**32),
     st.sampled_from([Faults(), Faults(fail=0.2), Faults(fail=0.2, fail_check=0.1, vanish=0.05)]),
 )

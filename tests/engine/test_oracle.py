@@ -29,10 +29,15 @@ def limits_of(draw: st.DrawFn, graph: Graph) -> tuple[Limit, ...]:
         for cob in graph.cobs:
             groups.setdefault(draw(st.integers(0, 2)), set()).add(cob)
         step = draw(st.sampled_from(next(iter(graph.cobs.values())).type.transitions))
+        scope = draw(st.sampled_from(LimitScope))
+        if scope is LimitScope.OUT_OF_GROUP:
+            having = {cob for cob, it in graph.cobs.items() if "g0" in it.type.groups}
+            groups = {group: some for group, it in groups.items() if (some := it & having)}
         limits.append(
             Limit(
                 name=f"limit {number}",
-                scope=draw(st.sampled_from(LimitScope)),
+                scope=scope,
+                states="g0" if scope is LimitScope.OUT_OF_GROUP else "",
                 groups=tuple(
                     LimitGroup(
                         name=str(group), members=frozenset(members), bound=draw(st.integers(1, 2))
@@ -130,7 +135,7 @@ def rolling(draw: st.DrawFn) -> tuple[Story, dict[CobId, State], list[Any]]:
     halves = [cobs] if draw(st.booleans()) else [cobs[::2], cobs[1::2]]
     limit = Limit(
         name="limit",
-        scope=draw(st.sampled_from(LimitScope)),
+        scope=draw(st.sampled_from([LimitScope.IN_FLIGHT, LimitScope.OUT_OF_PREFERRED])),
         groups=tuple(
             LimitGroup(name=str(number), members=frozenset(map(CobId, half)), bound=2)
             for number, half in enumerate(halves)

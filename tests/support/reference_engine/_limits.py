@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from cobweb.engine import Canary, Effect, LimitPaused
-from cobweb.model import CobId, Limit, LimitGroup, LimitScope, Transition
+from cobweb.model import CobId, Limit, LimitGroup, LimitScope, State, Transition
 from cobweb.model.cob import ANY
 from tests.support.reference_engine._node import Activity, Node
 
@@ -73,6 +73,8 @@ class _Counter:
             return False
         if self.limit.scope is LimitScope.OUT_OF_PREFERRED:
             return step.source in node.homes
+        if self.limit.scope is LimitScope.OUT_OF_GROUP:
+            return self._is_inside(node, step.source) and not self._is_inside(node, step.dest)
         return self._matches(step)
 
     def counts(self, node: Node) -> bool:
@@ -80,7 +82,14 @@ class _Counter:
         moving = node.suspect or node.activity is Activity.MOVING
         if self.limit.scope is LimitScope.OUT_OF_PREFERRED:
             return moving or node.state not in node.homes
+        if self.limit.scope is LimitScope.OUT_OF_GROUP:
+            rests = node.state == node.goal or self._is_inside(node, node.state)
+            goes_out = moving and node.step and not self._is_inside(node, node.step.dest)
+            return not rests or bool(goes_out)
         return moving and node.step is not None and self._matches(node.step)
+
+    def _is_inside(self, node: Node, state: State) -> bool:
+        return state in node.type.members(self.limit.states)
 
     def _matches(self, step: Transition) -> bool:
         source, dest = self.limit.source, self.limit.dest
