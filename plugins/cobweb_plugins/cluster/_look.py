@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +15,7 @@ from cobweb.plugin import site_access
 from cobweb_plugins.cluster._compile import NODE, Layout, host_of_node, view_of
 from cobweb_plugins.cluster._desk import Desk
 from cobweb_plugins.cluster._lock import LockedCluster, layout_of
-from cobweb_plugins.cluster._macros import expand_macros
+from cobweb_plugins.cluster._macros import ClusterView, expand_macros
 from cobweb_plugins.cluster._template import Resolved
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "tell_no_layout",
 ]
 
+_OF_ALL = re.compile(r"%(host|ip(?:\.[A-Za-z0-9_-]+)?)\.service\.([^%\[\]()\s]+)%")
+_SHOWN = 5
 _NAMELESS = "solve"
 """The name of a cluster that is asked for and not in the site."""
 
@@ -114,8 +117,10 @@ def status_command(name: str, tenant: str | None) -> int:
             for row in nodes
         ]
         desk.access.table(("NODE", "MACHINE", "ADDRESS", "TYPES", "SERVICES"), rows)
-        for link in data["links"]:
+        for link in data["links"][:_SHOWN]:
             desk.access.line(f"{link['label']}: {link['url']}")
+        if len(data["links"]) > _SHOWN:
+            desk.access.line(f"... and {len(data['links']) - _SHOWN} more, see -o json")
         up, known = _settled(name, locked, states, data["state"])
         desk.access.summary(f"{up} of {known} objects are as they are wanted")
     return 0
@@ -247,5 +252,18 @@ def _links(desk: Desk, name: str, said: Mapping[str, Any]) -> list[dict[str, str
     resolved = desk.resolved(name, said)
     view = view_of(Layout(resolved=resolved, locked=locked))
     results = desk.access.results()
-    urls = [(label, expand_macros(url, view)) for label, url in resolved.template.links]
-    return [{"label": label, "url": str(fill_in(url, results)[0])} for label, url in urls]
+    found = [
+        (label, expand_macros(each, view))
+        for label, url in resolved.template.links
+        for each in _one_by_one(url, view)
+    ]
+    return [{"label": label, "url": str(fill_in(url, results)[0])} for label, url in found]
+
+
+def _one_by_one(url: str, view: ClusterView) -> list[str]:
+    """Return a link for each node where it names all nodes of a service by a macro."""
+    names = {match[2] for match in _OF_ALL.finditer(url)}
+    if len(names) != 1 or "(" in url:
+        return [url]
+    nodes = len(view.hosts_with(names.pop()))
+    return [_OF_ALL.sub(rf"%\1.service.\2[{index}]%", url) for index in range(nodes)]

@@ -302,3 +302,19 @@ def test_a_second_time_does_nothing(site: Site) -> None:
     ran = site.done("sync")
     assert site.files() == before
     assert "transitions" not in ran.err or "0 transitions" in ran.err
+
+
+def test_a_link_of_all_nodes_of_a_service_is_one_for_each(site: Site) -> None:
+    data = json.loads((site.folder / "catalog.yml").read_text())
+    urls = ("http://%host.service.web%:80", "x://%host.service.db[0]%", "static")
+    links = [{"label": str(place), "url": url} for place, url in enumerate(urls)]
+    data["catalog"]["templates"]["stack"]["links"] = links
+    (site.folder / "catalog.yml").write_text(json.dumps(data))
+    site.cluster("create", "c", "--template", "stack", "--nodes", "4", "--no-apply")
+    status = json.loads(site.cluster("status", "c", "-o", "json").out)
+    assert [link["url"] for link in status["links"]] == [
+        "http://c-3:80",
+        "http://c-4:80",
+        "x://c-1",
+        "static",
+    ]
