@@ -30,6 +30,12 @@ MAX_QUESTIONS = 200
 _NAMED = 12
 """How many services of a node a sentence names."""
 
+_KINDS = 4
+"""Up to how many kinds of existing nodes are constraints of their own."""
+
+_ALL = -1
+"""Stands for all existing nodes in place of the number of a kind."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
@@ -94,7 +100,7 @@ def without(question: Question, dropped: Iterable[Constraint]) -> Question:
         cant=_but(question.cant, gone.get("cant", set())),
         existing=tuple(
             replace(group, may_gain=free, may_lose=frozenset(group.layout.services))
-            if index in gone.get("existing", ())
+            if gone.get("existing", set()) & {index, _ALL}
             else group
             for index, group in enumerate(question.existing)
         ),
@@ -211,6 +217,9 @@ def _of_nodes(question: Question) -> Iterator[Constraint]:
             if chosen and len(allowed) > 1:
                 text = f"new nodes get the {what} type {chosen}, as requested"
                 yield Constraint(kind=kind, of="", text=text)
+    if len(question.existing) > _KINDS:
+        yield Constraint(kind="existing", of=_ALL, text=_stay(question.existing))
+        return
     for index, group in enumerate(question.existing):
         yield Constraint(kind="existing", of=index, text=_stays(group))
 
@@ -247,6 +256,14 @@ def _types(question: Question, what: str, wanted: frozenset[str]) -> str:
     if wanted & (there | allowed):
         return names
     return f"{names}, which {'the template does not allow' if new else 'no node has'}"
+
+
+def _stay(groups: Sequence[Existing]) -> str:
+    """Say what all existing nodes may become, where they are of too many kinds to name each."""
+    gain = ", ".join(sorted(frozenset().union(*(group.may_gain for group in groups))))
+    lose = ", ".join(sorted(frozenset().union(*(group.may_lose for group in groups))))
+    nodes = sum(group.count for group in groups)
+    return f"{nodes} existing nodes may gain {gain or 'nothing'} and lose {lose or 'nothing'}"
 
 
 def _stays(group: Existing) -> str:

@@ -107,6 +107,14 @@ CONFLICTS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"nodes": 2, "existing": [NODE | {"count": 2, "services": ["a"], "may_gain": ["b"]}]},
         ["2 existing nodes with a may gain b and lose nothing", "a can't be with b"],
     ),
+    "existing-nodes-of-many-kinds": (
+        {"services": ["a", "b", "c", "d", "e", "x"]},
+        {
+            "nodes": 5,
+            "existing": [NODE | {"services": [name], "may_lose": ["y"]} for name in "abcde"],
+        },
+        ["5 existing nodes may gain nothing and lose y"],
+    ),
     "service-that-may-not-go": (
         {"services": ["a"]},
         {"nodes": 1, "existing": [NODE | {"services": ["a", "old"]}]},
