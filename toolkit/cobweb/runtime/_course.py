@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from cobweb.model import CobId, Graph, State, host_of
+from cobweb.model import Cob, CobId, Graph, State, host_of
 from cobweb.runtime._acts import SoFar
 from cobweb.runtime._baseline import Baseline, Refresh, baseline, records_after
 from cobweb.runtime._desired import Desired
@@ -119,20 +119,15 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     a limit is only looked for if something is gone there. `work` finds the files of earlier
     generations for a course that is to be run. StoreError where the state database is damaged.
     """
-    everywhere = records is not None
-    believed = records = beliefs(store, desired) if records is None else records
-    gone = gone_of(desired, records, everywhere=everywhere)
-    if gone and not everywhere and desired.limit is not None:
-        records = store.states()
-        gone = gone_of(desired, records, everywhere=True)
-    locks, active = store.locks(), store.host_generations()
-    results = store.results()
+    believed = beliefs(store, desired) if records is None else records
+    records, gone = _with_gone(desired, store, believed, everywhere=records is not None)
+    locks = store.locks()
     before = baseline(
         desired.graph,
         records,
         refresh=refresh,
         contents=desired.evaluated.contents,
-        results=results,
+        results=store.results(),
     )
     others = retyped(store, desired, before.changed)
     removal = removal_of(store, desired, gone | others.keys(), work)
@@ -140,7 +135,6 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         desired = replace(desired, graph=work.graph(desired.graph, desired.kept))
     if removal.hosts:
         desired = replace(desired, hosts={**desired.hosts, **removal.hosts})
-    asked = sorted(_to_be_asked(desired, before)) if removal else ()
     removing = RemovalAct(
         removal=removal,
         desired=desired,
@@ -148,7 +142,7 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         locks=locks,
         refresh=refresh,
         generation=generation,
-        probes=tuple(desired.graph.cobs[cob] for cob in asked),
+        probes=_probes(desired, before) if removal else (),
     )
     return Course(
         desired=desired,
@@ -164,7 +158,7 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
             removal=removal,
             records=records,
             locks=locks,
-            active=active,
+            active=store.host_generations(),
             refresh=refresh,
             generation=generation,
         ),
@@ -173,12 +167,21 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     )
 
 
-def _to_be_asked(desired: Desired, before: Baseline) -> Iterator[CobId]:
-    """Yield who is going to be checked on a host that is there, as far as that is known."""
-    for cob in desired.movable & before.found.keys():
-        machine = desired.graph.cobs[cob].machine
-        if machine is None or machine in before.known:
-            yield cob
+def _with_gone(
+    desired: Desired, store: Store, records: Mapping[CobId, CobRecord], *, everywhere: bool
+) -> tuple[Mapping[CobId, CobRecord], AbstractSet[CobId]]:
+    """Return what is gone, and the records: all of them where something is gone under a limit."""
+    gone = gone_of(desired, records, everywhere=everywhere)
+    if not gone or everywhere or desired.limit is None:
+        return records, gone
+    every = store.states()
+    return every, gone_of(desired, every, everywhere=True)
+
+
+def _probes(desired: Desired, before: Baseline) -> tuple[Cob, ...]:
+    """Return who is going to be checked on a host that is there, as far as that is known."""
+    asked = (desired.graph.cobs[cob] for cob in sorted(desired.movable & before.found.keys()))
+    return tuple(it for it in asked if it.machine is None or it.machine in before.known)
 
 
 def _expected(
