@@ -17,6 +17,7 @@ from cobweb.plugin import Machine, NodeRequest
 from cobweb_plugins.namespaces import _provider
 from cobweb_plugins.namespaces._provider import Namespaces
 from cobweb_plugins.namespaces._records import Records
+from tests.support.cloud import KilledError
 from tests.support.machines import OWNER, Corner
 
 pytestmark = pytest.mark.netns
@@ -115,6 +116,26 @@ def test_a_create_that_fails_leaves_nothing_that_is_not_found(
     assert set(corner.traces()) <= {corner.bridge}
     made(request_for)
     deleted(request_for)
+    assert corner.traces() == []
+
+
+@pytest.mark.parametrize("place", ["_end", "cut", "drop_bridge"])
+def test_a_delete_that_ends_half_way_is_done_by_the_next_one(
+    corner: Corner, request_for: NodeRequest, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Namespaces().create(request_for)
+    real = getattr(_provider, place)
+
+    def last(*arguments: object) -> None:
+        real(*arguments)
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_provider, place, last)
+        with pytest.raises(KilledError):
+            Namespaces().delete(request_for, machine)
+    Namespaces().delete(request_for, machine)
+    assert Namespaces().find(request_for) is None
     assert corner.traces() == []
 
 
