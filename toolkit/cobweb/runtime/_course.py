@@ -122,13 +122,8 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     believed = beliefs(store, desired) if records is None else records
     records, gone = _with_gone(desired, store, believed, everywhere=records is not None)
     locks = store.locks()
-    before = baseline(
-        desired.graph,
-        records,
-        refresh=refresh,
-        contents=desired.evaluated.contents,
-        results=store.results(),
-    )
+    contents, results = desired.evaluated.contents, store.results()
+    before = baseline(desired.graph, records, refresh=refresh, contents=contents, results=results)
     others = retyped(store, desired, before.changed)
     removal = removal_of(store, desired, gone | others.keys(), work)
     if work and desired.kept:
