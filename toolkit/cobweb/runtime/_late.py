@@ -59,10 +59,10 @@ def finished(job: Job, late: Late) -> tuple[Job, str]:
 
     A job that lacks something cannot be done as it is: its action is `Missing`.
     """
-    own = dict(late.results.get(job.host, {}))
-    made = replace(
-        job, cob_vars={**job.cob_vars, "results": own}, host_vars=connection_variables(own)
-    )
+    own, made = dict(late.results.get(job.host, {})), job
+    if own or job.cob_vars["results"]:  # of most hosts there are none
+        cob_vars = {**job.cob_vars, "results": own}
+        made = replace(job, cob_vars=cob_vars, host_vars=connection_variables(own))
     if not has_late_values(late.spec):
         return made, ""
     spec, missing = fill_in(late.spec, late.results, known=late.applied)

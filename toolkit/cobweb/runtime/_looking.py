@@ -257,6 +257,7 @@ class _Looking:
                 "state": subject.record.state,
                 "target": it.preferred,
                 "generation": subject.generation,
+                "results": self._results.get(it.host, {}),
             },
             timeout_s=it.type.check_timeout_s,
         )
