@@ -231,3 +231,20 @@ def test_a_state_database_that_is_none_is_one_message(run: Run, known: Path) -> 
         assert "state.db" in ran.err
         assert "Traceback" not in ran.err
         assert ran.err.count("\n") == 1
+
+
+def test_an_object_is_as_wanted_where_it_wants_to_be(
+    run: Run, known: Path, check_schema: CheckSchema
+) -> None:
+    """The state that `want` names stands where that of the type would: in all that tells it."""
+    text = (known / "site.yml").read_text(encoding="utf-8")
+    wanted = text.replace("    on: front\n", "    on: front\n    want: down\n")
+    (known / "site.yml").write_text(wanted, encoding="utf-8")
+    for command in ("status", "graph", "show"):
+        data = json.loads(run("-C", known, command, "-o", "json").out)
+        check_schema(command, data)
+        cobs = data["cobs"] if "cobs" in data else [it for h in data["hosts"] for it in h["cobs"]]
+        preferred = {cob["id"]: cob["preferred"] for cob in cobs}
+        assert (preferred["beta/b"], preferred["alpha/a"]) == ("down", "up")
+    reason = json.loads(run("-C", known, "why", "beta/b", "-o", "json").out)
+    assert reason["preferred"] == "down"
