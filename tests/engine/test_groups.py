@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from cobweb.engine import STAY, Receive
+from cobweb.engine import STAY, HostReturned, HostVanished, Receive
 from cobweb.model import CobId, CobType, State
 from tests.support.drive import Drive
-from tests.support.graphs import graph_of, type_of
+from tests.support.graphs import SIMPLE, graph_of, type_of
 
 LIFE = replace(
     type_of(
@@ -215,3 +215,19 @@ def test_a_message_from_elsewhere_names_the_group() -> None:
     answer = other.step(Receive(message=one.sent[-1]))
     assert answer == ["x/a gets x/s stopped", "x/s sends x/a grant stopped"]
     assert one.step(Receive(message=other.sent[-1])) == ["x/a down -> up [x/s stopped]"]
+
+
+def test_a_lock_that_is_asked_back_stays_so_where_the_object_is_found_elsewhere_in_the_group() -> (
+    None
+):
+    """Its host was lost while the holder moves: it is asked back once, and ends when that ends."""
+    types = {"x/a": SIMPLE, "y/s": LIFE, "y/t": SIMPLE}
+    graph = graph_of(types, "x/a down>up y/s stopped", "y/s absent y/t up")
+    story = Drive(graph, {"x/a": "down", "y/s": "ready", "y/t": "up"})
+    assert story.first[-1] == "x/a down -> up [y/s stopped]"
+    assert "x/a is recalled from y/s stopped" in story.step(HostVanished(host="y"))
+    story.step(HostReturned(host="y"))
+    story.checked("y/t", "up")
+    assert "y/s gets y/t up" in story.checked("y/s", "absent")
+    assert not any("recalled" in text for text in story.lines[-3:])
+    assert "x/a releases y/s stopped" in story.ended("x/a")
