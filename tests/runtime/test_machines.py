@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cobweb.cli._graph_data import graph_data
 from cobweb.engine import Engine
 from cobweb.model import (
     UNKNOWN,
@@ -30,6 +31,7 @@ from cobweb.runtime._machines import with_machines
 from cobweb.runtime._predict import predict
 from cobweb.runtime._result import Ending
 from cobweb.store import CobRecord, EventWritten, RunInfo, StateWritten
+from cobweb.testing.promises import check_promises
 from tests.runtime.test_predict import record
 from tests.store.test_model import Model
 from tests.support.graphs import type_of
@@ -418,6 +420,8 @@ def run_once(rig: MakeRig, world: World, model: Model, **options: Any) -> Any:
         result = run.go()
     except OSError:
         assert crash is not None
+    events = [event for kind, event in run.tape.happened if kind == "event"]
+    assert crash is not None or check_promises(events, graph_data(world.graph, {})) == []
     for kind, batch in run.tape.happened:
         for entry in batch if kind == "journal" else ():
             if not isinstance(entry, EventWritten):
