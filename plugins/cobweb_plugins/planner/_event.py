@@ -51,9 +51,10 @@ class _Simulation:
     """A run of the tasks by the clock; the lists go by vertex unless they say otherwise.
 
     `left` is how many waits of a vertex are not over, `reach` the first stage after all that it
-    waited for so far, and `weight` is negative: heaps have the least in front. `offers` is a heap
-    of tasks that could start, `ready` has one of each node, for tasks that wait for it alone, and
-    `stage` says of each node in which one its next task may be.
+    waited for so far, `rank` its place in `order`, which has the heaviest in front. `offers` is a
+    heap of the ranks of tasks that could start, `ready` has one of each node, for tasks that wait
+    for it alone, and `stage` says of each node in which one its next task may be. `ends` is a heap
+    of moments, `ending` has the tasks that end then.
     """
 
     def __init__(self, graph: TaskGraph, workers: int | None) -> None:
@@ -61,30 +62,33 @@ class _Simulation:
         self._graph = graph
         self._node = graph.node
         self._chains = chain_seconds(graph)
-        self._weight = _weights(graph, self._chains, workers)
+        self._order = _heaviest_first(graph, self._chains, workers)
+        self._rank = array("i", bytes(4 * count))
+        for rank, vertex in enumerate(self._order):
+            self._rank[vertex] = rank
         self._first, self._then = _followers(graph)
         self._left = array("i", (after - before for before, after in pairwise(graph.first)))
         self._reach = array("i", bytes(4 * count))
         self._start_s, self._end_s = array("d", bytes(8 * count)), array("d", bytes(8 * count))
-        self._offers: list[tuple[float, int]] = []
-        self._ready: list[list[tuple[float, int]]] = [[] for _ in graph.nodes]
+        self._offers: list[int] = []
+        self._ready: list[list[int]] = [[] for _ in graph.nodes]
         self._busy = [False] * len(graph.nodes)
         self._stage = [0] * len(graph.nodes)
         self._stages: list[list[int]] = []
-        self._ends: list[tuple[float, int]] = []
+        self._ends: list[float] = []
+        self._ending: dict[float, list[int]] = {}
         self._free = count if workers is None else workers
 
     def run(self) -> Schedule:
         """Go from the first start to the last end."""
-        ends = self._ends
         for vertex, left in enumerate(self._left[:]):
             if not left:
                 self._open(vertex, 0.0)
         self._start(0.0)
-        while ends:
-            now = ends[0][0]
-            while ends and ends[0][0] == now:
-                self._finish(heapq.heappop(ends)[1], now)
+        while self._ends:
+            now = heapq.heappop(self._ends)
+            for task in self._ending.pop(now):
+                self._finish(task, now)
             self._start(now)
         return Schedule(
             start_s=self._start_s,
@@ -101,7 +105,7 @@ class _Simulation:
             self._release(vertex, now)
             return
         heap = self._ready[node] if self._busy[node] else self._offers
-        heapq.heappush(heap, (self._weight[vertex], vertex))
+        heapq.heappush(heap, self._rank[vertex])
 
     def _release(self, vertex: int, now: float) -> None:
         """Note that a vertex is over, with the joins that wait for nothing else."""
@@ -133,17 +137,20 @@ class _Simulation:
         """Start the heaviest tasks for which there are workers."""
         offers, busy = self._offers, self._busy
         while offers and self._free:
-            entry = heapq.heappop(offers)
-            task = entry[1]
+            rank = heapq.heappop(offers)
+            task = self._order[rank]
             node = self._node[task]
             if busy[node]:
-                heapq.heappush(self._ready[node], entry)
+                heapq.heappush(self._ready[node], rank)
                 continue
             busy[node] = True
             self._free -= 1
             self._start_s[task] = now
             end_s = self._end_s[task] = now + self._graph.seconds[task]
-            heapq.heappush(self._ends, (end_s, task))
+            if end_s not in self._ending:
+                self._ending[end_s] = []
+                heapq.heappush(self._ends, end_s)
+            self._ending[end_s].append(task)
             stage = max(self._reach[task], self._stage[node])
             self._stage[node] = self._reach[task] = stage + 1
             while stage >= len(self._stages):
@@ -151,11 +158,10 @@ class _Simulation:
             self._stages[stage].append(task)
 
 
-def _weights(graph: TaskGraph, chains: Sequence[float], workers: int | None) -> array[float]:
-    """Return the weights of tasks, negative."""
-    if workers is None:
-        return array("d", map(sub, graph.seconds, chains))
-    return array("d", map(neg, chains))
+def _heaviest_first(graph: TaskGraph, chains: Sequence[float], workers: int | None) -> array[int]:
+    """Return the vertices by weight, of equals the one added first."""
+    lightness = map(sub, graph.seconds, chains) if workers is None else map(neg, chains)
+    return array("i", sorted(range(len(graph)), key=array("d", lightness).__getitem__))
 
 
 def _followers(graph: TaskGraph) -> tuple[array[int], array[int]]:
