@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cobweb.plugin import Solver, hookimpl
-from cobweb_plugins.solvers._cpsat import CpsatSolver
-from cobweb_plugins.solvers._preference import PreferenceSolver
-from cobweb_plugins.solvers._problem import NodeLayout, by_services_then_names
+from cobweb_plugins.solvers._solvers import CpsatSolver, PreferenceSolver
 
-__all__ = [
-    "CpsatSolver",
-    "NodeLayout",
-    "PreferenceSolver",
-    "by_services_then_names",
-    "cobweb_interface",
-]
+__all__ = ["CpsatSolver", "PreferenceSolver", "cobweb_interface"]
 
 cobweb_interface = 1
 

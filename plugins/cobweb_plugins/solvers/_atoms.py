@@ -7,20 +7,22 @@ is left of a valid set when atoms are taken away is valid too. The whole method 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cobweb_plugins.solvers._errors import too_many
-from cobweb_plugins.solvers._problem import Existing, LayoutProblem, NodeLayout, order_of_outcome
+from cobweb_plugins.solvers._problem import (
+    Existing,
+    LayoutProblem,
+    NodeLayout,
+    Rank,
+    order_of_outcome,
+)
 
-__all__ = ["MAX_OUTCOMES", "Atoms", "Places", "Rank", "bits", "compile_atoms", "next_of", "places"]
+__all__ = ["MAX_OUTCOMES", "Atoms", "Places", "bits", "compile_atoms", "next_of", "places"]
 
 MAX_OUTCOMES = 1 << 16
 """How many ways of what an existing node may become are written out."""
-
-Rank = Callable[[str, str], Any]
-"""Gives a hardware type and an image type the key by which such pairs are preferred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -215,7 +215,7 @@ def _of_nodes(question: Question) -> Iterator[Constraint]:
             ("imagetype", "image", question.imagetype, question.imagetypes),
         ):
             if chosen and len(allowed) > 1:
-                text = f"new nodes get the {what} type {chosen}, as requested"
+                text = f"new nodes get the {what} type {chosen}"
                 yield Constraint(kind=kind, of="", text=text)
     if len(question.existing) > _KINDS:
         yield Constraint(kind="existing", of=_ALL, text=_stay(question.existing))

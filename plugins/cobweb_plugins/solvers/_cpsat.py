@@ -1,4 +1,4 @@
-"""The solver `cpsat`: the most preferred layout at any size, by walking and covering.
+"""How the solver `cpsat` works: the most preferred layout at any size, by walking and covering.
 
 Existing nodes choose first, group by group, then the new ones. In each group the layouts are
 walked in the order of preference, and each gets the greatest count with which the rest can still
@@ -11,18 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from cobweb_plugins.solvers._answer import Assignment
-from cobweb_plugins.solvers._atoms import Atoms, Places, Rank, bits, compile_atoms, places
+from cobweb_plugins.solvers._atoms import Atoms, Places, bits, compile_atoms, places
 from cobweb_plugins.solvers._cover import Cover, Verdict, Want
 from cobweb_plugins.solvers._models import greatest_sets, solvable
 from cobweb_plugins.solvers._order import Filter, Order, Position
 from cobweb_plugins.solvers._parse import read
 from cobweb_plugins.solvers._preference import solve_with
-from cobweb_plugins.solvers._problem import Existing, LayoutProblem, NodeLayout
+from cobweb_plugins.solvers._problem import (
+    Existing,
+    LayoutProblem,
+    NodeLayout,
+    Rank,
+    by_rank,
+)
 
-__all__ = ["CpsatSolver", "Effort", "most_preferred"]
+__all__ = ["Effort", "most_preferred", "solve"]
 
 Columns = list[tuple[Places, Sequence[int]]]
 
@@ -36,35 +42,18 @@ class Effort:
     asked: int = 0
 
 
-class CpsatSolver:
-    """Finds the layout that `preference` finds, for any number of nodes and dozens of services.
+def solve(
+    template: Mapping[str, Any], constraints: Mapping[str, Any], rank: Rank
+) -> dict[str, Any]:
+    """Answer a question of the protocol; see `Solver.solve`.
 
-    A subclass may prefer types in another order, by `rank`; that more services come first is what
-    the method rests on.
+    CobwebError without OR-tools, where a question comes to need them.
     """
-
-    name: ClassVar[str] = "cpsat"
-
-    def solve(
-        self, template: Mapping[str, Any], constraints: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """See `Solver.solve`; CobwebError without OR-tools, where a question comes to need them."""
-        question = read(template, constraints, self.comparator)
-        return solve_with(
-            question,
-            lambda problem: most_preferred(problem, self.rank),
-            lambda problem: feasible(problem, self.rank),
-        )
-
-    @staticmethod
-    def rank(hardwaretype: str, imagetype: str) -> Any:
-        """Return the key that pairs of types are sorted by, among layouts of as many services."""
-        return (hardwaretype, imagetype)
-
-    def comparator(self, layout: NodeLayout) -> Any:
-        """Return the key that node layouts are sorted by."""
-        types = self.rank(layout.hardwaretype, layout.imagetype)
-        return (-len(layout.services), types, layout.services)
+    return solve_with(
+        read(template, constraints, by_rank(rank)),
+        lambda problem: most_preferred(problem, rank),
+        lambda problem: feasible(problem, rank),
+    )
 
 
 def most_preferred(

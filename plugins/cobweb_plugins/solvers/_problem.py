@@ -18,8 +18,9 @@ __all__ = [
     "Existing",
     "LayoutProblem",
     "NodeLayout",
+    "Rank",
     "Rule",
-    "by_services_then_names",
+    "by_rank",
     "order_of_outcome",
 ]
 
@@ -38,6 +39,9 @@ Comparator = Callable[[NodeLayout], Any]
 
 Keys of different layouts differ, so that the order is total.
 """
+
+Rank = Callable[[str, str], Any]
+"""Gives a hardware type and an image type the key by which such pairs are preferred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +133,13 @@ class LayoutProblem:
                 yield f"{_list(apart)} can't be on one node"
 
 
-def by_services_then_names(layout: NodeLayout) -> tuple[int, str, str, tuple[str, ...]]:
-    """Return Coopr's order: more services first, then hardware, image and services by name."""
-    return (-len(layout.services), layout.hardwaretype, layout.imagetype, layout.services)
+def by_rank(rank: Rank) -> Comparator:
+    """Return Coopr's order: more services first, then hardware and image, then services by name."""
+
+    def key(layout: NodeLayout) -> tuple[int, Any, tuple[str, ...]]:
+        return (-len(layout.services), rank(layout.hardwaretype, layout.imagetype), layout.services)
+
+    return key
 
 
 def order_of_outcome(group: Existing, comparator: Comparator) -> Comparator:

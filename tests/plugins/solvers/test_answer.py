@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cobweb_plugins.solvers import by_services_then_names
+from cobweb_plugins.solvers import PreferenceSolver
 from cobweb_plugins.solvers._answer import violations
 from cobweb_plugins.solvers._parse import build, read
 
@@ -45,7 +45,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
 
 def _wrong(nodes: list[dict[str, Any]]) -> tuple[str, ...]:
     constraints = {"nodes": 3, "existing": [OLD | {"count": 2}]}
-    problem = build(read(TEMPLATE, constraints, by_services_then_names))
+    problem = build(read(TEMPLATE, constraints, PreferenceSolver.comparator))
     return violations(problem, {"nodes": nodes})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cobweb.errors import NoLayoutError
-from cobweb_plugins.solvers import CpsatSolver
+from cobweb_plugins.solvers import CpsatSolver, PreferenceSolver
 from cobweb_plugins.solvers._answer import answer, violations
 from cobweb_plugins.solvers._cpsat import Effort, most_preferred
 from cobweb_plugins.solvers._parse import build, read
@@ -46,7 +46,7 @@ def _question(seed: int, services: int, types: int) -> dict[str, Any]:
 @pytest.mark.parametrize(("services", "types"), [(30, 3), (40, 5)], ids=["30", "40"])
 def test_few_layouts_are_looked_at(services: int, types: int, seed: int) -> None:
     template, constraints = _question(seed, services, types), {"nodes": 10_000}
-    problem, effort = build(read(template, constraints, SOLVER.comparator)), Effort()
+    problem, effort = build(read(template, constraints, PreferenceSolver.comparator)), Effort()
     assignment = most_preferred(problem, SOLVER.rank, effort)
     assert assignment is not None
     assert violations(problem, answer(problem, assignment)) == ()
@@ -63,7 +63,7 @@ def test_bounds_alone_do_not_make_it_try_all_sets() -> None:
         "imagetypes": ["i"],
         "rules": {name: {"max": 1} for name in names},
     }
-    problem, effort = build(read(template, {"nodes": 30}, SOLVER.comparator)), Effort()
+    problem, effort = build(read(template, {"nodes": 30}, PreferenceSolver.comparator)), Effort()
     (layouts,) = most_preferred(problem, SOLVER.rank, effort) or [[]]
     assert [len(layout.services) for layout, _ in layouts] == [11] + [1] * 29
     assert effort.looks <= 2000

@@ -13,7 +13,6 @@ from cobweb.plugin import Solver
 from cobweb.testing import NamedCheck, SolverCase, solver_checks
 from cobweb_plugins.solvers import (
     CpsatSolver,
-    NodeLayout,
     PreferenceSolver,
     _atoms,
     _choices,
@@ -21,6 +20,7 @@ from cobweb_plugins.solvers import (
     _models,
     _order,
 )
+from cobweb_plugins.solvers._problem import NodeLayout
 
 SOLVERS = [PreferenceSolver(), CpsatSolver()]
 by_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
