@@ -99,6 +99,27 @@ def test_hosts_are_lost_until_they_are_found_also_those_without_objects(store: S
     assert store.lost_hosts() == {"h1"}
 
 
+@pytest.mark.parametrize(
+    ("entries", "recorded"),
+    [
+        ((), None),
+        ((up(A),), "up"),
+        ((up(A), began(A)), "down"),
+        ((up(A), finished(A), finished(A, result=TransitionResult.FAILED)), "up"),
+        ((up(A), StateWritten(cob=A, state="unknown", reason="check", time=2.0)), "up"),
+        ((StateWritten(cob=A, state="unknown", reason="check", time=1.0),), None),
+    ],
+    ids=["nothing", "known", "stopped", "failed", "not-found-out", "never-known"],
+)
+def test_the_last_certain_state_is_remembered(
+    store: Store, entries: Sequence[Entry], recorded: str | None
+) -> None:
+    for entry in entries:
+        store.write([entry])
+    record = store.states().get(A)
+    assert (record.recorded if record else None) == recorded
+
+
 def test_state_is_read_back_whole(store: Store, run_info: RunInfo) -> None:
     store.begin_run(run_info)
     store.write([replace(up(A), content="digest")])
@@ -115,6 +136,7 @@ def test_state_is_read_back_whole(store: Store, run_info: RunInfo) -> None:
             generation=3,
             failed=False,
             reason="check",
+            known="up",
         )
     }
 
