@@ -17,7 +17,7 @@ from cobweb.model import (
 )
 from cobweb.plugin import PlannedStep
 from cobweb.testing import NamedCheck, PlannerCase, planner_checks
-from cobweb_plugins.planner import EventPlanner
+from cobweb_plugins.planner import EventPlanner, StagesPlanner
 
 TYPE = CobType(
     name="mark",
@@ -36,6 +36,21 @@ TYPE = CobType(
 @pytest.mark.parametrize("check", planner_checks(PlannerCase(make=EventPlanner)), ids=str)
 def test_event_conforms(check: NamedCheck) -> None:
     check()
+
+
+@pytest.mark.parametrize("check", planner_checks(PlannerCase(make=StagesPlanner)), ids=str)
+def test_stages_conforms(check: NamedCheck) -> None:
+    check()
+
+
+def test_stages_does_one_step_of_a_host_in_each() -> None:
+    a, b = _step("a/x", "d", "u", 0, 1), _step("a/y", "d", "u", 0, 1)
+    c, d = _step("b/x", "d", "u", 0, 1), _step("b/y", "d", "u", 1, 2, "a/x")
+    result = StagesPlanner().stages(_graph(), (a, b, c, d))
+    assert result.stages == ((a, c), (b,), (d,))
+    assert result.critical_path == (a, d)
+    graph = _graph(_need("b/app", "a/db"))
+    assert StagesPlanner().priorities(graph) == EventPlanner().priorities(graph)
 
 
 def _graph(*needs: Need) -> Graph:
