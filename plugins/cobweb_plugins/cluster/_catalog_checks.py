@@ -11,7 +11,7 @@ from cobweb_plugins.cluster._problems import Path, Problem, circle_in, named, no
 __all__ = ["catalog_problems", "joined", "service_edges"]
 
 Raw = Mapping[str, Any]
-NODE = "node"
+RESERVED = {"node": "the machines are named so", "nodes": "the group of all nodes is named so"}
 WAYS = ("tasks", "role", "automator")
 KINDS = ("hardwaretypes", "imagetypes")
 KIND_NAMES = {"hardwaretypes": "hardware type", "imagetypes": "image type", "services": "service"}
@@ -45,8 +45,8 @@ def _services(catalog: Raw) -> Iterator[Problem]:
     known = {*services, *(name for said in services.values() for name in _needs(said, "provides"))}
     for name, said in services.items():
         path: Path = ("catalog", "services", name)
-        if name == NODE:
-            yield path, "a service cannot be named `node`", "the machines are named so"
+        if name in RESERVED:
+            yield path, f"a service cannot be named `{name}`", RESERVED[name]
         yield from _dependencies((*path, "dependencies"), name, said, known)
         yield from _actions((*path, "actions"), said, catalog.get("automators") or {})
     for phase in ("install", "runtime"):

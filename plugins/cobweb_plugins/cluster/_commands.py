@@ -18,6 +18,7 @@ from cobweb_plugins.cluster._compile import NODE, host_of_node
 from cobweb_plugins.cluster._desk import Desk
 from cobweb_plugins.cluster._look import list_command, solve_command, status_command
 from cobweb_plugins.cluster._plan_command import plan_command
+from cobweb_plugins.cluster._values import value_of
 
 __all__ = ["cluster"]
 
@@ -221,7 +222,7 @@ def _pairs(words: tuple[str, ...], *, plain: bool) -> dict[str, Any]:
         if not sign or not key:
             raise UsageError(f"{word} is not of the form KEY=VALUE")
         try:
-            found[key] = value if plain else yaml.safe_load(value)
+            found[key] = value if plain else value_of(value)
         except yaml.YAMLError as error:
             raise UsageError(f"the value of {key} is no YAML: {error}") from error
     return found

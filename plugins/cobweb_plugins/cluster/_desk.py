@@ -46,8 +46,13 @@ class Desk:
 
     @cached_property
     def locked(self) -> Mapping[str, LockedCluster]:
-        """The layouts that are pinned."""
-        return read_lock(self.access.read(LOCK_FILE))
+        """The layouts that are pinned, of clusters that the site has.
+
+        Others are what an interrupted delete has left: a new cluster of that name has none.
+        """
+        known = self.sections.get(CLUSTERS) or {}
+        found = read_lock(self.access.read(LOCK_FILE))
+        return {name: it for name, it in found.items() if name in known}
 
     @property
     def clusters(self) -> Mapping[str, Said]:
@@ -140,8 +145,9 @@ class Desk:
         with SiteEdit(self.access.dir) as edit:
             is_changed = False
             for name, said in changes.items():
-                if said != (self.sections.get(CLUSTERS) or {}).get(name):
-                    is_changed |= _write(edit, self._file(name), name, said)
+                before = (self.sections.get(CLUSTERS) or {}).get(name)
+                if said != before:
+                    is_changed |= _write(edit, self._file(name), name, before, said)
             is_changed |= edit.write(LOCK_FILE, lock_text(locked))
             yield is_changed
 
@@ -171,7 +177,7 @@ class Desk:
         return found.findings[0].place.file
 
 
-def _write(edit: SiteEdit, file: str, name: str, said: Said | None) -> bool:
+def _write(edit: SiteEdit, file: str, name: str, before: Said | None, said: Said | None) -> bool:
     def change(data: Any) -> None:
         if not isinstance(data, dict):
             raise CobwebError(f"cannot edit {file}: it is no mapping")
@@ -180,20 +186,26 @@ def _write(edit: SiteEdit, file: str, name: str, said: Said | None) -> bool:
             clusters = data[CLUSTERS] = {}
         if said is None:
             del clusters[name]
-        elif name in clusters:
-            _become(clusters[name], said)
+        elif before is not None and name in clusters:
+            _become(clusters[name], before, said)
         else:
             clusters[name] = dict(said)
 
     return edit.change(file, change)
 
 
-def _become(here: Any, said: Said) -> None:
-    """Change a mapping in place, so that comments on what stays stay."""
-    for key in [key for key in here if key not in said]:
-        del here[key]
+def _become(here: Any, before: Any, said: Said) -> None:
+    """Write into a mapping of a file only what differs between `before` and `said`.
+
+    All else stays as it is written there: comments, vaulted values, priorities.
+    """
+    for key in [key for key in before if key not in said]:
+        here.pop(key, None)
     for key, value in said.items():
-        if isinstance(value, Mapping) and isinstance(here.get(key), dict):
-            _become(here[key], value)
-        elif key not in here or here[key] != value:
+        old = before.get(key)
+        if key in before and old == value:
+            continue
+        if all(isinstance(it, Mapping) for it in (value, old, here.get(key))):
+            _become(here[key], old, value)
+        else:
             here[key] = value

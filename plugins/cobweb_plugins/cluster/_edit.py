@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ _DRAFT = ".cobweb-draft"
 class SiteEdit:
     """Changes files of a site; what it changed is put back where its block ends with an error.
 
-    Each file is replaced whole, by a draft beside it.
+    Each file is replaced whole, by a draft beside it; of a link that is the file that it leads to.
     """
 
     def __init__(self, site_dir: Path) -> None:
@@ -51,16 +52,16 @@ class SiteEdit:
 
     def write(self, name: str, text: str) -> bool:
         """Write a file of the site, by its name there; say whether that changed it."""
-        path = self._dir / name
+        path = (self._dir / name).resolve()
         data = text.encode()
-        before = path.read_bytes() if path.exists() else None
-        if data == before:
-            return False
-        self._before.setdefault(path, before)
         try:
+            before = path.read_bytes() if path.exists() else None
+            if data == before:
+                return False
             _replace(path, data)
         except OSError as error:
             raise CobwebError(f"cannot write {name}: {error.strerror or error}") from error
+        self._before.setdefault(path, before)
         return True
 
     def change(self, name: str, edit: Callable[[Any], None]) -> bool:
@@ -107,11 +108,13 @@ def _yaml() -> _RoundTrip:
 
 def _replace(path: Path, data: bytes) -> None:
     draft = path.with_name(path.name + _DRAFT)
-    mode = path.stat().st_mode & 0o777 if path.exists() else None
+    was = path.stat() if path.exists() else None
     try:
         draft.write_bytes(data)
-        if mode is not None:
-            draft.chmod(mode)
+        if was is not None:
+            with suppress(PermissionError):  # who may not give files away keeps it
+                os.chown(draft, was.st_uid, was.st_gid)
+            draft.chmod(was.st_mode & 0o777)
         draft.replace(path)
     finally:
         with suppress(OSError):

@@ -13,6 +13,8 @@ from cobweb_plugins.cluster._problems import Path, Problem, named
 __all__ = ["cluster_problems"]
 
 Raw = Mapping[str, Any]
+RESERVED = ("all", "clusters", "localhost", "nowhere", "ungrouped")
+"""What clusters cannot be called: hosts are named like them, and these are groups of every site."""
 NUMBERED = re.compile(r"(.+)-[0-9]+")
 NAMES = (
     ("services", "service", "services"),
@@ -28,6 +30,8 @@ def cluster_problems(catalog: Raw, clusters: Raw, tenants: Raw) -> Iterator[Prob
     templates = catalog.get("templates") or {}
     for name, said in clusters.items():
         path: Path = ("clusters", name)
+        if name in RESERVED:
+            yield path, f"a cluster cannot be named `{name}`", "give it another name"
         like = NUMBERED.fullmatch(name)
         if like and like[1] in clusters:
             message = f"`{name}` is the name of a node of the cluster `{like[1]}`"

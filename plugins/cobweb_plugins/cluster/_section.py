@@ -11,7 +11,7 @@ from cobweb.model import Expansion
 from cobweb.plugin import ExpandContext, Plugins, data_dir
 from cobweb_plugins.cluster._catalog import Catalog
 from cobweb_plugins.cluster._catalog_read import read_catalog
-from cobweb_plugins.cluster._compile import Layout, compile_clusters
+from cobweb_plugins.cluster._compile import Layout, compile_clusters, group_of
 from cobweb_plugins.cluster._lock import LOCK_FILE, LockedCluster, read_lock
 from cobweb_plugins.cluster._pin import request_digest
 from cobweb_plugins.cluster._problems import Problem
@@ -76,6 +76,7 @@ class ClustersSection:
                 layouts.append(Layout(resolved=each, locked=locked[name]))
         problems += _missing_actions(catalog, layouts, context)
         problems += _quotas(catalog, layouts)
+        problems += _same_groups(layouts)
         if problems:
             raise ModelError(problems)
         return compile_clusters(catalog, layouts, context.site_dir)
@@ -118,6 +119,18 @@ def _missing_actions(
             elif action.tasks and context.read(action.tasks) is None:
                 message = f"there is no file {action.tasks}"
                 yield (*path, "tasks"), message, "paths of tasks are relative to the site"
+
+
+def _same_groups(layouts: list[Layout]) -> Iterator[Problem]:
+    """Yield the clusters that have a group of another one: `a` with `b-c`, and `a-b` with `c`."""
+    owners: dict[str, str] = {}
+    for each in layouts:
+        for service in ("nodes", *each.services()):
+            group = group_of(each.name, service)
+            owner = owners.setdefault(group, each.name)
+            if owner != each.name:
+                message = f"the clusters `{owner}` and `{each.name}` both have a group `{group}`"
+                yield ("clusters", each.name), message, "give one of them another name"
 
 
 def _quotas(catalog: Catalog, layouts: list[Layout]) -> Iterator[Problem]:

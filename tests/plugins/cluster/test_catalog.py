@@ -260,6 +260,11 @@ BAD: Mapping[str, tuple[Change, str, str]] = {
         f"{S}/node",
         "a service cannot be named `node`",
     ),
+    "the name of all nodes": (
+        _put(f"{S}/nodes", {}),
+        f"{S}/nodes",
+        "a service cannot be named `nodes`",
+    ),
     "action without a way": (
         _put(f"{S}/cache/actions", {"start": {"fields": {}}}),
         f"{S}/cache/actions/start",

@@ -318,3 +318,88 @@ def test_a_link_of_all_nodes_of_a_service_is_one_for_each(site: Site) -> None:
         "x://c-1",
         "static",
     ]
+
+
+def test_an_edit_leaves_what_it_is_not_about_as_it_is_written(site: Site) -> None:
+    text = CLUSTERS.replace(
+        "nodes: 2}  # two are enough",
+        "nodes: 2, config: {pw: !vault '$ANSIBLE_VAULT;1.1;AES256', port: !force 5}}",
+    )
+    (site.folder / "clusters.yml").write_text(text)
+    site.cluster("scale", "first", "3", "--no-apply")
+    after = (site.folder / "clusters.yml").read_text()
+    assert "!vault '$ANSIBLE_VAULT;1.1;AES256'" in after
+    assert "port: !force 5" in after
+    assert "nodes: 3" in after
+
+
+def test_a_link_stays_a_link_and_a_file_its_owners(site: Site, tmp_path: Path) -> None:
+    real = tmp_path / "elsewhere.yml"
+    (site.folder / "clusters.yml").rename(real)
+    (site.folder / "clusters.yml").symlink_to(real)
+    real.chmod(0o640)
+    owner = (real.stat().st_uid, real.stat().st_gid)
+    site.cluster("scale", "first", "3", "--no-apply")
+    assert (site.folder / "clusters.yml").is_symlink()
+    assert "nodes: 3" in real.read_text()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert (real.stat().st_uid, real.stat().st_gid) == owner
+
+
+def test_what_cannot_be_written_is_said_and_nothing_has_changed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = site.files()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("cobweb_plugins.cluster._edit._replace", refuse)
+    assert "cannot write" in site.cluster("scale", "first", "3", "--no-apply", code=1).err
+    assert site.files() == before
+
+
+def test_a_section_without_a_value_gets_its_first_cluster(site: Site) -> None:
+    (site.folder / "clusters.yml").write_text("clusters:\n")
+    site.cluster("create", "c", "--template", "stack", "--nodes", "2", "--no-apply")
+    assert site.said("c") == {"template": "stack", "nodes": 2}
+
+
+@pytest.mark.parametrize("text", ["clusters: 5\n", "clusters: [a]\n"], ids=["number", "list"])
+def test_a_section_that_is_no_mapping_is_a_finding(site: Site, text: str) -> None:
+    (site.folder / "clusters.yml").write_text(text)
+    assert "clusters.yml:1:11: section `clusters`" in site.cluster("list", code=3).err
+
+
+def test_a_new_cluster_has_no_layout_that_an_interrupted_delete_left(site: Site) -> None:
+    site.cluster("scale", "first", "5", "--no-apply")
+    site.cluster("scale", "first", "3", "--no-apply")
+    (site.folder / "clusters.yml").write_text("clusters: {}\n")
+    site.cluster("create", "first", "--template", "stack", "--nodes", "4", "--no-apply")
+    assert list(site.nodes("first")) == [1, 2, 3, 4]
+
+
+def test_values_of_the_command_line_are_read_as_the_files_are(site: Site) -> None:
+    words = ("create", "c", "--template", "stack", "--nodes", "2", "--no-apply")
+    site.cluster(*words, "--set", "country=NO", "--set", "mode=0644", "--set", "port=81")
+    shown = json.loads(site.cobweb("show", "c-1", "-o", "json").out)
+    config = next(cob["spec"]["config"] for cob in _cobs(shown) if cob["name"] == "db")
+    assert config == {"country": "NO", "mode": "0644", "port": 81}
+
+
+@pytest.mark.parametrize("name", ["all", "clusters", "localhost", "nowhere", "ungrouped"])
+def test_no_cluster_is_called_like_a_group_of_every_site(site: Site, name: str) -> None:
+    ran = site.cluster("create", name, "--template", "stack", "--nodes", "2", code=3)
+    assert f"a cluster cannot be named `{name}`" in ran.err
+
+
+def test_clusters_whose_groups_would_be_one_are_refused(site: Site) -> None:
+    catalog = json.loads((site.folder / "catalog.yml").read_text())
+    catalog["catalog"]["services"] |= {"b-c": {}, "c": {}}
+    (site.folder / "catalog.yml").write_text(json.dumps(catalog))
+    rest = ("--template", "stack", "--nodes", "2", "--no-apply", "--services")
+    site.cluster("create", "a", *rest, "base,b-c")
+    before = site.files()
+    ran = site.cluster("create", "a-b", *rest, "base,c", code=3)
+    assert "the clusters `a` and `a-b` both have a group `a_b_c`" in ran.err
+    assert site.files() == before

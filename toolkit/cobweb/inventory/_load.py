@@ -190,7 +190,10 @@ def state_url_of(root: Map, findings: Findings) -> str:
 def sections_of(
     root: Map, schemas: Mapping[str, Mapping[str, Any]], findings: Findings
 ) -> dict[str, Any]:
-    """Return the sections of plugins that a site has, as plain data, by their schemas."""
+    """Return the sections of plugins that a site has, as plain data, by their schemas.
+
+    One without a value is empty where it is a mapping, as `cobs` is.
+    """
     found: dict[str, Any] = {}
     for name, schema in schemas.items():
         node = root.items.get(name)
@@ -198,7 +201,9 @@ def sections_of(
             continue
         from cobweb.inventory._schemas import SpecChecker
 
-        found[name] = plain(node)
+        written = plain(node)
+        is_empty = written is None and schema.get("type") == "object"
+        found[name] = {} if is_empty else written
         for place, message, hint in SpecChecker(schema).problems(found[name], node):
             findings.add(place, f"section `{name}`: {message}", hint)
     return found

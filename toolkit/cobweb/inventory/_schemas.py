@@ -125,8 +125,10 @@ class SpecChecker:
             message = f"the type's schema cannot be used: {reason}"
             yield node.place, message, "mend the `$ref` in `spec` of the type"
 
-    def _outline(self, spec: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """Return what decides whether a spec fits; None if that is much."""
+    def _outline(self, spec: Any) -> tuple[Any, ...] | None:
+        """Return what decides whether a spec fits; None if that is much, or it is no mapping."""
+        if not isinstance(spec, Mapping):
+            return None
         found: list[Any] = []
         for name, value in spec.items():
             is_free = type(value) is str and name in self._free
