@@ -94,12 +94,12 @@ def service_type(service: Service, site_dir: Path) -> CobType:
         states=STATES,
         preferred="started",
         remove="absent",
-        groups=GROUPS,
+        groups=dict(GROUPS),
         check=_work(check, site_dir)
         if check
         else PythonAction(type_name=ServiceCheck.name, method="check"),
         check_timeout_s=check.timeout_s if check else None,
-        spec_schema=_SPEC,
+        spec_schema=dict(_SPEC),
         transitions=tuple(
             _transition(source, dest, known.get(action), site_dir)
             for source, dest, action in _STEPS

@@ -112,6 +112,7 @@ class _Analysis:
     def __init__(self, graph: Graph, patterns: Patterns) -> None:
         self.graph = graph
         self.patterns = patterns
+        self._together: dict[Wanted, dict[CobId, list[State]] | None] = {}
 
     def contradictions(self) -> Iterator[Trouble]:
         """Find steps whose locks can never be held together."""
@@ -216,22 +217,45 @@ class _Analysis:
         return found
 
     def _clash(self, cob: CobId, wanted: Wanted) -> str:
-        """Say why a set of locks can't be held while `cob` moves, or ""."""
+        """Say why a set of locks can't be held while `cob` moves, or "".
+
+        What many objects ask for alike (a join of many others) is held together once for all of
+        them; beside it are leaves, which have no locks behind them.
+        """
+        deep = tuple(pair for pair in wanted if self._has_locks(*pair))
+        leaves = {on: [state] for on, state in wanted if (on, state) not in deep}
+        if len(leaves) + len(deep) == len(wanted) and cob not in leaves:
+            if deep not in self._together:
+                clash, held = self._held("", deep)
+                self._together[deep] = None if clash else held
+            together = self._together[deep]
+            if together is not None and cob not in together and _agree(together, leaves):
+                return ""
+        return self._held(cob, wanted)[0]
+
+    def _has_locks(self, on: CobId, state: State) -> bool:
+        """Say whether an object in a state, or in one of a group, may hold locks of its own."""
+        pattern = self.patterns.of(on)
+        members = self.graph.cobs[on].type.members(state)
+        return pattern is not None and any(map(pattern.of_state, members))
+
+    def _held(self, cob: CobId | str, wanted: Wanted) -> tuple[str, dict[CobId, list[State]]]:
+        """Return why locks can't be held while `cob` moves ("" if they can), and all held."""
         held: dict[CobId, list[State]] = {}
         stack = list(reversed(wanted))
         while stack and len(held) < MAX_HELD_TOGETHER:
             on, state = stack.pop()
             if on == cob:
-                return f"its locks need {cob} itself to stay {state}"
+                return f"its locks need {cob} itself to stay {state}", {}
             names = held.setdefault(on, [])
             before = _possible(self.graph.cobs[on].type, names)
             names.append(state)
             left = _possible(self.graph.cobs[on].type, names)
             if not left:
-                return f"it needs {on} {_listed(names)}"
+                return f"it needs {on} {_listed(names)}", {}
             if len(left) == 1 and left != before:
                 stack.extend(reversed(self.patterns.of_state(on, left[0])))
-        return ""
+        return "", held
 
     def _place(self, cob: CobId, step: str, pair: tuple[CobId, State]) -> Place | None:
         """Look the need up again: only for what is printed."""
@@ -316,6 +340,13 @@ class _Walk:
             cycle=tuple(links),
             place=links[-1].place if links else type_.place,
         )
+
+
+def _agree(
+    together: Mapping[CobId, Sequence[State]], leaves: Mapping[CobId, Sequence[State]]
+) -> bool:
+    """Say whether leaves are among what is held together with the same need only, or not at all."""
+    return all(together.get(on, names) == names for on, names in leaves.items())
 
 
 def _possible(kind: CobType, names: Sequence[str]) -> tuple[State, ...]:
