@@ -114,6 +114,7 @@ def _groups(
     }
     variables = {
         **common,
+        "cluster_id": layout.locked.id or layout.name,
         "cluster_goal": _GOALS[cluster.state],
         "cluster_restarts": cluster.restarts,
         "cluster_tenant": cluster.tenant or "",
@@ -222,6 +223,7 @@ def _node(on: str, used: Iterable[str]) -> dict[str, Any]:
         "on": on,
         "spec": {
             "provider": "{{ node_provider }}",
+            "owner": "{{ cluster_id }}",
             "cluster": "{{ cluster_name }}",
             "tenant": "{{ cluster_tenant }}",
             "number": "{{ node_number }}",

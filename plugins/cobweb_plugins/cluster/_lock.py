@@ -36,11 +36,13 @@ class LockedNode:
 class LockedCluster:
     """The layout of a cluster: nodes by number, in order, and the number that comes next.
 
-    `request` is the digest of what the layout was solved from, `solver` who did.
+    `request` is the digest of what the layout was solved from, `solver` who did. `id` is the
+    cluster's own for life, in every checkout of the site: machines are found again by it.
     """
 
     request: str
     solver: str
+    id: str = ""
     nodes: Mapping[int, LockedNode] = field(default_factory=dict)
     next: int = 1
 
@@ -98,6 +100,7 @@ def read_lock(text: str | None) -> dict[str, LockedCluster]:
 
 def _written(cluster: LockedCluster) -> dict[str, Any]:
     return {
+        "id": cluster.id,
         "request": cluster.request,
         "solver": cluster.solver,
         "layout": layout_of(cluster.nodes.values()),
@@ -123,6 +126,7 @@ def _read(data: Mapping[str, Any]) -> LockedCluster:
         for number, node in data["nodes"].items()
     }
     return LockedCluster(
+        id=data.get("id", ""),
         request=data["request"],
         solver=data["solver"],
         nodes=dict(sorted(nodes.items())),

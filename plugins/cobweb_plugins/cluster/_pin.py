@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from cobweb_plugins.cluster._lock import LockedCluster, LockedNode, digest_of
 from cobweb_plugins.cluster._template import Resolved
 
 __all__ = ["pin", "request_digest"]
+
+_ID_BYTES = 6
 
 Kind = LockedNode
 """Nodes that are alike are one entry of what a solver is told."""
@@ -46,7 +49,11 @@ def pin(resolved: Resolved, solver: Solver, before: LockedCluster | None) -> Loc
     answer = solver.solve(resolved.solver_template(), resolved.solver_constraints(existing))
     nodes, following = _numbered(answer["nodes"], list(groups.values()), before)
     return LockedCluster(
-        request=request_digest(resolved), solver=solver.name, nodes=nodes, next=following
+        id=before.id if before else secrets.token_hex(_ID_BYTES),
+        request=request_digest(resolved),
+        solver=solver.name,
+        nodes=nodes,
+        next=following,
     )
 
 

@@ -29,6 +29,7 @@ clusters = st.dictionaries(
     st.sampled_from(["x", "y-1", "z"]),
     st.builds(
         lambda found, more: LockedCluster(
+            id="0a" * more,
             request="0" * 64,
             solver="cpsat",
             nodes=dict(sorted(found.items())),

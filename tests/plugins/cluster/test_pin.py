@@ -41,6 +41,8 @@ def test_who_goes_is_last_and_its_number_does_not_come_back() -> None:
     three = solved(nodes=3)
     six = solved(three, nodes=6)
     assert {number: six.nodes[number] for number in three.nodes} == three.nodes
+    assert six.id == three.id
+    assert solved(nodes=3).id != three.id
     four = solved(six, nodes=4)
     assert list(four.nodes) == [1, 2, 3, 4]
     assert list(solved(four, nodes=5).nodes) == [1, 2, 3, 4, 7]
