@@ -205,8 +205,7 @@ def _coexistence(path: Path, layout: Raw) -> Iterator[Problem]:
     together = joined(layout.get("mustcoexist") or ())
     for place, group in enumerate(layout.get("cantcoexist") or ()):
         for each in together:
-            both = [name for name in group if name in each]
-            if len(both) > 1:
-                names = " and ".join(f"`{name}`" for name in both)
+            if set(group).issubset(each):
+                names = " and ".join(f"`{name}`" for name in group)
                 message = f"{names} cannot be on one node and must be (mustcoexist)"
                 yield (*path, "cantcoexist", place), message, "take one of the two rules away"

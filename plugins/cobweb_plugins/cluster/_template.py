@@ -71,7 +71,7 @@ class Resolved:
             "imagetypes": list(self.imagetypes),
             "size": {"min": self.template.size_min, "max": self.template.size_max},
             "mustcoexist": self._present(self.template.mustcoexist),
-            "cantcoexist": self._present(self.template.cantcoexist),
+            "cantcoexist": self._whole(self.template.cantcoexist),
             "rules": {
                 name: {
                     "hardwaretypes": list(rule.hardwaretypes),
@@ -96,6 +96,10 @@ class Resolved:
     def _present(self, groups: Sequence[Sequence[str]]) -> list[list[str]]:
         found = [[name for name in group if name in self.services] for group in groups]
         return [group for group in found if len(group) > 1]
+
+    def _whole(self, groups: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Return the groups that are on the cluster as a whole: no node can have all of others."""
+        return [list(group) for group in groups if set(self.services).issuperset(group)]
 
 
 def resolve(catalog: Catalog, cluster: Cluster) -> Resolved:

@@ -358,7 +358,7 @@ BAD: Mapping[str, tuple[Change, str, str]] = {
             f"{T}/constraints/layout",
             {
                 "mustcoexist": [["base", "web"], ["web", "cache"]],
-                "cantcoexist": [["base", "cache", "mysql"]],
+                "cantcoexist": [["base", "cache"]],
             },
         ),
         f"{T}/constraints/layout/cantcoexist/0",
@@ -563,6 +563,20 @@ def test_a_solver_is_asked_in_plain_data() -> None:
 def test_rules_about_other_services_do_not_count() -> None:
     found = _resolved(_put("clusters/one/services", ["base", "cache"])).solver_template()
     assert (found["mustcoexist"], found["cantcoexist"], found["rules"]) == ([], [], {})
+
+
+@pytest.mark.parametrize(
+    ("third", "asked"), [("mysql", [["base", "web", "mysql"]]), ("postgres", [])]
+)
+def test_of_a_group_that_cannot_coexist_some_may_share_a_node(
+    third: str, asked: list[list[str]]
+) -> None:
+    def change(data: Sections) -> None:
+        layout = {"mustcoexist": [["base", "web"]], "cantcoexist": [["base", "web", "mysql"]]}
+        _put(f"{T}/constraints/layout", layout)(data)
+        _put("clusters/one/services", ["base", "web", third])(data)
+
+    assert _resolved(change).solver_template()["cantcoexist"] == asked
 
 
 def test_a_conflict_is_the_solver_s_to_tell() -> None:
