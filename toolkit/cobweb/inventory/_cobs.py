@@ -24,8 +24,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 class CobDef:
     """A COB as the site writes it: one instance on each of `hosts`.
 
-    `want` and `machine` are as those of `Cob`, "" where nothing is written; `machine` is a name, and
-    `want` may be a template.
+    `want` and `machine` are as those of `Cob`, "" where nothing is written; `want` may be a
+    template, `machine` is a name.
     """
 
     name: str
