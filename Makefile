@@ -37,8 +37,8 @@ storage-demo: $(VENV)/.dev  ## set up, change and tear down a storage cluster on
 test: $(VENV)/.dev  ## install Cobweb and run all tests
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
-images:  ## build the images of the hosts that tests run on (needs root)
-	@$(PYTHON) -m tests.support.fabric.images
+images: $(VENV)/.dev  ## build the images of the hosts that tests run on (needs root)
+	@$(BIN)/python -m tests.support.fabric.images
 
 BENCH_ARGS ?=
 bench: $(VENV)/.dev  ## measure Cobweb beside peers and limits (BENCH_ARGS='engine --size small')

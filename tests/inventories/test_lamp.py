@@ -41,6 +41,11 @@ class Lamp:
         """Return the machines that there are, as the provider's own records have them."""
         return sorted(self._records())
 
+    def owner(self) -> str:
+        """Return what the machines of the cluster are found again by; "" once it is gone."""
+        lock = json.loads((self.folder / "site.lock").read_text(encoding="utf-8"))
+        return next((each["id"] for each in lock["clusters"].values()), "")
+
     def hosts_file(self) -> Path:
         """Return the file with the addresses of all machines."""
         (file,) = self.corner.state.glob("hosts-*")
@@ -85,7 +90,7 @@ def lamp(tmp_path: Path) -> Iterator[Lamp]:
     corner = Corner(tmp_path, number=os.getpid() % 250)
     made = Lamp(tmp_path / "site", corner)
     yield made
-    corner.close(owner=str(made.folder))
+    corner.close(owner=made.owner())
 
 
 @pytest.mark.netns
