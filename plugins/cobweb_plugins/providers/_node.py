@@ -58,6 +58,9 @@ _SPEC: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
+OWNER = "provider_owner"
+"""The result that says for which cluster a machine was made."""
+
 
 class Node:
     """A machine that has the name of the COB's host."""
@@ -105,7 +108,12 @@ class Node:
             if left is not None:
                 provider.delete(request, left)
             machine = _create(provider, request)
-        return {"provider_id": machine.id, "confirmed": None, "bootstrapped": None}
+        return {
+            "provider_id": machine.id,
+            OWNER: request.owner,
+            "confirmed": None,
+            "bootstrapped": None,
+        }
 
     def confirm(self, context: CobContext) -> Mapping[str, Any]:
         """Wait for the machine; one that does not answer is deleted, and none is left behind."""
@@ -118,7 +126,7 @@ class Node:
             except Exception:
                 _delete_all_there_is(provider, request)
                 raise
-        return {**_said_of(confirmed), "bootstrapped": None}
+        return {**_said_of(confirmed), OWNER: request.owner, "bootstrapped": None}
 
     def delete(self, context: CobContext) -> Mapping[str, Any]:
         """Take the machine away, and forget what is known of its host."""
@@ -197,7 +205,7 @@ def _request(context: CobContext, fields: Mapping[str, Any]) -> NodeRequest:
     spec = context.cob["spec"]
     return NodeRequest(
         node=context.host.name,
-        owner=spec.get("owner") or str(context.site_dir.resolve()),
+        owner=_owner(context),
         cluster=spec["cluster"],
         number=spec["number"],
         tenant=spec.get("tenant") or "",
@@ -206,6 +214,16 @@ def _request(context: CobContext, fields: Mapping[str, Any]) -> NodeRequest:
         image=spec.get("image") or {},
         site_dir=context.site_dir,
     )
+
+
+def _owner(context: CobContext) -> str:
+    """Return by whom a machine is found: whom the one that is there was made for, if there is one.
+
+    A cluster whose layout was lost, or that was made again before all of it was gone, has another
+    id: by that its machines would not be found, and leak.
+    """
+    said = context.cob["spec"].get("owner") or str(context.site_dir.resolve())
+    return str(_results(context).get(OWNER) or said)
 
 
 def _refuse_another_provider(context: CobContext) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ import pytest
 
 from cobweb.errors import CredentialsError, ProviderError
 from cobweb.model import Host, PythonAction
-from cobweb.plugin import CobContext, NodeRequest
+from cobweb.plugin import CobContext, Machine, NodeRequest
 from cobweb_plugins.providers._node import Node
 from tests.support.cloud import Cloud, KilledError
 
@@ -224,3 +225,31 @@ def test_fields_that_the_provider_does_not_take_are_refused_before_it_is_asked()
     spec = {"name": "lab", "type": "cloud", "fields": {"regoin": "north"}}
     with pytest.raises(ProviderError, match=r"'lab': .*'regoin' was unexpected.*fields are region"):
         Node().check(context(Closed(), {}, provider=spec))
+
+
+class Owners(Cloud):
+    """Finds machines by their owners, as providers do."""
+
+    def find(self, request: NodeRequest) -> Machine | None:
+        return super().find(replace(request, node=f"{request.node}@{request.owner}"))
+
+    def create(self, request: NodeRequest) -> Machine:
+        return super().create(replace(request, node=f"{request.node}@{request.owner}"))
+
+    def confirm(self, request: NodeRequest, machine: Machine) -> Machine:
+        return super().confirm(replace(request, node=f"{request.node}@{request.owner}"), machine)
+
+    def delete(self, request: NodeRequest, machine: Machine) -> None:
+        super().delete(replace(request, node=f"{request.node}@{request.owner}"), machine)
+
+
+def test_a_machine_is_found_by_whom_it_was_made_for_whatever_the_site_says_now() -> None:
+    cloud, node = Owners(), Node()
+    results: dict[str, Any] = dict(node.create(context(cloud, {}, owner="first")))
+    results |= node.confirm(context(cloud, results, owner="first"))
+    later = context(cloud, results, owner="second")
+    assert node.check(later) == "confirmed"
+    gone = node.delete(later)
+    assert set(gone) == set(results)
+    assert not cloud.machines
+    assert node.create(context(cloud, {}, owner="second"))["provider_owner"] == "second"
