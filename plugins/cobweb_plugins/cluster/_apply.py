@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cobweb.errors import CobwebError, UsageError
+from cobweb.errors import CobwebError, ModelError, NoLayoutError, UsageError
 from cobweb.plugin import SiteAccess
 from cobweb_plugins.cluster._desk import Desk, Said
 
@@ -61,8 +61,11 @@ def apply_change(
     access = desk.access
     if desk.tenant is not None:
         _refuse_pending(access, desk.tenant)
-    with desk.changing(changes) as is_changed:
-        access.graph()
+    try:
+        with desk.changing(changes) as is_changed:
+            access.graph()
+    except NoLayoutError as error:
+        raise access.placed(_no_layout(changes, error)) from error
     if is_changed:
         access.summary("the site is edited; commit it when all is well")
     if forget:
@@ -78,6 +81,13 @@ def apply_change(
     ]
     yes = ("--yes",) if given["apply_yes"] else ()
     return access.run("apply", *words, *yes, *output)
+
+
+def _no_layout(changes: Mapping[str, Said | None], error: NoLayoutError) -> ModelError:
+    """Return why a site would be wrong: a cluster of it could not be laid out."""
+    path = ("clusters", *changes) if len(changes) == 1 else ("clusters",)
+    hint = error.hint or "change one of these; `cobweb cluster solve` tries without an edit"
+    return ModelError([(path, error.message, hint)])
 
 
 def _refuse_pending(access: SiteAccess, tenant: str) -> None:
