@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def _tasks(
 ) -> TaskGraph:
     cluster = resolved.cluster.name if resolved.cluster.name in desk.clusters else _NAMELESS
     services = desk.catalog_services
-    only = own["only"]
+    only = _concerned(own["only"], resolved)
     return tasks_of(
         {host_of_node(cluster, number): node.services for number, node in locked.nodes.items()},
         {
@@ -80,9 +81,20 @@ def _tasks(
             for name in resolved.services
         },
         Operation(own["operation"]),
-        concerned=None if only is None else [it.strip() for it in only.split(",")],
+        concerned=only,
         seconds=_durations(own["durations"]),
     )
+
+
+def _concerned(only: str | None, resolved: Resolved) -> list[str] | None:
+    if only is None:
+        return None
+    names = [it.strip() for it in only.split(",") if it.strip()]
+    for name in names:
+        if name not in resolved.services:
+            hint = f"it has {', '.join(resolved.services)}"
+            raise UsageError(f"the cluster has no service {name}", hint=hint)
+    return names
 
 
 def _durations(path: Path | None) -> Callable[[str, str | None], float]:
@@ -93,6 +105,8 @@ def _durations(path: Path | None) -> Callable[[str, str | None], float]:
         known = {str(key): float(value) for key, value in said.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise UsageError(f"cannot read durations from {path}: {error}") from error
+    if not all(0 <= value < inf for value in known.values()):
+        raise UsageError(f"{path}: a duration is a number of seconds, 0 or more")
     return lambda action, service: known.get(f"{service}.{action}", known.get(action, 1.0))
 
 

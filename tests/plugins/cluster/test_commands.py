@@ -289,12 +289,20 @@ def test_plan_prints_the_contract(site: Site, planner: str) -> None:
         (("solve",), "name a cluster, or say --template and --nodes"),
         (("solve", "first", "--template", "stack"), "not in the site"),
         (("plan", "first", "--planner", "x"), "no planner x"),
+        (("plan", "first", "--only", "web,x"), "the cluster has no service x"),
     ],
-    ids=["nothing", "both", "planner"],
+    ids=["nothing", "both", "planner", "service"],
 )
 def test_wrong_usage_of_looks(site: Site, words: tuple[str, ...], message: str) -> None:
     ran = site.cluster(*words, code=64)
     assert message in ran.err
+
+
+@pytest.mark.parametrize("text", ['{"start": -1}', '{"start": NaN}', '{"start": "x"}', "[]"])
+def test_durations_that_are_none_are_refused(site: Site, text: str) -> None:
+    (site.folder / "d.json").write_text(text)
+    ran = site.cluster("plan", "first", "--durations", str(site.folder / "d.json"), code=64)
+    assert "duration" in ran.err
 
 
 def test_a_second_time_does_nothing(site: Site) -> None:
