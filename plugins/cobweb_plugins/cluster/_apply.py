@@ -56,7 +56,7 @@ def apply_change(
     """Write what clusters become, and have the site applied; return the exit code.
 
     SiteError where the site would not be sound with it: then nothing has changed. `forget` are
-    objects that are given up, once they are gone from the site.
+    objects that are given up, once they are gone from the site and it is applied.
     """
     access = desk.access
     if desk.tenant is not None:
@@ -68,11 +68,11 @@ def apply_change(
         raise access.placed(_no_layout(changes, error)) from error
     if is_changed:
         access.summary("the site is edited; commit it when all is well")
-    if forget:
-        access.run("forget", "--yes", *forget)
     output = ("-o", access.output)
     if given["apply_not"]:
         return access.run("plan", *output)
+    if forget:
+        access.run("forget", "--yes", *forget)
     words = [
         word
         for name, option, _ in _PASSED

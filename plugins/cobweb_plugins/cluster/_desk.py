@@ -186,12 +186,24 @@ def _write(edit: SiteEdit, file: str, name: str, before: Said | None, said: Said
             clusters = data[CLUSTERS] = {}
         if said is None:
             del clusters[name]
+            if not clusters:
+                _empty(data, CLUSTERS)
         elif before is not None and name in clusters:
             _become(clusters[name], before, said)
         else:
             clusters[name] = dict(said)
 
     return edit.change(file, change)
+
+
+def _empty(data: Any, key: str) -> None:
+    """Write `{}` beside a key; comments between the two would push it out of the mapping."""
+    nothing = type(data[key])()
+    nothing.fa.set_flow_style()
+    data[key] = nothing
+    comments = data.ca.items.get(key)
+    if comments:
+        comments[3] = None
 
 
 def _become(here: Any, before: Any, said: Said) -> None:

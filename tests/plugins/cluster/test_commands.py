@@ -305,6 +305,33 @@ def test_durations_that_are_none_are_refused(site: Site, text: str) -> None:
     assert "duration" in ran.err
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        CLUSTERS,
+        "clusters:  # all\n  first:\n    template: stack\n    nodes: 2\n    # last\ntenants: {}\n",
+        "clusters:\n\n  # one\n\n  first: {template: stack, nodes: 2}\n",
+        "clusters: {first: {template: stack, nodes: 2}}\n",
+    ],
+    ids=["before", "beside", "lines", "flow"],
+)
+def test_the_last_cluster_goes_whatever_comments_are_there(site: Site, text: str) -> None:
+    (site.folder / "clusters.yml").write_text(text)
+    site.cluster("delete", "first", "--no-apply")
+    assert yaml.safe_load((site.folder / "clusters.yml").read_text())["clusters"] == {}
+
+
+def test_a_delete_by_force_that_is_not_applied_forgets_nothing(site: Site) -> None:
+    before = site.states("first")
+    text = (site.folder / "clusters.yml").read_text()
+    lock = (site.folder / "site.lock").read_text()
+    site.cluster("delete", "first", "--force", "--no-apply")
+    (site.folder / "clusters.yml").write_text(text)
+    (site.folder / "site.lock").write_text(lock)
+    assert "absent" not in str(before)
+    assert site.states("first") == before
+
+
 def test_a_second_time_does_nothing(site: Site) -> None:
     before = site.files()
     ran = site.done("sync")
