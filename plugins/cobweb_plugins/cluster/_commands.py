@@ -16,7 +16,7 @@ from cobweb_plugins.cluster import _operations as operations
 from cobweb_plugins.cluster._apply import apply_change, apply_options
 from cobweb_plugins.cluster._compile import NODE, host_of_node
 from cobweb_plugins.cluster._desk import Desk
-from cobweb_plugins.cluster._look import list_command, solve_command, status_command
+from cobweb_plugins.cluster._look import MOST_NODES, list_command, solve_command, status_command
 from cobweb_plugins.cluster._plan_command import plan_command
 from cobweb_plugins.cluster._values import value_of
 
@@ -46,6 +46,9 @@ def _operation(function: _F) -> Any:
         given = {key: options.pop(key) for key in list(options) if key.startswith("apply_")}
         desk = Desk(site_access(click.get_current_context()), tenant)
         changes: Mapping[str, Any] = function(desk, **options)
+        if not changes:
+            desk.access.summary("there is nothing to do")
+            return 0
         forget = _services_of(desk, options["name"]) if options.get("force") else ()
         return apply_change(desk, changes, given, forget=forget)
 
@@ -70,7 +73,7 @@ _services = click.argument("services", nargs=-1, required=True)
 @_operation
 @_name
 @click.option("--template", required=True, help="The template of the catalog.")
-@click.option("--nodes", required=True, type=click.IntRange(min=1), help="How many nodes.")
+@click.option("--nodes", required=True, type=click.IntRange(1, MOST_NODES), help="How many nodes.")
 @click.option("--services", metavar="A,B", help="Its services; default: those of the template.")
 @click.option("--provider", help="Where nodes come from.")
 @click.option("--hardwaretype", help="The hardware type of all nodes.")
@@ -106,7 +109,7 @@ def _delete(desk: Desk, name: str, **_force: bool) -> Mapping[str, Any]:
 
 @_operation
 @_name
-@click.argument("nodes", type=click.IntRange(min=1))
+@click.argument("nodes", type=click.IntRange(1, MOST_NODES))
 def _scale(desk: Desk, name: str, nodes: int) -> Mapping[str, Any]:
     """Give a cluster another number of nodes."""
     return {name: operations.scaled(desk.said(name), nodes)}

@@ -205,7 +205,10 @@ def _parts(service: Service, resolved: Resolved) -> dict[str, Any]:
 def _cobs(catalog: Catalog, clusters: list[Layout], used: list[str]) -> dict[str, dict[str, Any]]:
     on_all = ":".join(group_of(each.name) for each in clusters)
     having = {name: [each.name for each in clusters if name in each.services()] for name in used}
-    needs = {name: list(_needs(name, clusters)) for name in used}
+    needs = {
+        name: [*_needs(name, clusters), *_removal(name, [catalog.services[it] for it in used])]
+        for name in used
+    }
     cobs = {NODE: _node(on_all, used)}
     for name in used:
         cobs[name] = _service(catalog.services[name], having[name], needs[name])
@@ -279,6 +282,14 @@ def _needs(name: str, clusters: Iterable[Layout]) -> Iterator[dict[str, Any]]:
             if any(stops_before(each, name, other, kind) for each in having):
                 where = f"{{{{ {_variable(kind, f'{name}_after_{other}')} }}}}"
                 yield _of_join(when, f"{other}.stopped", where)
+
+
+def _removal(name: str, services: Iterable[Service]) -> Iterator[dict[str, Any]]:
+    """Yield that what was installed on top of a service, on the same node, is removed before it."""
+    for each in services:
+        if name in each.install_requires:
+            need = {"when": "* -> absent", "cob": each.name, "state": "absent"}
+            yield {**need, "optional": True}
 
 
 def _stops(layout: Layout) -> dict[str, str]:

@@ -19,6 +19,7 @@ from cobweb_plugins.cluster._macros import ClusterView, expand_macros
 from cobweb_plugins.cluster._template import Resolved
 
 __all__ = [
+    "MOST_NODES",
     "asked_layout",
     "list_command",
     "request_options",
@@ -29,6 +30,9 @@ __all__ = [
 
 _OF_ALL = re.compile(r"%(host|ip(?:\.[A-Za-z0-9_-]+)?)\.service\.([^%\[\]()\s]+)%")
 _SHOWN = 5
+MOST_NODES = 100_000
+"""A cluster has no more nodes than this; its schema says so, too."""
+
 _NAMELESS = "solve"
 """The name of a cluster that is asked for and not in the site."""
 
@@ -131,7 +135,7 @@ def request_options(function: Any) -> Any:
     options = [
         click.argument("name", required=False),
         click.option("--template", help="The template of the catalog."),
-        click.option("--nodes", type=click.IntRange(min=1), help="How many nodes."),
+        click.option("--nodes", type=click.IntRange(1, MOST_NODES), help="How many nodes."),
         click.option("--services", metavar="A,B", help="Default: those of the template."),
         click.option("--provider", help="Where nodes come from."),
         click.option("--hardwaretype", help="The hardware type of all nodes."),

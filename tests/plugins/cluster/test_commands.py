@@ -230,7 +230,9 @@ def test_a_lease_ends_the_cluster(site: Site) -> None:
     site.done("extend", "c")
     site.done("extend", "c", "--by", "1h")
     assert "longer than its template allows" in site.done("extend", "c", code=64).err
-    site.done("expire")
+    site.cluster("scale", "first", "3", "--no-apply")
+    assert "nothing to do" in site.done("expire").err
+    site.cobweb("plan", "--detailed-exitcode", code=2)
     assert site.said("c")
     clusters = (site.folder / "clusters.yml").read_text()
     ended = clusters.replace(site.said("c")["lease"]["expires"], "2020-01-01T00:00:00+00:00")

@@ -199,6 +199,29 @@ def test_what_cannot_be_is_found_with_its_place(
     assert all(it.place.line for it in caught.value.findings)
 
 
+@pytest.mark.parametrize(
+    ("inventory", "message"),
+    [
+        ({"all": {"hosts": {"c-1": {"ansible_host": "::1"}}}}, "has a host `c-1`, which"),
+        ({"c_web": {"hosts": {"mine": None}}}, "has a group `c_web`, which"),
+    ],
+    ids=["host", "group"],
+)
+def test_names_of_the_inventory_are_not_taken(
+    tmp_path: Path, inventory: Mapping[str, Any], message: str
+) -> None:
+    site = write_site(tmp_path, {**sections({"c": {"nodes": 2}}), "inventory": inventory})
+    with Session(site) as session, pytest.raises(SiteError) as caught:
+        session.graph()
+    assert any(message in str(it) for it in caught.value.findings)
+
+
+def test_what_is_on_top_is_removed_first(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, {"c": {"nodes": 2}})
+    texts = {str(need) for need in graph.needs}
+    assert "(c-2/base, * -> absent) <- (c-2/web, absent)" in texts
+
+
 def test_a_missing_file_or_automator_is_found(tmp_path: Path) -> None:
     data = sections({"c": {"nodes": 3}})
     services = data["catalog"]["services"]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from cobweb.errors import ModelError
 from cobweb.inventory._files import Files
+from cobweb.inventory._hosts import Inventory
 from cobweb.inventory._nodes import Leaf, Map, Node, at, key_place
 from cobweb.inventory._sources import lift
 from cobweb.model import CobType, Expansion
@@ -77,6 +78,20 @@ def expand_all(
             for path, message, hint in error.problems:
                 files.findings.add(at(root, iter(path)).place, message, hint)
     return made
+
+
+def clashes(inventory: Inventory, made: Expanded, files: Files) -> None:
+    """Find hosts and groups of expansions whose names the site's own inventory has, too."""
+    for node in made.inventories:
+        groups = node.items if isinstance(node, Map) else {}
+        names = [("group", name) for name in groups if name in inventory.groups]
+        for group in groups.values():
+            hosts = group.items.get("hosts") if isinstance(group, Map) else None
+            members = hosts.items if isinstance(hosts, Map) else {}
+            names += [("host", name) for name in members if name in inventory.hosts]
+        for kind, name in sorted(set(names)):
+            message = f"the site's inventory has a {kind} `{name}`, which its clusters make as well"
+            files.findings.add(node.place, message, "rename one of them")
 
 
 def joined(root: Map, key: str, made: Mapping[str, Node], files: Files) -> Node | None:

@@ -16,7 +16,7 @@ from cobweb.errors import Finding, Place, SiteError
 from cobweb.inventory._cobs import Cobs
 from cobweb.inventory._drift import read_drift
 from cobweb.inventory._evaluation import Evaluation, Parts
-from cobweb.inventory._expansion import Expanded, Expander, expand_all, joined
+from cobweb.inventory._expansion import Expanded, Expander, clashes, expand_all, joined
 from cobweb.inventory._files import Files
 from cobweb.inventory._findings import Findings
 from cobweb.inventory._foreign import Foreign
@@ -96,6 +96,7 @@ def _parts(site_file: Path, foreign: Foreign) -> Parts:
     sections = sections_of(root, foreign.sections, findings)
     expanders = () if findings else foreign.expanders
     made = expand_all(root, sections, expanders, files)
+    made.asked |= bool(findings)  # hosts may be missing for what is wrong
     hosts = _hosts(root, files, foreign, made)
     sound = not findings
     parts = _resolved(root, files, hosts, foreign, made)
@@ -127,6 +128,7 @@ def _hosts(root: Map, files: Files, foreign: Foreign, made: Expanded) -> tuple[E
     may_lack = made.asked and "inventory" not in root.items
     if not may_lack and required(root, "inventory", "the site", files.findings, hint=hint):
         sources.add(root.items["inventory"])
+    clashes(inventory, made, files)
     for each in made.inventories:
         sources.add(each)
     inventory.close(files.findings)
