@@ -435,9 +435,7 @@ def test_a_python_type_that_raises_fails_and_is_named(rig: MakeRig, figure: Make
     assert result.messages[B] == "plugin simple: work: ValueError('broken')"
 
 
-def test_what_a_python_type_says_on_purpose_is_the_message(
-    rig: MakeRig, figure: MakeGraph
-) -> None:
+def test_what_a_python_type_says_on_purpose_is_the_message(rig: MakeRig, figure: MakeGraph) -> None:
     run = python_run(rig, figure, Marker(ProviderError("no room", hint="add a host")))
     assert run.go().messages[B] == "no room (add a host)"
 

@@ -16,9 +16,9 @@ class Expansion:
     """Plain data, as it would stand in YAML, and values that YAML has no words for.
 
     `inventory` is an Ansible inventory, `cobs` and `limits` are definitions as under these keys,
-    `types` what objects are of besides the types that the site has, by name. `functions` are names that templates can
-    call: the function gets the name of the host that the template is rendered for, then the
-    template's arguments; CobwebError where it has no answer.
+    `types` what objects are of besides the types that the site has, by name. `functions` are names
+    that templates can call: the function gets the name of the host that the template is rendered
+    for, then the template's arguments; CobwebError where it has no answer.
     """
 
     inventory: Mapping[str, Any] = field(default_factory=dict)

@@ -71,9 +71,9 @@ class Limit:
 
     `groups` partitions the objects that the limit speaks of: one (name, members, bound) per value
     of the `per` variable, or a single one; bounds are evaluated from percentages and at least 1.
-    `source` and `dest` select transitions (`ANY` for all) when `scope` is IN_FLIGHT; `states` is the
-    name of a group of states that each member's type has when it is OUT_OF_GROUP: who is in none of
-    them, nor where it goes by itself, counts.
+    `source` and `dest` select transitions (`ANY` for all) when `scope` is IN_FLIGHT; `states` is
+    the name of a group of states that each member's type has when it is OUT_OF_GROUP: who is in
+    none of them, nor where it goes by itself, counts.
 
     `first` above 0 asks for a canary: no more than so many objects, of all groups together, take
     room before these are back in their preferred state, `pause_s` seconds have passed, and a check
