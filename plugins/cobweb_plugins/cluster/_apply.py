@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cobweb.errors import CobwebError, ModelError, NoLayoutError, UsageError
+from cobweb.errors import CobwebError, ModelError, NoLayoutError, SiteError, UsageError
 from cobweb.plugin import SiteAccess
 from cobweb_plugins.cluster._desk import Desk, Said
 
@@ -65,7 +65,9 @@ def apply_change(
         with desk.changing(changes) as is_changed:
             access.graph()
     except NoLayoutError as error:
-        raise access.placed(_no_layout(changes, error)) from error
+        raise _unchanged(access.placed(_no_layout(changes, error))) from error
+    except SiteError as error:
+        raise _unchanged(error) from error.__cause__
     if is_changed:
         access.summary("the site is edited; commit it when all is well")
     output = ("-o", access.output)
@@ -81,6 +83,12 @@ def apply_change(
     ]
     yes = ("--yes",) if given["apply_yes"] else ()
     return access.run("apply", *words, *yes, *output)
+
+
+def _unchanged(error: SiteError) -> SiteError:
+    """Say with the findings of a site that would be wrong that it is as it was."""
+    error.add_note("nothing was changed: these are findings in the site as it would be")
+    return error
 
 
 def _no_layout(changes: Mapping[str, Said | None], error: NoLayoutError) -> ModelError:

@@ -38,6 +38,23 @@ def cluster() -> None:
     """
 
 
+_EXAMPLES: Mapping[str, str] = {
+    "create": "web1 --template lamp --nodes 3",
+    "delete": "web1",
+    "scale": "web1 6",
+    "add-service": "web1 cache",
+    "remove-service": "web1 cache",
+    "configure": "web1 --set mysql.port=3307",
+    "start": "web1",
+    "stop": "web1",
+    "restart": "web1",
+    "upgrade": "web1 site=2",
+    "sync": "",
+    "extend": "web1 --by 7d",
+    "expire": "--yes",
+}
+
+
 def _operation(function: _F) -> Any:
     """Make a command of a function that returns what clusters become."""
 
@@ -50,10 +67,19 @@ def _operation(function: _F) -> Any:
             desk.access.summary("there is nothing to do")
             return 0
         forget = _services_of(desk, options["name"]) if options.get("force") else ()
+        given["apply_message"] = given["apply_message"] or _told(name, options)
         return apply_change(desk, changes, given, forget=forget)
 
     name = function.__name__.strip("_").replace("_", "-")
-    return cluster.command(name)(tenant_option(apply_options(command)))
+    epilog = f"\b\nExamples:\n  cobweb cluster {name} {_EXAMPLES[name]}".rstrip()
+    return cluster.command(name, epilog=epilog)(tenant_option(apply_options(command)))
+
+
+def _told(name: str, options: Mapping[str, Any]) -> str:
+    """Return what an operation is, for the generation that it makes."""
+    words = [options.get(key) for key in ("name", "names", "nodes", "services", "versions")]
+    flat = [it for word in words for it in (word if isinstance(word, tuple) else [word])]
+    return " ".join(["cluster", name, *(str(it) for it in flat if it is not None)])
 
 
 def tenant_option(function: Any) -> Any:

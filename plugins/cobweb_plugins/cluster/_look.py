@@ -187,7 +187,7 @@ def tell_no_layout(desk: Desk, error: NoLayoutError) -> int:
     """Say why there is no layout; return the exit code."""
     if not desk.access.data({"layout": None, "conflict": list(error.conflict)}):
         desk.access.line(error.message)
-        for each in error.conflict:
+        for each in error.conflict if len(error.conflict) > 1 else ():
             desk.access.line(f"  {each}")
     return error.exit_code
 

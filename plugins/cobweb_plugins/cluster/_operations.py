@@ -122,7 +122,7 @@ def extended(said: Said, lease: Lease, by_s: float | None, now: datetime) -> dic
     if lease.step_s and by_s > lease.step_s:
         raise UsageError(
             "the template allows a shorter extension at once",
-            hint=f"at most {_days(lease.step_s)}",
+            hint=f"at most {_duration(lease.step_s)}",
         )
     ends = max(_read(has["expires"]), now) + timedelta(seconds=by_s)
     created = _read(has.get("created") or _written(now))
@@ -146,5 +146,9 @@ def _written(when: datetime) -> str:
     return when.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _days(seconds: float) -> str:
-    return str(timedelta(seconds=seconds))
+def _duration(seconds: float) -> str:
+    """Return a duration as the catalog writes it."""
+    for sign, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds % length == 0:
+            return f"{seconds / length:g}{sign}"
+    return f"{seconds:g}s"

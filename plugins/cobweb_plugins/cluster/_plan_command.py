@@ -128,9 +128,10 @@ def _tell(
         return
     rows = [(str(number), _stage_text(stage)) for number, stage in enumerate(stages, 1)]
     desk.access.table(("STAGE", "TASKS"), rows)
-    spans = ", ".join(f"{name} {it.makespan_s:g} s" for name, it in sorted(schedules.items()))
-    count = sum(map(len, stages))
-    desk.access.summary(f"{count} tasks in {len(stages)} stages; makespan: {spans}")
+    unit = " s" if own["durations"] else ""
+    spans = ", ".join(f"{name} {it.makespan_s:g}{unit}" for name, it in sorted(schedules.items()))
+    count, if_one = sum(map(len, stages)), "" if unit else ", if each task took 1"
+    desk.access.summary(f"{count} tasks in {len(stages)} stages; makespan{if_one}: {spans}")
 
 
 def _stage_text(stage: list[dict[str, str | None]]) -> str:
