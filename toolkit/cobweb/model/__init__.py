@@ -22,7 +22,17 @@ from cobweb.model.cob import (
     name_of,
 )
 from cobweb.model.expansion import Expansion
-from cobweb.model.graph import Graph, Limit, LimitGroup, LimitScope, LockNeed, Need, TransitionNeed
+from cobweb.model.graph import (
+    Budget,
+    Graph,
+    Limit,
+    LimitGroup,
+    LimitScope,
+    LockNeed,
+    Need,
+    TransitionNeed,
+    Unit,
+)
 from cobweb.model.host import Host
 from cobweb.model.job import Job, JobKind, Outcome, Report, TaskOutput
 from cobweb.model.result import (
@@ -49,6 +59,7 @@ __all__ = [
     "NONE",
     "UNKNOWN",
     "Action",
+    "Budget",
     "Cob",
     "CobId",
     "CobType",
@@ -78,6 +89,7 @@ __all__ = [
     "Tasks",
     "Transition",
     "TransitionNeed",
+    "Unit",
     "chain_seconds",
     "cob_id",
     "connection_variables",

@@ -100,7 +100,8 @@ Action = Tasks | Role | PythonAction | Nothing | Missing
 class Transition:
     """One entry of a transition matrix.
 
-    `timeout_s` bounds one attempt (None: the executor's default); `attempts` >= 1.
+    `timeout_s` bounds one attempt (None: the executor's default); `attempts` >= 1. A transition
+    between serving states that `interrupts` takes its object out for as long as it runs.
     """
 
     source: State
@@ -108,6 +109,7 @@ class Transition:
     action: Action
     timeout_s: float | None = None
     attempts: int = 1
+    interrupts: bool = False
 
     def __str__(self) -> str:
         return f"{self.source} -> {self.dest}"
@@ -122,7 +124,8 @@ class CobType:
     `revert` is shell text, a template over `cob`, by which a host takes back an unconfirmed change
     by itself ("": this type knows no such way), `prepare` what keeps beforehand what that needs.
     `groups` maps names, none of which is a state's, to some of `states`: a need may name a group
-    instead of a state, and is met in any of these.
+    instead of a state, and is met in any of these. `serving` are the states in which an object works
+    for its users now (design, section 5b); () stands for the preferred state alone.
     """
 
     name: str
@@ -136,6 +139,7 @@ class CobType:
     revert: str = ""
     prepare: str = ""
     groups: Mapping[str, tuple[State, ...]] = field(default_factory=dict)
+    serving: tuple[State, ...] = ()
     place: Place | None = None
     _ways: dict[tuple[State, State], tuple[Transition, ...] | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -148,6 +152,12 @@ class CobType:
     def transition(self, source: State, dest: State) -> Transition | None:
         """Return the matrix entry, or None where it is empty."""
         return next((t for t in self.transitions if t.source == source and t.dest == dest), None)
+
+    def serves(self, state: State, group: str = "") -> bool:
+        """Say whether an object in `state` works for its users, or is in a state of a group."""
+        if group:
+            return state in self.groups[group]
+        return state in self.serving if self.serving else state == self.preferred
 
     def knows(self, name: str) -> bool:
         """Say whether a need can name it: a state of the type, or a group of them."""

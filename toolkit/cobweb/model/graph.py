@@ -14,7 +14,17 @@ from enum import StrEnum
 from cobweb.errors import Place
 from cobweb.model.cob import ANY, Cob, CobId, State
 
-__all__ = ["Graph", "Limit", "LimitGroup", "LimitScope", "LockNeed", "Need", "TransitionNeed"]
+__all__ = [
+    "Budget",
+    "Graph",
+    "Limit",
+    "LimitGroup",
+    "LimitScope",
+    "LockNeed",
+    "Need",
+    "TransitionNeed",
+    "Unit",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,15 +111,59 @@ class LimitGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What a budget counts: by default a host, with the members of the budget that are on it.
+
+    `domains` are the values of the budget's `per` variable on its hosts (() without `per`). `order`
+    says which unit goes first where a slot is lent: ascending, numbers before texts as
+    (0, number, "") and (1, 0.0, text).
+    """
+
+    name: str
+    members: frozenset[CobId]
+    domains: tuple[str, ...] = ()
+    order: tuple[int, float, str] = (0, 0.0, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How many units may be out at once (design, section 5b: serving, units, bounds, canary).
+
+    `units` are in the order of the inventory. The bound is `count`, or with `percent` so many per
+    cent of the units that should serve, rounded down and at least 1, worked out anew at each
+    lending; with `per` it holds for each domain, and a percentage for all units together besides.
+    `group` names a group of states in the place of the members' serving states. `first` units go
+    ahead of all others as the canary, and are checked again `pause_s` seconds after they are home.
+    What a slot relies on was checked at most `trust_s` seconds ago (None: as the run says).
+    """
+
+    name: str
+    units: tuple[Unit, ...]
+    count: int = 1
+    percent: int | None = None
+    group: str = ""
+    first: int = 0
+    pause_s: float = 0.0
+    trust_s: float | None = None
+    place: Place | None = field(default=None, compare=False)
+
+    def bound(self, population: int) -> int:
+        """Return how many of so many units that should serve may be out at once."""
+        return self.count if self.percent is None else max(1, population * self.percent // 100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     """All change objects of a site and their needs; ids and needs are in sorted order.
 
     `cobs` maps id to COB; `needs` names only ids of `cobs` (the inventory makes sure of it).
+    `limits` bound transitions in flight, `budgets` units that are out.
     """
 
     cobs: Mapping[CobId, Cob]
     needs: tuple[Need, ...] = ()
     limits: tuple[Limit, ...] = ()
+    budgets: tuple[Budget, ...] = ()
 
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts that have a COB, sorted."""
