@@ -55,7 +55,8 @@ def apply_change(
 ) -> int:
     """Write what clusters become, and have the site applied; return the exit code.
 
-    SiteError where the site would not be sound with it: then nothing has changed. `forget` are
+    SiteError where the site would not be sound with it, UsageError where nobody has agreed to the
+    change and nobody can be asked: then nothing has changed. `forget` are
     objects that are given up, once they are gone from the site and it is applied.
     """
     access = desk.access
@@ -64,6 +65,8 @@ def apply_change(
     try:
         with desk.changing(changes) as is_changed:
             access.graph()
+            if not (given["apply_yes"] or given["apply_not"]):
+                access.refuse_unasked()
     except NoLayoutError as error:
         raise _unchanged(access.placed(_no_layout(changes, error))) from error
     except SiteError as error:

@@ -103,6 +103,18 @@ def test_a_cluster_lives_from_create_to_delete(site: Site) -> None:
     assert site.states("first")["first-1"]["node"] == "bootstrapped"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("create", "c", "--template", "stack", "--nodes", "2"), ("delete", "first"), ("sync",)],
+    ids=lambda words: words[0],
+)
+def test_without_a_terminal_an_operation_takes_a_yes(site: Site, words: tuple[str, ...]) -> None:
+    before = site.files()
+    ran = site.cluster(*words, code=64)
+    assert "nobody can be asked without a terminal (add --yes)" in ran.err
+    assert site.files() == before
+
+
 def test_comments_stay_and_only_what_was_asked_for_changes(site: Site) -> None:
     before = (site.folder / "clusters.yml").read_text()
     site.done("scale", "first", "3")

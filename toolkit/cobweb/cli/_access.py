@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._output import Output
 from cobweb.cli._render import Column, write_table
 from cobweb.cli._request import Format, Request, current_request
@@ -84,6 +85,10 @@ class CliAccess:
         except click.exceptions.Exit as end:
             return end.exit_code
         return result if isinstance(result, int) else 0
+
+    def refuse_unasked(self) -> None:
+        """Refuse to go on where nobody can be asked."""
+        refuse_unasked()
 
     @property
     def output(self) -> str:

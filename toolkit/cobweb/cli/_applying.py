@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cobweb._clock import wall_clock
+from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._options import (
     events_option,
     executor_option,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["carry_out", "go_back", "orders_of", "run_options", "this_run"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+_AGREE = "add --yes, or save a plan with `cobweb plan --out FILE` and apply that"
 
 _RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option("-m", "--message", default="", help="Kept with the generation: why this is done."),
@@ -147,15 +149,19 @@ def go_back(  # noqa: PLR0913  # as `carry_out`
 
 
 def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) -> bool:
-    """Show the plan on a terminal and ask; without one nobody is asked."""
+    """Show the plan on a terminal and ask, where something is to be done.
+
+    UsageError where that is so and nobody can be asked.
+    """
     from cobweb.runtime import plan_site, signals_as_interrupt
 
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return True
     with signals_as_interrupt():
         store = session.store(create=True)
         plan = plan_site(desired, session.plugins, store, refresh=orders.refresh)
-        return (plan.is_empty and not plan.checks) or _confirmed(output, plan)
+        if plan.is_empty and not plan.checks:
+            return True
+        refuse_unasked(_AGREE)
+        return _confirmed(output, plan)
 
 
 def this_run(command: str) -> tuple[RunInfo, LockOwner]:

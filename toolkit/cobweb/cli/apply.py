@@ -61,7 +61,8 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     """Bring the site to its desired state.
 
     On a terminal the plan is shown first and a question asked, unless --yes is
-    given. Interrupt once to let what runs come to its end, twice to stop it.
+    given; without a terminal a change takes --yes or a saved plan. Interrupt
+    once to let what runs come to its end, twice to stop it.
     A saved PLAN is refused if the site or the states have changed since.
     """
     from cobweb.runtime import desired_of

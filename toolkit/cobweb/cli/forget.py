@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from cobweb._clock import wall_clock
 from cobweb.cli._applying import this_run
+from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._complete import complete_gone, complete_gone_host
 from cobweb.cli._options import examples, output_option, pass_request, site_options, yes_option
 from cobweb.cli._output import Output, Tone
@@ -53,9 +53,8 @@ def command(request: Request, *, cobs: tuple[str, ...], hosts: tuple[str, ...], 
 
     if not (cobs or hosts):
         raise UsageError("nothing to forget is named", hint="name objects, or --host HOST")
-    asked = sys.stdin.isatty() and sys.stderr.isatty()
-    if not (asked or yes):
-        raise UsageError("nobody can be asked without a terminal", hint="add --yes")
+    if not yes:
+        refuse_unasked()
     output = Output.of(request)
     with open_site(request) as session:
         chosen = farewell(session.site, session.store(), cobs, hosts)

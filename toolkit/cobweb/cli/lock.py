@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cobweb._clock import wall_clock
+from cobweb.cli._asking import can_ask
 from cobweb.cli._options import examples, output_option, pass_request, site_options, yes_option
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._parameters import DURATION
@@ -138,9 +139,7 @@ def _site_lock(session: Session, *, create: bool) -> SiteLock:
 
 
 def _confirmed(owner: LockOwner) -> bool:
-    import sys
-
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         return True
     line = owner.line(wall_clock())
     return click.confirm(f"Break the lock of {line}?", default=False, err=True)

@@ -39,7 +39,8 @@ def command(
 
     Its content becomes a new generation, which is brought about as by apply: on
     a terminal the plan is shown first and a question asked, unless --yes is
-    given. The files of the site stay as they are: mend them before the next apply.
+    given; without one --yes is needed. The files of the site stay as they are:
+    mend them before the next apply.
     """
     from cobweb.runtime import to_go_back_to
 

@@ -69,6 +69,9 @@ class SiteAccess(Protocol):
         It writes to the same standard output and standard error. CobwebError as the command raises.
         """
 
+    def refuse_unasked(self) -> None:
+        """Raise UsageError where nobody can be asked: what changes hosts then needs `--yes`."""
+
     @property
     def output(self) -> str:
         """The format that `-o` asks for: text, json or yaml."""
