@@ -6,11 +6,13 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cobweb.cli import _locking
 from cobweb.cli._session import Session
 from cobweb.model import CobId
 from cobweb.store import HostLost, RunInfo, StateWritten, TransitionBegan, this_process
@@ -325,6 +327,47 @@ def test_a_site_that_is_locked_is_left_alone(run: Run, site: Path) -> None:
             ran = run("-C", site, *APPLY)
     assert ran.code == 5
     assert "run r2" in ran.err
+
+
+COMMANDS: list[tuple[str, ...]] = [
+    APPLY,
+    ("rollback", "1", "--yes", "--executor", "simulate"),
+    ("drift", "--executor", "simulate"),
+    ("forget", "--host", "gone", "--yes"),
+    ("generations", "--gc"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "stays"])
+def test_a_site_that_is_locked_can_be_waited_for(
+    run: Run,
+    site: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    *,
+    ends: bool,
+) -> None:
+    assert run("-C", site, *APPLY).code == 0
+    if command[0] == "forget":
+        written(site, StateWritten(cob=CobId("gone/x"), state="up", reason="check", time=1.0))
+    now = [0.0]
+    with Session(site) as session:
+        lock = session.store(create=True).site_lock(clock=lambda: 1e9)
+        held = lock.acquire(this_process(run="r2", reason="apply", since=1e9))
+
+        def pause(seconds: float) -> None:
+            now[0] += seconds
+            if ends:
+                held.release()
+
+        patient = partial(_locking.patience_of, clock=lambda: now[0], sleep=pause)
+        monkeypatch.setattr(_locking, "patience_of", patient)
+        ran = run("-C", site, *command, "--wait", "1m30s")
+        held.release()
+    assert ran.code == (0 if ends else 5), ran.err
+    assert ran.err.count("waiting for the site, which is locked by") == 1
+    assert ends or (now[0] == 90.0 and "the site is locked by" in ran.err.splitlines()[-1])
 
 
 def test_why_after_a_killed_run_says_what_the_next_one_does(

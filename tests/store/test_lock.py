@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from cobweb.errors import LockedError, UsageError
 from cobweb.model import CobId
 from cobweb.store import (
     LockOwner,
+    Patience,
     RunInfo,
     RunRecord,
     StateWritten,
@@ -102,6 +103,64 @@ def test_lock_never_expires_by_time(store: Store, other: Store, clock: Clock) ->
     clock.time += 10 * 365 * 86_400
     with pytest.raises(LockedError):
         other.site_lock(clock=clock).acquire(me("r2"))
+
+
+class Waiting:
+    """Somebody whose pauses take no time; `end` happens in the pause of that number."""
+
+    def __init__(self, clock: Clock, end: Callable[[], object] = int, at: int = 0) -> None:
+        self.pauses: list[float] = []
+        self.told: list[str] = []
+        self._clock, self._end, self._at = clock, end, at
+
+    def patience(self, seconds: float) -> Patience:
+        return Patience(
+            seconds=seconds, clock=self._clock, sleep=self._sleep, tell=self.told.append
+        )
+
+    def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self._clock.time += seconds
+        if len(self.pauses) == self._at:
+            self._end()
+
+
+def test_who_waits_gets_the_lock_as_it_ends(store: Store, other: Store, clock: Clock) -> None:
+    held = store.site_lock(clock=clock).acquire(me())
+    waiting = Waiting(clock, held.release, at=3)
+    got = other.site_lock(clock=clock).acquire(me("r2"), waiting.patience(60.0))
+    assert waiting.pauses == [0.25, 0.5, 1.0]
+    (told,) = waiting.told
+    assert "run r1" in told
+    assert (got.owner.since, got.owner.heartbeat) == (NOW + 1.75, NOW + 1.75)
+    assert other.site_lock(clock=clock).show() == got.owner
+    other.write([UP])
+
+
+def test_waiting_ends_as_asked(store: Store, other: Store, clock: Clock) -> None:
+    store.site_lock(clock=clock).acquire(on_another_host())
+    waiting = Waiting(clock)
+    with pytest.raises(LockedError, match="run r1"):
+        other.site_lock(clock=clock).acquire(me("r2"), waiting.patience(17.0))
+    assert sum(waiting.pauses) == 17.0
+    assert max(waiting.pauses) == 5.0
+    assert len(waiting.told) == 1
+
+
+def test_a_free_lock_is_not_waited_for(store: Store, clock: Clock) -> None:
+    waiting = Waiting(clock)
+    with store.site_lock(clock=clock).acquire(me(), waiting.patience(1.0)) as held:
+        assert held.owner == me()
+    assert (waiting.pauses, waiting.told) == ([], [])
+
+
+def test_a_hold_lasts_from_when_it_begins(store: Store, other: Store, clock: Clock) -> None:
+    held = store.site_lock(clock=clock).acquire(me())
+    waiting = Waiting(clock, held.release, at=1)
+    lock = other.site_lock(clock=clock)
+    owner, _ = lock.hold(me("hold-1"), for_s=600, patience=waiting.patience(60.0))
+    assert owner.until == clock.time + 600
+    assert lock.show() == owner
 
 
 def test_dead_process_is_noticed(store: Store, other: Store, clock: Clock, gone: LockOwner) -> None:

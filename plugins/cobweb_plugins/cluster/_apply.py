@@ -20,6 +20,7 @@ _PASSED = (
     ("message", "-m", "Kept with the generation: why this is done."),
     ("executor", "--executor", "Who carries out tasks."),
     ("parallel", "--parallel", "How many tasks at once."),
+    ("wait", "--wait", "Wait so long for a site that another run holds."),
     ("events", "--events", "Write all events to this file."),
     ("max_failures", "--max-failures", "Start nothing more after so many failures."),
 )
@@ -76,8 +77,9 @@ def apply_change(
     output = ("-o", access.output)
     if given["apply_not"]:
         return access.run("plan", *output)
+    wait = ("--wait", given["apply_wait"]) if given["apply_wait"] else ()
     if forget:
-        access.run("forget", "--yes", *forget)
+        access.run("forget", "--yes", *wait, *forget)
     words = [
         word
         for name, option, _ in _PASSED

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cobweb._clock import wall_clock
 from cobweb.cli._asking import refuse_unasked
+from cobweb.cli._locking import locked_site
 from cobweb.cli._options import (
     events_option,
     executor_option,
@@ -20,9 +18,10 @@ from cobweb.cli._options import (
     parallel_option,
     refresh_option,
     timeout_option,
+    wait_option,
     yes_option,
 )
-from cobweb.cli._output import Output, Tone
+from cobweb.cli._output import Output
 from cobweb.cli._pipeline import annotations_option
 from cobweb.cli._request import Request
 from cobweb.cli._running import failure_bound, goals_of, listeners, lost_bound, tell_result
@@ -31,9 +30,8 @@ from cobweb.cli.plan import tell_plan
 
 if TYPE_CHECKING:
     from cobweb.runtime import Desired, Orders, Plan, RunResult
-    from cobweb.store import LockOwner, RunInfo
 
-__all__ = ["carry_out", "go_back", "orders_of", "run_options", "this_run"]
+__all__ = ["carry_out", "go_back", "orders_of", "run_options"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -49,6 +47,7 @@ _RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     max_unreachable_option("40%"),
     parallel_option,
     timeout_option,
+    wait_option,
     yes_option,
     annotations_option,
 )
@@ -86,6 +85,7 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
     *,
     command: str,
     events: str | None,
+    wait_s: float | None,
     append: bool = False,
     check: Callable[[Desired], None] = lambda _desired: None,
     ask: bool,
@@ -98,10 +98,7 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
     from cobweb.runtime import Caller, Interrupts, apply_site, handle_signals
 
     plugins, store = session.plugins, session.store(create=True)
-    info, owner = this_run(command)
-    with store.site_lock(clock=wall_clock).acquire(owner) as lock:
-        for notice in lock.notices:
-            output.summary(f"note: {notice}", Tone.CAREFUL)
+    with locked_site(store, output, command, wait_s) as (lock, info):
         desired = wanted()
         check(desired)
         if ask and not _agreed(session, output, desired, orders):
@@ -125,6 +122,7 @@ def go_back(  # noqa: PLR0913  # as `carry_out`
     generation: int,
     *,
     events: str | None,
+    wait_s: float | None,
     append: bool = False,
     ask: bool,
 ) -> RunResult | None:
@@ -140,6 +138,7 @@ def go_back(  # noqa: PLR0913  # as `carry_out`
         lambda: desired_again(session.site, session.plugins, store, generation),
         command="rollback",
         events=events,
+        wait_s=wait_s,
         append=append,
         ask=ask,
     )
@@ -162,20 +161,6 @@ def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) 
             return True
         refuse_unasked(_AGREE)
         return _confirmed(output, plan)
-
-
-def this_run(command: str) -> tuple[RunInfo, LockOwner]:
-    """Return this process as a new run and as the owner of the site lock."""
-    from cobweb.store import RunInfo, this_process
-
-    now = wall_clock()
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-    run = f"{stamp}-{secrets.token_hex(2)}"
-    owner = this_process(run=run, reason=command, since=now)
-    info = RunInfo(
-        id=run, command=command, started=now, user=owner.user, host=owner.host, pid=owner.pid
-    )
-    return info, owner
 
 
 def _confirmed(output: Output, plan: Plan) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "refresh_option",
     "site_options",
     "timeout_option",
+    "wait_option",
     "yes_option",
 ]
 
@@ -203,6 +204,16 @@ def refresh_option(function: _F) -> _F:
         default="changed",
         show_default=True,
         help="Check the objects in doubt (changed, new, interrupted), all, or as few as can be.",
+    )(function)
+
+
+def wait_option(function: _F) -> _F:
+    """Add `--wait DURATION`, in seconds as a float or None; it arrives as `wait`."""
+    return click.option(
+        "--wait",
+        metavar="DURATION",
+        type=DURATION,
+        help="Wait so long for a site that another run holds: 90, 10m, 1h30m.",
     )(function)
 
 

@@ -54,6 +54,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     limit: str | None,
     rollback_on_failure: bool,
     events: str | None,
+    wait: float | None,
     yes: bool,
     annotations: bool,
     **options: Any,
@@ -81,13 +82,14 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             lambda: desired_of(session.site, limit),
             command="apply",
             events=events,
+            wait_s=wait,
             check=lambda desired: _refuse_stale(session, saved, desired),
             ask=not (yes or plan),
         )
         if result is None:
             return 0
         if rollback_on_failure and str(result.ending) in ("failed", "stuck"):
-            _roll_back(session, output, orders, result, events=events)
+            _roll_back(session, output, orders, result, events=events, wait_s=wait)
         else:
             tell_result(output, result)
         if annotations and result.exit_code and in_pipeline():
@@ -112,8 +114,14 @@ def _refresh(saved: PlanFile | None, refresh: str) -> str:
     return saved.refresh if saved and refresh == Refresh.CHANGED else refresh
 
 
-def _roll_back(
-    session: Session, output: Output, orders: Orders, failed: RunResult, *, events: str | None
+def _roll_back(  # noqa: PLR0913  # as `go_back`
+    session: Session,
+    output: Output,
+    orders: Orders,
+    failed: RunResult,
+    *,
+    events: str | None,
+    wait_s: float | None,
 ) -> None:
     """Tell of a failed run, and go back to the last generation that was reached."""
     from cobweb.runtime import to_go_back_to
@@ -124,7 +132,16 @@ def _roll_back(
         generation = to_go_back_to(session.store(create=True), after_failure=True)
         output.summary(f"going back to generation {generation}", Tone.CAREFUL)
         orders = replace(orders, message=f"rollback to {generation} after a failure")
-        result = go_back(session, people, orders, generation, events=events, append=True, ask=False)
+        result = go_back(
+            session,
+            people,
+            orders,
+            generation,
+            events=events,
+            wait_s=wait_s,
+            append=True,
+            ask=False,
+        )
     except CobwebError as error:
         output.summary(f"not going back: {error}", Tone.BAD)
     output.data(

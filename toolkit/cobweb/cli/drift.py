@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cobweb._clock import wall_clock
 from cobweb.cli._analysis import check_all
-from cobweb.cli._applying import this_run
+from cobweb.cli._locking import locked_site
 from cobweb.cli._options import (
     events_option,
     examples,
@@ -21,6 +20,7 @@ from cobweb.cli._options import (
     pass_request,
     site_options,
     timeout_option,
+    wait_option,
 )
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._pipeline import annotations_option, in_pipeline, tell_run
@@ -65,6 +65,7 @@ _SHOWN = 20
 @limit_option
 @parallel_option
 @timeout_option
+@wait_option
 @annotations_option
 @output_option()
 @site_options
@@ -77,6 +78,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     limit: str | None,
     parallel: int | None,
     timeout: float | None,
+    wait: float | None,
     annotations: bool,
 ) -> int:
     """Find what was changed by hand.
@@ -96,7 +98,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     output = Output.of(request)
     with open_site(request) as session:
         check_all(session, limit)
-        result = _look(session, output, orders, limit=limit, events=events)
+        result = _look(session, output, orders, limit=limit, events=events, wait_s=wait)
         if not output.data(drift_data(result)):
             _tell(output, result)
         _sum_up(output, result)
@@ -105,17 +107,20 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     return result.exit_code
 
 
-def _look(
-    session: Session, output: Output, orders: Orders, *, limit: str | None, events: str | None
+def _look(  # noqa: PLR0913  # one parameter per option
+    session: Session,
+    output: Output,
+    orders: Orders,
+    *,
+    limit: str | None,
+    events: str | None,
+    wait_s: float | None,
 ) -> DriftResult:
     """Look for drift under the site lock."""
     from cobweb.runtime import Caller, Interrupts, desired_of, drift_site, handle_signals
 
     site, plugins, store = session.site, session.plugins, session.store(create=True)
-    info, owner = this_run("drift")
-    with store.site_lock(clock=wall_clock).acquire(owner) as lock:
-        for notice in lock.notices:
-            output.summary(f"note: {notice}", Tone.CAREFUL)
+    with locked_site(store, output, "drift", wait_s) as (lock, info):
         desired = desired_of(site, limit)
         interrupts = Interrupts()
         with listeners(output, goals_of(desired), events) as heard, handle_signals(interrupts):

@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cobweb._clock import wall_clock
-from cobweb.cli._applying import this_run
 from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._complete import complete_gone, complete_gone_host
-from cobweb.cli._options import examples, output_option, pass_request, site_options, yes_option
-from cobweb.cli._output import Output, Tone
+from cobweb.cli._locking import locked_site
+from cobweb.cli._options import (
+    examples,
+    output_option,
+    pass_request,
+    site_options,
+    wait_option,
+    yes_option,
+)
+from cobweb.cli._output import Output
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count
@@ -37,11 +43,19 @@ _MOST_ASKED = 20
     shell_complete=complete_gone_host,
     help="All objects of this host; repeatable.",
 )
+@wait_option
 @yes_option
 @output_option()
 @site_options
 @pass_request
-def command(request: Request, *, cobs: tuple[str, ...], hosts: tuple[str, ...], yes: bool) -> int:
+def command(
+    request: Request,
+    *,
+    cobs: tuple[str, ...],
+    hosts: tuple[str, ...],
+    wait: float | None,
+    yes: bool,
+) -> int:
     """Give up objects that are gone from the site.
 
     They stay on their hosts as they are: Cobweb will neither remove them nor
@@ -61,11 +75,8 @@ def command(request: Request, *, cobs: tuple[str, ...], hosts: tuple[str, ...], 
         if not yes and not _confirmed(output, chosen):
             output.summary("nothing was changed")
             return 0
-        _, owner = this_run("forget")
         store = session.store(create=True)
-        with store.site_lock(clock=wall_clock).acquire(owner) as lock:
-            for notice in lock.notices:
-                output.summary(f"note: {notice}", Tone.CAREFUL)
+        with locked_site(store, output, "forget", wait):
             chosen = farewell(session.site, store, cobs, hosts)
             store.write(list(chosen.entries()))
     _tell(output, chosen)

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cobweb._clock import wall_clock
-from cobweb.cli._applying import this_run
-from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._locking import locked_site
+from cobweb.cli._options import (
+    examples,
+    output_option,
+    pass_request,
+    site_options,
+    wait_option,
+)
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._render import Cell, Column, write_table
 from cobweb.cli._request import Request
@@ -58,10 +63,11 @@ _COMMIT_DIGITS = 7
     type=click.IntRange(1, 100_000),
     help="With --gc: keep at least the newest N; default 10.",
 )
+@wait_option
 @output_option()
 @site_options
 @pass_request
-def command(request: Request, *, last: int, gc: bool, keep: int | None) -> int:
+def command(request: Request, *, last: int, gc: bool, keep: int | None, wait: float | None) -> int:
     """List the generations of the site, the newest first.
 
     A generation is the evaluated site as an apply began with it. REACHED says
@@ -69,12 +75,12 @@ def command(request: Request, *, last: int, gc: bool, keep: int | None) -> int:
     With --gc old ones are deleted; what a host is in, what an object of the
     journal needs, and the last two that were reached are kept.
     """
-    if keep is not None and not gc:
-        raise UsageError("--keep is for --gc")
+    if not gc and (keep is not None or wait is not None):
+        raise UsageError(f"--{'wait' if keep is None else 'keep'} is for --gc")
     output = Output.of(request)
     with open_site(request) as session:
         store = session.history()
-        deleted = _collect(session, output, keep) if gc and store.generations() else ()
+        deleted = _collect(session, output, keep, wait) if gc and store.generations() else ()
         data = _data(store, last, deleted)
         label = store.label
     if not output.data(data):
@@ -82,14 +88,13 @@ def command(request: Request, *, last: int, gc: bool, keep: int | None) -> int:
     return 0
 
 
-def _collect(session: Session, output: Output, keep: int | None) -> tuple[GenerationInfo, ...]:
+def _collect(
+    session: Session, output: Output, keep: int | None, wait_s: float | None
+) -> tuple[GenerationInfo, ...]:
     from cobweb.runtime import KEPT, collect_generations
 
-    _, owner = this_run("generations --gc")
     store = session.history(create=True)
-    with store.site_lock(clock=wall_clock).acquire(owner) as lock:
-        for notice in lock.notices:
-            output.summary(f"note: {notice}", Tone.CAREFUL)
+    with locked_site(store, output, "generations --gc", wait_s):
         return collect_generations(store, keep=keep or KEPT)
 
 

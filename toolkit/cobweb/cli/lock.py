@@ -11,7 +11,15 @@ import click
 
 from cobweb._clock import wall_clock
 from cobweb.cli._asking import can_ask
-from cobweb.cli._options import examples, output_option, pass_request, site_options, yes_option
+from cobweb.cli._locking import patience_of
+from cobweb.cli._options import (
+    examples,
+    output_option,
+    pass_request,
+    site_options,
+    wait_option,
+    yes_option,
+)
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._parameters import DURATION
 from cobweb.cli._request import Request
@@ -71,9 +79,10 @@ def show(request: Request) -> None:
     help="How long: 90s, 10m, 1h30m, 2d.",
 )
 @click.option("--reason", default="held by hand", show_default=True, help="Why; others see it.")
+@wait_option
 @_shared
 @pass_request
-def hold(request: Request, for_s: float, reason: str) -> None:
+def hold(request: Request, for_s: float, reason: str, wait: float | None) -> None:
     """Keep all runs off the site for a while.
 
     No process is needed to hold it. `cobweb lock break ID` ends a hold early.
@@ -86,12 +95,16 @@ def hold(request: Request, for_s: float, reason: str) -> None:
     name = f"hold-{stamp}-{secrets.token_hex(2)}"
     with open_site(request) as session:
         lock = _site_lock(session, create=True)
-        owner, notices = lock.hold(this_process(run=name, reason=reason, since=since), for_s=for_s)
+        owner, notices = lock.hold(
+            this_process(run=name, reason=reason, since=since),
+            for_s=for_s,
+            patience=patience_of(output, wait),
+        )
     for notice in notices:
         output.summary(f"note: {notice}", Tone.CAREFUL)
     if not output.data({"format": 1, "lock": owner_data(owner)}):
         output.line(owner.run)
-    output.summary(f"locked: {owner.line(since)}; `cobweb lock break {owner.run}` ends it")
+    output.summary(f"locked: {owner.line(wall_clock())}; `cobweb lock break {owner.run}` ends it")
 
 
 @command.command("break", epilog=examples("cobweb lock break hold-20260101-120000-1a2b --yes"))

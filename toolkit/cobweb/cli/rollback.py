@@ -25,12 +25,13 @@ _MOST = 2**31 - 1  # the largest id that a database keeps
 @output_option()
 @site_options
 @pass_request
-def command(
+def command(  # noqa: PLR0913  # one parameter per option of section 7
     request: Request,
     /,
     *,
     generation: int | None,
     events: str | None,
+    wait: float | None,
     yes: bool,
     annotations: bool,
     **options: Any,
@@ -49,7 +50,7 @@ def command(
     with open_site(request) as session:
         chosen = generation or to_go_back_to(session.store())
         output.summary(f"going back to generation {chosen}")
-        result = go_back(session, output, orders, chosen, events=events, ask=not yes)
+        result = go_back(session, output, orders, chosen, events=events, wait_s=wait, ask=not yes)
         if result is None:
             return 0
         if annotations and result.exit_code and in_pipeline():

@@ -35,10 +35,10 @@ from cobweb.store._values import (
 )
 
 if TYPE_CHECKING:
-    from cobweb.store._lock import HeldLock, SiteLock
+    from cobweb.store._lock import HeldLock, Patience, SiteLock
     from cobweb.store._store import Store
 
-_HEAVY = {"HeldLock": "_lock", "SiteLock": "_lock", "Store": "_store"}
+_HEAVY = {"HeldLock": "_lock", "Patience": "_lock", "SiteLock": "_lock", "Store": "_store"}
 
 __all__ = [
     "CobRecord",
@@ -55,6 +55,7 @@ __all__ = [
     "HostLost",
     "HostSwitched",
     "LockOwner",
+    "Patience",
     "ResultsWritten",
     "RunInfo",
     "RunRecord",

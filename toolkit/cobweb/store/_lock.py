@@ -9,7 +9,7 @@ was broken cannot write any more: every write looks at the row in its own transa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from sqlalchemy import Connection, delete, select, update
@@ -21,10 +21,13 @@ from cobweb.store._statements import Statements
 from cobweb.store._tables import SITE_LOCK
 from cobweb.store._values import LockOwner
 
-__all__ = ["Fence", "HeldLock", "SiteLock"]
+__all__ = ["Fence", "HeldLock", "Patience", "SiteLock"]
 
 HEARTBEAT_S = 5.0
 """The least time between two heartbeats that are stored."""
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 5.0
+"""Between two tries of one who waits; each pause is twice the one before."""
 
 _COLUMNS = tuple(field.name for field in fields(LockOwner))
 
@@ -45,6 +48,19 @@ class Fence:
             raise _broken(_standing(connection))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long one who finds the site locked waits for it.
+
+    `clock` never goes back; `tell` is called once, with the owner in one line, if there is a wait.
+    """
+
+    seconds: float
+    clock: Callable[[], float]
+    sleep: Callable[[float], None]
+    tell: Callable[[str], None]
+
+
 class SiteLock:
     """The lock of the site whose state database this is; made by `Store.site_lock`."""
 
@@ -59,19 +75,24 @@ class SiteLock:
             row = connection.execute(select(SITE_LOCK)).first()
             return None if row is None else _owner(row)
 
-    def acquire(self, owner: LockOwner) -> HeldLock:
-        """Take the lock for a run; LockedError that names the owner where someone else has it."""
-        notices = self._take(owner)
+    def acquire(self, owner: LockOwner, patience: Patience | None = None) -> HeldLock:
+        """Take the lock for a run; LockedError that names the owner where someone else has it.
+
+        With `patience` that is so when it is at its end. The lock's owner has it since then.
+        """
+        owner, notices = self._take_in_time(owner, patience)
         self._fence.owner = owner
         return HeldLock(self, owner=owner, notices=notices)
 
-    def hold(self, owner: LockOwner, *, for_s: float) -> tuple[LockOwner, tuple[str, ...]]:
+    def hold(
+        self, owner: LockOwner, *, for_s: float, patience: Patience | None = None
+    ) -> tuple[LockOwner, tuple[str, ...]]:
         """Lock the site without a process for `for_s` seconds; return the hold, and notices.
 
         LockedError as for `acquire`. `break_lock` ends a hold early.
         """
         held = replace(owner, until=self._clock() + for_s)
-        return held, self._take(held)
+        return self._take_in_time(held, patience)
 
     def break_lock(self, run: str) -> LockOwner:
         """End the lock of the run (or hold) `run` and return who had it.
@@ -109,6 +130,27 @@ class SiteLock:
         """Return the time of the lock's clock."""
         return self._clock()
 
+    def _take_in_time(
+        self, owner: LockOwner, patience: Patience | None
+    ) -> tuple[LockOwner, tuple[str, ...]]:
+        """Take the lock, after waiting for it if need be; return its owner, and notices."""
+        if patience is None:
+            return owner, self._take(owner)
+        end, pause_s, is_told = patience.clock() + patience.seconds, _FIRST_PAUSE_S, False
+        while True:
+            try:
+                return owner, self._take(owner)
+            except LockedError as error:
+                left_s = end - patience.clock()
+                if left_s <= 0:
+                    raise
+                if not is_told:
+                    patience.tell(error.owner)
+                    is_told = True
+            patience.sleep(min(pause_s, left_s))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            owner = _begun_at(owner, self._clock())
+
     def _take(self, owner: LockOwner) -> tuple[str, ...]:
         row = {"id": 1, **{name: getattr(owner, name) for name in _COLUMNS}}
         with self._database.write() as connection:
@@ -126,7 +168,8 @@ class SiteLock:
             return f"a hold is over: {line}"
         proof = "" if standing.until is not None else why_dead(standing)
         if not proof:
-            hint = f"wait; if you know that it is dead: `cobweb lock break {standing.run}`"
+            kill = f"`cobweb lock break {standing.run}`"
+            hint = f"wait, as --wait 10m does; if you know that it is dead: {kill}"
             raise LockedError(line, hint=hint)
         return f"took over the lock of {line}: {proof}"
 
@@ -165,6 +208,12 @@ class HeldLock:
 def _standing(connection: Connection) -> LockOwner | None:
     row = connection.execute(select(SITE_LOCK).with_for_update()).first()
     return None if row is None else _owner(row)
+
+
+def _begun_at(owner: LockOwner, now: float) -> LockOwner:
+    """Return an owner as of now; a hold lasts as long as it would have."""
+    until = None if owner.until is None else owner.until + now - owner.since
+    return replace(owner, since=now, heartbeat=now, until=until)
 
 
 def _owner(row: Any) -> LockOwner:
