@@ -155,6 +155,9 @@ def test_every_part_of_a_site_is_read_back() -> None:
         PythonAction(type_name="simple", method="stop"),
         Missing(message="gone"),
     )
+    restart = replace(kind.transitions[2], interrupts=True)
+    steps = (*kind.transitions[:2], restart)
+    kind = replace(kind, transitions=steps, serving=("up", "outdated"))
     limit = Limit(
         name="rolling",
         scope=LimitScope.OUT_OF_PREFERRED,

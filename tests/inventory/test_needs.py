@@ -102,6 +102,31 @@ cobs:
     }
 
 
+def test_what_is_broken_gives_way_like_what_is_outdated(maker: Maker) -> None:
+    """A repair restarts it, and may bring new content with it; other ways up are as ever."""
+    graph = maker.site(
+        """
+types:
+  web: {states: [outdated, broken, down, up], preferred: up, remove: down,
+        check: {tasks: c.yml},
+        transitions: {down -> up: , up -> down: , broken -> up: , outdated -> up: }}
+  plain: {states: [down, up], preferred: up, remove: down, check: {tasks: c.yml},
+          transitions: {down -> up: , up -> down: }}
+cobs:
+  a: {type: web, on: app01, stops: [c]}
+  b: {type: plain, on: app01, binds: [a]}
+  c: {type: plain, on: app01, stops: [b]}
+"""
+    ).graph()
+    assert {need for need in map(str, graph.needs) if need.startswith("(app01/a, ")} == {
+        "(app01/a, outdated -> *) <- (app01/c, down)",
+        "(app01/a, outdated -> *) <- (app01/b, down)",
+        "(app01/a, broken -> *) <- (app01/c, down)",
+        "(app01/a, broken -> *) <- (app01/b, down)",
+        "(app01/a, * -> down) <- (app01/b, down)",
+    }
+
+
 def test_needs_and_objects_are_in_the_order_of_their_ids(maker: Maker) -> None:
     graph = maker.site(
         "inventory: {app: {hosts: {app: , app-1: , app.x: }}}\n"

@@ -45,6 +45,7 @@ def test_the_schemas_know_the_keys_of_the_loader() -> None:
     assert set(parts["need"]["properties"]) == set(_references._NEED_KEYS)
     assert set(parts["type"]["properties"]) == set(_types._KEYS)
     assert set(parts["action"]["properties"]) == set(_types._ACTION_KEYS)
+    assert set(parts["step"]["properties"]) == set(_types._STEP_KEYS)
     assert set(parts["limit"]["properties"]) == set(_limits._KEYS)
     assert set(site["properties"]["drift"]["properties"]) == set(_drift._KEYS)
     assert set(parts["confirm"]["anyOf"][1]["properties"]) == set(_confirm._KEYS)

@@ -208,6 +208,34 @@ def plugin_type(name: str = "file") -> CobType:
     )
 
 
+def test_a_type_says_when_it_serves(maker: Maker) -> None:
+    types = maker.site(
+        """
+types:
+  web:
+    states: [outdated, broken, down, up]
+    preferred: up
+    remove: down
+    serving: [up, outdated]
+    check: {tasks: check.yml}
+    transitions:
+      down -> up: {tasks: start.yml}
+      outdated->up: {tasks: restart.yml, interrupts: true}
+      outdated -> down:
+  lock:
+    states: [outdated, up]
+    preferred: up
+    remove: up
+    serving: [up, outdated]
+    check: {tasks: check.yml}
+cobs: {a: {type: web, on: app}, b: {type: lock, on: app}}
+""",
+    ).types
+    assert types["web"].serving == types["lock"].serving == ("up", "outdated")
+    assert [step.interrupts for step in types["web"].transitions] == [False, True, False]
+    assert [it for it in types["web"].states if types["web"].serves(it)] == ["outdated", "up"]
+
+
 def test_files_become_contents(maker: Maker) -> None:
     site = maker.site(
         {

@@ -449,6 +449,31 @@ BROKEN = [
         reason="type t: its group 'off' names a state twice",
     ),
     Broken(
+        name="type_serving",
+        source=_type(serving="('up', 'gone')"),
+        reason="type t: its `serving` names 'gone', which is not one of its states",
+    ),
+    Broken(
+        name="type_serving_twice",
+        source=_type(serving="('up', 'up')"),
+        reason="type t: its `serving` names a state twice",
+    ),
+    Broken(
+        name="type_serving_removed",
+        source=_type(serving="('up', 'down')"),
+        reason="type t: its `serving` names 'down', in which it is about to be removed",
+    ),
+    Broken(
+        name="type_serving_lacks",
+        source=_type("('down', 'half', 'up')", serving="('half',)"),
+        reason="type t: its `serving` lacks 'up', the state that it prefers",
+    ),
+    Broken(
+        name="type_interrupts",
+        source=_type(transitions=f"({_step('up', 'down')[:-1]}, interrupts=True),)"),
+        reason="type t: the transition up -> down interrupts what does not serve before and after",
+    ),
+    Broken(
         name="type_remove",
         source=_type(remove="'off'"),
         reason="type t: its remove state 'off' is not one of its states",

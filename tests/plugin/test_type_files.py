@@ -31,6 +31,11 @@ BAD = {
     "group": ("remove: down", "remove: down\ngroups: {stopped: down}", "`stopped` must be a word"),
     "name": ("remove: down", "remove: down\ngroups: {off: [down]}", "with a list of words"),
     "member": ("remove: down", "remove: down\ngroups: {stopped: [1]}", "with a list of words"),
+    "serving": ("remove: down", "remove: down\nserving: up", "`serving` must be a list of words"),
+    "server": ("remove: down", "remove: down\nserving: [1]", "`serving` must be a list of words"),
+    "nobody": ("remove: down", "remove: down\nserving: []", "`serving` names no states"),
+    "interrupts": ("attempts: 2", "interrupts: 1", "`interrupts` must be true or false"),
+    "checks": ("{tasks: check.yml}", "{tasks: a, interrupts: true}", "unknown keys: interrupts"),
     "schema": ("remove: down", "remove: down\nspec: list.json", "list.json is no mapping"),
 }
 
@@ -53,6 +58,16 @@ def test_groups_of_states_are_read(tmp_path: Path) -> None:
     """In the order of writing."""
     path = _file(tmp_path, f"{GOOD}groups: {{stopped: [outdated, down]}}\n")
     assert type_file(path)().cob_type().groups == {"stopped": ("outdated", "down")}
+
+
+def test_what_serves_is_read(tmp_path: Path) -> None:
+    """With the steps that interrupt it; without the keys only the preferred state serves."""
+    text = f"{GOOD}  outdated -> up: {{interrupts: true}}\nserving: [up, outdated]\n"
+    made = type_file(_file(tmp_path, text))().cob_type()
+    assert made.serving == ("up", "outdated")
+    assert [step.interrupts for step in made.transitions] == [False, True]
+    assert made.serves("outdated")
+    assert not made.serves("down")
 
 
 @pytest.mark.parametrize(("old", "new", "message"), BAD.values(), ids=BAD)

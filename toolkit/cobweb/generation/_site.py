@@ -169,7 +169,9 @@ def _host(host: Host, variables: HostVariables) -> str:
 
 def _type(kind: CobType, paths: Paths) -> dict[str, Any]:
     groups = {name: list(states) for name, states in kind.groups.items()}
+    serving = {"serving": list(kind.serving)} if kind.serving else {}
     return ({"groups": groups} if groups else {}) | {
+        **serving,
         "states": list(kind.states),
         "preferred": kind.preferred,
         "remove": kind.remove,
@@ -185,6 +187,7 @@ def _type(kind: CobType, paths: Paths) -> dict[str, Any]:
                 "action": _action(step.action, kind, paths),
                 "timeout_s": step.timeout_s,
                 "attempts": step.attempts,
+                **({"interrupts": True} if step.interrupts else {}),
             }
             for step in kind.transitions
         ],

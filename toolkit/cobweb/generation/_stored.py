@@ -164,6 +164,7 @@ def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:
         revert=it.get("revert", ""),
         prepare=it.get("prepare", ""),
         groups={group: tuple(states) for group, states in it.get("groups", {}).items()},
+        serving=tuple(it.get("serving", ())),
         place=Place(file=f"{it['folder']}/") if it.get("folder") else None,
         transitions=tuple(
             Transition(
@@ -172,6 +173,7 @@ def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:
                 action=_action(step["action"], paths),
                 timeout_s=step["timeout_s"],
                 attempts=step["attempts"],
+                interrupts=step.get("interrupts", False),
             )
             for step in it["transitions"]
         ),

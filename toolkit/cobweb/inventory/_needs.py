@@ -15,8 +15,12 @@ from cobweb.errors import Place
 from cobweb.inventory._bulk import make_all
 from cobweb.model import ANY, CobId, CobType, LockNeed, Need, State, TransitionNeed, cob_id
 
-OUTDATED = "outdated"
-"""The state that `binds` and `stops` speak of, for the types that have it."""
+APPLIED = ("outdated", "broken")
+"""The states that `binds` and `stops` speak of, for the types that have them.
+
+What is applied and not as it should be is changed or restarted on the way out of these: an older
+content gives way in both, for what does not work may have a new content, too.
+"""
 
 BACK_WORDS = frozenset({"requires", "binds", "stops"})
 """The words that give the referenced side a need on the referring one, too."""
@@ -101,12 +105,19 @@ def word_shapes(word: str, one: CobType, other: CobType) -> tuple[Shape, ...]:
         return (after, held)
     if word == "binds":
         lock = Shape(source=one.preferred, dest=None, state=other.preferred)
-        changed = Shape(source=OUTDATED, dest=ANY, state=one.remove, back=True)
-        return (after, held, lock, *((changed,) if OUTDATED in other.states else ()))
+        return (after, held, lock, *_changes(other, one.remove, back=True))
     assert word == "stops"
-    own = Shape(source=OUTDATED, dest=ANY, state=other.remove)
     started = Shape(source=ANY, dest=other.preferred, state=one.preferred, back=True)
-    return (*((own,) if OUTDATED in one.states else ()), started)
+    return (*_changes(one, other.remove, back=False), started)
+
+
+def _changes(kind: CobType, state: State, *, back: bool) -> tuple[Shape, ...]:
+    """Return what an object of a type needs of another one before it is changed."""
+    return tuple(
+        Shape(source=source, dest=ANY, state=state, back=back)
+        for source in APPLIED
+        if source in kind.states
+    )
 
 
 _Head = tuple[str, State, State]

@@ -12,14 +12,15 @@ from cobweb.inventory._confirm import shell_texts
 from cobweb.inventory._files import Files
 from cobweb.inventory._findings import did_you_mean, one_of
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place, kind, plain
-from cobweb.inventory._read import as_map, known_keys, number, required, text, texts
+from cobweb.inventory._read import as_map, flag, known_keys, number, required, text, texts
 from cobweb.model import UNKNOWN, Action, CobType, Nothing, Role, State, Tasks, Transition
 
 _KEYS = (
     *("states", "preferred", "remove", "spec", "check", "transitions", "revert", "prepare"),
-    *("groups", "description"),
+    *("groups", "serving", "description"),
 )
 _ACTION_KEYS = ("tasks", "role", "timeout", "attempts")
+_STEP_KEYS = (*_ACTION_KEYS, "interrupts")
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 _ARROW = re.compile(r"\s*(\S+)\s*->\s*(\S+)\s*")
 
@@ -57,6 +58,8 @@ class Types:
             before = len(self._findings)
             made = self._type(name, value, place)
             if made and len(self._findings) == before:
+                self._judge_serving(value, made)
+            if made and len(self._findings) == before:
                 found[name] = made
             else:
                 self.broken.add(name)
@@ -77,6 +80,7 @@ class Types:
         check = self._check(name, body)
         transitions = self._transitions(name, body, states)
         groups = self._groups(body, states)
+        serving = self._serving(body, states, what)
         revert, prepare = shell_texts(body, what, self._findings)
         if missing or not states or preferred is None or remove is None or check is None:
             return None
@@ -92,6 +96,7 @@ class Types:
             revert=revert,
             prepare=prepare,
             groups=groups,
+            serving=serving,
             place=place,
         )
 
@@ -129,18 +134,56 @@ class Types:
         return found
 
     def _members(self, section: Map, name: str, states: tuple[State, ...]) -> tuple[State, ...]:
-        found: dict[State, None] = {}
         written = texts(section, name, "`groups`", self._findings)
+        return self._some_states(section, name, f"group `{name}`", written, states)
+
+    def _serving(self, body: Map, states: tuple[State, ...], what: str) -> tuple[State, ...]:
+        if "serving" not in body.items:
+            return ()
+        written = texts(body, "serving", what, self._findings)
+        return self._some_states(body, "serving", "`serving`", written, states)
+
+    def _some_states(
+        self,
+        body: Map,
+        key: str,
+        what: str,
+        written: tuple[tuple[str, Place], ...],
+        states: tuple[State, ...],
+    ) -> tuple[State, ...]:
+        """Return those of the states that are written under `key`; findings for the rest."""
+        found: dict[State, None] = {}
         for state, place in written:
             if state in found:
-                message = f"state `{state}` is written twice in group `{name}`"
+                message = f"state `{state}` is written twice in {what}"
                 self._findings.add(place, message, "leave one out")
             elif states and self._known(state, states, place):
                 found[state] = None
-        if not written and kind(section.items[name]) in ("nothing", "a list"):
-            message = f"group `{name}` has no states"
-            self._findings.add(key_place(section, name), message, "name states of the type")
+        if not written and kind(body.items[key]) in ("nothing", "a list"):
+            message = f"{what} has no states"
+            self._findings.add(key_place(body, key), message, "name states of the type")
         return tuple(found)
+
+    def _judge_serving(self, body: Node, made: CobType) -> None:
+        """Find what `serving` and `interrupts` of a type cannot mean."""
+        assert isinstance(body, Map)
+        if made.serving and made.remove in made.serving and made.remove != made.preferred:
+            message = f"`serving` names `{made.remove}`, in which an object is about to be removed"
+            hint = "leave it out: what is in its `remove` state works for nobody"
+            self._findings.add(body.items["serving"].place, message, hint)
+        if made.serving and made.preferred not in made.serving:
+            message = f"`serving` lacks `{made.preferred}`, the preferred state"
+            self._findings.add(body.items["serving"].place, message, f"add `{made.preferred}`")
+        steps = body.items.get("transitions")
+        for step in made.transitions:
+            out = next((it for it in (step.source, step.dest) if not made.serves(it)), None)
+            if not step.interrupts or out is None:
+                continue
+            assert isinstance(steps, Map)
+            place = next(key_place(steps, it) for it in steps.items if arrow(it) == _pair(step))
+            message = f"`{step}` cannot interrupt: in `{out}` the object does not serve"
+            hint = f"leave `interrupts` out, or name `{out}` in `serving`"
+            self._findings.add(place, message, hint)
 
     def _state(self, body: Map, key: str, states: tuple[State, ...], what: str) -> State | None:
         if not required(body, key, what, self._findings, hint=f"one of {one_of(states)}"):
@@ -197,21 +240,33 @@ class Types:
             self._findings.add(place, f"`{key}` goes nowhere", "leave it out")
             return None
         known = [self._known(state, states, place) for state in pair] if states else []
-        read = self._action(name, key, node)
+        read = self._action(name, key, node, keys=_STEP_KEYS)
         if read is None or not states or None in known:
             return None
         action, timeout, attempts = read
         return Transition(
-            source=pair[0], dest=pair[1], action=action, timeout_s=timeout, attempts=attempts
+            source=pair[0],
+            dest=pair[1],
+            action=action,
+            timeout_s=timeout,
+            attempts=attempts,
+            interrupts=self._interrupts(node, f"`{key}` of type `{name}`"),
         )
 
-    def _action(self, name: str, what: str, node: Node) -> tuple[Action, float | None, int] | None:
+    def _interrupts(self, node: Node, label: str) -> bool:
+        if not isinstance(node, Map):
+            return False
+        return flag(node, "interrupts", label, self._findings, default=False)
+
+    def _action(
+        self, name: str, what: str, node: Node, *, keys: tuple[str, ...] = _ACTION_KEYS
+    ) -> tuple[Action, float | None, int] | None:
         """Return action, timeout and attempts; None with a finding if they cannot be read."""
         label = f"`{what}` of type `{name}`"
         body = as_map(node, label, self._findings)
         if body is None:
             return (Nothing(), None, 1) if kind(node) == "nothing" else None
-        known_keys(body, _ACTION_KEYS, label, self._findings)
+        known_keys(body, keys, label, self._findings)
         timeout = number(body, "timeout", label, self._findings)
         attempts = self._attempts(body, label)
         if "tasks" in body.items and "role" in body.items:
@@ -269,6 +324,10 @@ class Types:
             self._findings.add(place, f"`spec` of {what} is no JSON Schema: {message}", hint)
             return None
         return value
+
+
+def _pair(step: Transition) -> tuple[State, State]:
+    return step.source, step.dest
 
 
 def arrow(key: str) -> tuple[State, State] | None:

@@ -124,8 +124,8 @@ class CobType:
     `revert` is shell text, a template over `cob`, by which a host takes back an unconfirmed change
     by itself ("": this type knows no such way), `prepare` what keeps beforehand what that needs.
     `groups` maps names, none of which is a state's, to some of `states`: a need may name a group
-    instead of a state, and is met in any of these. `serving` are the states in which an object works
-    for its users now (design, section 5b); () stands for the preferred state alone.
+    instead of a state, and is met in any of these. `serving` are the states in which an object
+    works for its users now (design, section 5b); () stands for the preferred state alone.
     """
 
     name: str

@@ -92,7 +92,12 @@ def cob_type_problems(cob_type: object, instance: object) -> tuple[str, ...]:
     name = getattr(instance, "name", "")
     if not isinstance(cob_type, CobType):
         return (f"cob_type() of {name} returned {type(cob_type).__name__}, not a CobType",)
-    problems = [*_state_problems(cob_type), *_group_problems(cob_type), *_matrix_problems(cob_type)]
+    problems = [
+        *_state_problems(cob_type),
+        *_group_problems(cob_type),
+        *_serving_problems(cob_type),
+        *_matrix_problems(cob_type),
+    ]
     if cob_type.name != name:
         problems.append(f"cob_type() of {name} returned a type named {cob_type.name!r}")
     for action in _actions(cob_type):
@@ -239,6 +244,22 @@ def _group_problems(cob_type: CobType) -> Iterator[str]:
         for state in states:
             if state not in cob_type.states:
                 yield f"its group {name!r} names {state!r}, which is not one of its states"
+
+
+def _serving_problems(cob_type: CobType) -> Iterator[str]:
+    serving = cob_type.serving
+    if len(set(serving)) != len(serving):
+        yield "its `serving` names a state twice"
+    for state in serving:
+        if state not in cob_type.states:
+            yield f"its `serving` names {state!r}, which is not one of its states"
+        elif state == cob_type.remove != cob_type.preferred:
+            yield f"its `serving` names {state!r}, in which it is about to be removed"
+    if serving and cob_type.preferred not in serving:
+        yield f"its `serving` lacks {cob_type.preferred!r}, the state that it prefers"
+    for step in cob_type.transitions:
+        if step.interrupts and not (cob_type.serves(step.source) and cob_type.serves(step.dest)):
+            yield f"the transition {step} interrupts what does not serve before and after it"
 
 
 def _matrix_problems(cob_type: CobType) -> Iterator[str]:

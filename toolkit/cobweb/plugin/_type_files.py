@@ -20,12 +20,15 @@ from cobweb.plugin._hooks import RegisteredType
 _KEYS = frozenset(
     [
         *("description", "states", "preferred", "remove", "spec", "check", "transitions"),
-        *("revert", "prepare", "groups"),
+        *("revert", "prepare", "groups", "serving"),
     ]
 )
 _ACTION_KEYS = frozenset(["tasks", "role", "timeout", "attempts"])
+_STEP_KEYS = _ACTION_KEYS | {"interrupts"}
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "states": ((list,), "a list of words"),
+    "serving": ((list,), "a list of words"),
+    "interrupts": ((bool,), "true or false"),
     "transitions": ((Mapping, NoneType), "a mapping"),
     "groups": ((Mapping, NoneType), "a mapping"),
     "spec": ((Mapping, str, NoneType), "a JSON Schema or the path of one"),
@@ -74,6 +77,7 @@ def _read(path: Path) -> CobType:
             revert=_shell_text(path, body, "revert"),
             prepare=_shell_text(path, body, "prepare"),
             groups=_groups(path, body.get("groups")),
+            serving=tuple(body.get("serving", ())),
         )
     except KeyError as error:
         raise CobwebError(f"{path}: {error.args[0]} is missing") from None
@@ -103,10 +107,12 @@ def _mapping(value: Any, what: str, known: frozenset[str]) -> Mapping[str, Any]:
         )
     for key in value.keys() - {"check"}:
         kinds, said = _KINDS.get(key, ((str,), "a text"))
-        if not isinstance(value[key], kinds) or isinstance(value[key], bool):
+        if not isinstance(value[key], kinds) or isinstance(value[key], bool) != (bool in kinds):
             raise CobwebError(f"{what}: `{key}` must be {said}")
-    if not all(isinstance(state, str) for state in value.get("states", ())):
-        raise CobwebError(f"{what}: `states` must be a list of words")
+        if said == "a list of words" and not all(isinstance(it, str) for it in value[key]):
+            raise CobwebError(f"{what}: `{key}` must be {said}")
+    if value.get("serving") == []:
+        raise CobwebError(f"{what}: `serving` names no states", hint="leave it out, or name some")
     if value.get("attempts", 1) < 1 or value.get("timeout", 1) <= 0:
         raise CobwebError(f"{what}: `attempts` and `timeout` must be more than nothing")
     return value
@@ -117,13 +123,14 @@ def _transition(path: Path, key: str, value: Any) -> Transition:
     source, arrow, dest = (part.strip() for part in str(key).partition("->"))
     if not (source and arrow and dest):
         raise CobwebError(f"{what} is no transition", hint="write `down -> up`")
-    body = _mapping(value or {}, what, _ACTION_KEYS)
+    body = _mapping(value or {}, what, _STEP_KEYS)
     return Transition(
         source=source,
         dest=dest,
         action=_action(path, body),
         timeout_s=body.get("timeout"),
         attempts=body.get("attempts", 1),
+        interrupts=body.get("interrupts", False),
     )
 
 
