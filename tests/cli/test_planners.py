@@ -57,7 +57,9 @@ def test_a_planner_makes_the_stages(
 def test_what_barriers_would_cost_is_told(run: Run, site: Path) -> None:
     out = run("-C", site, "plan").out
     assert "makespan, if each transition took 1: 2 by event, 3 stage by stage\n" in out
-    assert "\n3 transitions in 2 stages\n" in run("-C", site, "plan").err.join("\n\n")
+    assert "\n3 to add, 0 to change, 0 to remove; 3 transitions in 2 stages\n" in run(
+        "-C", site, "plan"
+    ).err.join("\n\n")
 
 
 def test_nothing_is_told_where_barriers_cost_nothing(run: Run, site: Path) -> None:

@@ -54,6 +54,7 @@ def test_a_removal_its_steps_and_the_order_of_switching_are_told(
     assert f"$ cobweb plan\n{ran.out}{ran.err}```" in PAGE.read_text(encoding="utf-8")
     data = json.loads(run("-C", applied, "plan", "-o", "json").out)
     check_schema("plan", data)
+    assert data["counts"] == {"add": 0, "change": 0, "remove": 2}
     assert data["switches"] == [["gamma"], ["alpha"], ["beta"]]
     assert [change["kind"] for change in data["changes"]] == ["removed", "removed"]
     assert run("-C", applied, *APPLY).code == 0
@@ -63,6 +64,8 @@ def test_a_removal_its_steps_and_the_order_of_switching_are_told(
 def test_a_removed_object_that_is_there_already_is_only_forgotten(run: Run, applied: Path) -> None:
     written(applied, StateWritten(cob=B, state="down", reason="check", time=2.0))
     edit(applied, WITHOUT_B, "")
+    ran = run("-C", applied, "plan", "--refresh", "none")
+    assert ran.err == "0 to add, 0 to change, 1 to remove; no transition\n"
     out = run("-C", applied, "plan").out
     assert out.startswith("- beta/b (removed: forgotten)\n")
     assert "hosts switch: beta; alpha, gamma at any time\n" in out

@@ -284,7 +284,7 @@ def _tell_waits(output: Output, plan: Plan) -> None:
 
 def _tell_times(output: Output, plan: Plan) -> None:
     if not plan.steps:
-        words = "nothing to change"
+        words = f"{_counts(plan)}; no transition" if plan.changes else "nothing to change"
         doubt = " as far as is known without the checks" if plan.checks else ""
         output.summary(words + doubt, Tone.GOOD if plan.is_empty else Tone.CAREFUL)
         return
@@ -297,7 +297,12 @@ def _tell_times(output: Output, plan: Plan) -> None:
         times = f"{by_event:g} by event, {by_stages:g} stage by stage"
         _tell(output, f"makespan, if each transition took 1: {times}")
     steps = count(len(plan.steps), "transition")
-    output.summary(f"{steps} in {count(len(plan.stages.stages), 'stage')}")
+    stages = count(len(plan.stages.stages), "stage")
+    output.summary(f"{_counts(plan)}; {steps} in {stages}")
+
+
+def _counts(plan: Plan) -> str:
+    return ", ".join(f"{number} to {word}" for word, number in plan.counts.items())
 
 
 def _tell_down(output: Output, down_s: Mapping[CobId, float]) -> None:

@@ -7,6 +7,7 @@ when either has changed. Its JSON form has the schema schemas/plan.schema.json.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -45,6 +46,9 @@ __all__ = [
 
 PLAN_FORMAT = 2
 DEFAULT_PLANNER = "event"
+
+_COUNTED = {"add": "added", "change": "changed", "remove": "removed"}
+"""What counts say, and the kind of change that it is."""
 
 _CONTENT_DIGITS = 8
 """How many digits of a content's digest a plan has: enough to notice another one."""
@@ -114,6 +118,12 @@ class Plan:
         return tuple(step for stage in self.stages.stages for step in stage)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """How many objects are added, changed and removed; one of another type now is changed."""
+        kinds = Counter(change.kind for change in self.changes)
+        return {word: kinds[kind] for word, kind in _COUNTED.items()}
+
+    @property
     def is_empty(self) -> bool:
         """Say whether nothing is pending: no step, no change, no lost state, nothing that waits.
 
@@ -132,6 +142,7 @@ class Plan:
             "limit": self.limit,
             "refresh": str(self.refresh),
             "planner": self.planner,
+            "counts": self.counts,
             "changes": [change.as_data() for change in self.changes],
             "contents": "".join(change.content for change in self.changes),
             "switches": [list(group) for group in self.switches],
