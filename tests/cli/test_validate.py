@@ -47,7 +47,7 @@ def test_a_valid_site_has_no_findings_as_json(
     ran = run("-C", site, "validate", "-o", "json")
     data = json.loads(ran.out)
     check_schema("findings", data)
-    assert (ran.code, data) == (0, {"format": 1, "findings": []})
+    assert (ran.code, data) == (0, {"format": 1, "findings": [], "warnings": []})
 
 
 def test_each_finding_has_its_place(run: Run, make_site: MakeSite) -> None:

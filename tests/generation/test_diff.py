@@ -25,7 +25,19 @@ from cobweb.generation import (
     site_diff,
     spec_diff,
 )
-from cobweb.model import CobId, Confirm, Graph, Host, Limit, LimitGroup, LimitScope, Tasks
+from cobweb.model import (
+    Budget,
+    CobId,
+    Confirm,
+    Graph,
+    Host,
+    Limit,
+    LimitGroup,
+    LimitScope,
+    Tasks,
+    Unit,
+    host_of,
+)
 from tests.support.graphs import SIMPLE, graph_of
 
 NO_NEWLINE = "\\ no newline at the end"
@@ -153,18 +165,32 @@ def test_a_changed_matrix_is_told_step_by_step() -> None:
     )
 
 
-def limited(bound: int, *members: CobId, first: int = 0) -> dict[str, Any]:
+def limited(bound: int, *members: CobId, **said: Any) -> dict[str, Any]:
+    units = tuple(Unit(name=host_of(cob), members=frozenset([cob]), **said) for cob in members)
+    budget = Budget(name="rolling", units=units, count=bound)
+    return content(replace(graph_of("h1/a h2/b"), budgets=(budget,)))
+
+
+def in_flight(bound: int, *members: CobId) -> dict[str, Any]:
     group = LimitGroup(name="r1", members=frozenset(members), bound=bound)
-    limit = Limit(name="rolling", scope=LimitScope.IN_FLIGHT, groups=(group,), first=first)
+    limit = Limit(name="rolling", scope=LimitScope.IN_FLIGHT, groups=(group,))
     return content(replace(graph_of("h1/a h2/b"), limits=(limit,)))
 
 
 def test_a_changed_limit_is_told_with_its_members() -> None:
-    (found,) = site_diff(limited(1, A), limited(2, A, B, first=1)).limits
-    lines = ("-r1: at most 1", "+first: 1", "+r1: at most 2", "+r1: h2/b")
+    (found,) = site_diff(limited(1, A), limited(2, A, B, domains=("r1",))).limits
+    lines = ("-count: 1", "+count: 2", "+h1 in r1", "+h2: h2/b", "+h2 in r1")
     assert found == Difference(name="rolling", kind=CHANGED, lines=lines)
+    (found,) = site_diff(
+        limited(1, A, order=(0, 3.0, "")), limited(1, A, order=(1, 0.0, "x"))
+    ).limits
+    assert found.lines == ("-h1 order 3.0", "+h1 order x")
+    (found,) = site_diff(in_flight(1, A), in_flight(2, A, B)).limits
+    assert found.lines == ("-r1: at most 1", "+r1: at most 2", "+r1: h2/b")
     (found,) = site_diff(content(graph_of("h1/a h2/b")), limited(1, A)).limits
     assert found == Difference(name="rolling", kind=ADDED)
+    (found,) = site_diff(in_flight(1, A), limited(1, A)).limits
+    assert found.kind == CHANGED
 
 
 def test_changed_files_are_told_by_name() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from cobweb.errors import Place, StoreError
 from cobweb.generation import EvaluatedSite, KeptFiles, content_of, read_site
 from cobweb.model import (
     Action,
+    Budget,
     Cob,
     CobId,
     CobType,
@@ -30,6 +33,7 @@ from cobweb.model import (
     Role,
     Tasks,
     Transition,
+    Unit,
 )
 from tests.support.graphs import graph_of, graphs
 
@@ -83,18 +87,35 @@ def sites(draw: st.DrawFn) -> tuple[Graph, dict[str, Host]]:
     limits = st.builds(
         Limit,
         name=st.text(),
-        scope=st.sampled_from(LimitScope),
-        states=st.sampled_from(["", "running"]),
+        scope=st.just(LimitScope.IN_FLIGHT),
         groups=st.lists(groups, max_size=2).map(tuple),
+    )
+    numbers = st.builds(lambda number: (0, number, ""), st.floats(-9, 9))
+    units = st.builds(
+        Unit,
+        name=st.text(),
+        members=members,
+        domains=st.lists(st.text(), max_size=2).map(tuple),
+        order=numbers | st.builds(lambda word: (1, 0.0, word), st.text()),
+    )
+    budgets = st.builds(
+        Budget,
+        name=st.text(),
+        units=st.lists(units, max_size=3).map(tuple),
+        count=st.integers(1, 9),
+        percent=st.none() | st.integers(1, 100),
+        group=st.sampled_from(["", "running"]),
         first=st.integers(0, 3),
         pause_s=st.floats(0, 60),
+        trust_s=st.none() | st.floats(1, 60),
     )
     hosts = {
         name: Host(name=name, groups=("all", "é"), variables=draw(mappings))
         for name in graph.hosts()
     }
     drawn = draw(st.lists(limits, max_size=2, unique_by=lambda limit: limit.name))
-    return replace(graph, cobs=cobs, limits=tuple(drawn)), hosts
+    bounds = draw(st.lists(budgets, max_size=2, unique_by=lambda budget: budget.name))
+    return replace(graph, cobs=cobs, limits=tuple(drawn), budgets=tuple(bounds)), hosts
 
 
 def _drawn(draw: st.DrawFn, kind: CobType, place: Place | None) -> CobType:
@@ -126,6 +147,9 @@ def test_what_is_read_back_has_the_same_digest(
     assert {cob: content_of(it) for cob, it in graph.cobs.items()} == before.contents
     assert list(graph.cobs) == sorted(graph.cobs)
     assert graph.needs == site[0].needs
+    assert sorted(graph.budgets, key=attrgetter("name")) == sorted(
+        site[0].budgets, key=attrgetter("name")
+    )
     for cob, it in site[0].cobs.items():
         assert (graph.cobs[cob].want, graph.cobs[cob].machine) == (it.want, it.machine)
 
@@ -160,17 +184,27 @@ def test_every_part_of_a_site_is_read_back() -> None:
     kind = replace(kind, transitions=steps, serving=("up", "outdated"))
     limit = Limit(
         name="rolling",
-        scope=LimitScope.OUT_OF_PREFERRED,
+        scope=LimitScope.IN_FLIGHT,
         groups=(LimitGroup(name="", members=frozenset([CobId("h/a")]), bound=3),),
+    )
+    unit = Unit(
+        name="h", members=frozenset(ids("h/a h/b")), domains=("r1", "r2"), order=(1, 0.0, "x")
+    )
+    budget = Budget(
+        name="one",
+        units=(unit, replace(unit, name="g", domains=(), order=(0, 0.0, ""))),
+        percent=25,
+        group="running",
         first=1,
         pause_s=5.0,
+        trust_s=9.0,
     )
     graph = graph_of({"h/a": kind, "h/b": kind}, "h/a up h/b up", "h/b down>up h/a down")
     cobs = dict(graph.cobs)
     cobs[CobId("h/a")] = replace(
         cobs[CobId("h/a")], spec={"a": [1, float("inf")]}, confirm=Confirm(within_s=9.0)
     )
-    graph = replace(graph, cobs=cobs, limits=(limit,))
+    graph = replace(graph, cobs=cobs, limits=(limit,), budgets=(budget,))
     hosts = {"h": Host(name="h", groups=("web",), variables={"rack": "r1"})}
     files = KeptFiles(digests={"site:tasks/check.yml": "ab"})
     stored = read_site(EvaluatedSite(graph, hosts, roots=ROOTS, files=files).text())
@@ -199,6 +233,57 @@ def test_a_generation_of_the_first_format_is_read() -> None:
     assert stored.contents == {CobId("h/a"): content_of(graph.cobs[CobId("h/a")])}
 
 
+def test_limits_from_before_there_were_budgets_are_read_as_budgets_of_hosts() -> None:
+    """Each had a bound per failure domain: the least one holds for all."""
+    rack = {"name": "b", "members": ["g/a"], "bound": 2}
+    other = {"name": "a", "members": ["h/a", "h/b"], "bound": 3}
+    ends = {"from": "*", "to": "*"}
+    old = [
+        {"name": "some", "scope": "out-of-preferred", **ends, "groups": [other, rack]},
+        {
+            "name": "all",
+            "scope": "out-of-group",
+            "states": "running",
+            **ends,
+            "first": 1,
+            "pause_s": 5.0,
+            "groups": [{**other, "name": ""}],
+        },
+        {"name": "none", "scope": "out-of-preferred", **ends, "groups": []},
+        {"name": "gates", "scope": "in-flight", **ends, "first": 1, "groups": [other]},
+    ]
+    graph = read_site(json.dumps({**json.loads(a_text()), "limits": old})).graph(ROOTS)
+    (limit,) = graph.limits
+    assert (limit.name, limit.first) == ("gates", 0)
+    first = Unit(name="g", members=frozenset(ids("g/a")), domains=("b",))
+    second = Unit(name="h", members=frozenset(ids("h/a h/b")), domains=("a",))
+    assert graph.budgets == (
+        Budget(name="some", units=(first, second), count=2),
+        Budget(
+            name="all",
+            units=(replace(second, domains=()),),
+            count=3,
+            group="running",
+            first=1,
+            pause_s=5.0,
+        ),
+        Budget(name="none", units=()),
+    )
+
+
+def test_the_format_is_that_of_sites_without_budgets_where_there_are_none() -> None:
+    """So that their digests stay, and an older Cobweb refuses only what it would not keep to."""
+    graph = graph_of("h/a")
+    assert json.loads(EvaluatedSite(graph, {}).text())["format"] == 2
+    assert "budgets" not in json.loads(EvaluatedSite(graph, {}).text())
+    some = replace(graph, budgets=(Budget(name="b", units=()),))
+    assert json.loads(EvaluatedSite(some, {}).text())["format"] == 3
+
+
+def ids(cobs: str) -> Iterator[CobId]:
+    return map(CobId, cobs.split())
+
+
 def a_text() -> str:
     graph = graph_of("h/a h/b", "h/a up h/b up")
     return EvaluatedSite(graph, {"h": Host(name="h")}).text()
@@ -211,8 +296,8 @@ def test_what_is_no_generation_is_refused(text: str) -> None:
 
 
 def test_a_newer_generation_is_refused() -> None:
-    with pytest.raises(StoreError, match="format 3") as caught:
-        read_site('{"format":3}')
+    with pytest.raises(StoreError, match="format 4") as caught:
+        read_site('{"format":4}')
     assert "newer Cobweb" in caught.value.hint
 
 
@@ -229,6 +314,8 @@ def test_a_newer_generation_is_refused() -> None:
         {"needs": [{"cob": "h/a", "in": "up", "on": "h/z", "state": "up"}]},
         {"needs": [{"cob": "h/z", "in": "up", "on": "h/a", "state": "up"}]},
         {"limits": [{"name": "a", "scope": "of nothing", "groups": []}]},
+        {"budgets": [{"name": "a", "count": 1}]},
+        {"budgets": [{"name": "a", "count": 1, "units": [{"name": "h", "members": 3}]}]},
         {"files": 3},
     ],
     ids=str,

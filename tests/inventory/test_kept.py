@@ -33,7 +33,9 @@ cobs:
   b: {{type: simple, on: app, binds: [a, "d@{{{{ db }}}}"], spec: {{s: "{{{{ secret }}}}"}}}}
   c: {{type: other, on: "app[0]", after: [b@app]}}
   d: {{type: simple, on: db}}
-limits: {{rolling: {{on: app, max: 50%, per: rack}}}}
+limits:
+  rolling: {{on: app, max: 50%, per: rack, order: "{{{{ rack }}}}", first: 1, pause: 5, trust: 9}}
+  gates: {{on: app, transition: "* -> *", max: 50%, per: rack}}
 drift: {{ignore: ["*@app"]}}
 {TYPES}
   other: {{states: [on], preferred: on, remove: on, check: {{tasks: check.yml}}}}
@@ -287,6 +289,7 @@ def same(one: Graph, other: Graph) -> bool:
         == [repr(cob.spec) for cob in other.cobs.values()]
         and [need.place for need in one.needs] == [need.place for need in other.needs]
         and [limit.place for limit in one.limits] == [limit.place for limit in other.limits]
+        and [it.place for it in one.budgets] == [it.place for it in other.budgets]
     )
 
 

@@ -28,18 +28,22 @@ cobs:
   c: {{type: simple, on: web, requires: [b]}}
   d: {{type: simple, on: web, after: [c, db@db]}}
   db: {{type: simple, on: db}}
-limits: {{rolling: {{on: web, max: 1%, per: rack}}}}
+limits:
+  gates: {{on: web, transition: "* -> *", max: 1%, per: rack}}
+  dbs: {{on: db, max: 1}}
 """
     )
     return site
 
 
 def test_a_part_of_a_large_site_is_evaluated_alone(large: Site) -> None:
+    """A budget has all its members everywhere: it is of those that only few hosts have."""
     graph = large.graph("web00042")
     assert len(graph.cobs) == 4 + 3
     scopes = large._parts.evaluator._scopes.values()
     assert sum("title" in scope._values for scope in scopes) == 1
     assert graph.limits[0].groups[0].bound == 4 * HOSTS // 100
+    assert not graph.budgets
     assert list(large._evaluation.hosts._made) == []
 
 

@@ -81,6 +81,12 @@ def test_sites_of_the_table_of_bad_input_fit() -> None:
         ("site", "limits: {l: {max: 0}}"),
         ("site", "limits: {l: {max: 1, first: 0}}"),
         ("site", "limits: {l: {max: 1, first: 1, pause: soon}}"),
+        ("site", "limits: {l: {max: 1, trust: 0}}"),
+        ("site", "limits: {l: {max: 1, order: [a]}}"),
+        *(
+            ("site", f"limits: {{l: {{max: 1, transition: a -> b, {key}: {value}}}}}")
+            for key, value in {"unit": "host", "first": 1, "group": "g", "order": "x"}.items()
+        ),
         ("site", "drift: {ignore: log}"),
         ("site", "drift: {ignored: [log]}"),
         ("site", "types: {t: {states: []}}"),

@@ -1,4 +1,4 @@
-"""Load a site: modules, priorities, inventories, specs, limits, and what is asked of it later."""
+"""Load a site: modules, priorities, inventories, specs, and what is asked of it later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from cobweb.model import (
     CobId,
     CobType,
     Host,
-    LimitScope,
     Nothing,
     Role,
     Tasks,
@@ -76,7 +75,7 @@ def test_everything_merges_from_modules(maker: Maker) -> None:
     )
     assert site.name == "mine"
     assert list(site.hosts) == ["db01", "app02", "app01"]
-    assert [limit.name for limit in site.graph().limits] == ["l"]
+    assert [budget.name for budget in site.graph().budgets] == ["l"]
     assert site.types["quick"].check == Tasks(path=str(maker.root / "a/c.yml"))
 
 
@@ -275,44 +274,6 @@ def test_a_spec_that_is_the_same_everywhere_is_evaluated_once(maker: Maker) -> N
     assert cobs[CobId("app01/a")].spec is cobs[CobId("app02/a")].spec
 
 
-def test_limits(maker: Maker) -> None:
-    graph = maker.site(
-        """
-inventory:
-  app: {hosts: {"app[1:8]": {rack: a}, app9: {rack: "{{ other }}", other: b}}}
-cobs:
-  x: {type: simple, on: app}
-  y-1: {type: simple, on: "app[0:3]"}
-limits:
-  all: {on: app, max: 2}
-  some: {on: app, cob: "y-*", transition: "up -> down", max: 25%, per: rack}
-  few: {on: app, cob: x, transition: "* -> up", max: 30%, per: rack}
-"""
-    ).graph()
-    first, some, few = graph.limits
-    assert (first.scope, first.source, first.dest) == (LimitScope.OUT_OF_PREFERRED, "*", "*")
-    assert [(group.name, len(group.members), group.bound) for group in first.groups] == [
-        ("", 13, 2)
-    ]
-    assert (some.scope, some.source, some.dest) == (LimitScope.IN_FLIGHT, "up", "down")
-    assert [(group.name, len(group.members), group.bound) for group in some.groups] == [("a", 4, 1)]
-    assert few.source == "*"
-    found = [(group.name, len(group.members), group.bound) for group in few.groups]
-    assert found == [("a", 8, 2), ("b", 1, 1)]
-
-
-@pytest.mark.parametrize(
-    ("more", "first", "pause_s"),
-    [("", 0, 0.0), (", first: 1", 1, 0.0), (", first: 2, pause: 1m30s", 2, 90.0)],
-)
-def test_a_limit_may_have_a_canary(maker: Maker, more: str, first: int, pause_s: float) -> None:
-    site = maker.site(
-        f"cobs: {{x: {{type: simple, on: app}}}}\nlimits: {{l: {{on: app, max: 2{more}}}}}"
-    )
-    (limit,) = site.graph().limits
-    assert (limit.first, limit.pause_s) == (first, pause_s)
-
-
 def test_drift_is_ignored_by_name_and_hosts_over_all_modules(maker: Maker) -> None:
     site = maker.site(
         {
@@ -325,16 +286,6 @@ def test_drift_is_ignored_by_name_and_hosts_over_all_modules(maker: Maker) -> No
     ignored = [name for name in names if site.ignores_drift(CobId(name))]
     assert ignored == ["app01/cache", "db01/log-a", "gone01/log-old"]
     assert not maker.site("cobs: {a: {type: simple, on: app}}").ignores_drift(CobId("app01/a"))
-
-
-def test_a_limited_graph_bounds_what_the_whole_site_would(maker: Maker) -> None:
-    site = maker.site(
-        "inventory: {app: {hosts: {'app[1:8]': }}}\n"
-        "cobs: {x: {type: simple, on: app}}\nlimits: {l: {on: app, max: 50%}}"
-    )
-    (limit,) = site.graph("app1,app2").limits
-    assert limit.groups[0].bound == 4
-    assert limit.groups[0].members == {"app1/x", "app2/x"}
 
 
 def test_a_limited_graph_evaluates_no_other_host(maker: Maker) -> None:

@@ -11,6 +11,7 @@ from typing import Any, assert_never
 from cobweb.generation import redact
 from cobweb.model import (
     Action,
+    Budget,
     Cob,
     CobType,
     Graph,
@@ -23,6 +24,7 @@ from cobweb.model import (
     PythonAction,
     Role,
     Tasks,
+    Unit,
 )
 
 __all__ = ["evaluated_site"]
@@ -39,7 +41,7 @@ def evaluated_site(
     folders = tuple(sorted((roots or {}).items(), key=lambda root: (-len(root[1]), root)))
     types = {cob.type.name: cob.type for cob in graph.cobs.values()}
     return {
-        "format": 2,
+        **_budgets(graph.budgets),
         "hosts": {name: _host(hosts[name]) for name in sorted(hosts)},
         "types": {name: _type(types[name], folders) for name in sorted(types)},
         "cobs": {cob: _cob(graph.cobs[cob]) for cob in sorted(graph.cobs)},
@@ -130,13 +132,37 @@ def _need(need: Need) -> dict[str, str]:
 def _limit(limit: Limit) -> dict[str, Any]:
     return {
         "name": limit.name,
-        "scope": limit.scope.value,
+        "scope": "in-flight",
         "from": limit.source,
         "to": limit.dest,
-        "first": limit.first,
-        "pause_s": limit.pause_s,
+        "first": 0,
+        "pause_s": 0.0,
         "groups": [
             {"name": group.name, "members": sorted(group.members), "bound": group.bound}
             for group in limit.groups
         ],
     }
+
+
+def _budgets(budgets: tuple[Budget, ...]) -> dict[str, Any]:
+    if not budgets:
+        return {"format": 2}
+    return {"format": 3, "budgets": [_budget(it) for it in sorted(budgets, key=lambda b: b.name)]}
+
+
+def _budget(budget: Budget) -> dict[str, Any]:
+    data: dict[str, Any] = {"name": budget.name, "count": budget.count}
+    data["units"] = [_unit(unit) for unit in budget.units]
+    for key in ("percent", "group", "first", "pause_s", "trust_s"):
+        if getattr(budget, key):
+            data[key] = getattr(budget, key)
+    return data
+
+
+def _unit(unit: Unit) -> dict[str, Any]:
+    data: dict[str, Any] = {"name": unit.name, "members": sorted(unit.members)}
+    if unit.domains:
+        data["domains"] = list(unit.domains)
+    if unit.order != (0, 0.0, ""):
+        data["order"] = list(unit.order)
+    return data

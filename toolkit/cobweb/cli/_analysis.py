@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cobweb.cli._kept import find_sound, keep_sound
+from cobweb.cli._kept import Sound, find_sound, keep_sound, sound
 from cobweb.errors import Finding, Place, SiteError
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cobweb.engine import Trouble
     from cobweb.model import Graph
 
-__all__ = ["check_all", "check_graph", "trouble_findings"]
+__all__ = ["check_all", "check_graph", "check_whole", "trouble_findings"]
 
 _HINTS = {
     "state": "write a state of its type",
@@ -55,17 +55,28 @@ def check_graph(graph: Graph) -> None:
 
 def check_all(session: Session, limit: str | None) -> None:
     """Raise SiteError with everything that is wrong with the site before anything runs."""
-    if limit is None and find_sound(session) is not None:
-        return
-    graph = session.graph(limit)
-    findings = [
-        *session.site.findings_of_files(),
-        *trouble_findings(graph),
-    ]
+    if limit is None:
+        check_whole(session)
+    else:
+        _check(session, session.graph(limit))
+
+
+def check_whole(session: Session) -> Sound:
+    """Return the size of a whole site and what it is warned of; SiteError as from `check_all`."""
+    known = find_sound(session)
+    if known is not None:
+        return known
+    graph = session.graph()
+    _check(session, graph)
+    found = sound(graph, session.site.notes())
+    keep_sound(session, graph, found)
+    return found
+
+
+def _check(session: Session, graph: Graph) -> None:
+    findings = [*session.site.findings_of_files(), *trouble_findings(graph)]
     if findings:
         raise SiteError(findings)
-    if limit is None:
-        keep_sound(session, graph)
 
 
 def _place(trouble: Trouble) -> Place:

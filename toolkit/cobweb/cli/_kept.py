@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cobweb._code import code_of
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._request import Format
+from cobweb.errors import Finding, Place
 
 if TYPE_CHECKING:
     from cobweb.cli._session import Session
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
     from cobweb.plugin import LoadedPlugin, Plugins
 
 __all__ = [
-    "Counts",
     "PrintedPlan",
     "Printer",
-    "counts_of",
+    "Sound",
     "find_plan",
     "find_sound",
     "keep_plan",
     "keep_sound",
     "plan_key",
+    "sound",
     "worth_keeping",
 ]
 
@@ -46,16 +47,17 @@ _LEVEL = 1  # of compression: a text of a hundred megabytes becomes ten in a sec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """How many objects and needs a site without mistakes has."""
+class Sound:
+    """How many objects and needs a site without mistakes has, and what it is warned of."""
 
     cobs: int
     needs: int
+    warnings: tuple[Finding, ...] = ()
 
 
-def counts_of(graph: Graph) -> Counts:
-    """Return the size of a graph."""
-    return Counts(cobs=len(graph.cobs), needs=len(graph.needs))
+def sound(graph: Graph, warnings: tuple[Finding, ...] = ()) -> Sound:
+    """Return the size of a graph, with the warnings."""
+    return Sound(cobs=len(graph.cobs), needs=len(graph.needs), warnings=warnings)
 
 
 def worth_keeping(graph: Graph) -> bool:
@@ -63,18 +65,24 @@ def worth_keeping(graph: Graph) -> bool:
     return len(graph.cobs) >= MIN_COBS
 
 
-def find_sound(session: Session) -> Counts | None:
-    """Return the size of a whole site that was found to be without mistakes, None if unknown."""
+def find_sound(session: Session) -> Sound | None:
+    """Return what is known of a whole site that was found to be without mistakes, if it was."""
     key = session.site.content_key() if session.site.is_kept else None
     data = session.cache.get(_SOUND, key) if key else None
-    return None if data is None else Counts(**json.loads(data))
+    if data is None:
+        return None
+    found = json.loads(data)
+    warnings = tuple(
+        Finding(place=Place(**it.pop("place")), **it) for it in found.pop("warnings", ())
+    )
+    return Sound(warnings=warnings, **found)
 
 
-def keep_sound(session: Session, graph: Graph) -> None:
+def keep_sound(session: Session, graph: Graph, found: Sound) -> None:
     """Keep that the whole site, whose graph this is, has no mistakes."""
     key = session.site.content_key() if session.cache and worth_keeping(graph) else None
     if key:
-        session.cache.put(_SOUND, key, json.dumps(asdict(counts_of(graph))).encode())
+        session.cache.put(_SOUND, key, json.dumps(asdict(found)).encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

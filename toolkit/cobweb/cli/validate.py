@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cobweb.cli._analysis import check_all
-from cobweb.cli._kept import counts_of, find_sound
+from cobweb.cli._analysis import check_whole
 from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._request import Request
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.cli._text import count
 from cobweb.errors import Finding, SiteError
+
+if TYPE_CHECKING:
+    from cobweb.cli._kept import Sound
+    from cobweb.inventory import Site
 
 
 @click.command(
@@ -29,41 +32,43 @@ def command(request: Request) -> int:
     """Check the site: schema, references, types, circular waits.
 
     All findings are printed as `file:line:col: message (hint)`; exit code 3
-    says that there are some.
+    says that there are some. Warnings, as of a limit that matches nothing or
+    that one step cannot fit in, are printed, too, and change no exit code.
     """
     output = Output.of(request)
     with open_site(request) as session:
         note_stale_models(session, output)
         try:
-            summary = check_site(session)
-            findings: Sequence[Finding] = ()
+            found = check_whole(session)
         except SiteError as error:
             if not output.data(findings_data(error.findings)):
                 raise
             return error.exit_code
-    if not output.data(findings_data(findings)):
-        output.summary(summary, Tone.GOOD)
+    if not output.data(findings_data((), found.warnings)):
+        for warning in found.warnings:
+            output.summary(f"warning: {warning}", Tone.CAREFUL)
+        output.summary(_summary(session.site, found), Tone.GOOD)
     return 0
 
 
-def check_site(session: Session) -> str:
-    """Check a whole site and describe it in one line; SiteError with all findings."""
-    size = find_sound(session)
-    if size is None:
-        check_all(session, None)
-        size = counts_of(session.graph())
-    site = session.site
+def _summary(site: Site, found: Sound) -> str:
+    """Describe a site without mistakes in one line."""
     parts = [
         count(len(site.hosts), "host"),
-        count(size.cobs, "COB"),
-        count(size.needs, "need"),
+        count(found.cobs, "COB"),
+        count(found.needs, "need"),
+        *([count(len(found.warnings), "warning")] if found.warnings else []),
     ]
     return f"{site.name} is valid: {', '.join(parts)}"
 
 
-def findings_data(findings: Sequence[Finding]) -> dict[str, Any]:
+def findings_data(findings: Sequence[Finding], warnings: Sequence[Finding] = ()) -> dict[str, Any]:
     """Return what `cobweb validate -o json` writes."""
-    return {"format": 1, "findings": [_finding_data(finding) for finding in findings]}
+    return {
+        "format": 1,
+        "findings": list(map(_finding_data, findings)),
+        "warnings": list(map(_finding_data, warnings)),
+    }
 
 
 def _finding_data(finding: Finding) -> dict[str, Any]:

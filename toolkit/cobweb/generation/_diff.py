@@ -158,7 +158,10 @@ def _parts(content: _Data) -> dict[str, _Data]:
             for name, host in content["hosts"].items()
         },
         "types": {name: _said(kind) for name, kind in content["types"].items()},
-        "limits": {limit["name"]: _said(limit) for limit in content["limits"]},
+        "limits": {
+            limit["name"]: _said(limit)
+            for limit in (*content["limits"], *content.get("budgets", ()))
+        },
         "files": content.get("files", {}),
     }
 
@@ -241,10 +244,17 @@ def _limit_lines(old: _Data, new: _Data) -> tuple[str, ...]:
 
 
 def _limit_text(limit: _Data) -> Iterator[str]:
-    """Yield what a limit says: what it counts, and for each group its bound and its members."""
+    """Yield what a limit says: its bound, and for each group or unit its members."""
     for key, value in limit.items():
-        if key not in ("name", "groups"):
+        if key not in ("name", "groups", "units"):
             yield f"{key}: {value}"
+    for unit in limit.get("units", ()):
+        for member in unit["members"]:
+            yield f"{unit['name']}: {member}"
+        for domain in unit.get("domains", ()):
+            yield f"{unit['name']} in {domain}"
+        if "order" in unit:
+            yield f"{unit['name']} order {unit['order'][2] or unit['order'][1]}"
     for group in limit.get("groups", ()):
         name = f"{group['name']}: " if "name" in group else ""
         yield f"{name}at most {group['bound']}"

@@ -1,9 +1,9 @@
 """The evaluated site as canonical JSON, the content of a generation.
 
 Everything that is needed to move an object later under this generation stands in it: types with
-their matrices and the digests of their task files, redacted specs, needs, limits, and how hosts are
-reached. No place in a file and no absolute path of the site does, so that the same files give the
-same digest on any machine.
+their matrices and the digests of their task files, redacted specs, needs, limits, budgets, and how
+hosts are reached. No place in a file and no absolute path of the site does, so that the same files
+give the same digest on any machine.
 
 The text is as long as the site is large, so it is made piece by piece: its digest needs no more of
 it at once than a thousand objects. A piece of an object is what its own digest is of, too.
@@ -30,6 +30,7 @@ from cobweb.generation._kept import HostVariables, KeptFiles, words_of
 from cobweb.generation._paths import OWN_ROOT, Paths, folder_outside
 from cobweb.model import (
     Action,
+    Budget,
     CobId,
     CobType,
     Graph,
@@ -42,20 +43,27 @@ from cobweb.model import (
     PythonAction,
     Role,
     Tasks,
+    Unit,
 )
 
 __all__ = ["EvaluatedSite"]
 
-FORMAT = 2
-"""The version of the data; 1 had no files, no switches, no canaries, and fewer variables."""
+FORMAT = 3
+"""The version of the data; 1 had no files, no switches and fewer variables, 2 no budgets."""
+
+WITHOUT_BUDGETS = 2
+"""The format of a site without budgets, whose digest is what it always was."""
+
+FIRST = (0, 0.0, "")
+"""Where a unit stands in the order that nothing is said of."""
 
 
 class EvaluatedSite:
     """The evaluated site without secrets; each thing is worked out when it is first asked for.
 
     The JSON has the keys `format`, `hosts`, `types`, `cobs`, `needs`, `limits`, `files` (digests by
-    name), `confirm` (of the objects that have a dead-man switch); `machines` and `wants` only where
-    objects have such. `roots` maps a word to an
+    name), `confirm` (of the objects that have a dead-man switch); `budgets`, `machines` and `wants`
+    only where there are such. `roots` maps a word to an
     absolute folder: a task file or role below it is written as `word:relative/path` (the site's
     folder, the shipped playbooks). `hosts` are those that have objects; of each its groups are kept
     and the variables that `HostVariables` chooses for what `files` name. Where a type works with
@@ -99,10 +107,17 @@ class EvaluatedSite:
         types = {cob.type.name: cob.type for cob in graph.cobs.values()}
         variables = HostVariables(self.asked)
         limits = sorted(graph.limits, key=attrgetter("name"))
-        yield '{"cobs":{'
+        version = FORMAT if graph.budgets else WITHOUT_BUDGETS
+        yield "{"
+        if graph.budgets:
+            budgets = sorted(graph.budgets, key=attrgetter("name"))
+            yield '"budgets":['
+            yield from listed(canonical_json(_budget(budget)) for budget in budgets)
+            yield "],"
+        yield '"cobs":{'
         yield from listed(f"{quoted(cob)}:{text}" for cob, text in self._objects.items())
         yield f'}},"confirm":{canonical_json(dict(_switches(graph)))}'
-        yield f',"files":{canonical_json(self._files.digests)},"format":{FORMAT},"hosts":{{'
+        yield f',"files":{canonical_json(self._files.digests)},"format":{version},"hosts":{{'
         yield from listed(_host(self._hosts[name], variables) for name in sorted(self._hosts))
         yield f'}},"limits":{canonical_json([_limit(limit) for limit in limits])}'
         yield from _words("machines", {cob.id: cob.machine for cob in graph.cobs.values()})
@@ -219,16 +234,39 @@ def _need(need: Need) -> str:
 
 
 def _limit(limit: Limit) -> dict[str, Any]:
+    """Return what a limit says; `first` and `pause_s` had a meaning before there were budgets."""
     return {
         "name": limit.name,
         "scope": limit.scope.value,
         "from": limit.source,
         "to": limit.dest,
-        **({"states": limit.states} if limit.states else {}),
-        "first": limit.first,
-        "pause_s": limit.pause_s,
+        "first": 0,
+        "pause_s": 0.0,
         "groups": [
             {"name": group.name, "members": sorted(group.members), "bound": group.bound}
             for group in limit.groups
         ],
     }
+
+
+def _budget(budget: Budget) -> dict[str, Any]:
+    """Return what a budget says; what it leaves to itself is not written."""
+    said = {
+        "percent": budget.percent,
+        "group": budget.group,
+        "first": budget.first,
+        "pause_s": budget.pause_s,
+        "trust_s": budget.trust_s,
+    }
+    return {
+        "name": budget.name,
+        "count": budget.count,
+        "units": [_unit(unit) for unit in budget.units],
+        **{key: value for key, value in said.items() if value},
+    }
+
+
+def _unit(unit: Unit) -> dict[str, Any]:
+    domains = {"domains": list(unit.domains)} if unit.domains else {}
+    order = {"order": list(unit.order)} if unit.order != FIRST else {}
+    return {"name": unit.name, "members": sorted(unit.members), **domains, **order}

@@ -17,9 +17,10 @@ from cobweb.generation._content import FLOAT_MARK, canonical_json, digest_of_tex
 from cobweb.generation._diff import SiteDiff, site_diff
 from cobweb.generation._kept import KeptFiles
 from cobweb.generation._paths import Paths
-from cobweb.generation._site import FORMAT
+from cobweb.generation._site import FIRST, FORMAT
 from cobweb.model import (
     Action,
+    Budget,
     Cob,
     CobId,
     CobType,
@@ -38,11 +39,16 @@ from cobweb.model import (
     Tasks,
     Transition,
     TransitionNeed,
+    Unit,
+    host_of,
 )
 
 __all__ = ["StoredSite", "read_site"]
 
 _FIRST_FORMAT = 1
+_OLD_SCOPES = frozenset({"in-flight", "out-of-preferred", "out-of-group"})
+"""What limits counted in the formats without budgets."""
+
 _NO_JSON_NUMBERS = ("nan", "inf", "-inf")
 _DAMAGED = "the content of the generation is damaged"
 
@@ -132,7 +138,7 @@ class StoredSite:
 
     @_told
     def graph(self, roots: Mapping[str, str]) -> Graph:
-        """Return the objects, needs and limits, with actions' paths made absolute by `roots`."""
+        """Return the objects, needs, limits and budgets; paths are made absolute by `roots`."""
         types = self.types(roots)
         switches = self._data.get("confirm", {})
         machines, wants = self._data.get("machines", {}), self._data.get("wants", {})
@@ -150,7 +156,8 @@ class StoredSite:
         needs = tuple(map(_need, self._data["needs"]))
         if not all(need.cob in cobs and need.on in cobs for need in needs):
             raise StoreError(_DAMAGED)
-        return Graph(cobs=cobs, needs=needs, limits=tuple(map(_limit, self._data["limits"])))
+        limits, budgets = _bounds(self._data)
+        return Graph(cobs=cobs, needs=needs, limits=limits, budgets=budgets)
 
 
 def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:
@@ -206,10 +213,21 @@ def _need(it: Mapping[str, str]) -> Need:
     return TransitionNeed(cob=cob, source=it["from"], dest=it["to"], on=on, state=it["state"])
 
 
+def _bounds(data: Mapping[str, Any]) -> tuple[tuple[Limit, ...], tuple[Budget, ...]]:
+    """Return the limits and the budgets; before there were budgets `limits` had both, by scope."""
+    scopes = {it["scope"] for it in data["limits"]}
+    if not scopes <= _OLD_SCOPES:
+        raise StoreError(_DAMAGED)
+    flying = [it for it in data["limits"] if it["scope"] == LimitScope.IN_FLIGHT]
+    counting = [it for it in data["limits"] if it["scope"] != LimitScope.IN_FLIGHT]
+    budgets = (*map(_budget, data.get("budgets", ())), *map(_old_budget, counting))
+    return tuple(map(_limit, flying)), budgets
+
+
 def _limit(it: Mapping[str, Any]) -> Limit:
     return Limit(
         name=it["name"],
-        scope=LimitScope(it["scope"]),
+        scope=LimitScope.IN_FLIGHT,
         groups=tuple(
             LimitGroup(
                 name=group["name"], members=frozenset(group["members"]), bound=group["bound"]
@@ -218,7 +236,55 @@ def _limit(it: Mapping[str, Any]) -> Limit:
         ),
         source=it["from"],
         dest=it["to"],
-        states=it.get("states", ""),
+    )
+
+
+def _budget(it: Mapping[str, Any]) -> Budget:
+    return Budget(
+        name=it["name"],
+        units=tuple(map(_unit, it["units"])),
+        count=it["count"],
+        percent=it.get("percent"),
+        group=it.get("group", ""),
+        first=it.get("first", 0),
+        pause_s=it.get("pause_s", 0.0),
+        trust_s=it.get("trust_s"),
+    )
+
+
+def _unit(it: Mapping[str, Any]) -> Unit:
+    kind, number, word = it.get("order", FIRST)
+    return Unit(
+        name=it["name"],
+        members=frozenset(map(CobId, it["members"])),
+        domains=tuple(it.get("domains", ())),
+        order=(int(kind), float(number), str(word)),
+    )
+
+
+def _old_budget(it: Mapping[str, Any]) -> Budget:
+    """Return what a limit of the formats before budgets says that counted objects, by hosts.
+
+    Its groups were failure domains, each with a bound of its own: the least one holds for all.
+    """
+    members: dict[str, set[CobId]] = {}
+    domains: dict[str, set[str]] = {}
+    for group in it["groups"]:
+        for member in map(CobId, group["members"]):
+            members.setdefault(host_of(member), set()).add(member)
+            domains.setdefault(host_of(member), set()).add(group["name"])
+    return Budget(
+        name=it["name"],
+        units=tuple(
+            Unit(
+                name=host,
+                members=frozenset(members[host]),
+                domains=tuple(sorted(domains[host] - {""})),
+            )
+            for host in sorted(members)
+        ),
+        count=min((group["bound"] for group in it["groups"]), default=1),
+        group=it.get("states", ""),
         first=it.get("first", 0),
         pause_s=it.get("pause_s", 0.0),
     )

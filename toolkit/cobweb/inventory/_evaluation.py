@@ -85,14 +85,19 @@ class Evaluation:
             raise UsageError(str(error), hint=error.hint) from error
 
     def graph(self, hosts: frozenset[str] | None = None) -> Graph:
-        """Return the graph, with `hosts` of their objects and what their needs reach."""
+        """Return the graph, with `hosts` of their objects and what their needs reach.
+
+        With `hosts` and what the budgets of these count, so that it is known how many are out.
+        """
         if not self.parts.present:
-            return self._made({})
-        seeds = {
-            cob.name: [host for host in cob.hosts if host in hosts] if hosts else cob.hosts
-            for cob in self.parts.cobs.defs.values()
-        }
-        return self._made(seeds)
+            return self._made({}, hosts)
+        defs = self.parts.cobs.defs.values()
+        if hosts is None:
+            return self._made({cob.name: cob.hosts for cob in defs}, None)
+        seeds = {cob.name: [host for host in cob.hosts if host in hosts] for cob in defs}
+        for name, counted in self.parts.limits.beside(hosts, self._expansion).items():
+            seeds[name] += counted
+        return self._made(seeds, hosts)
 
     def explain(self, ref: str) -> Explanation:
         """Return where a value came from; see `Site.explain`."""
@@ -113,6 +118,10 @@ class Evaluation:
         self.work_files()
         return found.sorted()
 
+    def notes(self) -> tuple[Finding, ...]:
+        """Return what is no mistake but worth a word: limits that match nothing."""
+        return self.parts.limits.notes
+
     def work_files(self) -> Mapping[str, bytes]:
         """Return the files that the types in use work with; see `Site.work_files`."""
         types = {cob.type.name: cob.type for cob in self.parts.cobs.defs.values()}
@@ -127,14 +136,15 @@ class Evaluation:
         self._findings.raise_if_any()
         return self._specs.trees.archives
 
-    def _made(self, seeds: Mapping[str, Sequence[str]]) -> Graph:
+    def _made(self, seeds: Mapping[str, Sequence[str]], chosen: frozenset[str] | None) -> Graph:
         with no_collections():
             instances, needs = self._expansion.reach(seeds)
             cobs = self._cobs(instances)
             fill_watches(cobs, needs, self.parts.cobs.defs)
-            limits = self.parts.limits.of(cobs, self.parts.evaluator)
+            limits = self.parts.limits.of(cobs)
+            budgets = self.parts.limits.budgets_of(chosen) if cobs else ()
             self._findings.raise_if_any()
-            return Graph(cobs=cobs, needs=needs, limits=limits)
+            return Graph(cobs=cobs, needs=needs, limits=limits, budgets=budgets)
 
     def _cobs(self, instances: Mapping[CobId, tuple[str, str]]) -> dict[CobId, Cob]:
         defs = [self.parts.cobs.defs[name] for _, name in instances.values()]

@@ -1,165 +1,201 @@
-"""`limits`: how many objects may be busy, or out of their preferred state, and who goes first."""
+"""`limits`: how many units may be out at once, and how many transitions may be in flight."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from cobweb.errors import Place
+from cobweb.errors import Finding, Place
+from cobweb.inventory._budgets import BudgetDef, Counted, HostWords, LimitDef, Written
 from cobweb.inventory._cobs import Cobs
 from cobweb.inventory._durations import duration
 from cobweb.inventory._findings import Findings, did_you_mean, one_of
-from cobweb.inventory._needs import has_step
+from cobweb.inventory._needs import Expansion, has_step
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place, kind
 from cobweb.inventory._read import as_map, known_keys, required, text
-from cobweb.inventory._scope import EvaluationError, Evaluator
+from cobweb.inventory._scope import Evaluator
 from cobweb.inventory._select import Selector
 from cobweb.inventory._types import arrow
-from cobweb.model import ANY, CobId, Limit, LimitGroup, LimitScope, cob_id
+from cobweb.model import Budget, CobId, Limit
 
-_KEYS = ("on", "cob", "transition", "group", "max", "per", "first", "pause", "description")
+_OF_BUDGETS = ("group", "unit", "first", "pause", "trust", "order")
+"""Keys that mean nothing beside `transition`."""
+
+_KEYS = ("on", "cob", "transition", "max", "per", *_OF_BUDGETS, "description")
 _PERCENT = re.compile(r"([0-9]{1,3})\s*%")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitDef:
-    """A limit as the site writes it, over (host, name) pairs in order."""
-
-    name: str
-    scope: LimitScope
-    source: str
-    dest: str
-    states: str
-    count: int | None
-    percent: int | None
-    per: tuple[str, Place] | None
-    first: int
-    pause_s: float
-    members: tuple[tuple[str, str], ...]
-    place: Place
-
-    def bound(self, size: int) -> int:
-        """Return the number for a group of `size` members; a percentage gives at least 1."""
-        if self.percent is None:
-            return self.count or 1
-        return max(1, size * self.percent // 100)
+_GLOB = re.compile(r"[*?\[]")
 
 
 class Limits:
-    """Reads `limits` and gives them for a part of the site."""
+    """Reads `limits` and gives them for a part of the site; `notes` are of those without members.
 
-    def __init__(self, cobs: Cobs, selector: Selector, findings: Findings) -> None:
+    A limit with `transition` bounds transitions in flight, every other one is a budget of units.
+    """
+
+    def __init__(
+        self, cobs: Cobs, selector: Selector, evaluator: Evaluator, findings: Findings
+    ) -> None:
         self._defs = cobs.defs
         self._written = cobs.written
         self._selector = selector
         self._findings = findings
+        self._words = HostWords(evaluator, findings)
+        self._notes = Findings()
+        self._made: dict[str, Budget] = {}
         self.limits: list[LimitDef] = []
+        self.budgets: list[BudgetDef] = []
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        """What is no mistake, but not what somebody means: limits that match nothing."""
+        return self._notes.sorted()
 
     def read(self, node: Node | None) -> None:
         """Read the definitions; broken ones are left out."""
         section = as_map(node, "`limits`", self._findings)
         for name, value in section.items.items() if section else ():
-            made = self._limit(name, value, key_place(section, name) if section else value.place)
-            if made:
-                self.limits.append(made)
+            self._limit(name, value, key_place(section, name) if section else value.place)
 
-    def of(self, wanted: Iterable[CobId], evaluator: Evaluator) -> tuple[Limit, ...]:
-        """Return the limits with those members that are wanted; bounds count all members."""
+    def of(self, wanted: Iterable[CobId]) -> tuple[Limit, ...]:
+        """Return the limits of transitions with those members that are wanted.
+
+        Bounds are of all members.
+        """
+        if not self.limits:
+            return ()
         chosen = frozenset(wanted)
-        made = (self._made(limit, chosen, evaluator) for limit in self.limits)
+        made = (limit.made(chosen, self._words) for limit in self.limits)
         return tuple(limit for limit in made if limit.groups)
 
-    def _made(self, limit: LimitDef, chosen: frozenset[CobId], evaluator: Evaluator) -> Limit:
-        groups: dict[str, list[CobId]] = {}
-        for host, name in limit.members:
-            group = self._group(limit, host, evaluator)
-            groups.setdefault(group, []).append(cob_id(host, name))
-        made = tuple(
-            LimitGroup(name=name, members=frozenset(ids) & chosen, bound=limit.bound(len(ids)))
-            for name, ids in sorted(groups.items())
-        )
-        return Limit(
-            name=limit.name,
-            scope=limit.scope,
-            source=limit.source,
-            dest=limit.dest,
-            states=limit.states,
-            groups=tuple(group for group in made if group.members),
-            first=limit.first,
-            pause_s=limit.pause_s,
-            place=limit.place,
-        )
+    def budgets_of(self, hosts: frozenset[str] | None) -> tuple[Budget, ...]:
+        """Return the budgets that have a member on `hosts` (None: on any), with all members."""
+        for budget in self._touched(hosts):
+            if budget.counted.name not in self._made:
+                self._made[budget.counted.name] = budget.made(self._words)
+        return tuple(self._made[budget.counted.name] for budget in self._touched(hosts))
 
-    def _group(self, limit: LimitDef, host: str, evaluator: Evaluator) -> str:
-        if limit.per is None:
-            return ""
-        name, place = limit.per
-        try:
-            return str(evaluator.scope(host).lookup(name))
-        except KeyError:
-            known = evaluator.scope(host).names()
-            hint = did_you_mean(name, known, otherwise="give each host of the limit this variable")
-            message = f"limit `{limit.name}`: variable `{name}` is undefined"
-            self._findings.add(place, message, hint, host=host)
-        except EvaluationError as error:
-            self._findings.add(error.place, error.message, error.hint, host=host)
-        return ""
+    def beside(self, hosts: frozenset[str], expansion: Expansion) -> Mapping[str, list[str]]:
+        """Return what a change on `hosts` has to look at because a budget counts it.
 
-    def _limit(self, name: str, node: Node, place: Place) -> LimitDef | None:
+        That is, as name -> hosts, every member of their budgets, and what may be tied to members
+        by needs on the members' hosts.
+        """
+        found: dict[str, dict[str, None]] = {}
+        for budget in self._touched(hosts):
+            for name in expansion.tied(budget.names, budget.hosts):
+                own = (host for host in self._defs[name].hosts if host in budget.hosts)
+                found.setdefault(name, {}).update(dict.fromkeys(own))
+        return {name: list(its_hosts) for name, its_hosts in found.items()}
+
+    def _touched(self, hosts: frozenset[str] | None) -> list[BudgetDef]:
+        """Return the budgets that have a member on `hosts`."""
+        return [it for it in self.budgets if hosts is None or not it.hosts.isdisjoint(hosts)]
+
+    def _limit(self, name: str, node: Node, place: Place) -> None:
         what = f"limit `{name}`"
         body = as_map(node, what, self._findings)
         if body is None:
             if isinstance(node, Leaf) and node.value is None:
                 self._findings.add(place, f"{what} is empty", "it needs `on` and `max`")
-            return None
+            return
         known_keys(body, _KEYS, what, self._findings)
         if not required(body, "on", what, self._findings):
-            return None
+            return
+        counted = self._counted(name, body, what, place)
+        if "transition" in body.items:
+            self._transitions(counted, body, what)
+        else:
+            self._budget(counted, body, what)
+
+    def _counted(self, name: str, body: Map, what: str, place: Place) -> Counted | None:
+        """Return what both kinds of limits have; None with a finding, or a note if it is empty."""
         pattern = text(body, "on", what, self._findings)
-        hosts = self._selector.some(pattern, body.items["on"].place, what) if pattern else ()
+        hosts = self._hosts(pattern, body, what) if pattern else None
         names = self._names(body, what)
         bound = self._max(body, what)
-        pair = self._transition(body, names, what)
-        states = self._states(body, names, what)
         per = text(body, "per", what, self._findings)
-        first = self._first(body, what)
-        pause_s = self._pause_s(body, what)
-        if not hosts or not names or bound is None or pair is None or states is None:
+        if hosts is None or names is None or bound is None:
             return None
         members = tuple((h, n) for n in names for h in hosts if h in self._defs[n].host_set)
         if not members:
-            hint = f"{one_of(names[:3])} is not on these hosts"
-            self._findings.add(place, f"{what} speaks of no object", hint)
+            self._note(place, f"{what} matches nothing", self._why_none(hosts, names))
             return None
-        return LimitDef(
+        return Counted(
             name=name,
-            scope=_scope(body),
-            source=pair[0],
-            dest=pair[1],
-            states=states,
             count=bound[0],
             percent=bound[1],
-            per=(per, body.items["per"].place) if per else None,
-            first=first,
-            pause_s=pause_s,
+            per=Written(text=per, place=body.items["per"].place) if per else None,
             members=members,
             place=place,
         )
 
-    def _names(self, body: Map, what: str) -> tuple[str, ...]:
+    def _hosts(self, pattern: str, body: Map, what: str) -> tuple[str, ...] | None:
+        """Return the hosts of `on`, perhaps none; None where it is wrong."""
+        place = body.items["on"].place
+        rendered = self._selector.text(pattern, place)
+        if rendered is None:
+            return None
+        return self._selector.known(rendered, place, what, self._findings)
+
+    def _why_none(self, hosts: tuple[str, ...], names: tuple[str, ...]) -> str:
+        if not hosts:
+            return "the groups of its `on` are empty, or exclude each other"
+        return f"{one_of(names[:3])} is not on these hosts" if names else "no COB has such a name"
+
+    def _note(self, place: Place, message: str, hint: str) -> None:
+        if not self._selector.quiet:
+            self._notes.add(place, message, hint)
+
+    def _transitions(self, counted: Counted | None, body: Map, what: str) -> None:
+        """Read a limit on transitions in flight, which knows few of the keys."""
+        beside = [key for key in _OF_BUDGETS if key in body.items]
+        for key in beside:
+            message = f"{what} has `transition` and `{key}`"
+            self._findings.add(key_place(body, key), message, "leave one of them out")
+        names = tuple(dict.fromkeys(name for _, name in counted.members)) if counted else ()
+        pair = self._transition(body, names, what)
+        if counted and pair and not beside:
+            self.limits.append(LimitDef(counted=counted, source=pair[0], dest=pair[1]))
+
+    def _budget(self, counted: Counted | None, body: Map, what: str) -> None:
+        before = len(self._findings)
+        group = text(body, "group", what, self._findings) or ""
+        unit, order = self._text(body, "unit", what), self._text(body, "order", what)
+        first, pause_s = self._first(body, what), self._pause_s(body, what)
+        trust_s = duration(body, "trust", what, self._findings)
+        if counted and group:
+            self._check_group(group, body, counted, what)
+        if counted and len(self._findings) == before:
+            made = BudgetDef(
+                counted=counted,
+                unit=unit,
+                group=group,
+                first=first,
+                pause_s=pause_s,
+                trust_s=trust_s,
+                order=order,
+            )
+            self.budgets.append(made)
+
+    def _text(self, body: Map, key: str, what: str) -> Written | None:
+        written = text(body, key, what, self._findings)
+        return Written(text=written, place=body.items[key].place) if written else None
+
+    def _names(self, body: Map, what: str) -> tuple[str, ...] | None:
+        """Return the names that `cob` stands for; None with a finding for an unknown one."""
         if "cob" not in body.items:
             return tuple(self._defs)
         pattern = text(body, "cob", what, self._findings)
         if pattern is None:
-            return ()
+            return None
         found = tuple(name for name in self._defs if fnmatchcase(name, pattern))
-        known = any(fnmatchcase(name, pattern) for name in self._written)
-        if not found and not known and not self._selector.quiet:
+        if found or _GLOB.search(pattern):
+            return found
+        if pattern not in self._written and not self._selector.quiet:
             hint = did_you_mean(pattern, self._defs, otherwise="a name or a glob, as in `web-*`")
             self._findings.add(body.items["cob"].place, f"no COB is called `{pattern}`", hint)
-        return found
+        return None
 
     def _max(self, body: Map, what: str) -> tuple[int | None, int | None] | None:
         if not required(body, "max", what, self._findings, hint="a number, or `25%`"):
@@ -186,7 +222,7 @@ class Limits:
             return value
         shown = f"`{value}`" if isinstance(node, Leaf) else kind(node)
         message = f"`first` of {what} must be a number from 1, not {shown}"
-        self._findings.add(node.place, message, "how many objects go ahead, as in `first: 1`")
+        self._findings.add(node.place, message, "how many units go ahead, as in `first: 1`")
         return 0
 
     def _pause_s(self, body: Map, what: str) -> float:
@@ -195,30 +231,18 @@ class Limits:
             self._findings.add(key_place(body, "pause"), message, hint)
         return duration(body, "pause", what, self._findings) or 0.0
 
-    def _states(self, body: Map, names: tuple[str, ...], what: str) -> str | None:
-        """Return the group of states that a limit is about, "" for none; None with a finding."""
-        if "group" not in body.items:
-            return ""
-        place = body.items["group"].place
-        if "transition" in body.items:
-            message = f"{what} has `transition` and `group`"
-            self._findings.add(place, message, "leave one of them out")
-            return None
-        written = text(body, "group", what, self._findings)
-        for name in names if written is not None else ():
+    def _check_group(self, written: str, body: Map, counted: Counted, what: str) -> None:
+        """Find members whose type has no group of states of the name that is written."""
+        for name in dict.fromkeys(name for _, name in counted.members):
             groups = self._defs[name].type.groups
             if written not in groups:
                 known = f"it has {one_of(groups)}" if groups else "it has none"
                 message = f"{what}: the type of `{name}` has no group of states `{written}`"
-                self._findings.add(
-                    place, message, did_you_mean(str(written), groups, otherwise=known)
-                )
-                return None
-        return written
+                hint = did_you_mean(written, groups, otherwise=known)
+                self._findings.add(body.items["group"].place, message, hint)
+                return
 
     def _transition(self, body: Map, names: tuple[str, ...], what: str) -> tuple[str, str] | None:
-        if "transition" not in body.items:
-            return (ANY, ANY)
         written = text(body, "transition", what, self._findings)
         if written is None:
             return None
@@ -233,9 +257,3 @@ class Limits:
             self._findings.add(place, f"{what}: no type has the transition `{written}`", hint)
             return None
         return pair
-
-
-def _scope(body: Map) -> LimitScope:
-    if "transition" in body.items:
-        return LimitScope.IN_FLIGHT
-    return LimitScope.OUT_OF_GROUP if "group" in body.items else LimitScope.OUT_OF_PREFERRED

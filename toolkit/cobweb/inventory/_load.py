@@ -158,7 +158,7 @@ def _resolved(
     cobs.read(joined(root, "cobs", made.cobs, files))
     references = References(cobs, selector, findings)
     references.read()
-    limits = Limits(cobs, selector, findings)
+    limits = Limits(cobs, selector, evaluator, findings)
     limits.read(joined(root, "limits", made.limits, files))
     ignored = read_drift(root.items.get("drift"), cobs, selector, findings)
     return Parts(

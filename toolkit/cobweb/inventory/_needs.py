@@ -7,6 +7,7 @@ all of them, or those that can be reached over needs from a few hosts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import compress, repeat
 from typing import NamedTuple, Protocol
@@ -143,6 +144,7 @@ class Expansion:
         self, defs: Mapping[str, Placed], links: Sequence[Link], varying: Sequence[Varying] = ()
     ) -> None:
         self.defs = defs
+        self._links = links
         self.out: dict[str, list[Link]] = {name: [] for name in defs}
         self.back: dict[str, list[Link]] = {name: [] for name in defs}
         for link in links:
@@ -151,6 +153,7 @@ class Expansion:
             if any(shape.back for shape in link.shapes):
                 self.back[link.target].append(link)
         self.varying: dict[str, list[Varying]] = {name: [] for name in defs}
+        self._varying = varying
         for each in varying:
             self.varying[each.source].append(each)
         self.turned = [_Turned(each, defs) for each in varying if each.back]
@@ -158,6 +161,37 @@ class Expansion:
     def reach(self, seeds: Mapping[str, Iterable[str]]) -> Reached:
         """Return what the instances of `seeds` (name -> hosts) need, directly or over others."""
         return _Search(self).run(seeds)
+
+    def tied(self, names: Iterable[str], hosts: AbstractSet[str]) -> list[str]:
+        """Return `names` and those that needs may tie to them on one of `hosts`.
+
+        That is more than there are ties where only the host tells what a reference refers to.
+        """
+        beside: dict[str, set[str]] = {}
+        for source, target in self._pairs(hosts):
+            beside.setdefault(source, set()).add(target)
+            beside.setdefault(target, set()).add(source)
+        found = dict.fromkeys(names)
+        queue = list(found)
+        for name in queue:  # it grows
+            new = sorted(beside.get(name, set()) - found.keys())
+            found.update(dict.fromkeys(new))
+            queue += new
+        return queue
+
+    def _pairs(self, hosts: AbstractSet[str]) -> Iterator[tuple[str, str]]:
+        """Yield the names that needs may join on one of `hosts`."""
+        for link in self._links:
+            if link.hosts is None or not hosts.isdisjoint(link.hosts):
+                yield link.source, link.target
+        for varying in self._varying:
+            if varying.target is not None:
+                yield varying.source, varying.target
+                continue
+            for host in self.defs[varying.source].host_set & hosts:
+                link_here = varying.link(host)
+                if link_here is not None:
+                    yield varying.source, link_here.target
 
 
 class _Search:

@@ -11,12 +11,24 @@ import marshal
 import pickle
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from cobweb._garbage import no_collections
 from cobweb.errors import Place
 from cobweb.inventory._bulk import make_all
-from cobweb.model import Cob, CobId, CobType, Graph, Limit, LimitGroup, LockNeed, TransitionNeed
+from cobweb.model import (
+    Budget,
+    Cob,
+    CobId,
+    CobType,
+    Graph,
+    Limit,
+    LimitGroup,
+    LockNeed,
+    TransitionNeed,
+    Unit,
+)
 
 _T = TypeVar("_T")
 _LINE = "\n"
@@ -46,8 +58,9 @@ def pack(graph: Graph) -> bytes | None:
         _numbers(places.number(need.place) for need in graph.needs),
     )
     limits = [_limit_data(limit, numbers) for limit in graph.limits]
+    budgets = [_budget_data(budget, numbers) for budget in graph.budgets]
     try:
-        rest = pickle.dumps((places.values, confirms.values, limits))
+        rest = pickle.dumps((places.values, confirms.values, limits, budgets))
         ids = _LINE.join(graph.cobs)
         tables = (types.values, specs.values, wants.values)
         return marshal.dumps((ids, tables, columns, heads.values, needs, rest))
@@ -60,7 +73,7 @@ def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
     with no_collections():
         text, tables, columns, heads, needs, rest = marshal.loads(data)  # noqa: S302  ours
         type_names, specs, wants = tables
-        places, confirms, limits = pickle.loads(rest)  # noqa: S301  ours
+        places, confirms, limits, budgets = pickle.loads(rest)  # noqa: S301  ours
         ids: list[CobId] = text.split(_LINE) if text else []
         kinds = [types[name] for name in type_names]
         cobs = make_all(
@@ -78,6 +91,7 @@ def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
             cobs=dict(zip(ids, cobs, strict=True)),
             needs=tuple(_needs(ids, heads, needs, places)),
             limits=tuple(_limit(limit, ids) for limit in limits),
+            budgets=tuple(_budget(budget, ids) for budget in budgets),
         )
 
 
@@ -154,28 +168,37 @@ def _need(
 
 
 def _limit_data(limit: Limit, numbers: Mapping[CobId, int]) -> tuple[Any, ...]:
-    groups = [
-        (group.name, _numbers(sorted(numbers[cob] for cob in group.members)), group.bound)
-        for group in limit.groups
-    ]
-    rest = (limit.source, limit.dest, limit.states, limit.first, limit.pause_s, limit.place)
-    return (limit.name, limit.scope, groups, *rest)
+    groups = [(group.name, _members(group.members, numbers), group.bound) for group in limit.groups]
+    return (limit.name, limit.scope, groups, limit.source, limit.dest, limit.place)
 
 
 def _limit(data: tuple[Any, ...], ids: list[CobId]) -> Limit:
-    name, scope, groups, source, dest, states, first, pause_s, place = data
+    name, scope, groups, source, dest, place = data
     made = tuple(
         LimitGroup(name=group, members=frozenset(_taken(ids, members)), bound=bound)
         for group, members, bound in groups
     )
-    return Limit(
-        name=name,
-        scope=scope,
-        groups=made,
-        source=source,
-        dest=dest,
-        states=states,
-        first=first,
-        pause_s=pause_s,
-        place=place,
+    return Limit(name=name, scope=scope, groups=made, source=source, dest=dest, place=place)
+
+
+def _budget_data(budget: Budget, numbers: Mapping[CobId, int]) -> tuple[Any, ...]:
+    """Return the units apart from a budget without them."""
+    units = [
+        (unit.name, _members(unit.members, numbers), unit.domains, unit.order)
+        for unit in budget.units
+    ]
+    return (replace(budget, units=()), units)
+
+
+def _budget(data: tuple[Any, ...], ids: list[CobId]) -> Budget:
+    budget: Budget = data[0]
+    units = data[1]
+    made = tuple(
+        Unit(name=name, members=frozenset(_taken(ids, members)), domains=domains, order=order)
+        for name, members, domains, order in units
     )
+    return replace(budget, units=made)
+
+
+def _members(members: Iterable[CobId], numbers: Mapping[CobId, int]) -> bytes:
+    return _numbers(sorted(numbers[cob] for cob in members))

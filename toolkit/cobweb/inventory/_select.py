@@ -48,13 +48,19 @@ class Selector:
 
     def hosts(self, pattern: str, place: Place, what: str, findings: Findings) -> tuple[str, ...]:
         """Return the hosts of a rendered pattern; a finding where there are none."""
+        hosts = self.known(pattern, place, what, findings)
+        if hosts == () and not self.quiet:
+            hint = "the groups are empty, or exclude each other"
+            findings.add(place, f"{what} matches no host: `{pattern}`", hint)
+        return hosts or ()
+
+    def known(
+        self, pattern: str, place: Place, what: str, findings: Findings
+    ) -> tuple[str, ...] | None:
+        """Return the hosts of a rendered pattern, perhaps none; None if it is wrong."""
         try:
-            hosts = self._patterns.select(pattern)
+            return self._patterns.select(pattern)
         except PatternError as error:
             if not self.quiet:
                 findings.add(place, f"{what}: {error}", error.hint)
-            return ()
-        if not hosts and not self.quiet:
-            hint = "the groups are empty, or exclude each other"
-            findings.add(place, f"{what} matches no host: `{pattern}`", hint)
-        return hosts
+            return None

@@ -109,11 +109,11 @@ class Site:
         return self._evaluation.select(pattern)
 
     def graph(self, limit: str | None = None) -> Graph:
-        """Return the evaluated objects, their needs and limits.
+        """Return the evaluated objects, their needs, limits and budgets.
 
-        With `limit`, a host pattern, only the objects of those hosts and those elsewhere that their
-        needs reach. SiteError with all findings of the evaluation; UsageError for a limit that
-        selects nothing.
+        With `limit`, a host pattern, only the objects of those hosts, those elsewhere that their
+        needs reach, and all members of budgets that have a member on these hosts. SiteError with
+        all findings of the evaluation; UsageError for a limit that selects nothing.
         """
         if limit is None:
             if self._graph is None:
@@ -156,6 +156,10 @@ class Site:
         mistakes in host_vars of hosts without objects. Reads all of them.
         """
         return () if self._kept else self._evaluation.findings_of_files()
+
+    def notes(self) -> tuple[Finding, ...]:
+        """Return what is no mistake but worth a word: limits that match nothing."""
+        return self._evaluation.notes()
 
     def _evaluated(self) -> Graph:
         graph = self._evaluation.graph()
