@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from cobweb.engine._analysis import analyse
+from cobweb.engine._cone import Part, parts
 from cobweb.engine._engine import DEFAULT_SETTINGS, Engine
 from cobweb.engine._machine import EngineSettings
+from cobweb.engine._moves import Moves, Situation
 from cobweb.engine._node import STAY
+from cobweb.engine._problem import Problem, Standing, by_cob
+from cobweb.engine._search import EXPANDED_CAP, GaveUp, NoOrder, Order, find_order
 from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.engine._values import (
     Blocked,
@@ -39,6 +43,7 @@ from cobweb.engine._values import (
 
 __all__ = [
     "DEFAULT_SETTINGS",
+    "EXPANDED_CAP",
     "STAY",
     "Blocked",
     "Canary",
@@ -47,6 +52,7 @@ __all__ = [
     "Effect",
     "Engine",
     "EngineSettings",
+    "GaveUp",
     "Halt",
     "HostReturned",
     "HostVanished",
@@ -59,8 +65,15 @@ __all__ = [
     "LockRequested",
     "Message",
     "MessageKind",
+    "Moves",
+    "NoOrder",
+    "Order",
+    "Part",
+    "Problem",
     "Receive",
     "Send",
+    "Situation",
+    "Standing",
     "StartCheck",
     "StartTransition",
     "StateDoubted",
@@ -73,4 +86,7 @@ __all__ = [
     "TroubleLink",
     "WaitKind",
     "analyse",
+    "by_cob",
+    "find_order",
+    "parts",
 ]
