@@ -235,7 +235,11 @@ def test_a_kept_site_is_validated_with_the_same_words(
 
 def test_every_text_survives_being_kept() -> None:
     plan = PrintedPlan(
-        text="é\udcff\n" * 3, summaries=[("x\x00", Tone.GOOD)], file="", is_empty=True
+        text="é\udcff\n" * 3,
+        summaries=[("x\x00", Tone.GOOD)],
+        file="",
+        is_empty=True,
+        is_refused=False,
     )
     assert PrintedPlan.unpack(plan.pack()) == plan
 

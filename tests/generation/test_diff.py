@@ -115,11 +115,16 @@ def test_a_dead_man_switch_is_part_of_its_object() -> None:
 
 def test_where_an_object_goes_and_what_it_is_on_is_part_of_it() -> None:
     graph = graph_of("h1/a h2/b")
-    marked = {A: replace(graph.cobs[A], want="down", machine=CobId("h1/n")), B: graph.cobs[B]}
+    machine = CobId("h1/n")
+    marked = {
+        A: replace(graph.cobs[A], want="down", machine=machine, protect=True),
+        B: graph.cobs[B],
+    }
     old, new = content(graph), content(replace(graph, cobs=marked))
     (found,) = site_diff(old, new).cobs
     assert (found.name, found.kind) == (A, CHANGED)
-    assert found.lines == ('+(machine): "h1/n"', '+(want): "down"')
+    assert found.lines == ('+(machine): "h1/n"', "+(protect): true", '+(want): "down"')
+    assert "protected" not in old
     assert "wants" not in old
     assert "machines" not in old
 

@@ -79,6 +79,7 @@ def sites(draw: st.DrawFn) -> tuple[Graph, dict[str, Host]]:
             confirm=draw(st.none() | switches),
             want=draw(st.sampled_from(["", *it.type.states])),
             machine=draw(st.none() | st.sampled_from(sorted(graph.cobs))),
+            protect=draw(st.booleans()),
         )
         for cob, it in graph.cobs.items()
     }
@@ -152,6 +153,7 @@ def test_what_is_read_back_has_the_same_digest(
     )
     for cob, it in site[0].cobs.items():
         assert (graph.cobs[cob].want, graph.cobs[cob].machine) == (it.want, it.machine)
+        assert graph.cobs[cob].protect == it.protect == (cob in stored.protected)
 
 
 def a_type(*actions: Action) -> CobType:

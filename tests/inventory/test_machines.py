@@ -52,7 +52,7 @@ def test_where_it_goes_may_depend_on_the_host(maker: Maker) -> None:
 def test_neither_is_a_part_of_what_an_object_is_meant_to_be(maker: Maker) -> None:
     sites = [
         site_of(maker, NODE, f"a: {{type: simple, on: app01{more}}}")
-        for more in ("", ", want: down", ", machine: node")
+        for more in ("", ", want: down", ", machine: node", ", protect: true")
     ]
     assert len({content_of(site.graph().cobs[APP]) for site in sites}) == 1
 
@@ -69,8 +69,11 @@ def test_what_is_needed_comes_with_its_machine(maker: Maker) -> None:
 
 
 def test_a_kept_graph_has_both(maker: Maker) -> None:
-    site = site_of(maker, NODE, "a: {type: simple, on: app, want: down, machine: node}")
+    site = site_of(
+        maker, NODE, "a: {type: simple, on: app, want: down, machine: node, protect: true}"
+    )
     graph = site.graph()
+    assert [cob.protect for cob in graph.cobs.values()] == [True, False, True, False]
     packed = pack(graph)
     assert packed is not None
     assert unpack(packed, site.types) == graph
@@ -108,6 +111,7 @@ def test_a_kept_graph_has_both(maker: Maker) -> None:
             "machine: d",
             "`machine` of COB `a`: there is no `d` on app01 (put `d` on `app01`)",
         ),
+        ("protect: yes", "`protect` of COB `a` must be true or false, not `yes`"),
         ("machine: [node]", "`machine` of COB `a` must be text, not a list"),
     ],
     ids=[
@@ -119,6 +123,7 @@ def test_a_kept_graph_has_both(maker: Maker) -> None:
         "itself",
         "carried",
         "elsewhere",
+        "no-flag",
         "list",
     ],
 )

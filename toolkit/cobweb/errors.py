@@ -24,6 +24,7 @@ __all__ = [
     "PluginError",
     "ProtocolError",
     "ProviderError",
+    "RefusedError",
     "SiteError",
     "StoreError",
     "UsageError",
@@ -118,6 +119,14 @@ class NoLayoutError(CobwebError):
 
 class PlanError(CobwebError):
     """A plan file cannot be used: it is damaged or its base has changed."""
+
+
+class RefusedError(CobwebError):
+    """A run is not begun, for it would take away more than was agreed; `reasons` say what."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        super().__init__("\n".join(reasons))
+        self.reasons = tuple(reasons)
 
 
 class GenerationError(CobwebError):

@@ -165,6 +165,8 @@ def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) 
 
 def _confirmed(output: Output, plan: Plan) -> bool:
     tell_plan(replace(output, aside=True), plan)
+    if plan.refusals:
+        return True  # by the run itself
     if click.confirm("Apply this plan?", default=False, err=True):
         return True
     output.summary("nothing was changed")

@@ -93,6 +93,7 @@ class PrintedPlan:
     summaries: Sequence[tuple[str, Tone]]
     file: str
     is_empty: bool
+    is_refused: bool
 
     def show(self, output: Output) -> None:
         """Write it, but for the file."""
@@ -102,7 +103,8 @@ class PrintedPlan:
 
     def pack(self) -> bytes:
         """Return it as bytes."""
-        head = json.dumps({"summaries": self.summaries, "is_empty": self.is_empty})
+        says = {"is_empty": self.is_empty, "is_refused": self.is_refused}
+        head = json.dumps({"summaries": self.summaries, "says": says})
         texts = [head, self.text, self.file]
         parts = [zlib.compress(text.encode(errors="surrogatepass"), _LEVEL) for text in texts]
         sizes = json.dumps([len(part) for part in parts]).encode()
@@ -118,7 +120,7 @@ class PrintedPlan:
             rest = rest[size:]
         head = json.loads(texts[0])
         summaries = [(text, Tone(tone)) for text, tone in head["summaries"]]
-        return cls(text=texts[1], file=texts[2], summaries=summaries, is_empty=head["is_empty"])
+        return cls(text=texts[1], file=texts[2], summaries=summaries, **head["says"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["tell_plan"]
 
 _PENDING = 2
+_REFUSED = 1
 _COLUMNS = (
     Column(title="STAGE", right=True),
     Column(title="OBJECT", flexible=True),
@@ -126,7 +127,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         if generation is not None:
             back = _printed(session, output, {**asked, "generation": generation})
             back.show(output)
-            return _PENDING if detailed_exitcode and not back.is_empty else 0
+            return _code(back, detailed=detailed_exitcode)
         note_stale_models(session, output)
         is_whole = limit is None  # a part is planned in the time that it takes to look
         key = plan_key(session, output, asked) if is_whole and session.site.is_kept else None
@@ -146,7 +147,14 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             tell_rollback(output, session.store())
     if out is not None:
         output.summary(f"saved; carry it out with: cobweb apply {out}")
-    return _PENDING if detailed_exitcode and not printed.is_empty else 0
+    return _code(printed, detailed=detailed_exitcode)
+
+
+def _code(printed: PrintedPlan, *, detailed: bool) -> int:
+    """Return the exit code of a plan: what would be refused is not pending."""
+    if printed.is_refused:
+        return _REFUSED
+    return _PENDING if detailed and not printed.is_empty else 0
 
 
 def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> PrintedPlan:
@@ -171,6 +179,7 @@ def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> Prin
         summaries=printer.summaries,
         file=plan_text(plan) if asked["out"] else "",
         is_empty=plan.is_empty,
+        is_refused=bool(plan.refusals),
     )
 
 
@@ -186,6 +195,8 @@ def tell_plan(output: Output, plan: Plan, *, whole: bool = False) -> None:
     _tell_switches(output, plan)
     _tell_waits(output, plan)
     _tell_times(output, plan)
+    for refusal in plan.refusals:
+        output.summary(f"an apply of this is refused: {refusal}", Tone.BAD)
 
 
 def _tell_changes(output: Output, plan: Plan, *, whole: bool) -> None:

@@ -30,7 +30,7 @@ from cobweb.generation._diff import (
 from cobweb.generation._kept import KeptFiles, kept_files, lent_variables
 from cobweb.generation._paths import OWN_ROOT, SITE_ROOT, Paths, is_below
 from cobweb.generation._secrets import reveal, secrets_of
-from cobweb.generation._site import EvaluatedSite
+from cobweb.generation._site import PROTECTED, EvaluatedSite
 from cobweb.generation._stored import StoredSite, read_site
 from cobweb.generation._switch import Switch, SwitchingOrder, switching_order
 from cobweb.generation._texts import (
@@ -53,6 +53,7 @@ from cobweb.generation._trees import (
 
 __all__ = [
     "OWN_ROOT",
+    "PROTECTED",
     "SITE_ROOT",
     "TREE",
     "VAULT_MARK",

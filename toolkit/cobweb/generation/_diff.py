@@ -30,7 +30,12 @@ _LONG = 72
 _NEED = ("cob", "in", "from", "to", "on", "state")
 """The keys of a need."""
 
-_MARKS = {"confirm": "(confirm)", "machines": "(machine)", "wants": "(want)"}
+_MARKS = {
+    "confirm": "(confirm)",
+    "machines": "(machine)",
+    "protected": "(protect)",
+    "wants": "(want)",
+}
 """Keys of a content that say something of single objects, and how it is shown."""
 
 _NEWLINE = "\n"

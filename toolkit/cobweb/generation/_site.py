@@ -46,7 +46,10 @@ from cobweb.model import (
     Unit,
 )
 
-__all__ = ["EvaluatedSite"]
+__all__ = ["PROTECTED", "EvaluatedSite"]
+
+PROTECTED = "protected"
+"""The key that has the objects which are not to be removed."""
 
 FORMAT = 3
 """The version of the data; 1 had no files, no switches and fewer variables, 2 no budgets."""
@@ -62,10 +65,10 @@ class EvaluatedSite:
     """The evaluated site without secrets; each thing is worked out when it is first asked for.
 
     The JSON has the keys `format`, `hosts`, `types`, `cobs`, `needs`, `limits`, `files` (digests by
-    name), `confirm` (of the objects that have a dead-man switch); `budgets`, `machines` and `wants`
-    only where there are such. `roots` maps a word to an
-    absolute folder: a task file or role below it is written as `word:relative/path` (the site's
-    folder, the shipped playbooks). `hosts` are those that have objects; of each its groups are kept
+    name), `confirm` (of the objects that have a dead-man switch); `budgets`, `machines`,
+    `protected` and `wants` only where there are such. `roots` maps a word to an absolute folder: a
+    task file or role below it is written as `word:relative/path` (the site's folder, the shipped
+    playbooks). `hosts` are those that have objects; of each its groups are kept
     and the variables that `HostVariables` chooses for what `files` name. Where a type works with
     something else that nobody can look into (a role of Ansible's, a plugin), all of them are.
     """
@@ -123,7 +126,9 @@ class EvaluatedSite:
         yield from _words("machines", {cob.id: cob.machine for cob in graph.cobs.values()})
         yield ',"needs":['
         yield from listed(map(_need, graph.needs))
-        yield '],"types":'
+        yield "]"
+        yield from _words(PROTECTED, {cob.id: cob.protect for cob in graph.cobs.values()})
+        yield ',"types":'
         yield canonical_json({name: _type(types[name], paths) for name in types})
         yield from _words("wants", {cob.id: cob.want for cob in graph.cobs.values()})
         yield "}"
@@ -166,10 +171,10 @@ def _switches(graph: Graph) -> Iterator[tuple[CobId, dict[str, Any]]]:
             yield cob.id, asdict(cob.confirm)
 
 
-def _words(key: str, values: Mapping[CobId, str | None]) -> Iterator[str]:
+def _words(key: str, values: Mapping[CobId, str | bool | None]) -> Iterator[str]:
     """Yield a key with what objects have; nothing where none has anything."""
     written = [
-        f"{quoted(cob)}:{quoted(values[cob] or '')}" for cob in sorted(values) if values[cob]
+        f"{quoted(cob)}:{canonical_json(values[cob])}" for cob in sorted(values) if values[cob]
     ]
     if written:
         yield f",{quoted(key)}:{{"

@@ -17,7 +17,7 @@ from cobweb.generation._content import FLOAT_MARK, canonical_json, digest_of_tex
 from cobweb.generation._diff import SiteDiff, site_diff
 from cobweb.generation._kept import KeptFiles
 from cobweb.generation._paths import Paths
-from cobweb.generation._site import FIRST, FORMAT
+from cobweb.generation._site import FIRST, FORMAT, PROTECTED
 from cobweb.model import (
     Action,
     Budget,
@@ -130,6 +130,12 @@ class StoredSite:
         """The name of each object's type."""
         return {CobId(cob): str(it["type"]) for cob, it in self._data["cobs"].items()}
 
+    @cached_property
+    @_told
+    def protected(self) -> frozenset[CobId]:
+        """The objects that are not to be removed."""
+        return frozenset(map(CobId, self._data.get(PROTECTED, {})))
+
     @_told
     def types(self, roots: Mapping[str, str]) -> Mapping[str, CobType]:
         """Return the types that had objects, by name; `roots` are as in `EvaluatedSite`."""
@@ -150,6 +156,7 @@ class StoredSite:
                 confirm=_switch(switches.get(cob)),
                 want=wants.get(cob, ""),
                 machine=machines.get(cob),
+                protect=cob in self.protected,
             )
             for cob, it in self._data["cobs"].items()
         }

@@ -10,13 +10,16 @@ from cobweb.errors import Place
 from cobweb.inventory._confirm import confirm_of
 from cobweb.inventory._findings import Findings, did_you_mean, one_of
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place
-from cobweb.inventory._read import as_map, known_keys, required, text
+from cobweb.inventory._read import as_map, flag, known_keys, required, text
 from cobweb.inventory._select import Selector
 from cobweb.inventory._templates import is_template
 from cobweb.model import CobType, Confirm, State
 
 WORDS = ("requires", "after", "binds", "stops")
-_KEYS = ("type", "on", "spec", *WORDS, "needs", "confirm", "want", "machine", "description")
+_KEYS = (
+    *("type", "on", "spec", *WORDS, "needs", "confirm", "want", "machine", "protect"),
+    "description",
+)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 
 
@@ -37,6 +40,7 @@ class CobDef:
     confirm: Confirm | None
     want: State
     machine: str
+    protect: bool
     place: Place
 
 
@@ -97,6 +101,7 @@ class Cobs:
             confirm=confirm_of(body, cob_type, what, self._findings),
             want=self._want(body, cob_type, what),
             machine=text(body, "machine", what, self._findings) or "",
+            protect=flag(body, "protect", what, self._findings, default=False),
             place=place,
         )
 

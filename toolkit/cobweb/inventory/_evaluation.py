@@ -161,6 +161,7 @@ class Evaluation:
                 cob_id(host, each.machine) if each.machine else None
                 for each, host in zip(defs, hosts, strict=True)
             ],
+            protect=[each.protect for each in defs],
             place=[each.place for each in defs],
         )
         return dict(zip(instances, made, strict=True))

@@ -49,6 +49,7 @@ def pack(graph: Graph) -> bytes | None:
         _numbers(confirms.number(cob.confirm) for cob in cobs),
         _numbers(wants.number(cob.want) for cob in cobs),
         _numbers(numbers[cob.machine] if cob.machine else len(numbers) for cob in cobs),
+        _numbers(int(cob.protect) for cob in cobs),
     )
     heads = _Table()
     needs = (
@@ -85,6 +86,7 @@ def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
             confirm=_taken(confirms, columns[3]),
             want=_taken(wants, columns[4]),
             machine=_taken([*ids, None], columns[5]),
+            protect=_taken([False, True], columns[6]),
             place=_taken(places, columns[2]),
         )
         return Graph(

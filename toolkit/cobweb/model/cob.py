@@ -246,6 +246,7 @@ class Cob:
     `want` is a state of its type where it goes instead of the type's preferred one ("": it goes
     there). `machine` is the object of the same host that is the machine itself: while that is not
     in its preferred state, this one is in its `remove` state, for there is nothing that it is on.
+    One that says `protect` is not removed as long as its host stands in a generation that says so.
     """
 
     id: CobId
@@ -254,6 +255,7 @@ class Cob:
     confirm: Confirm | None = None
     want: State = ""
     machine: CobId | None = None
+    protect: bool = False
     place: Place | None = None
 
     @property

@@ -34,6 +34,7 @@ from cobweb.runtime._journal import NoJournal
 from cobweb.runtime._kept_work import KeptWork
 from cobweb.runtime._plan import DEFAULT_PLANNER, Plan, base_digest, changes_of
 from cobweb.runtime._predict import Prediction, at_rest, predict
+from cobweb.runtime._refusals import refusals_of, refuse
 from cobweb.runtime._removal import Removal
 from cobweb.runtime._result import Ending, RunResult, wait_data
 from cobweb.runtime._rounds import Rounds
@@ -94,6 +95,7 @@ def plan_site(
         seconds=prediction.seconds,
         limit=desired.limit,
         refresh=refresh,
+        refusals=refusals_of(desired, store, course.believed),
     )
 
 
@@ -129,10 +131,13 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
 ) -> RunResult:
     """Bring about what is desired as the run `info`; the caller holds the site lock.
 
-    Raises StoreError, LockedError, ExecutorError; then what was in flight is left in transition and
-    is checked by the next run.
+    RefusedError where it would take away what it must not; then nothing is written. Raises
+    StoreError, LockedError, ExecutorError; then what was in flight is left in transition and is
+    checked by the next run.
     """
     keep_apart(store, orders)
+    records = store.states()
+    refuse(refusals_of(desired, store, records))
     generation = store.save_generation(_generation(desired, orders, info), desired.files())
     with private_folder() as folder:
         course = course_of(
@@ -140,7 +145,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
             store,
             refresh=orders.refresh,
             generation=generation.id,
-            records=store.states(),
+            records=records,
             work=KeptWork(store, desired.roots, plugins.python_types, folder),
         )
         info = begun(info, orders, generation)

@@ -28,6 +28,7 @@ from cobweb.generation import (
 from cobweb.model import CobId, fill_in, host_of
 from cobweb.plugin import PlannedStep, Stages
 from cobweb.runtime._baseline import Baseline, Refresh
+from cobweb.runtime._refusals import Refusal
 from cobweb.runtime._result import Wait, chain_data
 from cobweb.runtime._trees import TreeComparison, file_data
 from cobweb.store import CobRecord
@@ -83,7 +84,7 @@ class Plan:
     objects whose state would be found first; the steps after that are predicted. `uncertain` are
     those of them whose state the journal has lost: what they need is only known after the check.
     `switches` are the hosts that would go over from another generation, those that do so together
-    in one group, in order. `planner` is who made the stages.
+    in one group, in order. `planner` is who made the stages. With `refusals` it is not begun.
     """
 
     site: str
@@ -101,6 +102,7 @@ class Plan:
     uncertain: tuple[CobId, ...] = ()
     switches: tuple[tuple[str, ...], ...] = ()
     planner: str = DEFAULT_PLANNER
+    refusals: tuple[Refusal, ...] = ()
 
     @property
     def makespan(self) -> dict[str, float]:
@@ -161,6 +163,7 @@ class Plan:
                 }
                 for wait in self.waits
             ],
+            "refusals": [refusal.as_data() for refusal in self.refusals],
         }
 
 
