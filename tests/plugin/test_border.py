@@ -14,6 +14,7 @@ from cobweb.plugin import (
     Adapter,
     Executor,
     ExecutorSetting,
+    MarkingExecutor,
     Planner,
     Plugins,
     Solver,
@@ -210,6 +211,16 @@ def test_a_wrong_report_is_the_plugins_mistake(reports: str, text: str, install:
     executor.submit(JOB)
     with pytest.raises(PluginError, match=rf"executor odd: wait\(\) {text}"):
         executor.wait(None)
+
+
+def test_what_goes_wrong_with_marks_is_the_plugins_mistake(install: Install) -> None:
+    marking = SOURCE.replace("open = submit", "unmark = open = submit")
+    install("marking", marking.format(error="ValueError('boom')"))
+    executor = load_plugins().executors["bad"]()
+    assert isinstance(executor, MarkingExecutor)
+    with pytest.raises(PluginError, match=r"executor bad: unmark\(\) raised ValueError: boom"):
+        executor.unmark(["h1"])
+    assert not isinstance(load_plugins().executors["simulate"](), MarkingExecutor)
 
 
 def test_guarded_ones_satisfy_the_protocols(install: Install) -> None:

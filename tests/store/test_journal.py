@@ -55,6 +55,14 @@ def finished(
     )
 
 
+def test_the_id_of_a_site_is_made_once_and_stays(store: Store, url: str, tmp_path: Path) -> None:
+    made = store.site_id()
+    assert len(made) == 32
+    assert store.site_id() == made
+    with open_store(url, tmp_path) as again:
+        assert again.site_id() == made
+
+
 def test_new_database_knows_nothing(store: Store) -> None:
     assert store.states() == {}
     assert store.locks() == ()

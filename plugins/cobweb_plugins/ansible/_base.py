@@ -8,12 +8,13 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cobweb.model import Action, Job, Report, Role, Tasks
+from cobweb.model import Action, CobId, Job, JobKind, Nothing, Outcome, Report, Role, Tasks
 from cobweb.plugin import ExecutorSetting
+from cobweb_plugins.ansible._host_marks import HostMarks
 from cobweb_plugins.ansible._hub import Hub
 from cobweb_plugins.ansible._jobs import cancelled, refusal
 from cobweb_plugins.ansible._processes import Tree
@@ -23,6 +24,9 @@ __all__ = ["BaseExecutor"]
 
 GRACE_S = 2.0
 """Time between asking the processes of a job to end, and killing them."""
+
+RELEASE_LIMIT_S = 30.0
+"""Time for taking a mark off a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +56,14 @@ class BaseExecutor(ABC):
         """Check what is installed and make the files; processes start with the first job."""
         self._check_installed()
         self._setting = setting
+        self._marks = HostMarks(setting)
+        self._releases: dict[int, str] = {}
         self._workspace = Workspace.create(setting)
         self._opened(self._workspace)
 
     def submit(self, job: Job) -> None:
         """Take a job; its report comes by `wait`."""
-        if refused := refusal(job, self._setting):
+        if refused := refusal(job, self._setting) or self._marks.refusal(job):
             self._reports.append(refused)
         elif self._closed:
             self._reports.append(cancelled(job, began=False))
@@ -76,7 +82,24 @@ class BaseExecutor(ABC):
             if left == 0.0:
                 break
         reports, self._reports = self._reports, []
-        return reports
+        return [self._marks.heard(report) for report in reports]
+
+    def unmark(self, hosts: Iterable[str]) -> Mapping[str, str]:
+        """Take this site's mark off hosts; return what hindered that, by host."""
+        self._releases = {
+            -number: host
+            for number, host in enumerate(sorted(hosts), 1)
+            if self._marks.release(host)
+        }
+        self._queue += [_release(number, host) for number, host in self._releases.items()]
+        self._dispatch()
+        problems: dict[str, str] = {}
+        while self._releases:
+            for report in self.wait(None):
+                host = self._releases.pop(report.number)
+                if report.outcome is not Outcome.OK:
+                    problems[host] = report.message
+        return problems
 
     def wake(self) -> None:
         """End a `wait`; safe in a signal handler."""
@@ -164,6 +187,11 @@ class BaseExecutor(ABC):
         left = max(0.0, min(deadlines) - time.monotonic())
         return left if timeout_s is None else min(left, timeout_s)
 
+    def _first(self, job: Job) -> str:
+        """Return the script that comes before the tasks of a job that is about to begin, or ""."""
+        host = self._releases.get(job.number)
+        return self._marks.claim(job) if host is None else self._marks.release(host)
+
     def _timeout(self, job: Job) -> float:
         return self._setting.timeout_s if job.timeout_s is None else job.timeout_s
 
@@ -190,3 +218,17 @@ class BaseExecutor(ABC):
         doomed.tree.close()
         self._doomed.remove(doomed)
         doomed.then()
+
+
+def _release(number: int, host: str) -> Job:
+    """Return the job that takes a mark off a host; it has no tasks of its own."""
+    return Job(
+        number=number,
+        kind=JobKind.TRANSITION,
+        cob=CobId(f"{host}/"),
+        host=host,
+        type_name="",
+        action=Nothing(),
+        cob_vars={},
+        timeout_s=RELEASE_LIMIT_S,
+    )

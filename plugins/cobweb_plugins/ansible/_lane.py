@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cobweb.model import Job, JobKind, Role, Tasks
+from cobweb.model import Action, Job, JobKind, Role, Tasks
 from cobweb_plugins.ansible._hub import Connection
 from cobweb_plugins.ansible._sweep import Place, Sweep
 
@@ -30,11 +30,12 @@ class Lane:
         self.last_host = ""
         self.host_vars: Mapping[str, Any] = {}
 
-    def give(self, job: Job, *, deadline: float, basedir: str, mark: str) -> None:
-        """Send a job to this idle lane."""
+    def give(self, job: Job, *, deadline: float, basedir: str, mark: str, first: str) -> None:
+        """Send a job to this idle lane; the script `first` comes before its tasks."""
         self._take_on(job, deadline)
         self.mark = mark
-        self.connection.send({**job_message(job), "basedir": basedir, "mark": mark})
+        more = {"basedir": basedir, "mark": mark, "first": first}
+        self.connection.send({**job_message(job), **more})
 
     def give_sweep(self, sweep: Sweep, *, basedir: str) -> None:
         """Let this idle lane end what another has left on a host."""
@@ -65,10 +66,6 @@ class Lane:
 
 def job_message(job: Job) -> dict[str, Any]:
     """Return the message that asks a lane to run `job`."""
-    assert isinstance(job.action, Tasks | Role)
-    action = (
-        {"role": job.action.name} if isinstance(job.action, Role) else {"tasks": job.action.path}
-    )
     return {
         "op": "run",
         "number": job.number,
@@ -77,5 +74,15 @@ def job_message(job: Job) -> dict[str, Any]:
         "fresh": job.fresh,
         "cob": job.cob_vars,
         "host_vars": job.host_vars,
-        **action,
+        **_action(job.action),
     }
+
+
+def _action(action: Action) -> dict[str, str]:
+    match action:
+        case Tasks(path=path):
+            return {"tasks": path}
+        case Role(name=name):
+            return {"role": name}
+        case _:
+            return {}

@@ -104,7 +104,7 @@ class AnsibleExecutor(BaseExecutor):
             return
         deadline = time.monotonic() + self._timeout(job)
         mark = f"{self._token}/{job.number}"
-        lane.give(job, deadline=deadline, basedir=basedir, mark=mark)
+        lane.give(job, deadline=deadline, basedir=basedir, mark=mark, first=self._first(job))
 
     def _hear(self) -> None:
         for connection, hello in self._hub.take_hellos():

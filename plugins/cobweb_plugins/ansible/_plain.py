@@ -21,6 +21,7 @@ from cobweb_plugins.ansible._processes import end_ssh_masters
 from cobweb_plugins.ansible._results import (
     EVENTS,
     FACTS,
+    MARK_TASK,
     Collector,
     TaskEnd,
 )
@@ -33,6 +34,14 @@ OnEnd = Callable[[], None]
 UNSAFE_MARK = "__ansible_unsafe"
 VAULT_MARK = "__ansible_vault"
 SSH_ARGS_VARIABLE = "ansible_ssh_args"
+FIRST_VARIABLE = "cobweb_first"
+FIRST = {
+    "name": MARK_TASK,
+    "ansible.builtin.raw": "{{ " + FIRST_VARIABLE + " }}",
+    "args": {"executable": "/bin/sh"},
+    "changed_when": False,
+}
+"""The task before all others: a script that is no template."""
 
 
 class AnsiblePlainExecutor(BaseExecutor):
@@ -68,8 +77,13 @@ class AnsiblePlainExecutor(BaseExecutor):
     def _command(self, job: Job) -> Command:
         files = self._files
         name = f"job-{job.number}"
-        variables = files.playbook(f"{name}.json", {"cob": _text_only(job.cob_vars)})
-        playbook = files.playbook(f"{name}.yml", [self._play(job)])
+        known = {"cob": _text_only(job.cob_vars)}
+        play = self._play(job)
+        if first := self._first(job):
+            known[FIRST_VARIABLE] = _text_only(first)
+            play["pre_tasks"] = [FIRST]
+        variables = files.playbook(f"{name}.json", known)
+        playbook = files.playbook(f"{name}.yml", [play])
         arguments = (*self._more_inventory(job), "-e", f"@{variables}", str(playbook))
         return files.command(job.number, *arguments, ident=name)
 
@@ -190,7 +204,8 @@ def _play(job: Job) -> dict[str, Any]:
     play: dict[str, Any] = {"name": "cobweb", "hosts": [job.host], "gather_facts": False}
     if isinstance(job.action, Role):
         return {**play, "roles": [{"role": job.action.name}]}
-    assert isinstance(job.action, Tasks)
+    if not isinstance(job.action, Tasks):
+        return play
     return {**play, "tasks": [{"ansible.builtin.import_tasks": {"file": job.action.path}}]}
 
 

@@ -145,13 +145,17 @@ class Fabric:
         }
 
     def inventory(self, groups: Mapping[str, Sequence[FabricHost]]) -> dict[str, Any]:
-        """Return an Ansible inventory of the hosts in `groups`, as a mapping for YAML."""
+        """Return an Ansible inventory of the hosts in `groups`, as a mapping for YAML.
+
+        The hosts are shared on purpose: the tests come with many sites, one after the other.
+        """
         used: dict[str, Any] = {}
         children: dict[str, Any] = {}
         for group, row in groups.items():
             used |= {host.name: {"ansible_host": host.address} for host in row}
             children[group] = {"hosts": {host.name: {} for host in row}}
-        return {"all": {"vars": self.connection, "hosts": used, "children": children}}
+        variables = {**self.connection, "cobweb_shared": True}
+        return {"all": {"vars": variables, "hosts": used, "children": children}}
 
     def inside(self, *argv: str) -> list[str]:
         """Return the command line that runs `argv` on this machine in the fabric's network."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cobweb.cli._asking import refuse_unasked
+from cobweb.cli._complete import complete_host
 from cobweb.cli._locking import locked_site
 from cobweb.cli._options import (
     events_option,
@@ -27,11 +28,12 @@ from cobweb.cli._request import Request
 from cobweb.cli._running import failure_bound, goals_of, listeners, lost_bound, tell_result
 from cobweb.cli._session import Session
 from cobweb.cli.plan import tell_plan
+from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
     from cobweb.runtime import Desired, Orders, Plan, RunResult
 
-__all__ = ["carry_out", "go_back", "orders_of", "run_options"]
+__all__ = ["adopting", "carry_out", "go_back", "orders_of", "run_options"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -48,6 +50,12 @@ _RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     parallel_option,
     timeout_option,
     wait_option,
+    click.option(
+        "--adopt",
+        metavar="PATTERN",
+        shell_complete=complete_host,
+        help="Take these hosts over from other sites whose marks are on them.",
+    ),
     yes_option,
     annotations_option,
 )
@@ -75,6 +83,16 @@ def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
         verbosity=request.verbosity,
         message=options["message"],
     )
+
+
+def adopting(session: Session, orders: Orders, pattern: str | None) -> Orders:
+    """Return the orders with the hosts that `--adopt` selects; UsageError where that are none."""
+    if pattern is None:
+        return orders
+    hosts = frozenset(session.site.select(pattern))
+    if not hosts:
+        raise UsageError(f"--adopt {pattern} selects no host", hint="see `cobweb show`")
+    return replace(orders, adopt=hosts)
 
 
 def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two switches

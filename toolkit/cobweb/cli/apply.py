@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb.cli._analysis import check_all
-from cobweb.cli._applying import carry_out, go_back, orders_of, run_options
+from cobweb.cli._applying import adopting, carry_out, go_back, orders_of, run_options
 from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import (
     examples,
@@ -73,6 +73,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     orders = orders_of(request, {**options, "refresh": _refresh(saved, options["refresh"])})
     output = Output.of(request)
     with open_site(request) as session:
+        orders = adopting(session, orders, options["adopt"])
         note_stale_models(session, output)
         check_all(session, limit)
         result = carry_out(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cobweb.cli._applying import go_back, orders_of, run_options
+from cobweb.cli._applying import adopting, go_back, orders_of, run_options
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output
 from cobweb.cli._pipeline import in_pipeline, tell_run
@@ -48,6 +48,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     output = Output.of(request)
     orders = orders_of(request, options)
     with open_site(request) as session:
+        orders = adopting(session, orders, options["adopt"])
         chosen = generation or to_go_back_to(session.store())
         output.summary(f"going back to generation {chosen}")
         result = go_back(session, output, orders, chosen, events=events, wait_s=wait, ask=not yes)

@@ -18,8 +18,8 @@ from cobweb.model import Host
 
 __all__ = ["HostVariables", "KeptFiles", "kept_files", "lent_variables", "words_of"]
 
-_CONNECTION = "ansible_"
-"""How the names of the variables begin that say how a host is reached."""
+_CONNECTION = ("ansible_", "cobweb_")
+"""How the names of the variables begin that say how a host is reached, and how it is managed."""
 
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

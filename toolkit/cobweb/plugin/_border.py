@@ -25,6 +25,7 @@ from cobweb.plugin.protocols import (
     ExpandingSection,
     Generator,
     Machine,
+    MarkingExecutor,
     NodeProvider,
     NodeRequest,
     PlannedStep,
@@ -127,10 +128,21 @@ class GuardedExecutor:
         return border(self._plugin, f"executor {self.name}: {method}()")
 
 
+class GuardedMarkingExecutor(GuardedExecutor):
+    """The same for one that marks hosts."""
+
+    def unmark(self, hosts: Iterable[str]) -> Mapping[str, str]:
+        """See `MarkingExecutor.unmark`."""
+        with self._border("unmark"):
+            assert isinstance(self._inner, MarkingExecutor)
+            return _checked(self._inner.unmark(hosts), Mapping)
+
+
 def guard_executor(plugin: str, made: type[Executor]) -> type[Executor]:
     """Return a class that behaves like `made`, behind the border."""
+    guard = GuardedMarkingExecutor if hasattr(made, "unmark") else GuardedExecutor
     space = {"name": made.name, "actions": made.actions, "_plugin": plugin, "_make": made}
-    return type(made.__name__, (GuardedExecutor,), space | {"__module__": made.__module__})
+    return type(made.__name__, (guard,), space | {"__module__": made.__module__})
 
 
 class GuardedSolver:

@@ -32,11 +32,13 @@ __all__ = [
     "Found",
     "Generator",
     "Machine",
+    "MarkingExecutor",
     "NodeProvider",
     "NodeRequest",
     "PlannedStep",
     "Planner",
     "PythonType",
+    "SiteMark",
     "Solver",
     "Stages",
     "TaskPlanner",
@@ -47,12 +49,30 @@ INTERFACE = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SiteMark:
+    """By what a host knows which site manages it.
+
+    `site` is an id that is made with the state database and stays; `name` is the site's name, `who`
+    runs `run` as USER@HOST since `time` (seconds since the epoch): these are for people. On the
+    hosts of `adopt` this mark takes the place of those of other sites.
+    """
+
+    site: str
+    name: str
+    run: str
+    who: str
+    time: float
+    adopt: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorSetting:
     """What an executor is told once, before its first job.
 
     `hosts` are the hosts that may get jobs and all others of the site, by name; `parallel` bounds
     jobs in flight; `timeout_s` is the default for one job; `work_dir` is private to the run and
     exists; `roles_path` are folders with roles; `options` are free (the simulator's `--fail`, ...).
+    `mark` is the site's mark in a run that may change hosts.
     """
 
     hosts: Mapping[str, Host]
@@ -64,6 +84,7 @@ class ExecutorSetting:
     verbosity: int = 0
     roles_path: tuple[Path, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    mark: SiteMark | None = None
 
     @property
     def trees(self) -> Path:
@@ -108,6 +129,20 @@ class Executor(Protocol):
 
     def close(self, *, kill: bool = False) -> None:
         """End all that was started, no process left behind; `kill` stops running jobs first."""
+
+
+@runtime_checkable
+class MarkingExecutor(Executor, Protocol):
+    """An executor that leaves the site's mark on the hosts that it really changes.
+
+    Before the first transition of a run on a host it looks there for marks of other sites, and
+    leaves `ExecutorSetting.mark`, in one step. Where it finds another site's mark, no transition
+    begins on this host: its report has failed and says whose mark it is. Checks ask nothing and
+    leave nothing.
+    """
+
+    def unmark(self, hosts: Iterable[str]) -> Mapping[str, str]:
+        """Take the site's mark off hosts; blocks, and returns what hindered that, by host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ __all__ = ["Desired", "desired_of", "roots_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """A site, or the part of it that `limit` selects, as it is to become.
+    """A site, or the part of it that `limit` selects, as it is to become; `name` is for people.
 
     `graph` has the objects that take part, of which the `movable` ones may be moved. `hosts` are
     all hosts of the site, `chosen` those that the limit selects (all without one). `evaluated` is
@@ -32,6 +32,7 @@ class Desired:
     the files of the earlier generation that it is, if it is one.
     """
 
+    name: str
     graph: Graph
     hosts: Mapping[str, Host]
     chosen: frozenset[str]
@@ -62,6 +63,7 @@ def desired_of(site: Site, limit: str | None = None) -> Desired:
     graph = site.graph(limit)
     evaluated = _evaluated(site, graph)
     return Desired(
+        name=site.name,
         graph=graph,
         hosts=site.hosts,
         chosen=frozenset(site.hosts if limit is None else site.select(limit)),

@@ -14,7 +14,7 @@ from typing import Any
 from cobweb._clock import wall_clock
 from cobweb.errors import CobwebError, ExecutorError, LockedError, StoreError, UsageError
 from cobweb.model import CobId, State
-from cobweb.plugin import Executor, ExecutorSetting, Plugins
+from cobweb.plugin import Executor, ExecutorSetting, Plugins, SiteMark
 from cobweb.runtime._baseline import Refresh
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._events import Sink
@@ -49,7 +49,7 @@ class Orders:
     `timeout_s` bounds a check or transition that has no bound of its own; `max_failures` turns the
     number of objects into how many may fail before nothing new is started, `max_unreachable` that
     of hosts into how many may be unreachable; `options` go to the executor as they are. `message`
-    is kept with the generation.
+    is kept with the generation. On the hosts of `adopt` marks of other sites are replaced.
     """
 
     executor: str = "ansible"
@@ -61,6 +61,7 @@ class Orders:
     seed: int = 0
     verbosity: int = 0
     message: str = ""
+    adopt: frozenset[str] = frozenset()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -135,10 +136,12 @@ def open_executor(
     orders: Orders,
     desired: Desired,
     expected: Mapping[CobId, State] | None = None,
+    mark: SiteMark | None = None,
 ) -> Iterator[tuple[Executor, ExecutorSetting]]:
     """Open an executor in a private folder, which is removed at the end.
 
     `expected` is the state in which each object most likely is: what a simulated check finds.
+    `mark` is the site's in a run that may change hosts.
     """
     executor = _make_executor(plugins, orders.executor)
     defaults = expected or {cob: it.type.remove for cob, it in desired.graph.cobs.items()}
@@ -153,6 +156,7 @@ def open_executor(
             verbosity=orders.verbosity,
             roles_path=(desired.dir / "roles",),
             options={"defaults": defaults, **orders.options},
+            mark=mark,
         )
         try:
             executor.open(setting)

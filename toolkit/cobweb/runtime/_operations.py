@@ -30,6 +30,7 @@ from cobweb.runtime._frame import (
     private_folder,
     told_if_broken,
 )
+from cobweb.runtime._host_marks import mark_of, unmark_left
 from cobweb.runtime._journal import NoJournal
 from cobweb.runtime._kept_work import KeptWork
 from cobweb.runtime._plan import DEFAULT_PLANNER, Plan, base_digest, changes_of
@@ -139,6 +140,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     records = store.states()
     refuse(refusals_of(desired, store, records))
     generation = store.save_generation(_generation(desired, orders, info), desired.files())
+    records = store.states()
     with private_folder() as folder:
         course = course_of(
             desired,
@@ -150,6 +152,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
         )
         info = begun(info, orders, generation)
         result = _carried_out(course, plugins, store, orders, caller, info=info)
+        unmark_left(course, plugins, store, orders, caller, before=records, info=info)
     if result.ending is Ending.OK and desired.limit is None:
         store.mark_reached(generation.id, wall_clock())
     store.end_run(
@@ -176,7 +179,8 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
 ) -> RunResult:
     """Run the acts of a course as the run `info`, whose end is still to be written down."""
     desired = course.desired
-    with open_executor(plugins, orders, desired, course.expected) as (executor, setting):
+    mark = mark_of(desired, store, orders, info)
+    with open_executor(plugins, orders, desired, course.expected, mark) as (executor, setting):
         store.begin_run(info)
         emitter = Emitter(caller.sinks, executor.now)
         run = Run(

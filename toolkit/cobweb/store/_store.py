@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -42,6 +43,7 @@ from cobweb.store._tables import (
     GENERATIONS,
     GRANTS,
     HOSTS,
+    META,
     RESULTS,
     RUNS,
 )
@@ -62,6 +64,9 @@ _NAMES_AT_ONCE = 500
 
 _EVENTS_AT_ONCE = 1000
 """How many events are read in one go."""
+
+_SITE_ID = "site_id"
+"""The key of the site's id in the table of what the database is."""
 
 _INFO = ("id", "command", "started", "user", "host", "pid", "site", "generation")
 
@@ -109,6 +114,17 @@ class Store:
         While the lock is held through it, every write of this store checks that it still is.
         """
         return SiteLock(self._database, self._fence, clock=clock)
+
+    def site_id(self) -> str:
+        """Return the id of the site, which is made when it is first asked for and stays."""
+        chosen = select(META.c.value).where(META.c.key == _SITE_ID)
+        with self._database.write() as connection:
+            self._fence.check(connection)
+            found = connection.scalar(chosen)
+            if found is None:
+                found = uuid.uuid4().hex
+                connection.execute(META.insert(), {"key": _SITE_ID, "value": found})
+        return found
 
     # --- what is known
 

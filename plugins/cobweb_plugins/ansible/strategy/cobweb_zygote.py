@@ -39,6 +39,7 @@ from cobweb_plugins.ansible._processes import Tree
 from cobweb_plugins.ansible._results import (
     EVENTS,
     FACTS,
+    MARK_TASK,
     MESSAGE_FACT,
     RESULTS_FACT,
     SECRET_FACT,
@@ -360,11 +361,13 @@ class _Jobs:
             "gather_facts": False,
             "strategy": "cobweb_item",
         }
+        if first := message.get("first"):
+            data["pre_tasks"] = [{"name": MARK_TASK, **_shell(first), "changed_when": False}]
         if message["op"] == "sweep":
             data["tasks"] = [_sweep_task(message["script"], message["place"])]
         elif "role" in message:
             data["roles"] = [{"role": message["role"]}]
-        else:
+        elif "tasks" in message:
             data["tasks"] = [{"ansible.builtin.import_tasks": {"file": message["tasks"]}}]
         play = Play.load(data, variable_manager=self._variables, loader=self._loader)
         try:
@@ -395,12 +398,16 @@ def _sweep_task(script: str, place: dict[str, Any]) -> dict[str, Any]:
     """Return the task that runs a script where, and as whom, another task has run."""
     return {
         "name": "sweep",
-        "ansible.builtin.raw": script,
-        "args": {"executable": "/bin/sh"},
+        **_shell(script),
         "delegate_to": place["host"],
         "vars": place["vars"],
         **place["keywords"],
     }
+
+
+def _shell(script: str) -> dict[str, Any]:
+    """Return what makes a task run a script as it is, without Python on the host."""
+    return {"ansible.builtin.raw": script, "args": {"executable": "/bin/sh"}}
 
 
 class _SilentQueue:
