@@ -223,7 +223,10 @@ def test_small_sites_are_planned_anew(
 def test_a_kept_site_is_validated_with_the_same_words(
     run: Run, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with (site / "site.yml").open("a") as file:
+        file.write("limits: {none: {on: all, cob: z*, max: 1}}\n")
     first = run("-C", site, "validate")
+    assert "limit `none` matches nothing (no COB has such a name)" in first.err
     assert "2 hosts, 3 COBs, " in first.err
 
     def never(*_arguments: Any) -> None:

@@ -180,3 +180,23 @@ MUTUAL = """\
     on: back
     requires: [a]
 """
+
+
+def test_warnings_change_no_exit_code(
+    run: Run, make_site: MakeSite, check_schema: CheckSchema
+) -> None:
+    """Each has its place and a hint; a site with mistakes is not warned."""
+    text = CIRCLE.replace("after: [c]", "after: []") + "limits: {none: {on: h, cob: z*, max: 1}}\n"
+    folder = make_site(text)
+    ran = run("-C", folder, "validate")
+    assert ran.code == 0
+    first, last = ran.err.splitlines()
+    assert first.startswith("warning: site.yml:")
+    assert first.endswith("limit `none` matches nothing (no COB has such a name)")
+    assert last.endswith(", 1 warning")
+    ran = run("-C", folder, "validate", "-o", "json")
+    data = json.loads(ran.out)
+    check_schema("findings", data)
+    assert ran.code == 0
+    (warning,) = data["warnings"]
+    assert (warning["file"], warning["message"]) == ("site.yml", "limit `none` matches nothing")

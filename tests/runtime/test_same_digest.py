@@ -134,14 +134,16 @@ OTHER = {
     "imported": ("common/tasks/check.yml", "debug", "assert"),
     "role": ("prod/roles/web/tasks/main.yml", "debug", "assert"),
     "spec": ("prod/hosts.yml", "port: 80", "port: 81"),
-}
-SAME = {
-    "unnamed": ("prod/hosts.yml", "x: 1", "x: 2"),
     "order": (
         "prod/hosts.yml",
         "h1: {rack: r1, x: 1}, h2: {rack: r2}",
         "h2: {rack: r2}, h1: {rack: r1, x: 1}",
     ),
+}
+"""The order of hosts counts because the site has budgets: it says which unit goes first."""
+
+SAME = {
+    "unnamed": ("prod/hosts.yml", "x: 1", "x: 2"),
 }
 
 

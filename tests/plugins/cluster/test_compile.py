@@ -169,8 +169,9 @@ def test_a_limit_of_the_template_is_one_of_the_site(tmp_path: Path) -> None:
     rules = data["catalog"]["templates"]["stack"]["constraints"]["services"]
     rules["web"] = {"max_unavailable": 1}
     with Session(write_site(tmp_path, data)) as session:
-        (limit,) = session.graph().limits
-    assert (limit.name, limit.states, limit.groups[0].bound) == ("c.web", "running", 1)
+        (budget,) = session.graph().budgets
+    assert (budget.name, budget.group, budget.count) == ("c.web", "running", 1)
+    assert [unit.name for unit in budget.units] == ["c-3"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cobweb.cli._kept import Sound, find_sound, keep_sound, sound
@@ -23,6 +24,13 @@ _HINTS = {
     "push": "take one of these needs out, or change what is preferred",
 }
 """What to do about each kind of trouble."""
+
+_MISFIT_HINTS = {
+    "step": "raise `max`, or let the objects go one by one",
+    "all": "lower `max`",
+    "serving": "say `serving: [...]` in the type",
+}
+"""What to do about a limit that hardly does what somebody means by it."""
 
 
 def trouble_findings(graph: Graph) -> tuple[Finding, ...]:
@@ -68,7 +76,7 @@ def check_whole(session: Session) -> Sound:
         return known
     graph = session.graph()
     _check(session, graph)
-    found = sound(graph, session.site.notes())
+    found = sound(graph, (*session.site.notes(), *_warnings(graph)))
     keep_sound(session, graph, found)
     return found
 
@@ -77,6 +85,21 @@ def _check(session: Session, graph: Graph) -> None:
     findings = [*session.site.findings_of_files(), *trouble_findings(graph)]
     if findings:
         raise SiteError(findings)
+
+
+def _warnings(graph: Graph) -> Iterator[Finding]:
+    """Yield what is no mistake of the limits, but not what somebody means by them."""
+    from cobweb.engine import misfits
+
+    for misfit in misfits(graph):
+        lines = "".join(
+            f"\n    {link}" + (f" ({link.place})" if link.place else "") for link in misfit.links
+        )
+        yield Finding(
+            place=misfit.budget.place or Place(file="site.yml"),
+            message=misfit.message + lines,
+            hint=_MISFIT_HINTS[str(misfit.kind)],
+        )
 
 
 def _place(trouble: Trouble) -> Place:

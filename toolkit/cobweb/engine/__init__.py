@@ -5,6 +5,7 @@ from __future__ import annotations
 from cobweb.engine._analysis import analyse
 from cobweb.engine._cone import Part, parts
 from cobweb.engine._engine import DEFAULT_SETTINGS, Engine
+from cobweb.engine._fit import Misfit, MisfitKind, misfits
 from cobweb.engine._machine import EngineSettings
 from cobweb.engine._moves import Moves, Situation
 from cobweb.engine._node import STAY
@@ -65,6 +66,8 @@ __all__ = [
     "LockRequested",
     "Message",
     "MessageKind",
+    "Misfit",
+    "MisfitKind",
     "Moves",
     "NoOrder",
     "Order",
@@ -88,5 +91,6 @@ __all__ = [
     "analyse",
     "by_cob",
     "find_order",
+    "misfits",
     "parts",
 ]

@@ -26,7 +26,7 @@ from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.errors import Place
 from cobweb.model import Cob, CobId, CobType, Graph, LockNeed, State, Transition
 
-__all__ = ["analyse"]
+__all__ = ["analyse", "as_wanted"]
 
 MAX_HELD_TOGETHER = 1000
 """How many locks of one step are followed through lock dependencies before the search gives up."""
@@ -34,7 +34,7 @@ MAX_HELD_TOGETHER = 1000
 
 def analyse(graph: Graph) -> tuple[Trouble, ...]:
     """Return all that can never work, each with its cycle; about linear in the needs."""
-    graph = _as_wanted(graph)
+    graph = as_wanted(graph)
     patterns = Patterns(graph)
     broken = tuple(_broken_needs(graph, patterns))
     if broken:
@@ -51,7 +51,7 @@ def analyse(graph: Graph) -> tuple[Trouble, ...]:
     return (*reversed(distinct.values()), *analysis.pushes())
 
 
-def _as_wanted(graph: Graph) -> Graph:
+def as_wanted(graph: Graph) -> Graph:
     """Return a graph in which what objects want is what their types prefer.
 
     Objects that want the same share a type, as patterns ask for.
