@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cobweb.errors import LockedError, StoreError
-from cobweb.store import Generation, Store, open_store, this_process
+from cobweb.store import CanaryWritten, Generation, Store, open_store, this_process
 
 
 def generation(content: str) -> Generation:
@@ -97,6 +97,22 @@ def test_deleted_generations_take_the_files_that_only_they_name(store: Store) ->
     assert store.file(two) is None
     assert store.generation(2) is None
     assert store.save_generation(generation("4")).id == 4
+
+
+def test_deleted_generations_take_their_canaries(store: Store) -> None:
+    """Otherwise a generation that gets the id of a deleted one would start with a verdict."""
+    for number in (1, 2):
+        store.save_generation(generation(str(number)))
+        limit = f"limit{number}"
+        store.write(
+            [CanaryWritten(limit=limit, generation=number, units=("h1",), through=True)],
+        )
+    store.delete_generations([1])
+    assert store.canaries(1) == {}
+    assert store.canaries(2) == {"limit2": (frozenset({"h1"}), True)}
+    store.delete_generations([2])
+    assert store.save_generation(generation("3")).id == 1
+    assert (store.canaries(1), store.canaries(2)) == ({}, {})
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\0", zlib.compress(b"\xff"), zlib.compress(b"2")])

@@ -390,7 +390,7 @@ def test_forgetting_many_objects_takes_a_few_statements(store: Store) -> None:
         store.write([*locks, *(Forgotten(cob=cob) for cob in cobs)])
     assert list(store.states()) == [A]
     assert store.locks() == ()
-    assert len(calls) == 3
+    assert len(calls) == 4
 
 
 def test_nothing_is_written_through_a_store_for_reading(url: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cobweb.generation import canonical_json
 from cobweb.model import CobId, host_of
 from cobweb.store import (
+    CanaryWritten,
     CobRecord,
     Entry,
     EventWritten,
@@ -21,10 +22,14 @@ from cobweb.store import (
     GrantWritten,
     HostForgotten,
     HostFound,
+    HostGivenUp,
     HostLost,
     HostSwitched,
     ResultsWritten,
     RunInfo,
+    ServedWritten,
+    SlotGone,
+    SlotWritten,
     StateWritten,
     TransitionBegan,
     TransitionFinished,
@@ -39,6 +44,8 @@ times = st.floats(0, 2e9, width=32)
 contents = st.none() | st.sampled_from(["c1", "c2"])
 generations = st.none() | st.integers(1, 9)
 applied = st.just(...) | st.none() | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)
+limits = st.sampled_from(["rolling", "racks"])
+units = st.sampled_from(["h1", "h2", "h1/a", "rack1"])
 results = st.none() | st.integers() | st.lists(st.text(max_size=3), max_size=2)
 
 entries: st.SearchStrategy[Entry] = st.one_of(
@@ -86,6 +93,17 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     ),
     st.builds(HostForgotten, host=st.sampled_from(["h1", "h2"])),
     st.builds(Forgotten, cob=cobs),
+    st.builds(ServedWritten, cob=cobs),
+    st.builds(HostGivenUp, host=st.sampled_from(["h1", "h2"]), given_up=st.booleans()),
+    st.builds(SlotWritten, limit=limits, unit=units, time=times),
+    st.builds(SlotGone, limit=limits, unit=units),
+    st.builds(
+        CanaryWritten,
+        limit=limits,
+        generation=st.integers(1, 2),
+        units=st.lists(units, max_size=2).map(tuple),
+        through=st.booleans(),
+    ),
 )
 
 NEW_RUN, REOPEN = "new run", "reopen"
@@ -102,6 +120,9 @@ class Model:
     lost: set[str] = field(default_factory=set)
     switched: dict[str, int] = field(default_factory=dict)
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    slots: set[tuple[str, str]] = field(default_factory=set)
+    canaries: dict[str, CanaryWritten] = field(default_factory=dict)
+    given_up: set[str] = field(default_factory=set)
 
     def take(self, entry: Entry) -> None:
         match entry:
@@ -109,12 +130,15 @@ class Model:
                 self.grants[entry.cob, entry.holder] = entry.state
             case GrantGone():
                 self.grants.pop((entry.cob, entry.holder), None)
-            case HostLost() | HostFound() | HostSwitched() | HostForgotten():
+            case HostLost() | HostFound() | HostSwitched() | HostForgotten() | HostGivenUp():
                 self.take_host(entry)
+            case ServedWritten() | SlotWritten() | SlotGone() | CanaryWritten():
+                self.take_budget(entry)
             case ResultsWritten():
                 self.take_results(entry)
             case Forgotten():
                 self.cobs.pop(entry.cob, None)
+                self.give_back_all(entry.cob)
                 self.grants = {
                     pair: state for pair, state in self.grants.items() if entry.cob not in pair
                 }
@@ -130,7 +154,24 @@ class Model:
             case EventWritten():
                 raise AssertionError("events are not modelled")
 
-    def take_host(self, entry: HostLost | HostFound | HostSwitched | HostForgotten) -> None:
+    def take_budget(self, entry: ServedWritten | SlotWritten | SlotGone | CanaryWritten) -> None:
+        match entry:
+            case ServedWritten():
+                record = self.cobs.get(entry.cob, unwritten(entry.cob))
+                self.cobs[entry.cob] = replace(record, served=True)
+            case SlotWritten():
+                self.slots.add((entry.limit, entry.unit))
+            case SlotGone():
+                self.slots.discard((entry.limit, entry.unit))
+            case CanaryWritten():
+                self.canaries[entry.limit] = entry
+
+    def give_back_all(self, unit: str) -> None:
+        self.slots = {slot for slot in self.slots if slot[1] != unit}
+
+    def take_host(
+        self, entry: HostLost | HostFound | HostSwitched | HostForgotten | HostGivenUp
+    ) -> None:
         match entry:
             case HostLost():
                 self.lost.add(entry.host)
@@ -138,8 +179,12 @@ class Model:
                 self.lost.discard(entry.host)
             case HostSwitched():
                 self.switched[entry.host] = entry.generation
+            case HostGivenUp():
+                (self.given_up.add if entry.given_up else self.given_up.discard)(entry.host)
             case HostForgotten():
                 self.lost.discard(entry.host)
+                self.given_up.discard(entry.host)
+                self.give_back_all(entry.host)
                 self.switched.pop(entry.host, None)
                 self.results.pop(entry.host, None)
 
@@ -173,20 +218,7 @@ class Model:
         self.cobs[entry.cob] = replace(record, reason=reason, failed=failed)
 
     def touched(self, cob: CobId) -> CobRecord:
-        new = CobRecord(
-            cob=cob,
-            state="unknown",
-            content="",
-            applied_json=None,
-            in_transition=None,
-            reachable=True,
-            since=0.0,
-            run="",
-            generation=0,
-            failed=False,
-            reason="",
-        )
-        record = self.cobs.get(cob, new)
+        record = self.cobs.get(cob, unwritten(cob))
         failed = record.failed and record.run == self.run.id
         return replace(record, run=self.run.id, failed=failed)
 
@@ -196,8 +228,31 @@ class Model:
             for cob, record in sorted(self.cobs.items())
         }
 
+    def canaries_for(self, generation: int) -> dict[str, tuple[frozenset[str], bool]]:
+        return {
+            limit: (frozenset(entry.units), entry.through)
+            for limit, entry in self.canaries.items()
+            if entry.generation == generation
+        }
+
     def locks(self) -> tuple[tuple[CobId, CobId, str], ...]:
         return tuple((*pair, state) for pair, state in sorted(self.grants.items()))
+
+
+def unwritten(cob: CobId) -> CobRecord:
+    return CobRecord(
+        cob=cob,
+        state="unknown",
+        content="",
+        applied_json=None,
+        in_transition=None,
+        reachable=True,
+        since=0.0,
+        run="",
+        generation=0,
+        failed=False,
+        reason="",
+    )
 
 
 def run(number: int) -> RunInfo:
@@ -237,6 +292,10 @@ def test_batches_leave_what_their_entries_mean_one_by_one(
             assert list(store.states()) == list(model.states())
             assert store.locks() == model.locks()
             assert store.results() == model.results
+            assert store.slots() == model.slots
+            assert store.given_up() == model.given_up
+            for generation in (1, 2):
+                assert store.canaries(generation) == model.canaries_for(generation)
             assert store.host_generations() == dict(sorted(model.switched.items()))
     finally:
         store.close()

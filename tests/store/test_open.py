@@ -153,10 +153,10 @@ def test_database_of_something_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("create", [True, False])
 def test_database_of_a_newer_cobweb(file: Path, tmp_path: Path, *, create: bool) -> None:
-    set_format(file, "4")
+    set_format(file, "5")
     before = file.read_bytes()
     error = refused(tmp_path, create=create)
-    assert error.message.startswith(f"the state database {file} has format 4, and this Cobweb ")
+    assert error.message.startswith(f"the state database {file} has format 5, and this Cobweb ")
     assert file.read_bytes() == before
     assert "newer" in error.hint
 

@@ -1,4 +1,4 @@
-"""A database of format 1, as Cobweb 0.1 made it, is read as it is and upgraded when written."""
+"""A database of an earlier format is read as it is, and upgraded when it is written."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,21 @@ import pytest
 
 from cobweb.model import CobId
 from cobweb.store import (
+    CanaryWritten,
+    HostGivenUp,
     HostLost,
     HostSwitched,
     ResultsWritten,
+    RunInfo,
+    ServedWritten,
+    SlotWritten,
     StateWritten,
     Store,
     TransitionBegan,
     open_store,
 )
 
-SCRIPTS = Path(__file__).parent / "format1"
+SCRIPTS = Path(__file__).parent
 REACHED = 1795271525.5115285
 NEWEST = "5124b83889e32da03be0714411e818d6c53ce274cd65bb1d2a87de42e0cc86d0"
 
@@ -47,12 +53,29 @@ def run_sql(url: str, script: str) -> list[Any]:
         return connection.execute(script).fetchall()
 
 
+def made(url: str, found: int) -> str:
+    """Fill a database with what Cobweb 0.1 stored in the format `found`; return its URL."""
+    kind = url.partition(":")[0].partition("+")[0]
+    run_sql(url, (SCRIPTS / f"format{found}" / f"{kind}.sql").read_text())
+    return url
+
+
 @pytest.fixture
 def old_url(fresh_url: Callable[[], str]) -> str:
     """Return the URL of a database of format 1 with two runs of two generations."""
-    url = fresh_url()
-    run_sql(url, (SCRIPTS / f"{url.partition(':')[0].partition('+')[0]}.sql").read_text())
-    return url
+    return made(fresh_url(), 1)
+
+
+@pytest.fixture
+def format_3_url(fresh_url: Callable[[], str]) -> str:
+    """Return the URL of one of format 3; a third run of it was killed."""
+    return made(fresh_url(), 3)
+
+
+@pytest.fixture(params=[1, 3])
+def any_old_url(request: pytest.FixtureRequest, fresh_url: Callable[[], str]) -> str:
+    """Return the URL of a database of each format that there is a script for."""
+    return made(fresh_url(), request.param)
 
 
 def told(store: Store) -> Mapping[str, Any]:
@@ -61,6 +84,8 @@ def told(store: Store) -> Mapping[str, Any]:
     return {
         "states": store.states(),
         "locks": store.locks(),
+        "results": store.results(),
+        "budgets": (store.slots(), store.canaries(2), store.given_up()),
         "revision": store.revision(),
         "runs": runs,
         "events": [list(store.events(run.info.id)) for run in runs],
@@ -77,18 +102,21 @@ def form(url: str) -> str:
 
 
 def test_reading_changes_nothing_and_tells_what_the_upgraded_one_tells(
-    old_url: str, tmp_path: Path
+    any_old_url: str, tmp_path: Path
 ) -> None:
-    with open_store(old_url, tmp_path, create=False) as store:
+    found = form(any_old_url)
+    with open_store(any_old_url, tmp_path, create=False) as store:
         before = told(store)
-    assert form(old_url) == "1"
-    with open_store(old_url, tmp_path) as store:
+    assert form(any_old_url) == found
+    with open_store(any_old_url, tmp_path) as store:
         assert told(store) == before
-    assert form(old_url) == "3"
-    with open_store(old_url, tmp_path, create=False) as store:
+    assert form(any_old_url) == "4"
+    with open_store(any_old_url, tmp_path, create=False) as store:
         assert told(store) == before
-    assert [run.info.generation for run in before["runs"]] == [2, 1]
-    assert len(before["events"][0]) > 5
+    assert [run.info.generation for run in before["runs"]][-2:] == [2, 1]
+    assert len(before["events"][-1]) > 5
+    assert [record.served for record in before["states"].values()] == [False] * 3
+    assert before["budgets"] == (frozenset(), {}, frozenset())
 
 
 def test_hosts_are_in_the_newest_generation_which_was_reached(old_url: str, tmp_path: Path) -> None:
@@ -102,12 +130,13 @@ def test_hosts_are_in_the_newest_generation_which_was_reached(old_url: str, tmp_
 
 
 def test_upgraded_tables_are_those_of_a_new_database(
-    old_url: str, fresh_url: Callable[[], str], tmp_path: Path
+    any_old_url: str, fresh_url: Callable[[], str], tmp_path: Path
 ) -> None:
     new_url = fresh_url()
-    for url in (old_url, new_url):
+    for url in (any_old_url, new_url):
         open_store(url, tmp_path).close()
-    assert columns(old_url) == columns(new_url)
+    assert columns(any_old_url) == columns(new_url)
+    assert indexes(any_old_url) == indexes(new_url)
 
 
 def columns(url: str) -> list[Any]:
@@ -117,6 +146,14 @@ def columns(url: str) -> list[Any]:
         return run_sql(url, f"SELECT {described} FROM {source} ORDER BY 1, 2")  # noqa: S608  # no input
     tables = run_sql(url, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
     return [(name, *run_sql(url, f"PRAGMA table_info({name})")) for (name,) in tables]
+
+
+def indexes(url: str) -> list[Any]:
+    if url.startswith("postgresql"):
+        where = "pg_indexes WHERE schemaname = current_schema()"
+        return run_sql(url, f"SELECT tablename, indexname FROM {where} ORDER BY 1, 2")  # noqa: S608  # no input
+    where = "sqlite_master WHERE type = 'index'"
+    return run_sql(url, f"SELECT tbl_name, name FROM {where} ORDER BY 1, 2")  # noqa: S608  # no input
 
 
 def test_what_was_known_of_a_host_stays(old_url: str, tmp_path: Path) -> None:
@@ -191,21 +228,22 @@ open_store(url, folder).close()
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_upgrade_that_is_killed_at_any_moment_leaves_the_old_format(
-    old_url: str, tmp_path: Path
+    any_old_url: str, tmp_path: Path
 ) -> None:
-    with open_store(old_url, tmp_path, create=False) as store:
+    found = form(any_old_url)
+    with open_store(any_old_url, tmp_path, create=False) as store:
         before = told(store)
     moments = range(1, 100)
     for moment in moments:
-        arguments = [sys.executable, "-c", KILLED, old_url, str(tmp_path), str(moment)]
+        arguments = [sys.executable, "-c", KILLED, any_old_url, str(tmp_path), str(moment)]
         code = subprocess.run(arguments, check=False).returncode
-        with open_store(old_url, tmp_path, create=False) as store:
+        with open_store(any_old_url, tmp_path, create=False) as store:
             assert told(store) == before
         if code == 0:
             break
-        assert (code, form(old_url)) == (-signal.SIGKILL, "1")
-    assert form(old_url) == "3"
-    assert moment > 20, "the moments are those of the upgrade"
+        assert (code, form(any_old_url)) == (-signal.SIGKILL, found)
+    assert form(any_old_url) == "4"
+    assert moment > {"1": 20, "3": 12}[found], "the moments are those of the upgrade"
 
 
 def _open(url: str, folder: str) -> str:
@@ -213,11 +251,11 @@ def _open(url: str, folder: str) -> str:
         return store.revision()
 
 
-def test_two_processes_that_upgrade_at_once_do_it_once(old_url: str, tmp_path: Path) -> None:
+def test_two_processes_that_upgrade_at_once_do_it_once(any_old_url: str, tmp_path: Path) -> None:
     with get_context("spawn").Pool(3) as pool:
-        revisions = pool.starmap(_open, [(old_url, str(tmp_path))] * 6)
+        revisions = pool.starmap(_open, [(any_old_url, str(tmp_path))] * 6)
     assert len(set(revisions)) == 1
-    assert form(old_url) == "3"
+    assert form(any_old_url) == "4"
 
 
 def test_run_of_an_older_cobweb_goes_on_after_the_upgrade(old_url: str, tmp_path: Path) -> None:
@@ -243,7 +281,59 @@ def test_upgraded_database_can_be_written(old_url: str, tmp_path: Path) -> None:
         assert store.host_generations() == {"h1": 2, "h2": 2}
 
 
+def test_run_of_format_3_goes_on_after_the_upgrade(format_3_url: str, tmp_path: Path) -> None:
+    """What it writes meets defaults, and what it does not know stays."""
+    served, given_up = ServedWritten(cob=CobId("h2/b")), HostGivenUp(host="h1", given_up=True)
+    with open_store(format_3_url, tmp_path) as store:
+        store.write([served, given_up])
+    run_sql(
+        format_3_url,
+        "INSERT INTO cobweb_cobs (id, run, state, known) VALUES ('h2/b', 'r', 'up', 'up')"
+        " ON CONFLICT (id) DO UPDATE SET state = excluded.state, known = excluded.known;"
+        "INSERT INTO cobweb_cobs (id, run, state) VALUES ('h1/new', 'r', 'up');"
+        "INSERT INTO cobweb_hosts (name, reachable, since) VALUES ('h1', true, 7.0)"
+        " ON CONFLICT (name) DO UPDATE SET reachable = excluded.reachable, since = excluded.since;",
+    )
+    with open_store(format_3_url, tmp_path) as store:
+        records = store.states()
+        assert (records[CobId("h2/b")].state, records[CobId("h2/b")].served) == ("up", True)
+        assert not records[CobId("h1/new")].served
+        assert store.given_up() == {"h1"}
+
+
+def test_upgraded_database_keeps_what_format_3_knows_and_takes_a_book(
+    format_3_url: str, tmp_path: Path, run_info: RunInfo
+) -> None:
+    a, b = CobId("h2/a"), CobId("h2/b")
+    with open_store(format_3_url, tmp_path) as store:
+        records = store.states()
+        assert records[a].in_transition == ("up", "down")
+        assert (records[a].attempt, records[a].executor) == (2, "ansible")
+        assert (records[b].state, records[b].known, records[b].failed) == ("unknown", "up", True)
+        assert store.results() == {"h2": {"address": "10.0.0.2"}}
+        assert store.lost_hosts() == {"h1"}
+        store.begin_run(run_info)
+        store.write(
+            [
+                ServedWritten(cob=a),
+                SlotWritten(limit="rolling", unit="h2", time=9.0),
+                CanaryWritten(limit="rolling", generation=2, units=("h2",), through=False),
+                HostGivenUp(host="h1", given_up=True),
+            ]
+        )
+    with open_store(format_3_url, tmp_path, create=False) as store:
+        assert store.states() == {**records, a: replace(records[a], served=True)}
+        assert store.slots() == {("rolling", "h2")}
+        assert store.canaries(2) == {"rolling": (frozenset({"h2"}), False)}
+        assert store.given_up() == {"h1"}
+        assert store.lost_hosts() == {"h1"}
+
+
 TO_FORMAT_2 = """
+DROP TABLE cobweb_slots;
+DROP TABLE cobweb_canaries;
+ALTER TABLE cobweb_cobs DROP COLUMN served;
+ALTER TABLE cobweb_hosts DROP COLUMN given_up;
 DROP TABLE cobweb_results;
 ALTER TABLE cobweb_cobs DROP COLUMN attempt;
 ALTER TABLE cobweb_cobs DROP COLUMN executor;
@@ -270,7 +360,7 @@ def test_format_2_is_read_as_it_is_and_upgraded_when_written(
     with open_store(url, tmp_path) as store:
         assert told(store) == before
         store.write([began, ResultsWritten(host="h1", results={"ip": "10.0.0.1"})])
-    assert form(url) == "3"
+    assert form(url) == "4"
     open_store(new_url, tmp_path).close()
     assert columns(url) == columns(new_url)
     with open_store(url, tmp_path, create=False) as store:

@@ -1,4 +1,4 @@
-"""The state database behind the journal: states, locks, runs, events, generations, the site lock.
+"""The state database behind the journal: states, locks, slots, runs, generations, the site lock.
 
 Values are imported at once; what needs SQLAlchemy (half a second) is loaded when it is first asked
 for.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cobweb.store._process import this_process, why_dead
 from cobweb.store._values import (
+    CanaryWritten,
     CobRecord,
     Entry,
     EventWritten,
@@ -22,12 +23,16 @@ from cobweb.store._values import (
     GrantWritten,
     HostForgotten,
     HostFound,
+    HostGivenUp,
     HostLost,
     HostSwitched,
     LockOwner,
     ResultsWritten,
     RunInfo,
     RunRecord,
+    ServedWritten,
+    SlotGone,
+    SlotWritten,
     StateWritten,
     TransitionBegan,
     TransitionFinished,
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
 _HEAVY = {"HeldLock": "_lock", "Patience": "_lock", "SiteLock": "_lock", "Store": "_store"}
 
 __all__ = [
+    "CanaryWritten",
     "CobRecord",
     "Entry",
     "EventWritten",
@@ -52,6 +58,7 @@ __all__ = [
     "HeldLock",
     "HostForgotten",
     "HostFound",
+    "HostGivenUp",
     "HostLost",
     "HostSwitched",
     "LockOwner",
@@ -59,7 +66,10 @@ __all__ = [
     "ResultsWritten",
     "RunInfo",
     "RunRecord",
+    "ServedWritten",
     "SiteLock",
+    "SlotGone",
+    "SlotWritten",
     "StateWritten",
     "Store",
     "TransitionBegan",

@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from cobweb.generation import canonical_json, redact
 from cobweb.model import UNKNOWN, CobId, State
 from cobweb.store._values import (
+    CanaryWritten,
     Entry,
     EventWritten,
     Forgotten,
@@ -20,9 +21,13 @@ from cobweb.store._values import (
     GrantWritten,
     HostForgotten,
     HostFound,
+    HostGivenUp,
     HostLost,
     HostSwitched,
     ResultsWritten,
+    ServedWritten,
+    SlotGone,
+    SlotWritten,
     StateWritten,
     TransitionBegan,
     TransitionFinished,
@@ -36,21 +41,27 @@ __all__ = ["Batch", "fold"]
 class Batch:
     """What a transaction has to do, in this order: forget, then set.
 
-    `cobs` has the columns to set by id, `grants` None for those to delete, `hosts` (reachable,
-    time) and `switched` the generation by name, `results` of a host its JSON texts by key, None for
-    those to delete. `grants_of` finds grants by their ends; it is made
-    when an object is forgotten, so that forgetting many takes no longer than writing them.
+    `cobs` has the columns to set by id, `served` the ids of those that have served, `grants` None
+    for those to delete, `hosts` (reachable, time), `switched` the generation and `given_up` whether
+    it is by name, `results` of a host its JSON texts by key, None for those to delete. `slots` of a
+    unit are times by limit, None for those to delete, `canaries` (generation, units, through) by
+    limit. `grants_of` finds grants by their ends; it is made when an object is forgotten, so that
+    forgetting many takes no longer than writing them.
     """
 
     generation: int
     forgotten: dict[CobId, None] = field(default_factory=dict)
     cobs: dict[CobId, dict[str, Any]] = field(default_factory=dict)
+    served: dict[CobId, None] = field(default_factory=dict)
     grants: dict[tuple[CobId, CobId], State | None] = field(default_factory=dict)
     grants_of: dict[CobId, list[tuple[CobId, CobId]]] | None = None
     hosts: dict[str, tuple[bool, float]] = field(default_factory=dict)
     switched: dict[str, int] = field(default_factory=dict)
+    given_up: dict[str, bool] = field(default_factory=dict)
     results: dict[str, dict[str, str | None]] = field(default_factory=dict)
     forgotten_hosts: dict[str, None] = field(default_factory=dict)
+    slots: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    canaries: dict[str, tuple[int, tuple[str, ...], bool]] = field(default_factory=dict)
     events: list[EventWritten] = field(default_factory=list)
 
 
@@ -73,27 +84,60 @@ def _take(batch: Batch, entry: Entry) -> None:
             _set_grant(batch, (entry.cob, entry.holder), entry.state)
         case GrantGone():
             _set_grant(batch, (entry.cob, entry.holder), None)
+        case SlotWritten():
+            batch.slots.setdefault(entry.unit, {})[entry.limit] = entry.time
+        case SlotGone():
+            batch.slots.setdefault(entry.unit, {})[entry.limit] = None
+        case CanaryWritten():
+            batch.canaries[entry.limit] = (entry.generation, entry.units, entry.through)
+        case (
+            HostLost()
+            | HostFound()
+            | HostSwitched()
+            | HostGivenUp()
+            | HostForgotten()
+            | ResultsWritten()
+        ):
+            _take_host(batch, entry)
+        case _:
+            _take_cob(batch, entry)
+
+
+def _take_host(
+    batch: Batch,
+    entry: HostLost | HostFound | HostSwitched | HostGivenUp | HostForgotten | ResultsWritten,
+) -> None:
+    match entry:
         case HostLost():
             batch.hosts[entry.host] = (False, entry.time)
         case HostFound():
             batch.hosts[entry.host] = (True, entry.time)
         case HostSwitched():
             batch.switched[entry.host] = entry.generation
+        case HostGivenUp():
+            batch.given_up[entry.host] = entry.given_up
         case ResultsWritten():
             texts = {key: _result(value) for key, value in entry.results.items()}
             batch.results.setdefault(entry.host, {}).update(texts)
         case HostForgotten():
             batch.forgotten_hosts[entry.host] = None
-            for of_host in (batch.hosts, batch.switched, batch.results):
-                of_host.pop(entry.host, None)
+            batch.hosts.pop(entry.host, None)
+            batch.switched.pop(entry.host, None)
+            batch.given_up.pop(entry.host, None)
+            batch.results.pop(entry.host, None)
+            batch.slots.pop(entry.host, None)
         case _:
-            _take_cob(batch, entry)
+            assert_never(entry)
 
 
 def _take_cob(
-    batch: Batch, entry: StateWritten | TransitionBegan | TransitionFinished | Forgotten
+    batch: Batch,
+    entry: StateWritten | TransitionBegan | TransitionFinished | ServedWritten | Forgotten,
 ) -> None:
     match entry:
+        case ServedWritten(cob=cob):
+            batch.served[cob] = None
+            return
         case StateWritten():
             columns = _state(batch, entry) | {"reason": entry.reason}
             if entry.failed is not None:
@@ -147,6 +191,8 @@ def _finished(batch: Batch, entry: TransitionFinished) -> dict[str, Any]:
 def _forget(batch: Batch, cob: CobId) -> None:
     batch.forgotten[cob] = None
     batch.cobs.pop(cob, None)
+    batch.served.pop(cob, None)
+    batch.slots.pop(cob, None)
     if batch.grants_of is None:
         batch.grants_of = {}
         for pair in batch.grants:

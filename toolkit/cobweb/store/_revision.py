@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from cobweb.generation import canonical_json
 from cobweb.model import Results
+from cobweb.store import _budgets
 from cobweb.store._tables import COBS, GENERATIONS, HOSTS
+from cobweb.store._upgrade import BUDGETS_SINCE
 
 __all__ = ["revision"]
 
@@ -33,13 +35,20 @@ _COLUMNS: tuple[ColumnElement[Any], ...] = (
 )
 
 
-def revision(connection: Connection, host_generations: Mapping[str, int], results: Results) -> str:
+_SERVED = case((COBS.c.served, _SEPARATOR + "served"), else_="")
+
+
+def revision(
+    connection: Connection, host_generations: Mapping[str, int], results: Results, *, form: int
+) -> str:
     """Return the digest of states, contents, results, lost hosts, their and the current generation.
 
-    Where there are no results it is that of an earlier format, which has none.
+    The book of budgets is in it, of canaries those for the current generation. `form` is the
+    database's format; where there is nothing that it does not know, the digest is as of that one.
     """
     found = hashlib.sha256()
     row = reduce(lambda one, other: one + _SEPARATOR + other, _COLUMNS)
+    row = row + _SERVED if form >= BUDGETS_SINCE else row
     for rows in connection.scalars(select(row).order_by(COBS.c.id)).partitions(_ROWS_AT_ONCE):
         found.update("".join(f"{text}\n" for text in rows).encode())
     lost = connection.scalars(select(HOSTS.c.name).where(~HOSTS.c.reachable).order_by(HOSTS.c.name))
@@ -47,4 +56,7 @@ def revision(connection: Connection, host_generations: Mapping[str, int], result
     found.update(repr((list(lost), newest, sorted(host_generations.items()))).encode())
     if results:
         found.update(canonical_json(results).encode())
+    book = _budgets.book(connection, newest or 0) if form >= BUDGETS_SINCE else ()
+    if any(book):
+        found.update(repr(book).encode())
     return found.hexdigest()

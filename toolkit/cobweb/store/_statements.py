@@ -16,7 +16,16 @@ from sqlalchemy import Dialect, Table, and_, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
 
-from cobweb.store._tables import COBS, EVENTS, GRANTS, HOSTS, RESULTS, SITE_LOCK
+from cobweb.store._tables import (
+    CANARIES,
+    COBS,
+    EVENTS,
+    GRANTS,
+    HOSTS,
+    RESULTS,
+    SITE_LOCK,
+    SLOTS,
+)
 
 __all__ = ["Statement", "Statements"]
 
@@ -61,9 +70,18 @@ class Statements:
         )
         self.host = self._upsert(HOSTS, ("name", "reachable", "since"))
         self.switched = self._upsert(HOSTS, ("name", "generation"))
+        self.given_up = self._upsert(HOSTS, ("name", "given_up"))
+        self.served = self._upsert(COBS, ("id", "served"))
+        self.slot = self._upsert(SLOTS, ("limit", "unit", "run", "since"))
+        self.drop_slot = self._compiled(
+            delete(SLOTS).where(
+                and_(SLOTS.c.limit == bindparam("limit_"), SLOTS.c.unit == bindparam("unit_"))
+            )
+        )
+        self.canary = self._upsert(CANARIES, ("limit", "generation", "units", "through"))
         self.forget = tuple(
             self._compiled(delete(column.table).where(column == bindparam("gone")))
-            for column in (COBS.c.id, GRANTS.c.cob, GRANTS.c.holder)
+            for column in (COBS.c.id, GRANTS.c.cob, GRANTS.c.holder, SLOTS.c.unit)
         )
         self.result = self._upsert(RESULTS, ("host", "key", "value"))
         self.drop_result = self._compiled(
@@ -73,7 +91,7 @@ class Statements:
         )
         self.forget_host = tuple(
             self._compiled(delete(column.table).where(column == bindparam("gone")))
-            for column in (HOSTS.c.name, RESULTS.c.host)
+            for column in (HOSTS.c.name, RESULTS.c.host, SLOTS.c.unit)
         )
         columns = [column.name for column in EVENTS.columns]
         self._event = self._compiled(
@@ -102,7 +120,7 @@ class Statements:
         statement: Any = make(table).values({name: bindparam(name) for name in names})
         keys = [column.name for column in table.primary_key]
         changed = {name: statement.excluded[name] for name in names if name not in keys}
-        if table is COBS and "failed" not in names:
+        if table is COBS and "run" in names and "failed" not in names:
             # That something failed is true of the run in which it did.
             changed["failed"] = and_(COBS.c.failed, COBS.c.run == statement.excluded.run)
         return self._compiled(statement.on_conflict_do_update(index_elements=keys, set_=changed))

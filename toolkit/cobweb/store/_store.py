@@ -1,4 +1,4 @@
-"""The journal: states, locks, runs, events and generations of one site.
+"""The journal: states, locks, slots, runs, events and generations of one site.
 
 It is written ahead: the runtime hands over what is about to happen as one batch of entries and
 carries it out when `write` has returned, which is when the batch is on the disk (design, section
@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from cobweb.model import CobId, Results, State, host_of
-from cobweb.store import _generations
+from cobweb.store import _budgets, _generations
 from cobweb.store._database import Database, open_database
 from cobweb.store._fold import Batch, fold
 from cobweb.store._lock import Fence, SiteLock
@@ -47,7 +47,7 @@ from cobweb.store._tables import (
     RESULTS,
     RUNS,
 )
-from cobweb.store._upgrade import RESULTS_SINCE, Format1, cob_columns, format_1
+from cobweb.store._upgrade import BUDGETS_SINCE, RESULTS_SINCE, Format1, cob_columns, format_1
 from cobweb.store._values import (
     CobRecord,
     Entry,
@@ -162,14 +162,15 @@ class Store:
             return frozenset(_lost(connection))
 
     def revision(self) -> str:
-        """Return a digest of states, contents, applied specs, results, lost hosts and generations.
+        """Return a digest of states, contents, applied specs, results, hosts, generations, budgets.
 
         Whatever a plan is made of is in it; when, why and by which run it was written is not.
         Reads every record.
         """
         with self._database.read() as connection:
             host_generations = self._host_generations(connection)
-            return revision(connection, host_generations, self._results(connection))
+            results, form = self._results(connection), self._database.format
+            return revision(connection, host_generations, results, form=form)
 
     def locks(self) -> tuple[tuple[CobId, CobId, State], ...]:
         """Return the state locks that are out as (locked object, holder, state), sorted."""
@@ -181,6 +182,30 @@ class Store:
         """Return what tasks handed back and is kept, by sorted host and key."""
         with self._database.read() as connection:
             return self._results(connection)
+
+    def slots(self) -> frozenset[tuple[str, str]]:
+        """Return the slots that are lent, as (limit, unit)."""
+        if self._database.format < BUDGETS_SINCE:
+            return frozenset()
+        with self._database.read() as connection:
+            return frozenset(_budgets.slots(connection))
+
+    def canaries(self, generation: int) -> Mapping[str, tuple[frozenset[str], bool]]:
+        """Return the units of each canary for `generation`, and whether it is through, by limit."""
+        if self._database.format < BUDGETS_SINCE:
+            return {}
+        with self._database.read() as connection:
+            return {
+                limit: (frozenset(units), through)
+                for limit, units, through in _budgets.canaries(connection, generation)
+            }
+
+    def given_up(self) -> frozenset[str]:
+        """Return the hosts of the site that are given up."""
+        if self._database.format < BUDGETS_SINCE:
+            return frozenset()
+        with self._database.read() as connection:
+            return frozenset(_budgets.given_up(connection))
 
     def write(self, entries: Sequence[Entry]) -> None:
         """Store a batch as one transaction; it is durable when this returns.
@@ -197,6 +222,7 @@ class Store:
             self._write_grants(cursor, batch)
             self._write_hosts(cursor, batch)
             self._write_results(cursor, batch)
+            self._write_budgets(cursor, batch)
             self._write_events(cursor, batch)
 
     # --- runs
@@ -273,7 +299,7 @@ class Store:
             connection.execute(chosen.values(reached=time))
 
     def delete_generations(self, generations: Iterable[int]) -> None:
-        """Delete generations, and the kept files that no other one names.
+        """Delete generations with their canaries, and the kept files that no other one names.
 
         Ids without a generation are passed over. Reads the contents of all that stay.
         """
@@ -281,6 +307,7 @@ class Store:
         with self._database.write() as connection:
             self._fence.check(connection)
             connection.execute(delete(GENERATIONS).where(GENERATIONS.c.id.in_(ids)))
+            _budgets.delete_canaries(connection, ids)
             _generations.delete_unused_files(connection)
 
     def generations(self) -> tuple[GenerationInfo, ...]:
@@ -377,6 +404,10 @@ class Store:
         gone = [row[:2] for row in rows if row[2] is None]
         self._statements.drop_result.many_tuples(cursor, gone)
 
+    def _write_budgets(self, cursor: DBAPICursor, batch: Batch) -> None:
+        run = self._run[1].id if self._run else ""
+        _budgets.write(cursor, self._statements, batch, run=run)
+
     def _write_events(self, cursor: DBAPICursor, batch: Batch) -> None:
         if batch.events:
             assert self._run is not None, "events belong to a run: begin_run comes first"
@@ -439,6 +470,7 @@ def _record(row: Sequence[Any], lost: set[str]) -> CobRecord:
         attempt=row[11],
         executor=sys.intern(row[12]),
         known=sys.intern(row[13]),
+        served=bool(row[14]),
     )
 
 

@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 
 __all__ = [
+    "CANARIES",
     "COBS",
     "EVENTS",
     "FILES",
@@ -30,9 +31,10 @@ __all__ = [
     "RESULTS",
     "RUNS",
     "SITE_LOCK",
+    "SLOTS",
 ]
 
-FORMAT = 3
+FORMAT = 4
 """The version of these tables, in `META` under the key `format`."""
 
 METADATA = MetaData()
@@ -74,6 +76,7 @@ COBS = Table(
     _number("attempt"),
     _text("executor"),
     _text("known"),
+    Column("served", Boolean, nullable=False, server_default=false()),
     sqlite_with_rowid=False,
 )
 
@@ -84,6 +87,7 @@ HOSTS = Table(
     Column("reachable", Boolean, nullable=False, server_default=true()),
     _time("since"),
     _number("generation"),
+    Column("given_up", Boolean, nullable=False, server_default=false()),
 )
 
 RESULTS = Table(
@@ -102,6 +106,27 @@ GRANTS = Table(
     Column("holder", Text, primary_key=True),
     _text("state", None),
     Index("cobweb_grants_holder", "holder"),
+    sqlite_with_rowid=False,
+)
+
+SLOTS = Table(
+    "cobweb_slots",
+    METADATA,
+    Column("limit", Text, primary_key=True),
+    Column("unit", Text, primary_key=True),
+    _text("run"),
+    _time("since"),
+    Index("cobweb_slots_unit", "unit"),
+    sqlite_with_rowid=False,
+)
+
+CANARIES = Table(
+    "cobweb_canaries",
+    METADATA,
+    Column("limit", Text, primary_key=True),
+    _number("generation"),
+    _text("units", "[]"),
+    Column("through", Boolean, nullable=False, server_default=false()),
     sqlite_with_rowid=False,
 )
 

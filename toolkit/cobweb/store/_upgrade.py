@@ -3,7 +3,8 @@
 Format 2 knows which generation was reached and which one each host is in. Format 1 had neither: a
 whole run brought all hosts to the newest generation at once. So that is what its hosts are in, and
 a database that is only read answers the same before it is upgraded as after. Format 3 keeps results
-of tasks, and of a transition its attempt and who carries it out; before it none of this is known.
+of tasks, and of a transition its attempt and who carries it out; format 4 the book of budgets: who
+has served, slots, canaries, hosts that are given up. Before them none of this is known.
 
 The upgrade is part of the transaction that opens the database: a crash leaves one format or the
 other. A run of an older Cobweb that is going on meanwhile is not disturbed, since all that is new
@@ -18,11 +19,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, literal, select, text, update
+from sqlalchemy import Column, ColumnElement, Connection, false, literal, select, text, update
 from sqlalchemy.schema import CreateColumn
 
 from cobweb.store._statements import Statements
 from cobweb.store._tables import (
+    CANARIES,
     COBS,
     FILES,
     FORMAT,
@@ -31,9 +33,18 @@ from cobweb.store._tables import (
     META,
     RESULTS,
     RUNS,
+    SLOTS,
 )
 
-__all__ = ["OLDEST_FORMAT", "RESULTS_SINCE", "Format1", "cob_columns", "format_1", "upgrade"]
+__all__ = [
+    "BUDGETS_SINCE",
+    "OLDEST_FORMAT",
+    "RESULTS_SINCE",
+    "Format1",
+    "cob_columns",
+    "format_1",
+    "upgrade",
+]
 
 OLDEST_FORMAT = 1
 """From this on formats are upgraded when they are to be written."""
@@ -41,8 +52,12 @@ OLDEST_FORMAT = 1
 RESULTS_SINCE = 3
 """The first format that has results."""
 
+BUDGETS_SINCE = 4
+"""The first format that has the book of budgets."""
+
 _ADDED_2 = (GENERATIONS.c.commit, GENERATIONS.c.reached, HOSTS.c.generation)
 _ADDED_3 = (COBS.c.attempt, COBS.c.executor, COBS.c.known)
+_ADDED_4 = (COBS.c.served, HOSTS.c.given_up)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +89,24 @@ def format_1(connection: Connection) -> Format1:
 
 def cob_columns(found: int) -> list[ColumnElement[Any]]:
     """Return the columns of an object in a database of the format `found`, in our order."""
-    if found >= RESULTS_SINCE:
-        return list(COBS.columns)
-    added = {column.name for column in _ADDED_3}
-    known = [column for column in COBS.columns if column.name not in added]
-    return [*known, literal(0), literal(""), literal("")]
+    missing: dict[str, ColumnElement[Any]] = {}
+    if found < RESULTS_SINCE:
+        missing |= {"attempt": literal(0), "executor": literal(""), "known": literal("")}
+    if found < BUDGETS_SINCE:
+        missing["served"] = false()
+    return [missing.get(column.name, column) for column in COBS.columns]
 
 
 def upgrade(connection: Connection, found: int) -> None:
     """Make our format out of the format `found`, in the transaction of `connection`."""
     if found == OLDEST_FORMAT:
         _to_format_2(connection)
-    _add(connection, _ADDED_3)
-    RESULTS.create(connection)
+    if found < RESULTS_SINCE:
+        _add(connection, _ADDED_3)
+        RESULTS.create(connection)
+    _add(connection, _ADDED_4)
+    SLOTS.create(connection)
+    CANARIES.create(connection)
     connection.execute(update(META).where(META.c.key == "format").values(value=str(FORMAT)))
 
 

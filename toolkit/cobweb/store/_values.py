@@ -17,6 +17,7 @@ from cobweb.errors import StoreError
 from cobweb.model import UNKNOWN, CobId, State
 
 __all__ = [
+    "CanaryWritten",
     "CobRecord",
     "Entry",
     "EventWritten",
@@ -27,12 +28,16 @@ __all__ = [
     "GrantWritten",
     "HostForgotten",
     "HostFound",
+    "HostGivenUp",
     "HostLost",
     "HostSwitched",
     "LockOwner",
     "ResultsWritten",
     "RunInfo",
     "RunRecord",
+    "ServedWritten",
+    "SlotGone",
+    "SlotWritten",
     "StateWritten",
     "TransitionBegan",
     "TransitionFinished",
@@ -57,7 +62,8 @@ class CobRecord:
     from 1, the attempts of the transition that began last (0: none that is known of), in its run,
     and `executor` is who carried them out, empty for the coordinator itself. `known` is the last
     state that was none of doubt, empty where no such was written. `failed` says
-    that a transition or check failed in the run `run`. `reachable` is that of the host.
+    that a transition or check failed in the run `run`. `reachable` is that of the host. `served`
+    says that the object was once told to have served, and stays true until it is forgotten.
     """
 
     cob: CobId
@@ -74,6 +80,7 @@ class CobRecord:
     attempt: int = 0
     executor: str = ""
     known: State = ""
+    served: bool = False
 
     @property
     def recorded(self) -> State | None:
@@ -289,9 +296,21 @@ class HostSwitched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostForgotten:
-    """`host` is given up: whether it is reachable, its generation and results are forgotten."""
+    """`host` is known no more: whether it is reachable or given up, its generation and results go.
+
+    So do the slots of the unit of this name. Those of a unit that has another name (the value of a
+    host variable) stay: it may have other hosts.
+    """
 
     host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostGivenUp:
+    """A host of the site is given up (neither counted nor contacted), or not any more."""
+
+    host: str
+    given_up: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,9 +323,52 @@ class ResultsWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgotten:
-    """`cob` is given up: its record goes, and all locks on it and of it."""
+    """`cob` is known no more: its record goes, all locks on it and of it, and its slots.
+
+    Its slots are those of the unit of its name, where a limit counts objects.
+    """
 
     cob: CobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedWritten:
+    """`cob` has served: `CobRecord.served` stays true until it is forgotten.
+
+    Who wrote the rest of the record, and whether something failed, stays as it is known.
+    """
+
+    cob: CobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotWritten:
+    """`unit` has a slot of `limit` since `time`; to be durable before a member goes out."""
+
+    limit: str
+    unit: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotGone:
+    """`unit` has given its slot of `limit` back; nothing happens if it had none."""
+
+    limit: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryWritten:
+    """`units` are the canary of `limit` for `generation`; `through` is whether it went well.
+
+    What was known of a canary of this limit, also for another generation, is replaced.
+    """
+
+    limit: str
+    generation: int
+    units: tuple[str, ...]
+    through: bool
 
 
 class EventWritten(NamedTuple):
@@ -332,8 +394,13 @@ Entry = (
     | HostFound
     | HostSwitched
     | HostForgotten
+    | HostGivenUp
     | ResultsWritten
     | Forgotten
+    | ServedWritten
+    | SlotWritten
+    | SlotGone
+    | CanaryWritten
     | EventWritten
 )
 
