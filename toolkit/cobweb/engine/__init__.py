@@ -10,6 +10,7 @@ from cobweb.engine._machine import EngineSettings
 from cobweb.engine._moves import Moves, Situation
 from cobweb.engine._node import STAY
 from cobweb.engine._problem import Problem, Standing, by_cob
+from cobweb.engine._proof import EXPLAINED_CAP, Proof, explain
 from cobweb.engine._search import EXPANDED_CAP, GaveUp, NoOrder, Order, find_order
 from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.engine._values import (
@@ -41,10 +42,12 @@ from cobweb.engine._values import (
     TransitionEnded,
     WaitKind,
 )
+from cobweb.engine._ways import Ways
 
 __all__ = [
     "DEFAULT_SETTINGS",
     "EXPANDED_CAP",
+    "EXPLAINED_CAP",
     "STAY",
     "Blocked",
     "Canary",
@@ -73,6 +76,7 @@ __all__ = [
     "Order",
     "Part",
     "Problem",
+    "Proof",
     "Receive",
     "Send",
     "Situation",
@@ -88,8 +92,10 @@ __all__ = [
     "TroubleKind",
     "TroubleLink",
     "WaitKind",
+    "Ways",
     "analyse",
     "by_cob",
+    "explain",
     "find_order",
     "misfits",
     "parts",

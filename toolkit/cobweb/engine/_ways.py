@@ -1,0 +1,120 @@
+"""Which way an object takes through its type: the cheapest (design, section 4).
+
+What a way costs is, first, how many objects it takes out: those that its steps' needs ask into
+states that do not serve, and the object itself where a step interrupts or leaves serving; then how
+long it is; ties are broken by the order of declaration. It is read from needs and types alone, not
+from states, so that it is the same for all objects whose needs look alike, and is worked out once
+for all of them. Every step on a cheapest way leads to a state from which the rest of the way is
+shorter or costs less: nobody goes in circles.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+
+from cobweb.model import CobId, CobType, Graph, State, Transition, TransitionNeed
+
+__all__ = ["Steps", "Ways"]
+
+Steps = Mapping[State, Mapping[State, Transition]]
+"""The first step of the way from a state to another one; missing where there is none."""
+
+LABELS_CAP = 10_000
+"""How many beginnings of ways from one state are compared; then the first to get there counts."""
+
+_ITSELF = -1
+_Asked = tuple[tuple[State, State, int], ...]
+"""(source, dest, number of the object that is asked out) of an object's needs."""
+_Label = tuple[int, int, tuple[int, ...], frozenset[int], State]
+"""(objects taken out, steps, their numbers, the objects, where it leads)."""
+
+
+class Ways:
+    """The ways of all objects of a graph; construction looks at each need once.
+
+    `steps` is the same mapping for all objects whose needs look alike.
+    """
+
+    __slots__ = ("_asking", "_cobs", "_known")
+
+    def __init__(self, graph: Graph) -> None:
+        self._cobs = graph.cobs
+        self._known: dict[tuple[int, _Asked], Steps] = {}
+        self._asking: dict[CobId, list[TransitionNeed]] = {}
+        stops: dict[tuple[int, State], bool] = {}
+        for need in graph.needs:
+            if not isinstance(need, TransitionNeed):
+                continue
+            kind = graph.cobs[need.on].type
+            key = (id(kind), need.state)
+            if key not in stops:
+                stops[key] = not any(kind.serves(state) for state in kind.members(need.state))
+            if stops[key]:
+                self._asking.setdefault(need.cob, []).append(need)
+
+    def steps(self, cob: CobId) -> Steps:
+        """Return the first step from each state to each other one."""
+        kind = self._cobs[cob].type
+        asked = self._asked(cob)
+        key = (id(kind), asked)
+        if key not in self._known:
+            self._known[key] = {state: _first_steps(kind, state, asked) for state in kind.states}
+        return self._known[key]
+
+    def way(self, cob: CobId, source: State, dest: State) -> tuple[Transition, ...] | None:
+        """Return the whole way; () if there, None if there is none."""
+        steps, found = self.steps(cob), list[Transition]()
+        while source != dest:
+            step = steps[source].get(dest)
+            if step is None:
+                return None
+            found.append(step)
+            source = step.dest
+        return tuple(found)
+
+    def _asked(self, cob: CobId) -> _Asked:
+        """Return whom an object asks out, as numbers."""
+        needs = self._asking.get(cob)
+        if needs is None:
+            return ()
+        numbers: dict[CobId, int] = {}
+        return tuple(
+            (need.source, need.dest, numbers.setdefault(need.on, len(numbers))) for need in needs
+        )
+
+
+def _first_steps(kind: CobType, source: State, asked: _Asked) -> dict[State, Transition]:
+    """Return the first step of the cheapest way to each state that can be reached."""
+    costs = [_taken_out(kind, step, asked) for step in kind.transitions]
+    heap: list[_Label] = [(0, 0, (), frozenset(), source)]
+    found: dict[State, tuple[int, ...]] = {}
+    labels: dict[State, list[_Label]] = {}
+    count = 0
+    while heap:
+        label = heapq.heappop(heap)
+        _, length, numbers, outs, state = label
+        if _is_worse(label, labels.get(state, ())) or (count >= LABELS_CAP and state in found):
+            continue
+        count += 1
+        labels.setdefault(state, []).append(label)
+        found.setdefault(state, numbers)
+        for number, step in enumerate(kind.transitions):
+            if step.source == state:
+                more = outs | costs[number]
+                heapq.heappush(heap, (len(more), length + 1, (*numbers, number), more, step.dest))
+    del found[source]
+    return {state: kind.transitions[numbers[0]] for state, numbers in found.items()}
+
+
+def _taken_out(kind: CobType, step: Transition, asked: _Asked) -> frozenset[int]:
+    """Return the objects that one step takes out."""
+    outs = {on for x, y, on in asked if x in ("*", step.source) and y in ("*", step.dest)}
+    if kind.serves(step.source) and (step.interrupts or not kind.serves(step.dest)):
+        outs.add(_ITSELF)
+    return frozenset(outs)
+
+
+def _is_worse(label: _Label, others: Sequence[_Label]) -> bool:
+    """Say whether one of the ways to the same state is as good whatever follows."""
+    return any(it[3] <= label[3] and it[1:3] <= label[1:3] for it in others)
