@@ -22,7 +22,11 @@ def test_the_example_is_a_site(tmp_path: Path) -> None:
     graph = site.graph()
     assert len(site.hosts) == 5 + 1
     assert graph.cobs[CobId("app05/app-config")].spec == {"text": "port=8000 on app05"}
-    assert [(group.name, group.bound) for group in graph.limits[0].groups] == [("a", 1), ("b", 1)]
+    (budget,) = graph.budgets
+    assert [(unit.name, *unit.domains) for unit in budget.units] == [
+        *((f"app0{number}", "a") for number in range(1, 5)),
+        ("app05", "b"),
+    ]
     assert "(db01/db, * -> down) <- (app01/app, down)" in map(str, graph.needs)
 
 

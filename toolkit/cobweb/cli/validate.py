@@ -45,8 +45,8 @@ def command(request: Request) -> int:
                 raise
             return error.exit_code
     if not output.data(findings_data((), found.warnings)):
-        for warning in found.warnings:
-            output.summary(f"warning: {warning}", Tone.CAREFUL)
+        for line in "\n".join(f"warning: {it}" for it in found.warnings).splitlines():
+            output.summary(line, Tone.CAREFUL)
         output.summary(_summary(session.site, found), Tone.GOOD)
     return 0
 
