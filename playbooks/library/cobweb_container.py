@@ -8,7 +8,8 @@ container was made from is remembered here; the container itself bears a random 
 digest of the spec would be one of its secrets, too.
 
 The states: `up` if it runs as the spec says, from the image that has this name now, and is healthy;
-`down` if there is nothing of ours; `outdated` if anything else is so.
+`outdated` if one of ours runs and is healthy, but not so; `broken` if one was made and does not, or
+is not; `down` if there is nothing of ours.
 """
 
 from __future__ import annotations
@@ -99,23 +100,31 @@ class Names(NamedTuple):
 def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
     spec = cob["spec"]
-    names, *earlier = _names(cob)
-    if any(other.record.read() for other in earlier):
-        return {"state": "outdated"}
-    record = names.record.read()
-    if not record:
+    known = {names: names.record.read() for names in _names(cob)}
+    if not any(known.values()):
         return {"state": "down"}
-    found = _inspect(names.name)
+    names, *earlier = known
+    if not any(_works(it, record, spec) for it, record in known.items() if record):
+        return {"state": "broken"}
+    found, record = _inspect(names.name), known[names]
     as_asked = (
         found is not None
+        and not any(known[other] for other in earlier)
         and record.get("spec") == digest(spec)
-        and _mark(found) == record.get("mark")
         and found["State"]["Running"]
         and _image_id(spec["image"]) in (None, found["Image"])
         and _unit_is_right(names, spec)
-        and _health(names, spec) == ""
     )
     return {"state": "up" if as_asked else "outdated"}
+
+
+def _works(names: Names, record: Dict[str, Any], spec: Dict[str, Any]) -> bool:
+    """Say whether the container that we made runs and is healthy, by the spec it was made from."""
+    found = _inspect(names.name)
+    if found is None or _mark(found) != record.get("mark") or not found["State"]["Running"]:
+        return False
+    health = record["health"] if "health" in record else spec.get("health")
+    return _health(names, health) == ""
 
 
 def start(cob: Dict[str, Any]) -> Answer:
@@ -131,7 +140,7 @@ def start(cob: Dict[str, Any]) -> Answer:
     for other in earlier:
         _remove_all(other)
     _remove_container(names)
-    names.record.write({"mark": mark, "spec": digest(spec)})
+    names.record.write({"mark": mark, "spec": digest(spec), "health": spec.get("health")})
     call("podman", "rename", names.draft, names.name)
     _write_unit(names, cob)
     try:
@@ -186,11 +195,11 @@ def _unit_is_right(names: Names, spec: Dict[str, Any]) -> bool:
     return shown.get("ActiveState") == "active" and enabled == spec.get("boot", True)
 
 
-def _health(names: Names, spec: Dict[str, Any]) -> str:
+def _health(names: Names, health: Optional[str]) -> str:
     """Return why the container is not healthy; an empty text if it is, or nothing tells."""
-    if "health" not in spec:
+    if health is None:
         return ""
-    command = ["podman", "exec", names.name, "/bin/sh", "-c", spec["health"]]
+    command = ["podman", "exec", names.name, "/bin/sh", "-c", health]
     done = attempt(*command, timeout_s=NEEDS_EXEC_S)
     return "" if done.status == 0 else done.message
 
@@ -284,7 +293,7 @@ def _await_health(names: Names, spec: Dict[str, Any]) -> None:
             code = state.get("ExitCode")
             raise Failed(f"container {names.name} ended ({code}): {_last_words(names, spec)}")
         waited = time.monotonic() - begun
-        ill = _health(names, spec) if waited >= SETTLED_S else "too early"
+        ill = _health(names, spec.get("health")) if waited >= SETTLED_S else "too early"
         if not ill:
             return
         if waited > limit_s:

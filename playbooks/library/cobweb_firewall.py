@@ -6,8 +6,8 @@ remembered as nft itself shows it, without what counts by itself. A table that s
 was changed by somebody. A file with the same text and a unit of systemd load it at boot. A table
 that we did not make is never replaced or deleted.
 
-The states: `up` if table, file and unit are as asked; `down` if there is none of them; `outdated`
-if anything else is so.
+The states: `up` if table, file and unit are as asked; `down` if there is none of them; `broken` if
+the table alone is not there; `outdated` if anything else is so.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ class Table(NamedTuple):
 def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
     table, *earlier = _tables(cob)
-    if any(_record(it).read() for it in earlier):
-        return {"state": "outdated"}
+    known = [it for it in earlier if _record(it).read()]
+    if known:
+        return {"state": "outdated" if any(map(_shown, known)) else "broken"}
     if not _is_ours(table):
         return {"state": "down"}
     shown, record = _shown(table), _record(table).read()
@@ -89,7 +90,7 @@ def check(cob: Dict[str, Any]) -> Answer:
         and all(text == wanted.get(path, "") for path, text in found.items())
         and (UNITS / table.unit not in wanted or _is_enabled(table))
     )
-    return {"state": "up" if as_asked else "outdated"}
+    return {"state": "up" if as_asked else "outdated" if shown else "broken"}
 
 
 def apply(cob: Dict[str, Any]) -> Answer:

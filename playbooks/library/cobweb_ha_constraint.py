@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible module of the COB type `ha-constraint`: where and in which order resources run."""
+"""Ansible module of the COB type `ha-constraint`: where and in which order resources run.
+
+`up`: it is as asked; `outdated`: it is there, and otherwise; `broken`: it is there, and the cluster
+cannot act on it, for it has no quorum or does not run here; `down`: it is not there.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +27,15 @@ def check(cob: Dict[str, Any]) -> Answer:
     cluster = pacemaker.look()
     cib = pacemaker.kept_cib() if cluster is None else cluster.cib
     name, *earlier = _names(cob)
-    if any(find_constraint(cib, other) is not None for other in earlier):
-        return {"state": "outdated"}
+    is_moved = any(find_constraint(cib, other) is not None for other in earlier)
     found = find_constraint(cib, name)
-    if found is None:
+    if found is None and not is_moved:
         return {"state": "down"}
-    ready = cluster is not None and cluster.is_ready
-    same = canonical(found) == canonical(build_constraint(name, cob["spec"]))
-    return {"state": "up" if ready and same else "outdated"}
+    if cluster is None or not cluster.is_ready:
+        return {"state": "broken"}
+    wanted = canonical(build_constraint(name, cob["spec"]))
+    is_same = found is not None and canonical(found) == wanted
+    return {"state": "up" if is_same and not is_moved else "outdated"}
 
 
 def apply(cob: Dict[str, Any]) -> Answer:

@@ -3,8 +3,8 @@
 
 Ours is one element below `resources`, and the constraints whose ids are made as ours are. `up`: it
 is in the configuration as asked, and runs; `stopped` and `maintenance`: it is there, with that
-switch; `down`: nothing of it is there; `outdated`: all else, be it a difference, a failure or a
-cluster without quorum.
+switch; `down`: nothing of it is there; `outdated`: it runs, and something differs; `broken`: it is
+there and does not run, be it for a failure or since the cluster has no quorum.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def check(cob: Dict[str, Any]) -> Answer:
     if cluster is None:
         cib = pacemaker.kept_cib()
         known = any(_is_there(cib, it.name) for it in _resources(cob))
-        return {"state": "outdated" if known else "down"}
+        return {"state": "broken" if known else "down"}
     return {"state": _state(cluster, cob)}
 
 
@@ -137,14 +137,17 @@ def _is_there(cib: ET.Element, name: str) -> bool:
 
 def _state(cluster: Cluster, cob: Mapping[str, Any]) -> str:
     wanted, *earlier = _resources(cob)
-    if any(_is_there(cluster.cib, other.name) for other in earlier):
-        return "outdated"
+    there = [other.name for other in earlier if _is_there(cluster.cib, other.name)]
+    if there:
+        return "outdated" if _works(cluster, there[0]) else "broken"
     place = find_resource(cluster.cib, wanted.name)
     if place is None:
         left = cluster.instances(wanted.name) or own_constraints(cluster.cib, wanted.name)
-        return "outdated" if left else "down"
-    if not cluster.is_ready or not _is_as_asked(cluster.cib, place, wanted):
-        return "outdated"
+        return "broken" if left else "down"
+    if not cluster.is_ready:
+        return "broken"
+    if not _is_as_asked(cluster.cib, place, wanted):
+        return "outdated" if _works(cluster, wanted.name) else "broken"
     found = switches_of(place.element).items()
     return _running_state(
         cluster, wanted, {key: value for key, value in found if key not in wanted.meta}
@@ -168,21 +171,31 @@ def _is_as_asked(cib: ET.Element, place: Place, wanted: Wanted) -> bool:
 def _running_state(cluster: Cluster, wanted: Wanted, switches: Mapping[str, str]) -> str:
     if switches.get("maintenance") == "true" or switches.get("is-managed") == "false":
         return "maintenance"
-    instances = cluster.instances(wanted.name)
-    active = [it for it in instances if it.get("active") == "true"]
+    is_active = any(it.get("active") == "true" for it in cluster.instances(wanted.name))
     if switches.get("target-role") == "Stopped":
-        return "outdated" if active else "stopped"
+        return "broken" if is_active else "stopped"
     if wanted.meta.get("target-role") == "Stopped":
-        return "outdated" if active else "up"
-    well = bool(active) and all(_is_well(it, wanted.spec) for it in instances)
-    return "up" if well and not _cannot_run_somewhere(cluster, wanted) else "outdated"
+        return "broken" if is_active else "up"
+    if not _works(cluster, wanted.name):
+        return "broken"
+    return "outdated" if _cannot_run_somewhere(cluster, wanted) else "up"
 
 
-def _is_well(instance: Mapping[str, str], spec: Mapping[str, Any]) -> bool:
+def _works(cluster: Cluster, name: str) -> bool:
+    """Say whether a resource runs, and no instance of it is in trouble."""
+    place = find_resource(cluster.cib, name)
+    is_clone = place is not None and place.element.tag == "clone"
+    instances = cluster.instances(name)
+    is_active = any(it.get("active") == "true" for it in instances)
+    return (
+        cluster.is_ready and is_active and all(_is_well(it, is_clone=is_clone) for it in instances)
+    )
+
+
+def _is_well(instance: Mapping[str, str], *, is_clone: bool) -> bool:
     if "true" in (instance.get("blocked"), instance.get("orphaned"), instance.get("failed")):
         return False
     # A clone has no instance where its node is away or it may not run.
-    is_clone = spec.get("kind") == "clone"
     return not instance.get("pending") and (is_clone or instance.get("role") in RUNNING)
 
 

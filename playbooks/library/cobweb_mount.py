@@ -6,7 +6,8 @@ mount at that place, are remembered before the first change and come back on rem
 
 The states: `up` if the source is mounted there with the options asked for, and fstab says so as
 asked; `down` if nothing is mounted there and fstab has no line, or both are as we put them back;
-`outdated` if anything else is so. A device is formatted only if nothing at all is found on it.
+`outdated` if something else is mounted, and answers; `broken` if fstab has a line and nothing is
+mounted, or what is does not answer. A device is formatted only if nothing at all is found on it.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ MKFS_UUID = {"ext4": "-U{}", "xfs": "-muuid={}"}
 def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
     spec = cob["spec"]
-    if any(_record(path).read().get("ours") for path in _earlier(cob)):
-        return {"state": "outdated"}
+    for path in _earlier(cob):
+        if _record(path).read().get("ours"):
+            return {"state": _in_between(path)}
     line, mounted = mounts.fstab_line(spec["path"]), mounts.find(spec["path"])
     if line is None and mounted is None:
         return {"state": "down"}
@@ -51,7 +53,12 @@ def check(cob: Dict[str, Any]) -> Answer:
     if "put_back" in record and record["put_back"] == _digest(line, mounted):
         return {"state": "down"}
     as_asked = line == mounts.wanted_line(spec) and _is_asked(mounted, spec, record)
-    return {"state": "up" if as_asked else "outdated"}
+    return {"state": "up" if as_asked else _in_between(spec["path"])}
+
+
+def _in_between(path: str) -> str:
+    """Return the state of what is neither as asked nor gone."""
+    return "outdated" if mounts.find(path) is not None and _is_alive(path) else "broken"
 
 
 def make(cob: Dict[str, Any]) -> Answer:

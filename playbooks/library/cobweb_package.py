@@ -12,7 +12,8 @@ came along with it (`pulled`), and whether it was put back (`left`). It is writt
 is installed: what has no record was there before us, and is never removed.
 
 The states: `up` if all packages are installed as asked; `down` if none is, if one is missing and
-nothing is ours, or if what was there before us has been put back; else `outdated`.
+nothing is ours, or if what was there before us has been put back; else `outdated`, or `broken` where
+one of ours is missing or half installed.
 """
 
 from __future__ import annotations
@@ -204,15 +205,18 @@ def _broken(site: Site) -> List[str]:
 
 
 def _state(site: Site) -> str:
-    if any(_is_ours(name) and name in site.found for name in site.earlier):
-        return "outdated"
+    left = [name for name in site.earlier if _is_ours(name) and name in site.found]
+    if left:
+        return "outdated" if all(_is_whole(site, name) for name in left) else "broken"
     missing = [name for name in site.names if not _there(site, name)]
     if _is_put_back(site):
         return "down"
     ours = [name for name in site.names if _record(name)]
     if len(missing) == len(site.names) or (missing and not ours):
         remains = _purges(site) and any(_is_ours(name) and name in site.found for name in ours)
-        return "outdated" if remains else "down"
+        return "broken" if remains else "down"
+    if not all(_is_whole(site, name) for name in site.names):
+        return "broken"
     as_asked = not any(_lacks(site, name) or _wrong_hold(site, name) for name in site.names)
     return (
         "up"
@@ -231,6 +235,11 @@ def _is_put_back(site: Site) -> bool:
 
 def _there(site: Site, name: str) -> bool:
     return site.version(name) is not None
+
+
+def _is_whole(site: Site, name: str) -> bool:
+    package = site.found.get(name, Package(None))
+    return package.whole and package.version is not None
 
 
 def _lacks(site: Site, name: str) -> bool:

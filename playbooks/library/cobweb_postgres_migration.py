@@ -96,11 +96,13 @@ def check(cob: Dict[str, Any]) -> Answer:
             return {"state": "down"}
         raise
     record = records.get(migration.name)
-    if earlier is not None and earlier.name in _records(earlier):
-        return {"state": "outdated"}
-    if record is None:
+    before = None if earlier is None else _records(earlier).get(earlier.name)
+    found = before or record
+    if found is None:
         return {"state": "down"}
-    done = record["ended"] and record["digest"] == migration.digest
+    if not found["ended"]:
+        return {"state": "broken"}
+    done = before is None and found["digest"] == migration.digest
     return {"state": "up" if done else "outdated"}
 
 

@@ -3,8 +3,10 @@
 
 The home of a process is `STATE_DIR/process/ID` (see cobweb_supervisor.py for what it holds). It is
 `up` if the supervisor runs what the spec says, the process lives, and it listens if it is meant to;
-`down` if nothing of it lives; `outdated` otherwise: another spec, an orphan of a killed supervisor,
-or a process that is about to be restarted. Every action may be repeated and interrupted anywhere.
+`outdated` if it lives and listens by another spec, or as the orphan of a killed supervisor;
+`broken` if it was started and does neither: it has ended, is about to be restarted, or does not
+listen; `down` if it was never started, or stopped by us. Every action may be repeated and
+interrupted anywhere.
 """
 
 from __future__ import annotations
@@ -89,19 +91,25 @@ def stop(cob: Dict[str, Any]) -> Answer:
 
 
 def _state(cob: Dict[str, Any]) -> str:
-    home, *others = _homes(cob)
-    seen = _look(home)
-    if not seen.anything:
-        return "outdated" if any(_look(other).anything for other in others) else "down"
-    spec = _full(cob["spec"])
+    homes = _homes(cob)
+    seen = {home: _look(home) for home in homes}
+    if not any(it.anything or (home / "spec.json").exists() for home, it in seen.items()):
+        return "down"
+    if not any(_works(home, it) for home, it in seen.items()):
+        return "broken"
+    now, *others = seen.values()
     as_asked = (
-        seen.supervised
-        and seen.status.get("digest") == _digest(spec)
-        and supervision.alive(seen.status.get("child"))
-        and (spec["listen"] is None or _answers(spec["listen"]))
-        and not any(_look(other).anything for other in others)
+        now.supervised
+        and now.status.get("digest") == _digest(_full(cob["spec"]))
+        and not any(other.anything for other in others)
     )
     return "up" if as_asked else "outdated"
+
+
+def _works(home: Path, seen: Seen) -> bool:
+    """Say whether the process lives and listens, by the spec that it was started by."""
+    listen = supervision.read_json(home / "spec.json").get("listen")
+    return supervision.alive(seen.status.get("child")) and (listen is None or _answers(listen))
 
 
 def _homes(cob: Dict[str, Any]) -> List[Path]:

@@ -2,8 +2,9 @@
 """Ansible module of the COB type `service`: finds the state of a systemd unit, and moves it.
 
 `up`: active, enabled as asked, healthy, started from the unit files that are there now and after
-the last change of the watched ones; `down`: at rest, not enabled, and no file of ours there;
-`outdated`: everything between, and a unit of an earlier spec that is still there.
+the last change of the watched ones; `outdated`: active and healthy, but not so, or the unit of an
+earlier spec is; `broken`: we have brought it up, or it is enabled, and it is at rest, on its way or
+not healthy; `down`: at rest, not enabled, and nothing of ours there.
 
 A unit that is to be `masked`, or enabled without `running`, is held: what it was before is
 remembered, and is so again after the way down. See cobweb_unit.py for what a start and a stop are.
@@ -25,7 +26,7 @@ def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
     earlier = _earlier(cob)
     if earlier is not None and earlier.is_there():
-        return {"state": "outdated"}
+        return {"state": "outdated" if earlier.state() in ("up", "outdated") else "broken"}
     return {"state": Service(cob["id"], cob["spec"]).state()}
 
 

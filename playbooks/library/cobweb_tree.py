@@ -9,7 +9,8 @@ is stored; the record says what will be done; all drafts are written; then they 
 else, a failed one at once.
 
 The states: `up` if the host is as it was written for this spec; `down` if nothing of the tree is
-applied; `outdated` if anything else is.
+applied; `broken` if a change of it was interrupted, or a file of it is gone; `outdated` if anything
+else is applied.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def check(cob: Dict[str, Any]) -> Answer:
     place, *others = remembered.places_of(cob)
     record = remembered.read_record(place)
     applied = remembered.applied_of(record)
-    if "change" in record or any(map(_is_ours, others)):
+    if "change" in record:
+        return {"state": "broken"}
+    if any(map(_is_ours, others)):
         return {"state": "outdated"}
     if applied is None:
         return {"state": "down"}
@@ -74,7 +77,9 @@ def check(cob: Dict[str, Any]) -> Answer:
         return {"state": "outdated"}
     differing = remembered.differing(place, applied)
     if differing:
-        return {"state": "outdated", "msg": f"changed on the host: {words.listed(differing)}"}
+        whole = all(os.path.lexists(os.path.join(place.path, path)) for path in differing)
+        state = "outdated" if whole else "broken"
+        return {"state": state, "msg": f"changed on the host: {words.listed(differing)}"}
     return {"state": "up"}
 
 

@@ -6,7 +6,8 @@ it; here it goes to `chpasswd` by standard input. A user that was there before t
 remembered and put back on removal; so only a user that we made is ever deleted.
 
 The states: `up` if all that the spec names is as asked; `down` if there is no such user, or the one
-that we put back; `outdated` if anything else is there.
+that we put back; `broken` if somebody has taken the user away, and something of ours is left;
+`outdated` if the user is there otherwise.
 """
 
 from __future__ import annotations
@@ -57,12 +58,13 @@ class User(NamedTuple):
 def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
     spec = cob["spec"]
-    if any(_record(name).read().get("ours") for name in _earlier(cob)):
-        return {"state": "outdated"}
+    for name in _earlier(cob):
+        if _record(name).read().get("ours"):
+            return {"state": "broken" if _look(name) is None else "outdated"}
     found = _look(spec["name"])
     record = _record(spec["name"]).read()
     if found is None:
-        return {"state": "outdated" if _group_of(record) else "down"}
+        return {"state": "broken" if _group_of(record) else "down"}
     if record.get("put_back") == digest(found):
         return {"state": "down"}
     return {"state": "outdated" if _differs(found, spec, record) else "up"}

@@ -3,7 +3,8 @@
 
 What is remembered, in `STATE_DIR/service/UNIT ID/record.json`: the `files` that we have written
 (each also has a record of its own, as any file); `started`, what the unit had read when we last
-started or reloaded it; `before`, how a unit was that is held; and that we have unmasked one.
+started or reloaded it; `health`, what it was well by when we last brought it up; `before`, how a
+unit was that is held; and that we have unmasked one. No record is left of a unit that is down.
 
 Runs on the managed host: Python 3.8 or newer, nothing beyond it.
 """
@@ -74,12 +75,14 @@ class Service:
         unit = show(self.unit)
         if self.is_held:
             return self._held_state(unit)
-        if "before" in self.record:
-            return "outdated"
         if unit.is_at_rest:
-            is_left = self._has_files() or unit["UnitFileState"] == ENABLED
-            return "outdated" if is_left else "down"
-        return "outdated" if self._reasons(unit) else "up"
+            is_left = self.record or self._has_files() or unit["UnitFileState"] == ENABLED
+            return "broken" if is_left else "down"
+        is_sick = self._is_sick()
+        if not unit.runs or (is_sick and not self._was_well()):
+            return "broken"
+        is_other = is_sick or "before" in self.record or self._differences(unit)
+        return "outdated" if is_other else "up"
 
     def is_there(self) -> bool:
         """Say whether anything is left to be taken down."""
@@ -87,17 +90,35 @@ class Service:
 
     def _held_state(self, unit: Unit) -> str:
         if "before" not in self.record:
-            return "down"
-        if self.spec.get("masked"):
-            is_held = unit.is_at_rest and unit["UnitFileState"] == MASKED
-        else:
-            is_held = (
-                unit.is_at_rest and not unit.is_masked and unit.is_enabled(asked=self.wants_boot)
-            )
-        return "up" if is_held and self._files_are_right() else "outdated"
+            if not self.record:
+                return "down"
+            # An earlier spec has brought it up to run.
+            is_well = not sickness(self.record.get("health"), CHECK_TRIES)
+            return "outdated" if unit.runs and is_well else "broken"
+        if not unit.is_at_rest or (self.spec.get("masked") and unit["UnitFileState"] != MASKED):
+            return "broken"
+        is_switched = bool(self.spec.get("masked")) or (
+            not unit.is_masked and unit.is_enabled(asked=self.wants_boot)
+        )
+        return "up" if is_switched and self._files_are_right() else "outdated"
+
+    def _is_sick(self) -> bool:
+        return bool(sickness(self.spec.get("health"), CHECK_TRIES))
+
+    def _was_well(self) -> bool:
+        """Say whether it is well by what an earlier spec asked for, if that was something else."""
+        if "health" not in self.record or self.record["health"] == self.spec.get("health"):
+            return False
+        return not sickness(self.record["health"], CHECK_TRIES)
 
     def _reasons(self, unit: Unit) -> List[str]:
         """Return why a unit that is not at rest is not up, by what it takes to mend it."""
+        reasons = self._differences(unit)
+        if not RESTART & set(reasons) and self._is_sick():
+            reasons.append("health")
+        return reasons
+
+    def _differences(self, unit: Unit) -> List[str]:
         reasons = []
         if not unit.runs or unit.is_masked:
             reasons.append("state")
@@ -109,8 +130,6 @@ class Service:
             reasons.append("enabled")
         if self._has_changed(unit):
             reasons.append("watch")
-        if not reasons and sickness(self.spec.get("health"), CHECK_TRIES):
-            reasons.append("health")
         return reasons
 
     def _knows_start(self, unit: Unit) -> bool:
@@ -204,9 +223,11 @@ class Service:
         if action:
             self._start(unit, action, began)
         elif not self._knows_start(unit):
+            self._remember(health=self.spec.get("health"))
             return self._switch(unit)
         invocation = show(self.unit)["InvocationID"]
-        self._remember(started={**started, "invocation": invocation})
+        started["invocation"] = invocation
+        self._remember(started=started, health=self.spec.get("health"))
         return [*filter(None, [action]), *self._switch(show(self.unit))]
 
     def _action(self, unit: Unit, reasons: List[str]) -> str:

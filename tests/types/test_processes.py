@@ -52,7 +52,36 @@ def test_it_is_started_again_when_it_ends_by_itself(
         "old=$(pgrep -f '^sleep 1000') && kill $old && for i in $(seq 200); do "
         "new=$(pgrep -f '^sleep 1000') && [ $new != $old ] && exit; sleep 0.1; done; exit 1",
     )
-    cob.go("outdated", "down")
+    cob.go("up", "down")
+
+
+def test_what_does_not_work_is_broken_and_never_outdated(
+    fabric: Fabric, live: Live, host: FabricHost
+) -> None:
+    """Killed by hand, or deaf, with a new content too; a change alone is no fault."""
+    spec = {"command": ["python3", "-m", "http.server", "8123"], "listen": 8123, "backoff": 50}
+    other = {**spec, "env": {"WORD": "two"}}
+    faults = {
+        "killed": "pkill -KILL -f 'superviso[r].py'; pkill -KILL -f '^python3 -m http'",
+        "ended": "pkill -KILL -f '^python3 -m http'",
+        "deaf": "iptables -I INPUT -p tcp --dport 8123 -j REJECT --reject-with tcp-reset",
+    }
+    cob = live.cob("process", host, spec)
+    for name, fault in faults.items():
+        cob.applied, cob.spec = None, spec
+        cob.go("down", "up")
+        cob.applied, cob.spec = spec, other
+        assert cob.check() == "outdated"
+        fabric.run(host, "sh", "-c", fault)
+        try:
+            assert cob.check() == "broken", name
+            cob.spec = spec
+            assert cob.check() == "broken", name
+        finally:
+            if name == "deaf":
+                fabric.run(host, "sh", "-c", fault.replace("-I", "-D"))
+        cob.go("outdated" if name == "deaf" else "broken", "up")
+        cob.go("up", "down")
 
 
 def test_who_needs_a_program_that_ends_waits_for_it(

@@ -143,10 +143,38 @@ def test_what_is_missing_is_done_and_no_more(units: Units) -> None:
     cob.go("outdated", "up")
     assert units.show("made", "InvocationID") != start
     units.sh("systemctl stop made")
-    assert cob.check() == "down"
+    assert cob.check() == "broken"
     units.sh("systemctl enable -q made")
-    assert cob.check() == "outdated"
-    cob.go("outdated", "down")
+    assert cob.check() == "broken"
+    cob.go("broken", "down")
+
+
+def test_what_does_not_work_is_broken_and_never_outdated(units: Units) -> None:
+    """Stopped or killed by hand, or not healthy, with a new content too; a change alone is no fault."""
+    spec = {"unit": "ours", "unit_file": RUNS, "health": {"command": "test -e /srv/well"}}
+    other = {**spec, "unit_file": f"{RUNS}# another\n", "health": {"tcp": 1, "interval": 0.1}}
+    units.sh("touch /srv/well")
+    cob = units.cob(**spec)
+    cob.go("down", "up")
+    cob.applied = spec
+    faults = {
+        "systemctl stop ours": "systemctl start ours",
+        "systemctl kill -s KILL ours; until systemctl is-failed -q ours; do :; done": "",
+        "rm /srv/well": "touch /srv/well",
+    }
+    for fault, end in faults.items():
+        cob.spec = other
+        assert cob.check() == "outdated", "it runs, and is well by what it was started by"
+        units.sh(fault)
+        assert cob.check() == "broken", fault
+        cob.spec = spec
+        assert cob.check() == "broken", fault
+        units.sh(end)
+        cob.go("broken", "up")
+    units.sh("rm /srv/well; systemctl stop ours")
+    assert cob.move("broken", "up").outcome is Outcome.FAILED
+    assert cob.check() == "broken"
+    cob.go("broken", "down")
 
 
 def test_drop_ins_are_ours_alone(units: Units) -> None:
@@ -163,8 +191,8 @@ def test_drop_ins_are_ours_alone(units: Units) -> None:
     assert units.show("made", "LimitNOFILE") == ["3000"]
     assert units.sh(f"ls {folder}").split() == ["cobweb-b.conf", "theirs.conf"]
     units.sh(f"systemctl stop made; rm {folder}/cobweb-b.conf; systemctl daemon-reload")
-    assert cob.check() == "outdated"
-    cob.go("outdated", "up")
+    assert cob.check() == "broken"
+    cob.go("broken", "up")
     cob.go("up", "down")
     assert units.sh(f"ls {folder}").split() == ["theirs.conf"]
 
@@ -211,8 +239,8 @@ def test_what_is_held_is_in_the_end_as_it_was(units: Units, name: str) -> None:
         assert units.show("packaged", *asked) == held
         if "masked" not in spec:
             units.sh("systemctl start packaged")
-            assert cob.check() == "outdated"
-            cob.go("outdated", "up")
+            assert cob.check() == "broken"
+            cob.go("broken", "up")
         cob.go("up", "down")
         assert units.show("packaged", *asked) == ["loaded", "active", "enabled"]
     finally:
@@ -221,7 +249,7 @@ def test_what_is_held_is_in_the_end_as_it_was(units: Units, name: str) -> None:
 
 
 def test_timers_sockets_and_targets_are_units_too(units: Units) -> None:
-    """A timer waits; one that will never elapse again is outdated."""
+    """A timer waits; one that will never elapse again is broken."""
     units.make("job.service", ONCE)
     units.make("job.timer", "[Timer]\nOnCalendar=hourly\n[Install]\nWantedBy=timers.target\n")
     units.make("talk@.service", RUNS)
@@ -237,8 +265,8 @@ def test_timers_sockets_and_targets_are_units_too(units: Units) -> None:
     units.sh("systemctl start job.timer")
     wait = "for i in $(seq 100); do systemctl show -p SubState job.timer | grep -q elapsed && exit"
     units.sh(f"{wait}; sleep 0.1; done; exit 1")
-    assert cob.check() == "outdated"
-    cob.go("outdated", "down")
+    assert cob.check() == "broken"
+    cob.go("broken", "down")
 
 
 WAYS: Mapping[str, tuple[dict[str, Any], tuple[str, str]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -141,14 +142,36 @@ def test_a_dead_process_is_started_again(
     assert _ask(port) == "hello"
 
 
-def test_a_process_that_shall_not_be_restarted_is_down(
+def test_a_process_that_shall_not_be_restarted_is_broken(
     process_module: ModuleType, one: dict[str, Any]
 ) -> None:
     """Without `restart` the end of the process is the end of its supervisor."""
     one["spec"]["restart"] = False
     process_module.start(one)
     os.kill(_child(process_module, one), signal.SIGKILL)
-    _wait_for(lambda: process_module.check(one) == {"state": "down"})
+    _wait_for(lambda: process_module.check(one) == {"state": "broken"})
+
+
+def test_what_does_not_work_is_never_outdated(
+    process_module: ModuleType, one: dict[str, Any], port: int
+) -> None:
+    """Neither with the content that it was started by nor with another: it serves nobody."""
+    process_module.start(one)
+    changed = {**one, "applied": one["spec"], "spec": {**one["spec"], "listen": port + 1}}
+    assert process_module.check(changed) == {"state": "outdated"}, "the old port counts"
+    deaf = process_module._home(one, one["spec"]) / "spec.json"
+    told = json.loads(deaf.read_text())
+    deaf.write_text(json.dumps({**told, "listen": 1}))
+    for cob in (one, changed):
+        assert process_module.check(cob) == {"state": "broken"}
+    deaf.write_text(json.dumps(told))
+    os.kill(_supervisor(process_module, one), signal.SIGSTOP)
+    os.kill(_child(process_module, one), signal.SIGKILL)
+    _wait_for(lambda: process_module.check(one) == {"state": "broken"})
+    assert process_module.check(changed) == {"state": "broken"}
+    os.kill(_supervisor(process_module, one), signal.SIGCONT)
+    process_module.stop(changed)
+    assert process_module.check(one) == {"state": "down"}
 
 
 @pytest.mark.parametrize("after", ["start", "stop"])
@@ -166,13 +189,15 @@ def test_an_orphan_is_found_and_ended(
     assert process_module.check(one) == {"state": "up" if after == "start" else "down"}
 
 
-def test_both_killed_is_down(process_module: ModuleType, one: dict[str, Any]) -> None:
-    """What left no process behind is down, whatever the files say."""
+def test_both_killed_is_broken(process_module: ModuleType, one: dict[str, Any]) -> None:
+    """What was not stopped by us is not down, though no process is left; it comes up again."""
     process_module.start(one)
     child = _child(process_module, one)
     os.kill(_supervisor(process_module, one), signal.SIGKILL)
     os.kill(child, signal.SIGKILL)
-    _wait_for(lambda: process_module.check(one) == {"state": "down"})
+    _wait_for(lambda: process_module.check(one) == {"state": "broken"})
+    process_module.start(one)
+    assert process_module.check(one) == {"state": "up"}
     process_module.start(one)
     assert process_module.check(one) == {"state": "up"}
 
@@ -328,7 +353,7 @@ def test_any_kill_is_survived(
     for number in range(40):
         (process_module.stop if action == "start" else process_module.start)(one)
         killed = _killed_at(process_module, number, lambda: getattr(process_module, action)(one))
-        assert process_module.check(one)["state"] in ("up", "outdated", "down")
+        assert process_module.check(one)["state"] in ("up", "broken", "down")
         getattr(process_module, action)(one)
         assert process_module.check(one) == {"state": goal}
         assert (_ask(port) == "hello") is (goal == "up")

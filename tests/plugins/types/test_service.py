@@ -69,10 +69,10 @@ def systemctl(system: Path, monkeypatch: pytest.MonkeyPatch) -> Systemctl:
         ({"UnitFileState": "enabled-runtime"}, "up"),
         ({"UnitFileState": "disabled"}, "outdated"),
         ({"NeedDaemonReload": "yes"}, "outdated"),
-        ({"ActiveState": "activating"}, "outdated"),
-        ({"ActiveState": "deactivating"}, "outdated"),
-        ({"ActiveState": "inactive"}, "outdated"),
-        ({"ActiveState": "failed"}, "outdated"),
+        ({"ActiveState": "activating"}, "broken"),
+        ({"ActiveState": "deactivating"}, "broken"),
+        ({"ActiveState": "inactive"}, "broken"),
+        ({"ActiveState": "failed"}, "broken"),
         ({"ActiveState": "inactive", "UnitFileState": "disabled"}, "down"),
         ({"ActiveState": "failed", "UnitFileState": "static"}, "down"),
         ({"ActiveState": "inactive", "UnitFileState": "enabled-runtime"}, "down"),
@@ -102,12 +102,52 @@ def test_a_unit_may_be_wanted_disabled(service_module: ModuleType, systemctl: Sy
 def test_the_unit_of_an_earlier_spec_is_outdated(
     service_module: ModuleType, systemctl: Systemctl
 ) -> None:
-    """As long as it runs."""
+    """As long as it runs; one that does not is broken until nothing of it is left."""
     systemctl.says("app")
     systemctl.says("old")
     assert systemctl.check(service_module, applied={"unit": "old"}) == "outdated"
+    systemctl.says("old", ActiveState="deactivating")
+    assert systemctl.check(service_module, applied={"unit": "old"}) == "broken"
     systemctl.says("old", ActiveState="inactive")
     assert systemctl.check(service_module, applied={"unit": "old"}) == "up"
+
+
+SICK = {"health": {"command": "false", "interval": 0}}
+
+
+def test_what_was_up_and_is_at_rest_is_broken(
+    service_module: ModuleType, systemctl: Systemctl
+) -> None:
+    """Also a unit without a switch for the boot; with nothing remembered of it, it is down."""
+    systemctl.says("app", UnitFileState="static")
+    service_module.up(systemctl.cob())
+    assert systemctl.check(service_module) == "up"
+    for spec in ({}, {"watch": ["/etc/app"]}, {"running": False}):
+        systemctl.says("app", UnitFileState="static", ActiveState="inactive")
+        assert systemctl.check(service_module, **spec) == "broken"
+    service_module.down(systemctl.cob())
+    assert systemctl.check(service_module) == "down"
+
+
+def test_health_is_that_of_the_content_that_runs(
+    service_module: ModuleType, systemctl: Systemctl
+) -> None:
+    """A new content may be well by something else: until it is there, the earlier word counts."""
+    systemctl.says("app")
+    assert systemctl.check(service_module, **SICK) == "broken"
+    well = {"health": {"command": ["test", "-e", str(systemctl.folder)]}}
+    service_module.up(systemctl.cob(**well))
+    assert systemctl.check(service_module, **well) == "up"
+    assert systemctl.check(service_module, **SICK) == "outdated"
+    assert systemctl.check(service_module, running=False) == "outdated"
+    systemctl.says("app", NeedDaemonReload="yes")
+    gone = {"health": {"command": ["test", "-e", str(systemctl.folder / "gone")], "interval": 0}}
+    assert systemctl.check(service_module, **well) == "outdated"
+    (systemctl.folder / "gone").touch()
+    service_module.up(systemctl.cob(**gone))
+    (systemctl.folder / "gone").unlink()
+    for spec in (gone, SICK, {"running": False}):
+        assert systemctl.check(service_module, **spec) == "broken"
 
 
 def test_only_known_units_are_stopped(service_module: ModuleType, systemctl: Systemctl) -> None:

@@ -58,7 +58,7 @@ def test_killed_at_any_step(
         survived = _killed(monkeypatch, number, work)
         _expect_old_or_new(tree, old, *goals)
         state = tree.check()
-        assert state == ("outdated" if "change" in _record(tree) else state)
+        assert state == ("broken" if "change" in _record(tree) else state)
         if number % 2:
             tree.write()
             assert tree.check() == "up"
