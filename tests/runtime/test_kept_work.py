@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def work(store: Store, site: Path, tmp_path: Path) -> Make:
         *,
         python_types: Mapping[str, PythonType] | None = None,
         folder: Path | None = tmp_path / "copies",
+        types: Mapping[str, CobType] | None = None,
     ) -> KeptWork:
         for name, content in now.items():
             path = site / name
@@ -72,7 +74,8 @@ def work(store: Store, site: Path, tmp_path: Path) -> Make:
             digest=digest(text.encode()), author="", time=0, message="", content=text
         )
         store.save_generation(generation, {digest(each): each for each in copies})
-        return KeptWork(store, {"site": str(site)}, python_types or {}, folder)
+        roots = {"site": str(site)}
+        return KeptWork(store, roots, python_types or {}, folder, types=types or {})
 
     return make
 
@@ -99,6 +102,26 @@ def test_what_is_as_it_was_is_left_alone(work: Make, site: Path) -> None:
     kind = a_type(Tasks(path=f"{site}/t/up.yml"), Role(name=f"{site}/roles/web"))
     graph = Graph(cobs={COB: Cob(id=COB, type=kind)})
     assert work(then).graph(graph, files(then)) is graph
+
+
+def test_a_type_of_a_plugin_that_has_only_more_is_what_it_is_now(work: Make) -> None:
+    """Its check may find a state that the generation did not know; else it is what it was."""
+    then = a_type(Nothing())
+    steps = (*then.transitions, Transition(source="broken", dest="up", action=Nothing()))
+    now = replace(then, states=("broken", "down", "up"), transitions=steps, serving=("up",))
+    assert work({}, types={"t": now}).type(then, files({})) is now
+    assert work({}, types={"t": now}).type(now, files({})) is now
+    assert work({}, types={"t": replace(then)}).type(then, files({})) is then
+    others = (
+        replace(now, states=("up", "broken", "down")),
+        replace(now, preferred="down"),
+        replace(now, transitions=steps[1:]),
+        replace(now, check=Missing(message="another one of this name")),
+    )
+    for other in others:
+        assert work({}, types={"t": other}).type(then, files({})) is then
+    grouped = replace(then, groups={"off": ("down",)})
+    assert work({}, types={"t": now}).type(grouped, files({})) is grouped
 
 
 @pytest.mark.parametrize("now", [{}, {"t/up.yml": NEW}], ids=["gone", "changed"])

@@ -13,7 +13,7 @@ from tests.support.operator import Operator
 
 pytestmark = pytest.mark.timeout(600)
 
-OURS = "^(sleep 1000|python3 -m http)"
+OURS = "^(sleep 1000|python3 -m http|python3 -c)"
 SPEC = {"command": ["sleep", "1000"], "env": {"WORD": "one"}}
 
 
@@ -55,33 +55,46 @@ def test_it_is_started_again_when_it_ends_by_itself(
     cob.go("up", "down")
 
 
+LISTENS = """
+import os, socket, time
+while True:
+    while not os.path.exists("/srv/open"):
+        time.sleep(0.05)
+    with socket.create_server(("127.0.0.1", 8123)):
+        while os.path.exists("/srv/open"):
+            time.sleep(0.05)
+"""
+ANSWERS = (
+    """python3 -c 'import socket; socket.create_connection(("127.0.0.1", 8123))' 2> /dev/null"""
+)
+FAULTS = {
+    "both killed": "pkill -KILL -f 'superviso[r].py'; pkill -KILL -f '^python3 -c'",
+    "killed": "pkill -KILL -f '^python3 -c'",
+    "deaf": f"rm /srv/open; while {ANSWERS}; do :; done",
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
 def test_what_does_not_work_is_broken_and_never_outdated(
-    fabric: Fabric, live: Live, host: FabricHost
+    fabric: Fabric, live: Live, host: FabricHost, name: str
 ) -> None:
-    """Killed by hand, or deaf, with a new content too; a change alone is no fault."""
-    spec = {"command": ["python3", "-m", "http.server", "8123"], "listen": 8123, "backoff": 50}
-    other = {**spec, "env": {"WORD": "two"}}
-    faults = {
-        "killed": "pkill -KILL -f 'superviso[r].py'; pkill -KILL -f '^python3 -m http'",
-        "ended": "pkill -KILL -f '^python3 -m http'",
-        "deaf": "iptables -I INPUT -p tcp --dport 8123 -j REJECT --reject-with tcp-reset",
-    }
+    """With a new content too; a change alone is no fault, and counts by the port of before."""
+    spec = {"command": ["python3", "-c", LISTENS], "listen": 8123, "backoff": 50}
+    other = {**spec, "listen": 8124}
+    fabric.run(host, "touch", "/srv/open")
     cob = live.cob("process", host, spec)
-    for name, fault in faults.items():
-        cob.applied, cob.spec = None, spec
-        cob.go("down", "up")
-        cob.applied, cob.spec = spec, other
-        assert cob.check() == "outdated"
-        fabric.run(host, "sh", "-c", fault)
-        try:
-            assert cob.check() == "broken", name
-            cob.spec = spec
-            assert cob.check() == "broken", name
-        finally:
-            if name == "deaf":
-                fabric.run(host, "sh", "-c", fault.replace("-I", "-D"))
-        cob.go("outdated" if name == "deaf" else "broken", "up")
-        cob.go("up", "down")
+    cob.go("down", "up")
+    cob.applied, cob.spec = spec, other
+    assert cob.check() == "outdated"
+    fabric.run(host, "sh", "-c", FAULTS[name])
+    assert cob.check() == "broken"
+    cob.spec = spec
+    assert cob.check() == "broken"
+    fabric.run(host, "touch", "/srv/open")
+    cob.go("broken", "up")
+    fabric.run(host, "sh", "-c", f"{FAULTS['killed']}; rm /srv/open")
+    assert cob.check() == "broken"
+    cob.go("broken", "down")
 
 
 def test_who_needs_a_program_that_ends_waits_for_it(

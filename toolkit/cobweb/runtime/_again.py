@@ -2,7 +2,7 @@
 
 Its content is desired as it is, so that the new generation has the digest of the old one. Files
 that have changed since come from their copies (see `_kept_work`), vaulted values from the site by
-their digests, and types of plugins from the plugins, where they still have the same matrix. What is
+their digests, and types of plugins from the plugins, where these have lost nothing since. What is
 gone is told before anything is changed.
 """
 
@@ -18,7 +18,7 @@ from cobweb.inventory import Site, unfit_specs
 from cobweb.model import CobId, CobType, Graph, Host, Missing
 from cobweb.plugin import Plugins
 from cobweb.runtime._desired import Desired, desired_of
-from cobweb.runtime._kept_work import KeptWork, Secrets
+from cobweb.runtime._kept_work import KeptWork, Secrets, has_only_more
 from cobweb.store import Generation, Store
 
 __all__ = ["desired_again", "original_of", "to_go_back_to"]
@@ -166,13 +166,8 @@ def _missing_work(
 def _changed_types(graph: Graph, present: Mapping[str, CobType]) -> Iterator[str]:
     types = {it.type.name: it.type for it in graph.cobs.values()}
     for name in sorted(types.keys() & present.keys()):
-        if _matrix(types[name]) != _matrix(present[name]):
+        if not has_only_more(types[name], present[name]):
             yield f"type {name}: the plugin has given it other states or transitions since"
-
-
-def _matrix(kind: CobType) -> tuple[object, ...]:
-    steps = frozenset((step.source, step.dest) for step in kind.transitions)
-    return (kind.states, kind.preferred, kind.remove, steps)
 
 
 def _wrong(graph: Graph) -> Iterator[str]:

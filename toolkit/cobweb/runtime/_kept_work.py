@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, assert_never
 
 from cobweb.errors import ExecutorError
@@ -33,7 +34,7 @@ from cobweb.model import (
 from cobweb.plugin import PythonType
 from cobweb.store import Store
 
-__all__ = ["KeptWork", "Secrets"]
+__all__ = ["KeptWork", "Secrets", "has_only_more"]
 
 _CONNECTION = "ansible_"
 
@@ -119,7 +120,9 @@ class KeptWork:
     """Lets types of earlier generations work with the files that they had.
 
     `folder` gets the copies; it is private to the run and exists. Without one nothing is written,
-    and actions keep their paths: to find out what is missing. `roots` are those of the site now.
+    and actions keep their paths: to find out what is missing. `roots` are those of the site now,
+    `types` those of plugins: one that has only more than it had takes the place of what it was, for
+    its check may find a state that it did not know then.
     """
 
     def __init__(
@@ -128,8 +131,11 @@ class KeptWork:
         roots: Mapping[str, str],
         python_types: Mapping[str, PythonType],
         folder: Path | None = None,
+        *,
+        types: Mapping[str, CobType] = MappingProxyType({}),
     ) -> None:
         self._store = store
+        self._types = types
         self._paths = Paths(roots)
         self._python_types = python_types
         self._folder = folder
@@ -151,6 +157,9 @@ class KeptWork:
 
     def type(self, kind: CobType, files: KeptFiles) -> CobType:
         """Return a type with its work found again; itself where all is as it was."""
+        present = self._types.get(kind.name, kind)
+        if present.check == kind.check and present != kind and has_only_more(kind, present):
+            return present
         check = self._action(kind.check, kind, files)
         steps = tuple(
             replace(step, action=self._action(step.action, kind, files))
@@ -227,6 +236,17 @@ class KeptWork:
                 if data is not None and is_below(path, str(top)):
                     _write(Path(path), data)
         return self._restored[key]
+
+
+def has_only_more(old: CobType, new: CobType) -> bool:
+    """Say whether a type still has all states, in their order, transitions and groups."""
+    steps = {(step.source, step.dest) for step in new.transitions}
+    return (
+        tuple(state for state in new.states if state in old.states) == old.states
+        and (new.preferred, new.remove) == (old.preferred, old.remove)
+        and all((step.source, step.dest) in steps for step in old.transitions)
+        and old.groups.keys() <= new.groups.keys()
+    )
 
 
 def _names(written: str, files: KeptFiles, *, is_role: bool) -> list[str]:

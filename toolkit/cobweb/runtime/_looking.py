@@ -87,7 +87,7 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
     generation = store.current_generation_id()
     info = replace(info, command=command_of(info, orders), generation=generation)
     with private_folder() as folder:
-        work = KeptWork(store, desired.roots, plugins.python_types, folder)
+        work = KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types)
         look = look_of(desired, store, work, ignores=ignores)
         result = _looked(look, desired, plugins, store, orders=orders, caller=caller, info=info)
     store.end_run(

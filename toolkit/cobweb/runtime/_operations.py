@@ -148,7 +148,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
             refresh=orders.refresh,
             generation=generation.id,
             records=records,
-            work=KeptWork(store, desired.roots, plugins.python_types, folder),
+            work=KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types),
         )
         info = begun(info, orders, generation)
         result = _carried_out(course, plugins, store, orders, caller, info=info)
