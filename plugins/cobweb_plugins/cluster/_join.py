@@ -26,6 +26,7 @@ class Join:
             states=("up",),
             preferred="up",
             remove="up",
+            serving=("up",),
             check=PythonAction(type_name=self.name, method="check"),
             spec_schema={"type": "object", "maxProperties": 0},
             transitions=(),

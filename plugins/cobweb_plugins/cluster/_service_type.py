@@ -2,7 +2,7 @@
 
 A service goes absent -> installed -> configured -> initialized -> started, each step one action of
 the catalog; an action that it has not is a step without work. What runs by an older specification
-is stopped first and gets it then, without being initialized again:
+is stopped first and gets it then, without being initialized again; until then it serves:
 
     outdated (running, older configuration) -> stale (stopped) -> initialized -> started
     obsolete (running, older version) -> shelved (stopped) -> stale -> initialized -> started
@@ -95,6 +95,7 @@ def service_type(service: Service, site_dir: Path) -> CobType:
         preferred="started",
         remove="absent",
         groups=dict(GROUPS),
+        serving=RUNNING,
         check=_work(check, site_dir)
         if check
         else PythonAction(type_name=ServiceCheck.name, method="check"),

@@ -77,6 +77,7 @@ class Node:
             states=("absent", "created", "confirmed", "bootstrapped"),
             preferred="bootstrapped",
             remove="absent",
+            serving=("bootstrapped",),
             check=_python("check"),
             check_timeout_s=300.0,
             transitions=(
