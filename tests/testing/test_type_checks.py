@@ -130,6 +130,56 @@ class NoWayDown(Value):
     matrix = _matrix(transitions=_matrix().transitions[:1])
 
 
+def _serving(*serving: str, interrupts: str = "") -> CobType:
+    steps = (replace(it, interrupts=str(it) == interrupts) for it in _matrix().transitions)
+    return _matrix(serving=serving, transitions=tuple(steps))
+
+
+def _broken(*ways: tuple[str, str], serving: tuple[str, ...] = ()) -> CobType:
+    action = PythonAction(type_name="value", method="write")
+    steps = tuple(Transition(source=source, dest=dest, action=action) for source, dest in ways)
+    return _matrix(
+        states=("outdated", "broken", "down", "up"),
+        transitions=(*_matrix().transitions, *steps),
+        serving=serving,
+    )
+
+
+class ServesNowhere(Value):
+    matrix = _serving("outdated")
+
+
+class ServesElsewhere(Value):
+    matrix = _serving("up", "running")
+
+
+class ServesRemoved(Value):
+    matrix = _serving("up", "down")
+
+
+class InterruptsTheEnd(Value):
+    matrix = _serving("up", "outdated", interrupts="up -> down")
+
+
+class BreaksItself(Value):
+    matrix = _broken(("broken", "up"), ("up", "broken"))
+
+
+class BrokenForGood(Value):
+    matrix = _broken(("broken", "down"))
+
+
+class BrokenServes(Value):
+    matrix = _broken(("broken", "up"), serving=("up", "broken"))
+
+
+class GoneWhenChanged(Value):
+    matrix = _serving("up", "outdated")
+
+    def check(self, context: CobContext) -> State:
+        return "down" if super().check(context) == "outdated" else super().check(context)
+
+
 class BadSchema(Value):
     matrix = _matrix(spec_schema={"type": "objekt"})
 
@@ -169,7 +219,7 @@ def _type_case(make: Callable[[], Value]) -> TypeCase:
 
 def test_a_good_type_passes_all_checks(failing: Failing) -> None:
     checks = type_checks(_type_case(Value))
-    assert len(checks) == 9
+    assert len(checks) == 10
     assert not failing(checks)
     assert not Value.store
     check_type(_type_case(Value))
@@ -191,6 +241,14 @@ def test_a_type_that_believes_what_is_recorded_passes() -> None:
         (CheckRemoves, "check_changes_nothing"),
         (FindsForeign, "check_changes_nothing"),
         (SeesNoChange, "changed_spec_is_found_and_applied"),
+        (GoneWhenChanged, "changed_spec_is_found_and_applied"),
+        (ServesNowhere, "serving_makes_sense"),
+        (ServesElsewhere, "serving_makes_sense"),
+        (ServesRemoved, "serving_makes_sense"),
+        (InterruptsTheEnd, "serving_makes_sense"),
+        (BreaksItself, "serving_makes_sense"),
+        (BrokenForGood, "serving_makes_sense"),
+        (BrokenServes, "serving_makes_sense"),
         (NoWayDown, "preferred_and_remove_can_be_reached"),
         (BadSchema, "spec_schema_is_valid"),
         (ListSchema, "spec_schema_is_valid"),
@@ -206,6 +264,13 @@ def test_a_type_that_breaks_a_promise_is_caught(make: type[Value], caught: str) 
     with pytest.raises(AssertionError) as error:
         check()
     assert str(error.value)
+
+
+def test_a_type_that_serves_while_it_is_outdated_passes() -> None:
+    class Restarts(Value):
+        matrix = _serving("up", "outdated", interrupts="outdated -> up")
+
+    check_type(_type_case(Restarts))
 
 
 def test_a_type_made_of_tasks_is_tried_without_a_host(tmp_path: Path) -> None:

@@ -72,8 +72,8 @@ def test_what_others_change_is_found_and_what_changes_by_itself_is_not(
     cob.go("outdated", "up")
     assert "drop" not in fabric.run(host, *TABLE).stdout
     fabric.run(host, "nft", "delete", "table", "inet", "cobweb_it")
-    assert cob.check() == "outdated"
-    cob.go("outdated", "up")
+    assert cob.check() == "broken"
+    cob.go("broken", "up")
     cob.applied, cob.spec = cob.spec, {**SPEC, "table": "renamed"}
     assert cob.check() == "outdated"
     cob.go("outdated", "up")
@@ -117,7 +117,10 @@ def test_it_is_loaded_at_boot(fabric: Fabric, live: Live, host: FabricHost) -> N
     cob.go("down", "up")
     assert fabric.run(host, "systemctl", "is-enabled", UNIT).stdout == "enabled\n"
     fabric.run(host, "nft", "flush", "ruleset")
-    assert cob.check() == "outdated"
+    assert cob.check() == "broken"
+    cob.applied, cob.spec = SPEC, {**SPEC, "table": "renamed"}
+    assert cob.check() == "broken"
+    cob.applied, cob.spec = None, SPEC
     fabric.run(host, "systemctl", "restart", UNIT)
     assert cob.check() == "up"
     cob.go("up", "down")

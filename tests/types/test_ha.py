@@ -174,8 +174,8 @@ def _missing_agent(cluster: Cluster) -> None:
     report = cob.move("down", "up")
     assert report.outcome is Outcome.FAILED
     assert "not installed (rc=5" in report.message
-    assert cob.check() == "outdated"
-    cob.go("outdated", "down")
+    assert cob.check() == "broken"
+    cob.go("broken", "down")
 
 
 def _node_kit(cluster: Cluster) -> None:
@@ -322,7 +322,8 @@ def test_a_cut_host_is_killed_and_its_address_moves(
         refused = cob.move("down", "up")
         assert "no STONITH resources have been defined" in refused.message
         cluster.cob(0, "ha-resource", _device(power.url), "fence").go("down", "up")
-        cob.go("outdated", "up")
+        assert cob.check() == "broken"
+        cob.go("broken", "up")
         assert "s03" in cluster.where("address")
         cluster.fabric.link_down(cluster.hosts[2])
         cluster.until(lambda: power.cuts == ["s03"], "s03 is killed")

@@ -96,8 +96,11 @@ def test_a_folder_is_seen_elsewhere(fabric: Fabric, live: Live, host: FabricHost
     assert mounted(fabric, host) == ""
     assert fstab(fabric, host, r"/srv/mnt\0402") == r"/srv/other /srv/mnt\0402 none bind,ro 0 0"
     fabric.run(host, "umount", f"{PLACE} 2")
-    assert cob.check() == "outdated"
-    cob.go("outdated", "down")
+    assert cob.check() == "broken"
+    cob.spec = {**spec, "path": f"{PLACE} 3"}
+    assert cob.check() == "broken"
+    cob.go("broken", "up")
+    cob.go("up", "down")
 
 
 def test_what_was_mounted_there_comes_back(fabric: Fabric, live: Live, host: FabricHost) -> None:

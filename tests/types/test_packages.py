@@ -269,14 +269,14 @@ def test_what_cannot_be_installed_changes_nothing_and_says_why(system: System, c
 
 
 def test_a_failing_script_of_a_package_is_told_and_taken_away(system: System) -> None:
-    """Half configured is outdated, and fails again as long as the script does."""
+    """Half configured is broken, and fails again as long as the script does."""
     cob = system.cob("tiny-failing")
     report = cob.move("down", "up")
     words = "end the transaction: dpkg: error processing package tiny-failing (--configure)"
     assert report.message.startswith(words)
-    assert cob.check() == "outdated"
-    assert cob.move("outdated", "up").message.startswith(words)
-    cob.go("outdated", "down")
+    assert cob.check() == "broken"
+    assert cob.move("broken", "up").message.startswith(words)
+    cob.go("broken", "down")
     assert system.remains() == ""
 
 
@@ -305,9 +305,9 @@ def test_a_loss_of_power_in_a_transaction_is_repaired(system: System) -> None:
     system.fabric.start(system.host)
     assert system.version("tiny-slow") == "install half-configured 1.0"
     assert "policy-rc.d" in system.remains()
-    assert cob.check() == "outdated"
+    assert cob.check() == "broken"
     system.say("touch /run/tiny-fast")
-    cob.go("outdated", "up")
+    cob.go("broken", "up")
     assert "policy-rc.d" not in system.remains()
     cob.go("up", "down")
     assert system.remains() == ""
@@ -338,8 +338,8 @@ def test_others_who_work_on_packages_are_waited_for_and_named(system: System) ->
             held.communicate("")
             assert moving.result().outcome == "ok"
     system.say("apt-get -q -y remove tiny-tool")
-    assert patient.check() == "outdated", "its configuration is still there"
-    patient.go("outdated", "down")
+    assert patient.check() == "broken", "its configuration is still there"
+    patient.go("broken", "down")
     assert system.remains() == ""
 
 

@@ -171,9 +171,9 @@ def test_an_index_that_was_left_invalid_is_made_anew(shop: Shop) -> None:
     failed = it.move("down", "up")
     assert failed.outcome is Outcome.FAILED
     assert "could not create unique index" in failed.message
-    assert it.check() == "outdated"
+    assert it.check() == "broken"
     shop.database.sql("TRUNCATE customer", "shop")
-    it.go("outdated", "up")
+    it.go("broken", "up")
     invalid = "SELECT count(*) FROM pg_index WHERE NOT indisvalid"
     assert shop.database.sql(invalid, "shop") == "0"
     it.go("up", "down")

@@ -129,8 +129,8 @@ def test_what_an_interruption_leaves_is_mended(
     cob.go("outdated", "up")
     assert fabric.run(host, "cat", "/home/ann/.ssh/authorized_keys").stdout == f"{KEY}\n"
     fabric.run(host, "sh", "-c", "userdel ann; groupadd -g 4002 ann")
-    assert cob.check() == "outdated"
-    cob.go("outdated", "down")
+    assert cob.check() == "broken"
+    cob.go("broken", "down")
 
 
 def test_a_user_at_work_is_not_removed(fabric: Fabric, live: Live, host: FabricHost) -> None:

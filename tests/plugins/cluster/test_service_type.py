@@ -68,6 +68,12 @@ def test_actions_are_tasks_roles_or_nothing_with_their_limits() -> None:
     assert configure.action == Nothing()
 
 
+def test_what_runs_serves_by_whatever_specification() -> None:
+    cob_type = service_type(service(), Path("/site"))
+    assert {state for state in STATES if cob_type.serves(state)} == set(RUNNING)
+    assert not any(step.interrupts for step in cob_type.transitions)
+
+
 def test_groups_part_the_states_in_running_and_stopped() -> None:
     assert {*GROUPS["stopped"], *RUNNING} == set(STATES)
     assert not set(GROUPS["stopped"]) & set(RUNNING)

@@ -34,6 +34,9 @@ from cobweb.plugin import CobContext, Executor, Kind, RegisteredType, answered
 from cobweb.plugin._contracts import cob_type_problems, item_problems, schema_problems
 from cobweb.testing._checks import NamedCheck, expect, named, run_all
 
+OUTDATED, BROKEN = "outdated", "broken"
+"""What a check finds, by convention: another content that works, and what does not work."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeCase:
@@ -60,6 +63,7 @@ def type_checks(case: TypeCase) -> list[NamedCheck]:
         satisfies_the_contract,
         says_the_same_twice,
         preferred_and_remove_can_be_reached,
+        serving_makes_sense,
         task_files_exist,
         spec_schema_is_valid,
     ]
@@ -96,6 +100,29 @@ def preferred_and_remove_can_be_reached(case: TypeCase) -> None:
     for state in cob_type.states:
         for goal in (cob_type.preferred, cob_type.remove):
             expect(cob_type.way(state, goal) is not None, f"no way leads from {state} to {goal}")
+
+
+def serving_makes_sense(case: TypeCase) -> None:
+    """The preferred state serves, the `remove` state does not, and only what serves is interrupted.
+
+    A state `broken` is left for wherever `outdated` is, and no transition leads to it.
+    """
+    cob_type = case.make().cob_type()
+    strange = sorted(set(cob_type.serving) - set(cob_type.states))
+    expect(not strange, f"`serving` names {', '.join(strange)}, which are no states of the type")
+    expect(cob_type.serves(cob_type.preferred), f"it does not serve in {cob_type.preferred}")
+    if cob_type.remove != cob_type.preferred:
+        expect(not cob_type.serves(cob_type.remove), f"it serves in {cob_type.remove}")
+    for step in cob_type.transitions:
+        both = cob_type.serves(step.source) and cob_type.serves(step.dest)
+        expect(both or not step.interrupts, f"{step} interrupts what does not serve anyway")
+        expect(step.dest != BROKEN, f"{step} leads to {BROKEN}, which only a check can find")
+    if BROKEN in cob_type.states:
+        expect(not cob_type.serves(BROKEN), f"it serves in {BROKEN}")
+        ways = {step.dest for step in cob_type.transitions if step.source == BROKEN}
+        others = {step.dest for step in cob_type.transitions if step.source == OUTDATED}
+        missing = ", ".join(sorted(others - ways))
+        expect(not missing, f"no transition leads from {BROKEN} to {missing}")
 
 
 def task_files_exist(case: TypeCase) -> None:
@@ -150,12 +177,19 @@ def every_transition_arrives(case: TypeCase) -> None:
 
 
 def changed_spec_is_found_and_applied(case: TypeCase) -> None:
-    """In the preferred state, a changed spec is found by the check, and a way applies it."""
+    """In the preferred state, a changed spec is found by the check, and a way applies it.
+
+    Where the type serves while it is `outdated`, a change alone does not end that.
+    """
     live = _Live(case)
     live.move(live.type.preferred)
     live.spec = case.changed_spec or {}
     found = live.check()
     expect(found != live.type.preferred, f"check found {found} although the spec has changed")
+    serves = live.type.serves(found) or OUTDATED not in live.type.serving
+    expect(
+        serves, f"check found {found}, in which it does not serve, although only the spec differs"
+    )
     live.state = found
     live.move(live.type.preferred)
     live.move(live.type.remove)
