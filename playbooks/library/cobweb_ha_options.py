@@ -3,8 +3,8 @@
 
 What a value was before the first change is remembered on this host and put back on removal; one
 that was not set is taken away. `up`: all values are as asked; `down`: none of it is ours, or we put
-back what was there; `outdated`: ours, and different; `broken`: ours, in a cluster without quorum, or
-that does not run here.
+back what was there; `outdated`: ours, and different; `broken`: ours, and the cluster has no quorum
+or does not run here.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ def check(cob: Dict[str, Any]) -> Answer:
     record = _record(cob).read()
     is_moved = any(_record(other).read().get("earlier") for other in _elsewhere(cob))
     cluster = pacemaker.look()
-    is_ready = cluster is not None and cluster.is_ready
-    if is_moved:
-        return {"state": "outdated" if is_ready else "broken"}
     if cluster is None:
-        return {"state": "broken" if record.get("earlier") is not None else "down"}
+        is_ours = is_moved or record.get("earlier") is not None
+        return {"state": "broken" if is_ours else "down"}
+    between = "outdated" if cluster.is_ready else "broken"
+    if is_moved:
+        return {"state": between}
     wanted = _wanted(cob["spec"])
     found = _found(cluster.cib, cob["spec"], wanted)
     if record.get("put_back") == found:
@@ -43,10 +44,8 @@ def check(cob: Dict[str, Any]) -> Answer:
     # Names of an earlier spec that are no longer asked for are still to be put back.
     gone = set(record.get("earlier") or {}) - set(wanted)
     if found == wanted and not gone:
-        return {"state": "up" if is_ready else "broken"}
-    if record.get("earlier") is None:
-        return {"state": "down"}
-    return {"state": "outdated" if is_ready else "broken"}
+        return {"state": "up" if cluster.is_ready else "broken"}
+    return {"state": "down" if record.get("earlier") is None else between}
 
 
 def apply(cob: Dict[str, Any]) -> Answer:

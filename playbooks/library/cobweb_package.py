@@ -12,8 +12,8 @@ came along with it (`pulled`), and whether it was put back (`left`). It is writt
 is installed: what has no record was there before us, and is never removed.
 
 The states: `up` if all packages are installed as asked; `down` if none is, if one is missing and
-nothing is ours, or if what was there before us has been put back; else `outdated`, or `broken` where
-one of ours is missing or half installed.
+nothing is ours, or if what was there before us has been put back; `broken` where one of ours is
+missing or half installed; else `outdated`.
 """
 
 from __future__ import annotations

@@ -69,15 +69,14 @@ def check(cob: Dict[str, Any]) -> Answer:
     applied = remembered.applied_of(record)
     if "change" in record:
         return {"state": "broken"}
-    if any(map(_is_ours, others)):
-        return {"state": "outdated"}
-    if applied is None:
+    is_moved = any(map(_is_ours, others))
+    if applied is None and not is_moved:
         return {"state": "down"}
-    if applied.key != _key(cob["spec"]):
+    if applied is None or is_moved or applied.key != _key(cob["spec"]):
         return {"state": "outdated"}
     differing = remembered.differing(place, applied)
     if differing:
-        whole = all(os.path.lexists(os.path.join(place.path, path)) for path in differing)
+        whole = all(os.path.lexists(Path(place.path, path)) for path in differing)
         state = "outdated" if whole else "broken"
         return {"state": state, "msg": f"changed on the host: {words.listed(differing)}"}
     return {"state": "up"}

@@ -150,7 +150,7 @@ def test_what_is_missing_is_done_and_no_more(units: Units) -> None:
 
 
 def test_what_does_not_work_is_broken_and_never_outdated(units: Units) -> None:
-    """Stopped or killed by hand, or not healthy, with a new content too; a change alone is no fault."""
+    """Stopped or killed by hand, or not healthy, with a new content too; a change is no fault."""
     spec = {"unit": "ours", "unit_file": RUNS, "health": {"command": "test -e /srv/well"}}
     other = {**spec, "unit_file": f"{RUNS}# another\n", "health": {"tcp": 1, "interval": 0.1}}
     units.sh("touch /srv/well")
