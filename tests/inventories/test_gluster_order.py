@@ -42,7 +42,8 @@ def apply(
         text = HEAD.format("" if gone else OBJECTS)
         (tmp_path / "site.yml").write_text(text, encoding="utf-8")
         capsys.readouterr()
-        options = ["--executor", "simulate", "--yes", "--events", "-", "--parallel", str(parallel)]
+        options = ["--executor", "simulate", "--yes", "--max-removals", "100%"]
+        options += ["--events", "-", "--parallel", str(parallel)]
         ended = main(["-C", str(tmp_path), "apply", *options])
         shown = capsys.readouterr()
         assert ended == code, shown.err

@@ -17,6 +17,7 @@ import yaml
 from cobweb.cli import main
 
 SITE = Path(__file__).parents[2] / "inventories" / "storage"
+AGREED = ("--yes", "--max-removals", "100%")
 SERVERS = ("st1", "st2", "st3", "st4")
 HEAD = "cobweb: 1\nname: ha\ninventory: hosts.yml\n"
 PARTS = "imports: [types/ha.yml, modules/ha.yml]\n"
@@ -43,7 +44,7 @@ class Site:
         events = self._folder / f"events-{self._runs}.jsonl"
         (self._folder / "hosts.yml").write_text(json.dumps(_inventory(servers)))
         (self._folder / "site.yml").write_text(HEAD + parts)
-        options = ("apply", "--yes", "--executor", "simulate", "--events", str(events))
+        options = ("apply", *AGREED, "--executor", "simulate", "--events", str(events))
         assert main(["-C", str(self._folder), *options]) == 0
         found: list[dict[str, Any]] = [json.loads(line) for line in events.read_text().splitlines()]
         return [f"{it['cob']} {it['to']}" for it in found if it["type"] == "transition.end"]

@@ -117,9 +117,13 @@ class Operator:
             return started.end()
 
     def start_apply(self, *options: str, command: str = "apply") -> StartedRun:
-        """Begin an apply, or another `command` that is one, with its events kept."""
+        """Begin an apply, or another `command` that is one, with its events kept.
+
+        A test may take away all of its few objects.
+        """
         events = self._next_events()
-        return self._start((command, "--yes", "--events", str(events), *options), events)
+        agreed = ("--yes", "--max-removals", "100%")
+        return self._start((command, *agreed, "--events", str(events), *options), events)
 
     def apply(self, *options: str, command: str = "apply") -> Run:
         """Run an apply to its end."""

@@ -162,7 +162,8 @@ class StorageLab:
         """Run an apply; unless `quiet` its output goes where ours goes."""
         self._runs += 1
         events = self.folder / f"events-{self._runs}.jsonl"
-        done = self.cobweb("apply", "--yes", "--events", str(events), *options, quiet=quiet)
+        agreed = ("--yes", "--max-removals", "100%")  # a server of a few is a large part
+        done = self.cobweb("apply", *agreed, "--events", str(events), *options, quiet=quiet)
         lines = events.read_text(encoding="utf-8").splitlines() if events.exists() else []
         return Applied(code=done.returncode, events=[json.loads(line) for line in lines])
 

@@ -9,19 +9,26 @@ from typing import Any
 
 import click
 
-from cobweb.errors import CobwebError, ModelError, NoLayoutError, SiteError, UsageError
+from cobweb.errors import (
+    CobwebError,
+    ModelError,
+    NoLayoutError,
+    RefusedError,
+    SiteError,
+    UsageError,
+)
 from cobweb.plugin import SiteAccess
 from cobweb_plugins.cluster._desk import Desk, Said
 
 __all__ = ["apply_change", "apply_options"]
 
-_PENDING = 2
 _PASSED = (
     ("message", "-m", "Kept with the generation: why this is done."),
     ("executor", "--executor", "Who carries out tasks."),
     ("parallel", "--parallel", "How many tasks at once."),
     ("wait", "--wait", "Wait so long for a site that another run holds."),
     ("events", "--events", "Write all events to this file."),
+    ("max_removals", "--max-removals", "Do nothing if more is removed, besides what is asked for."),
     ("max_failures", "--max-failures", "Start nothing more after so many failures."),
 )
 """Options of `cobweb apply` that operations have too."""
@@ -57,17 +64,25 @@ def apply_change(
     """Write what clusters become, and have the site applied; return the exit code.
 
     SiteError where the site would not be sound with it, UsageError where nobody has agreed to the
-    change and nobody can be asked: then nothing has changed. `forget` are
+    change and nobody can be asked, RefusedError where more would be removed than is on the nodes of
+    these clusters and `--max-removals` allows: then nothing has changed. `forget` are
     objects that are given up, once they are gone from the site and it is applied.
     """
     access = desk.access
+    deletes = desk.objects_of(changes)
     if desk.tenant is not None:
         _refuse_pending(access, desk.tenant)
     try:
         with desk.changing(changes) as is_changed:
-            access.graph()
+            if given["apply_not"]:
+                access.graph()
+            else:
+                access.refuse_removals(deletes, given["apply_max_removals"])
             if not (given["apply_yes"] or given["apply_not"]):
                 access.refuse_unasked()
+    except RefusedError as error:
+        error.add_note("nothing was changed, neither in the site nor on hosts")
+        raise
     except NoLayoutError as error:
         raise _unchanged(access.placed(_no_layout(changes, error))) from error
     except SiteError as error:
@@ -76,7 +91,7 @@ def apply_change(
         access.summary("the site is edited; commit it when all is well")
     output = ("-o", access.output)
     if given["apply_not"]:
-        return access.run("plan", *output)
+        return access.run("plan", *output, deletes=deletes)
     wait = ("--wait", given["apply_wait"]) if given["apply_wait"] else ()
     if forget:
         access.run("forget", "--yes", *wait, *forget)
@@ -87,7 +102,7 @@ def apply_change(
         for word in (option, given[f"apply_{name}"])
     ]
     yes = ("--yes",) if given["apply_yes"] else ()
-    return access.run("apply", *words, *yes, *output)
+    return access.run("apply", *words, *yes, *output, deletes=deletes)
 
 
 def _unchanged(error: SiteError) -> SiteError:
@@ -113,6 +128,6 @@ def _refuse_pending(access: SiteAccess, tenant: str) -> None:
             code = access.run("plan", "--detailed-exitcode", "-o", "json")
         except CobwebError:
             code = 0  # what is wrong with the site is told by the operation itself
-    if code == _PENDING:
+    if code:
         message = f"the site has changes that are not applied, and not all may be of {tenant}"
         raise UsageError(message, hint="have them applied first: `cobweb plan` shows them")

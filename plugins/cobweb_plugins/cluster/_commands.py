@@ -11,10 +11,11 @@ import click
 import yaml
 
 from cobweb.errors import UsageError
+from cobweb.model import host_of, name_of
 from cobweb.plugin import on_site, seconds_of, site_access
 from cobweb_plugins.cluster import _operations as operations
 from cobweb_plugins.cluster._apply import apply_change, apply_options
-from cobweb_plugins.cluster._compile import NODE, host_of_node
+from cobweb_plugins.cluster._compile import NODE
 from cobweb_plugins.cluster._desk import Desk
 from cobweb_plugins.cluster._look import MOST_NODES, list_command, solve_command, status_command
 from cobweb_plugins.cluster._plan_command import plan_command
@@ -259,7 +260,5 @@ def _pairs(words: tuple[str, ...], *, plain: bool) -> dict[str, Any]:
 
 def _services_of(desk: Desk, name: str) -> tuple[str, ...]:
     """Return the ids of what is on the nodes of a cluster, besides the machines."""
-    locked = desk.locked.get(name)
-    hosts = {host_of_node(name, number) for number in locked.nodes} if locked else set()
-    found = (cob.partition("/") for cob in desk.access.states())
-    return tuple(f"{host}/{own}" for host, _, own in found if host in hosts and own != NODE)
+    found = desk.objects_of([name])
+    return tuple(sorted(it for it in found if name_of(it) != NODE and host_of(it) != name))

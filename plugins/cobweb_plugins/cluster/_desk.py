@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
 from cobweb.errors import CobwebError, ModelError, SiteError, UsageError
+from cobweb.model import CobId, host_of
 from cobweb.plugin import SiteAccess, Solver, field_problems
 from cobweb_plugins.cluster._catalog import Catalog, Service
 from cobweb_plugins.cluster._catalog_read import read_catalog
+from cobweb_plugins.cluster._compile import host_of_node
 from cobweb_plugins.cluster._edit import SiteEdit
 from cobweb_plugins.cluster._lock import LOCK_FILE, LockedCluster, lock_text, read_lock
 from cobweb_plugins.cluster._pin import pin, request_digest
@@ -86,6 +88,17 @@ class Desk:
         if own is not None:
             return tuple(own)
         return self.resolved(name, said).template.defaults.services
+
+    def objects_of(self, names: Iterable[str]) -> frozenset[CobId]:
+        """Return the known objects on the nodes of some clusters, as these are laid out by now.
+
+        Those on the host that stands for a cluster as a whole are among them.
+        """
+        hosts: set[str] = set()
+        for name in self.locked.keys() & set(names):
+            hosts |= {name, *(host_of_node(name, number) for number in self.locked[name].nodes)}
+        states = self.access.states() if hosts else {}
+        return frozenset(cob for cob in states if host_of(cob) in hosts)
 
     @property
     def catalog_services(self) -> Mapping[str, Service]:

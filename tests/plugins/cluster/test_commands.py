@@ -410,8 +410,36 @@ def test_what_cannot_be_written_is_said_and_nothing_has_changed(
 
 def test_a_section_without_a_value_gets_its_first_cluster(site: Site) -> None:
     (site.folder / "clusters.yml").write_text("clusters:\n")
-    site.cluster("create", "c", "--template", "stack", "--nodes", "2", "--no-apply")
+    refused = site.cluster(
+        "create", "c", "--template", "stack", "--nodes", "2", "--no-apply", code=1
+    )
+    assert "9 removals, of 9 known objects, are more than 3" in refused.err
     assert site.said("c") == {"template": "stack", "nodes": 2}
+
+
+def test_a_cluster_may_go_whole_and_nothing_else(site: Site) -> None:
+    site.done("create", "c", "--template", "stack", "--nodes", "3")
+    text = (site.folder / "clusters.yml").read_text()
+    (site.folder / "clusters.yml").write_text(text.replace("  first:", "  # first:"))
+    before = site.files()
+    ran = site.done("delete", "c", code=1)
+    assert "9 removals, of " in ran.err
+    assert "note: nothing was changed, neither in the site nor on hosts" in ran.err
+    assert site.files() == before
+    site.done("delete", "c", "--max-removals", "9")
+    assert "c-1/node" not in site.cobweb("status").out
+
+
+def test_what_is_protected_on_its_nodes_keeps_a_cluster(site: Site) -> None:
+    spec = "{check: 'true', do: 'true'}"
+    guarded = f"cobs:\n  data: {{type: script, on: '*-1', protect: true, spec: {spec}}}\n"
+    site.done("create", "c", "--template", "stack", "--nodes", "2")
+    (site.folder / "site.yml").write_text(SITE + guarded)
+    site.cobweb("apply", *SIMULATED)
+    before = site.files()
+    ran = site.done("delete", "first", code=1)
+    assert "protected, so not removed: first-1/data by generation" in ran.err
+    assert site.files() == before
 
 
 @pytest.mark.parametrize("text", ["clusters: 5\n", "clusters: [a]\n"], ids=["number", "list"])

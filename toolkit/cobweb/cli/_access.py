@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,10 @@ import click
 
 from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._output import Output
+from cobweb.cli._parameters import FAILURES
 from cobweb.cli._render import Column, write_table
-from cobweb.cli._request import Format, Request, current_request
+from cobweb.cli._request import Format, Request, allow_removal, current_request
+from cobweb.cli._running import removal_bound
 from cobweb.cli._session import Session, open_site
 from cobweb.errors import ModelError, SiteError
 
@@ -74,13 +76,25 @@ class CliAccess:
         with self._fresh() as session:
             return session.history().results()
 
-    def run(self, command: str, *arguments: str) -> int:
+    def refuse_removals(self, deletes: Collection[CobId] = (), most: str | None = None) -> None:
+        """Refuse what an apply would remove."""
+        from cobweb.runtime import desired_of, refusals_of, refuse
+
+        bound = removal_bound(None if most is None else FAILURES.convert(most, None, None))
+        with self._fresh() as session:
+            desired, store = desired_of(session.site), session.store()
+            gone = frozenset(deletes)
+            records = store.states()
+            refuse(refusals_of(desired, store, records, max_removals=bound, deletes=gone))
+
+    def run(self, command: str, *arguments: str, deletes: Collection[CobId] = ()) -> int:
         """Call a command of Cobweb on this site."""
         from cobweb.cli._group import cobweb
 
         words = [*self._shared(), command, *arguments]
         try:
             with cobweb.make_context("cobweb", words) as context:
+                allow_removal(context, deletes)
                 result = cobweb.invoke(context)
         except click.exceptions.Exit as end:
             return end.exit_code

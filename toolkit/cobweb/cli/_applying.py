@@ -15,6 +15,7 @@ from cobweb.cli._options import (
     events_option,
     executor_option,
     max_failures_option,
+    max_removals_option,
     max_unreachable_option,
     parallel_option,
     refresh_option,
@@ -25,7 +26,14 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output
 from cobweb.cli._pipeline import annotations_option
 from cobweb.cli._request import Request
-from cobweb.cli._running import failure_bound, goals_of, listeners, lost_bound, tell_result
+from cobweb.cli._running import (
+    failure_bound,
+    goals_of,
+    listeners,
+    lost_bound,
+    removal_bound,
+    tell_result,
+)
 from cobweb.cli._session import Session
 from cobweb.cli.plan import tell_plan
 from cobweb.errors import UsageError
@@ -46,6 +54,7 @@ _RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     events_option,
     executor_option,
     max_failures_option,
+    max_removals_option,
     max_unreachable_option("40%"),
     parallel_option,
     timeout_option,
@@ -79,6 +88,8 @@ def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
         refresh=Refresh(options["refresh"]),
         max_failures=failure_bound(options["max_failures"]),
         max_unreachable=lost_bound(options["max_unreachable"]),
+        max_removals=removal_bound(options["max_removals"]),
+        deletes=request.deletes,
         seed=options["seed"],
         verbosity=request.verbosity,
         message=options["message"],
@@ -174,7 +185,14 @@ def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) 
 
     with signals_as_interrupt():
         store = session.store(create=True)
-        plan = plan_site(desired, session.plugins, store, refresh=orders.refresh)
+        plan = plan_site(
+            desired,
+            session.plugins,
+            store,
+            refresh=orders.refresh,
+            max_removals=orders.max_removals,
+            deletes=orders.deletes,
+        )
         if plan.is_empty and not plan.checks:
             return True
         refuse_unasked(_AGREE)

@@ -25,6 +25,7 @@ __all__ = [
     "limit_option",
     "log_options",
     "max_failures_option",
+    "max_removals_option",
     "max_unreachable_option",
     "output_option",
     "parallel_option",
@@ -194,6 +195,16 @@ def max_unreachable_option(default: str | None) -> Callable[[_F], _F]:
         show_default=default is not None,
         help="Change nothing while more hosts than this cannot be reached.",
     )
+
+
+def max_removals_option(function: _F) -> _F:
+    """Add `--max-removals N|P%`, an `Allowance` or None."""
+    return click.option(
+        "--max-removals",
+        metavar="N|P%",
+        type=FAILURES,
+        help="Refuse to remove more of the known objects than this; default 20%, at least 3.",
+    )(function)
 
 
 def refresh_option(function: _F) -> _F:

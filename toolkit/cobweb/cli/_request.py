@@ -6,6 +6,7 @@ click's per-run `meta`; the last one counts, and `-v` adds up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import Any
 
 import click
 
-__all__ = ["Format", "Request", "current_request", "remember"]
+from cobweb.model import CobId
+
+__all__ = ["Format", "Request", "allow_removal", "current_request", "remember"]
 
 _KEY = "cobweb.request."
 
@@ -39,6 +42,7 @@ class Request:
 
     `format` is None only where a command has no `-o` and none was given before its name.
     `no_color` is the option alone: the environment and the terminal are asked by `Output`.
+    `deletes` are no option: a command of a plugin that was asked to delete them says so.
     """
 
     site: Path | None = None
@@ -48,6 +52,12 @@ class Request:
     log_format: Format = Format.TEXT
     strict_plugins: bool = False
     no_cache: bool = False
+    deletes: frozenset[CobId] = frozenset()
+
+
+def allow_removal(context: click.Context, cobs: Iterable[CobId]) -> None:
+    """Let a command know what its caller was asked to delete: it counts for no bound."""
+    context.meta[_KEY + "deletes"] = frozenset(cobs)
 
 
 def remember(name: str, value: Any) -> None:

@@ -27,10 +27,14 @@ __all__ = [
     "goals_of",
     "listeners",
     "lost_bound",
+    "removal_bound",
     "result_data",
     "tell_result",
     "tell_rollback",
 ]
+
+_REMOVALS, _REMOVALS_PERCENT = 3, 20
+"""How many removals there may be unless the user says: so many, or a share of what is known."""
 
 _SHOWN = 20
 """How many objects that are not settled are told of in text; JSON has all."""
@@ -127,6 +131,14 @@ def lost_bound(allowance: Any) -> Callable[[int], int] | None:
         return None
     least = 1 if allowance.percent and allowance.value else 0
     return lambda total: max(least, allowance.bound(total))
+
+
+def removal_bound(allowance: Any) -> Callable[[int], int]:
+    """Return what `Orders.max_removals` wants for the value of `--max-removals`."""
+    if allowance is not None:
+        bound: Callable[[int], int] = allowance.bound
+        return bound
+    return lambda total: max(_REMOVALS, total * _REMOVALS_PERCENT // 100)
 
 
 def result_data(result: RunResult) -> dict[str, Any]:

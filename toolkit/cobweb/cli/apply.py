@@ -132,7 +132,8 @@ def _roll_back(  # noqa: PLR0913  # as `go_back`
     try:
         generation = to_go_back_to(session.store(create=True), after_failure=True)
         output.summary(f"going back to generation {generation}", Tone.CAREFUL)
-        orders = replace(orders, message=f"rollback to {generation} after a failure")
+        message = f"rollback to {generation} after a failure"
+        orders = replace(orders, message=message, max_removals=None)
         result = go_back(
             session,
             people,

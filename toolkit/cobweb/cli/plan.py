@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import (
     examples,
     limit_option,
+    max_removals_option,
     output_option,
     pass_request,
     refresh_option,
@@ -31,12 +32,13 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._render import Column, write_table
 from cobweb.cli._request import Format, Request
-from cobweb.cli._running import first_few, tell_rollback
+from cobweb.cli._running import first_few, removal_bound, tell_rollback
 from cobweb.cli._session import Session, open_site
 from cobweb.cli._text import count, plain, wrap
 from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:
+    from cobweb.cli._parameters import Allowance
     from cobweb.model import CobId
     from cobweb.plugin import PlannedStep
     from cobweb.runtime import Plan
@@ -90,6 +92,7 @@ _SHOWN_HOSTS = 5
 )
 @click.option("--diff", is_flag=True, help="Show all lines of what changes in texts and files.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 where changes are pending.")
+@max_removals_option
 @refresh_option
 @limit_option
 @output_option()
@@ -103,6 +106,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     planner: str,
     diff: bool,
     detailed_exitcode: bool,
+    max_removals: Allowance | None,
     refresh: str,
     limit: str | None,
 ) -> int:
@@ -116,16 +120,19 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         option = "--limit" if limit is not None else "--out"
         hint = f"carry it out with `cobweb rollback {generation}`"
         raise UsageError(f"{option} does not go with --generation", hint=hint)
+    bound = removal_bound(max_removals)
     asked = {
         "limit": limit,
         "refresh": refresh,
         "out": out is not None,
         "diff": diff,
         "planner": planner,
+        "max_removals": None if max_removals is None else str(max_removals),
+        "deletes": sorted(request.deletes),
     }
     with open_site(request) as session:
         if generation is not None:
-            back = _printed(session, output, {**asked, "generation": generation})
+            back = _printed(session, output, {**asked, "generation": generation}, bound)
             back.show(output)
             return _code(back, detailed=detailed_exitcode)
         note_stale_models(session, output)
@@ -137,7 +144,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
                 check_all(session, limit)
                 if is_whole and key is None and worth_keeping(session.graph()):
                     key = plan_key(session, output, asked)
-                printed = _printed(session, output, asked)
+                printed = _printed(session, output, asked, bound)
             if key is not None and key == plan_key(session, output, asked):
                 keep_plan(session, key, printed)  # nobody has written meanwhile
         if out is not None:
@@ -157,7 +164,12 @@ def _code(printed: PrintedPlan, *, detailed: bool) -> int:
     return _PENDING if detailed and not printed.is_empty else 0
 
 
-def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> PrintedPlan:
+def _printed(
+    session: Session,
+    output: Output,
+    asked: Mapping[str, Any],
+    max_removals: Callable[[int], int],
+) -> PrintedPlan:
     """Make the plan and write it to a printer."""
     from cobweb.runtime import Refresh, desired_again, desired_of, plan_site, plan_text
 
@@ -167,8 +179,15 @@ def _printed(session: Session, output: Output, asked: Mapping[str, Any]) -> Prin
         desired = desired_of(site, asked["limit"])
     else:
         desired = desired_again(site, plugins, store, generation)
-    refresh, planner = Refresh(asked["refresh"]), asked["planner"]
-    plan = plan_site(desired, plugins, store, refresh=refresh, planner=planner)
+    plan = plan_site(
+        desired,
+        plugins,
+        store,
+        refresh=Refresh(asked["refresh"]),
+        planner=asked["planner"],
+        max_removals=max_removals,
+        deletes=frozenset(asked["deletes"]),
+    )
     printer = Printer.like(output)
     if output.format is Format.TEXT:
         tell_plan(printer, plan, whole=asked["diff"])

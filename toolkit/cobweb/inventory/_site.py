@@ -71,6 +71,11 @@ class Site:
         return _Hosts(self._head.hosts, lambda: self._evaluation.hosts)
 
     @property
+    def is_present(self) -> bool:
+        """Whether the site has its objects; with `present: false` all of them are to go."""
+        return self._parts.present
+
+    @property
     def sections(self) -> Mapping[str, Any]:
         """The top-level sections of plugins, as plain data."""
         return self._head.sections

@@ -5,7 +5,7 @@ The command line puts a `SiteAccess` behind `site_access`; plugins never see how
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -63,9 +63,17 @@ class SiteAccess(Protocol):
     def results(self) -> Results:
         """Return what tasks handed back, per host; nothing before the first run."""
 
-    def run(self, command: str, *arguments: str) -> int:
+    def refuse_removals(self, deletes: Collection[CobId] = (), most: str | None = None) -> None:
+        """Raise RefusedError where an apply of the site as it is now would remove too much.
+
+        That is what is protected, or more than `most` says, which is the text of `--max-removals`;
+        `deletes`, which the command was asked to delete, do not count.
+        """
+
+    def run(self, command: str, *arguments: str, deletes: Collection[CobId] = ()) -> int:
         """Call a command of Cobweb on this site, as `cobweb COMMAND ARGUMENTS`; its exit code.
 
+        `deletes` are as those of `refuse_removals`, for `apply` and `plan`.
         It writes to the same standard output and standard error. CobwebError as the command raises.
         """
 

@@ -26,6 +26,7 @@ from cobweb.runtime._operations import (
 from cobweb.runtime._past import why_in_run
 from cobweb.runtime._plan import Change, Plan, PlanFile, plan_text, read_plan
 from cobweb.runtime._prose import chain_lines, link_text
+from cobweb.runtime._refusals import refusals_of, refuse
 from cobweb.runtime._result import Ending, RunResult, Wait, chain_data, wait_data
 from cobweb.runtime._signals import Interrupts, handle_signals, signals_as_interrupt
 from cobweb.runtime._stale import refuse_stale
@@ -75,6 +76,8 @@ __all__ = [
     "plan_site",
     "plan_text",
     "read_plan",
+    "refusals_of",
+    "refuse",
     "refuse_stale",
     "signals_as_interrupt",
     "simulate_site",

@@ -63,6 +63,7 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
         commit=lambda: found.commit,
         files=dict,
         kept=stored.files,
+        is_deletion=False,
     )
 
 

@@ -29,7 +29,8 @@ class Desired:
     the Git commit that it is at. `files` are the kept files and the archives of file trees by their
     SHA-256 (none for an earlier generation: the state database has them), `secrets` the vaulted
     values of the site as it is now, by the digest that stands for each in a generation. `kept` are
-    the files of the earlier generation that it is, if it is one.
+    the files of the earlier generation that it is, if it is one. `is_deletion` says that all of the
+    site is to go.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Desired:
     secrets: Callable[[], Mapping[str, Mapping[str, Any]]]
     limit: str | None = None
     kept: KeptFiles | None = None
+    is_deletion: bool = False
 
     @property
     def movable(self) -> frozenset[CobId]:
@@ -75,6 +77,7 @@ def desired_of(site: Site, limit: str | None = None) -> Desired:
         files=lambda: _files(site),
         secrets=lambda: _secrets(site),
         limit=limit,
+        is_deletion=not graph.cobs and not site.is_present,
     )
 
 

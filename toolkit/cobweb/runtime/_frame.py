@@ -49,7 +49,9 @@ class Orders:
     `timeout_s` bounds a check or transition that has no bound of its own; `max_failures` turns the
     number of objects into how many may fail before nothing new is started, `max_unreachable` that
     of hosts into how many may be unreachable; `options` go to the executor as they are. `message`
-    is kept with the generation. On the hosts of `adopt` marks of other sites are replaced.
+    is kept with the generation. `max_removals` turns the number of known objects into how many may
+    be removed; `deletes`, whose removal was asked for by name, do not count. On the hosts of
+    `adopt` marks of other sites are replaced.
     """
 
     executor: str = "ansible"
@@ -58,6 +60,8 @@ class Orders:
     refresh: Refresh = Refresh.CHANGED
     max_failures: Callable[[int], int] | None = None
     max_unreachable: Callable[[int], int] | None = None
+    max_removals: Callable[[int], int] | None = None
+    deletes: frozenset[CobId] = frozenset()
     seed: int = 0
     verbosity: int = 0
     message: str = ""

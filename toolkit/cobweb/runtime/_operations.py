@@ -8,11 +8,12 @@ docs/architecture.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sized
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from cobweb._clock import wall_clock
 from cobweb.errors import UsageError
-from cobweb.model import Graph, host_of
+from cobweb.model import CobId, Graph, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
 from cobweb.runtime._acts import SoFar
 from cobweb.runtime._baseline import Refresh, baseline
@@ -51,16 +52,19 @@ __all__ = [
 ]
 
 
-def plan_site(
+def plan_site(  # noqa: PLR0913  # as `apply_site`
     desired: Desired,
     plugins: Plugins,
     store: Store,
     *,
     refresh: Refresh = Refresh.CHANGED,
     planner: str = DEFAULT_PLANNER,
+    max_removals: Callable[[int], int] | None = None,
+    deletes: AbstractSet[CobId] = frozenset(),
 ) -> Plan:
     """Predict what `apply_site` would do on the states that the journal believes; asks no host.
 
+    `max_removals` and `deletes` are those of `Orders`, by which a run is refused.
     UsageError where there is no such planner.
     """
     order = _planner(plugins, planner)
@@ -96,7 +100,9 @@ def plan_site(
         seconds=prediction.seconds,
         limit=desired.limit,
         refresh=refresh,
-        refusals=refusals_of(desired, store, course.believed),
+        refusals=refusals_of(
+            desired, store, course.believed, max_removals=max_removals, deletes=deletes
+        ),
     )
 
 
@@ -138,9 +144,9 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     """
     keep_apart(store, orders)
     records = store.states()
-    refuse(refusals_of(desired, store, records))
+    most, deletes = orders.max_removals, orders.deletes
+    refuse(refusals_of(desired, store, records, max_removals=most, deletes=deletes))
     generation = store.save_generation(_generation(desired, orders, info), desired.files())
-    records = store.states()
     with private_folder() as folder:
         course = course_of(
             desired,

@@ -6,7 +6,7 @@ site's files: taking the object out of these is no permission to remove it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,6 +29,7 @@ class RefusalKind(StrEnum):
     """Why a run is refused."""
 
     PROTECTED = "protected"
+    REMOVALS = "removals"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +58,25 @@ def refuse(refusals: Iterable[Refusal]) -> None:
 
 
 def refusals_of(
-    desired: Desired, store: Store, records: Mapping[CobId, CobRecord]
+    desired: Desired,
+    store: Store,
+    records: Mapping[CobId, CobRecord],
+    *,
+    max_removals: Callable[[int], int] | None = None,
+    deletes: AbstractSet[CobId] = frozenset(),
 ) -> tuple[Refusal, ...]:
     """Return why a run must not bring about what is desired; `records` are what is believed.
 
+    `max_removals` turns the number of known objects into how many may be removed (None: all), not
+    counting `deletes`, nor any where the whole site is to go.
     Reads generations only where something is gone, or is another thing under its name.
     """
     gone = gone_of(desired, records)
+    removed = frozenset() if desired.is_deletion else gone - deletes
+    found: list[Refusal] = []
+    if removed and max_removals is not None:
+        known = len(records) if desired.limit is None else len(store.states())
+        found += _too_many(removed, known, max_removals(known))
     contents = desired.evaluated.contents
     changed = {
         cob
@@ -72,7 +85,20 @@ def refusals_of(
     }
     types = {cob: desired.graph.cobs[cob].type.name for cob in changed}
     guards = dict(_protecting(store, gone, types)) if gone or changed else {}
-    return (_protection(guards),) if guards else ()
+    return (*([_protection(guards)] if guards else []), *found)
+
+
+def _too_many(removed: AbstractSet[CobId], known: int, most: int) -> Iterator[Refusal]:
+    """Yield the refusal of so many removals, if there are more than may be."""
+    if len(removed) > most:
+        number = "1 removal" if len(removed) == 1 else f"{len(removed)} removals"
+        are = "is" if len(removed) == 1 else "are"
+        yield Refusal(
+            kind=RefusalKind.REMOVALS,
+            cobs=tuple(sorted(removed)),
+            message=f"{number}, of {known} known objects, {are} more than {most}",
+            hint=f"if `cobweb plan` shows what is meant: --max-removals {len(removed)}",
+        )
 
 
 def _protection(guards: Mapping[CobId, int]) -> Refusal:
