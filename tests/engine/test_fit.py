@@ -241,7 +241,8 @@ def test_the_search_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     needs = ["a/db outdated>down app1/app down", *(it for app in APPS for it in requires(app, DB))]
     graph = a_graph(kinds, needs, budget(*APPS))
     assert len(found(graph)) == 1
-    monkeypatch.setattr(fit, "MAX_FOLLOWED", 0)
+    monkeypatch.setattr(fit, "MIN_FOLLOWED", 0)
+    monkeypatch.setattr(fit, "FOLLOWED_PER_NEED", 0)
     assert found(graph) == []
 
 

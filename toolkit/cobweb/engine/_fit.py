@@ -32,8 +32,8 @@ from cobweb.model import (
 
 __all__ = ["Misfit", "MisfitKind", "misfits"]
 
-MAX_FOLLOWED = 1_000_000
-"""How many objects of all closures together are followed; further steps are not looked at."""
+MIN_FOLLOWED, FOLLOWED_PER_NEED = 100_000, 4
+"""So many objects of all closures together are followed; further steps are not looked at."""
 
 SHOWN = 3
 """So many units, and needs, of a step are named."""
@@ -73,7 +73,7 @@ def _letting_all_out(budgets: Iterable[Budget]) -> Iterator[Misfit]:
     """Find bounds that hold nothing back; one unit alone cannot be kept in by any bound."""
     for budget in budgets:
         units = len(budget.units)
-        if units > 1 and _over(budget, budget.units) is None:
+        if units > 1 and _over(budget, _by_domain(budget.units), budget.units) is None:
             bound = f"{budget.percent}%" if budget.percent else str(budget.count)
             message = f"limit `{budget.name}` lets all of its {units} units out at once: {bound}"
             yield Misfit(kind=MisfitKind.ALL, budget=budget, message=message)
@@ -93,9 +93,14 @@ def _without_serving(graph: Graph) -> Iterator[Misfit]:
             yield Misfit(kind=MisfitKind.SERVING, budget=budget, message=message)
 
 
-def _over(budget: Budget, out: Iterable[Unit]) -> tuple[str | None, int] | None:
-    """Return a domain (None: all) and its bound that so many units are beyond; None for none."""
-    gone, there = _by_domain(out), _by_domain(budget.units)
+def _over(
+    budget: Budget, there: Mapping[str | None, int], out: Iterable[Unit]
+) -> tuple[str | None, int] | None:
+    """Return a domain (None: all) and its bound that so many units are beyond; None for none.
+
+    `there` are all units by domain.
+    """
+    gone = _by_domain(out)
     if budget.percent is None and len(there) > 1:
         del gone[None]  # a number is of each domain alone
     for domain in sorted(gone, key=lambda it: it or ""):
@@ -130,6 +135,7 @@ class _Fit:
         self._wanted = as_wanted(graph)
         self._patterns = Patterns(self._wanted)
         self._leaving: dict[tuple[Pattern, State], Positions] = {}
+        self._sizes = [_by_domain(budget.units) for budget in graph.budgets]
         self._units: dict[CobId, list[tuple[int, Unit]]] = {}
         for at, budget in enumerate(graph.budgets):
             for unit in budget.units:
@@ -140,17 +146,17 @@ class _Fit:
         """Yield of steps alike the first that takes out more than a budget lets."""
         risky = {pattern: _risky(pattern) for pattern in self._patterns.all()}
         told: set[tuple[int, str, str]] = set()
-        followed = 0
+        left = MIN_FOLLOWED + FOLLOWED_PER_NEED * len(self._graph.needs)
         for cob, pattern in self._patterns.having(risky.get).items():
             for step in risky[pattern]:
                 gone = self._closure(cob, pattern, step)
-                followed += len(gone)
+                left -= len(gone)
                 for at, misfit in self._beyond(cob, step, gone):
                     key = (at, name_of(cob), str(step))
                     if key not in told:
                         told.add(key)
                         yield misfit
-            if followed > MAX_FOLLOWED:
+            if left < 0:
                 return
 
     def _closure(self, cob: CobId, pattern: Pattern, step: Transition) -> dict[CobId, _Gone]:
@@ -242,7 +248,9 @@ class _Fit:
                     units.setdefault(at, {}).setdefault(unit.name, (unit, it.link))
         for at in sorted(units):
             budget, out = self._graph.budgets[at], units[at].values()
-            over = _over(budget, [unit for unit, _ in out])
+            if len(out) == 1:
+                continue  # any bound has room for one
+            over = _over(budget, self._sizes[at], [unit for unit, _ in out])
             if over is not None:
                 links = tuple(link for _, link in out if link is not None)
                 message = _message(budget, f"{cob}: {step}", list(units[at]), over)
