@@ -97,7 +97,7 @@ def test_a_folder_is_seen_elsewhere(fabric: Fabric, live: Live, host: FabricHost
     assert fstab(fabric, host, r"/srv/mnt\0402") == r"/srv/other /srv/mnt\0402 none bind,ro 0 0"
     fabric.run(host, "umount", f"{PLACE} 2")
     assert cob.check() == "broken"
-    cob.spec = {**spec, "path": f"{PLACE} 3"}
+    cob.applied, cob.spec = cob.spec, {**spec, "path": f"{PLACE} 3"}
     assert cob.check() == "broken"
     cob.go("broken", "up")
     cob.go("up", "down")

@@ -154,6 +154,15 @@ def ha_node_module(monkeypatch: pytest.MonkeyPatch, pacemaker_module: ModuleType
 
 
 @pytest.fixture
+def ha_constraint_module(
+    monkeypatch: pytest.MonkeyPatch, pacemaker_module: ModuleType
+) -> ModuleType:
+    """Import the module of `ha-constraint`."""
+    del pacemaker_module
+    return _load(monkeypatch, "library/cobweb_ha_constraint.py")
+
+
+@pytest.fixture
 def ha_options_module(monkeypatch: pytest.MonkeyPatch, pacemaker_module: ModuleType) -> ModuleType:
     """Import the module of `ha-options`."""
     del pacemaker_module

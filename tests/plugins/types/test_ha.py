@@ -338,6 +338,36 @@ def test_the_state_of_a_node_follows_from_the_cluster(
     assert ha_node_module._state(cluster, "n1") == state
 
 
+@pytest.mark.parametrize(
+    ("seen", "state"),
+    [
+        (("100", "true", None), "up"),
+        (("7", "true", None), "outdated"),
+        (("100", "true", {"id": "vip-after-db"}), "outdated"),
+        (("100", "false", None), "broken"),
+        (("7", "false", None), "broken"),
+        (("100", "", {"id": "vip-after-db"}), "broken"),
+        (("gone", "true", None), "down"),
+        (("gone", "", None), "down"),
+    ],
+)
+def test_a_constraint_without_a_cluster_that_acts_is_broken(
+    ha_constraint_module: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    seen: tuple[str, str, dict[str, str] | None],
+    state: str,
+) -> None:
+    """One that has no quorum, or does not run here ("")."""
+    module, (score, quorum, applied) = ha_constraint_module, seen
+    name = "gone" if score == "gone" else "vip-on-n1"
+    cib = _cib(constraints=CONSTRAINTS)
+    cluster = sys.modules[module.pacemaker.__name__].Cluster(_monitor(quorum=quorum or "true"), cib)
+    monkeypatch.setattr(module.pacemaker, "look", lambda: cluster if quorum else None)
+    monkeypatch.setattr(module.pacemaker, "kept_cib", lambda: cib)
+    spec = {"kind": "location", "resource": "vip", "node": "n1", "score": score}
+    assert module.check({"name": name, "spec": spec, "applied": applied}) == {"state": state}
+
+
 OPTIONS = '<cluster_property_set id="o"><nvpair id="p" name="x" value="1"/></cluster_property_set>'
 
 
@@ -397,6 +427,13 @@ def test_options_that_change_their_section_are_put_back_in_the_earlier_one(
     module.apply(cob)
     cob = {**cob, "spec": {**earlier, "of": "operations"}, "applied": earlier}
     assert module.check(cob) == {"state": "outdated"}
+    silent = module.Cluster(_monitor(quorum="false"), _cib())
+    for found in (silent, None):
+        monkeypatch.setattr(module.pacemaker, "look", lambda found=found: found)
+        assert module.check(cob) == {"state": "broken"}
+        assert module.check({**cob, "spec": earlier}) == {"state": "broken"}
+    assert module.check({**cob, "name": "other", "applied": None}) == {"state": "down"}
+    monkeypatch.setattr(module.pacemaker, "look", lambda: cluster)
     calls.clear()
     module.apply(cob)
     assert calls == [("resources", {"timeout": None}), ("operations", {"timeout": "20"})]
