@@ -93,7 +93,7 @@ class _Search:
         self._cap = cap
         self._estimate = Estimate(moves, aims)
         self._symmetry = Symmetry(moves, aims) if reduce else None
-        self._stubborn = Stubborn(moves, aims) if reduce else None
+        self._stubborn = None if self._symmetry is None else Stubborn(moves, aims, self._symmetry)
         self._costs: dict[Key, int] = {}
         self._heap: list[tuple[int, int, int, _Node]] = []
         self._pushed = 0

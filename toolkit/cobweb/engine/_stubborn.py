@@ -9,28 +9,45 @@ there is none, there is no order at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator, Sequence
 
 from cobweb.engine._moves import Moves, Operator, Room, Situation
+from cobweb.engine._symmetry import Symmetry
 from cobweb.model import State
 
 __all__ = ["Stubborn"]
 
 AIMS_TRIED = 8
-"""From how many objects that are not where they should be a set is begun; the smallest is taken."""
+"""From how many unlike objects that are not at home a set is begun; the smallest is taken."""
 
 
 class Stubborn:
-    """The stubborn sets of all situations of one search."""
+    """The stubborn sets of all situations of one search.
 
-    __slots__ = ("_aims", "_by_on", "_disturbing", "_giving", "_moves", "_supports", "_taking")
+    `_giving` and `_leaving` have, by (budget, unit), the steps that bring a member home, and those
+    that take one out; `_taking` all of a budget that take a member out.
+    """
 
-    def __init__(self, moves: Moves, aims: tuple[State, ...]) -> None:
+    __slots__ = (
+        "_aims",
+        "_by_on",
+        "_disturbing",
+        "_giving",
+        "_leaving",
+        "_moves",
+        "_supports",
+        "_symmetry",
+        "_taking",
+    )
+
+    def __init__(self, moves: Moves, aims: tuple[State, ...], symmetry: Symmetry) -> None:
         self._moves = moves
         self._aims = aims
+        self._symmetry = symmetry
         self._by_on: dict[int, list[Operator]] = {}
         self._supports: dict[Operator, frozenset[int]] = {}
-        self._giving: dict[int, list[Operator]] = {}
+        self._giving: dict[tuple[int, int], list[Operator]] = {}
+        self._leaving: dict[tuple[int, int], list[Operator]] = {}
         self._taking: dict[int, list[Operator]] = {}
         self._disturbing: dict[Operator, tuple[Operator, ...]] = {}
         closures: dict[int, frozenset[int]] = {}
@@ -41,35 +58,44 @@ class Stubborn:
             self._supports[operator] = support
             for on in sorted(support):
                 self._by_on.setdefault(on, []).append(operator)
-            for number in sorted({number for number, _, _ in operator.slots}):
+            for number, unit, _ in operator.slots:
                 self._taking.setdefault(number, []).append(operator)
-            for number in sorted({number for number, _ in operator.given}):
-                self._giving.setdefault(number, []).append(operator)
+                self._leaving.setdefault((number, unit), []).append(operator)
+            for touched in operator.given:
+                self._giving.setdefault(touched, []).append(operator)
 
     def choice(self, now: Situation) -> Collection[Operator]:
         """Return legal steps of which one begins a cheapest order, if there is any order."""
-        room, best, tried = self._moves.room(now), None, 0
+        room, looks = self._moves.room(now), self._symmetry.looks(now)
+        best: list[Operator] | None = None
+        tried: set[Hashable] = set()
         for at, aim in enumerate(self._aims):
-            if now.states[at] == aim:
+            if now.states[at] == aim or looks[at] in tried:
                 continue
-            found = self._grown(now, room, self._entering(at, frozenset((aim,))))
+            tried.add(looks[at])
+            grown = self._grown(now, room, self._entering(at, frozenset((aim,))))
+            found = _unlike(grown, looks)
             if best is None or len(found) < len(best):
                 best = found
-            tried += 1
-            if len(best) <= 1 or tried == AIMS_TRIED:
+            if len(best) <= 1 or len(tried) == AIMS_TRIED:
                 break
         return best or ()
 
     def _grown(self, now: Situation, room: Room, first: list[Operator]) -> list[Operator]:
         """Return the legal steps of the smallest closed set that has some steps in it."""
         seen, stack, legal = set(first), list(first), []
+        contested: set[int] = set()
         while stack:
             operator = stack.pop()
-            if self._moves.allows(now, operator, room):
+            if not self._moves.allows(now, operator, room):
+                more = self._enabling(now, room, operator)
+            else:
                 legal.append(operator)
                 more = self._disturbs(operator)
-            else:
-                more = self._enabling(now, room, operator)
+                for number, _, _ in operator.slots:
+                    if number not in contested:
+                        contested.add(number)
+                        more = (*more, *self._taking[number])
             for each in more:
                 if each not in seen:
                     seen.add(each)
@@ -81,10 +107,20 @@ class Stubborn:
         if now.states[operator.at] != operator.source:
             return self._entering(operator.at, frozenset((operator.source,)))
         lacking = self._moves.lacks(now.states, operator)
-        if lacking is None:
-            full = self._moves.full(now, operator, room)
-            return () if full is None else self._giving.get(full, ())
-        return [it for on, names in lacking for it in self._entering(on, names)]
+        if lacking is not None:
+            return [it for on, names in lacking for it in self._entering(on, names)]
+        full = self._moves.full(now, operator, room)
+        return () if full is None else list(self._making_room(now, room, full))
+
+    def _making_room(self, now: Situation, room: Room, number: int) -> Iterator[Operator]:
+        """Yield who brings a unit home that is out, or, for a percentage, makes one more serve."""
+        for unit in sorted(room.units[number]):
+            yield from self._giving.get((number, unit), ())
+        if self._moves.problem.budgets[number].percent is not None:
+            for unit in range(len(self._moves.rosters[number])):
+                for it in self._giving.get((number, unit), ()):
+                    if it.arrives & ~now.counting:
+                        yield it
 
     def _entering(self, at: int, names: frozenset[State]) -> list[Operator]:
         """Return the steps of an object into one of some states, or, without any, all of them."""
@@ -112,14 +148,11 @@ class Stubborn:
         yield from self._found_by_room(operator)
 
     def _found_by_room(self, operator: Operator) -> Iterator[Operator]:
-        """Yield who takes the same room, or gives or takes what makes a step a repair."""
+        """Yield who makes a step no repair any more, or whose step this one does."""
         for number, unit, _ in operator.slots:
-            yield from self._taking[number]
-            yield from (it for it in self._giving.get(number, ()) if (number, unit) in it.given)
+            yield from self._giving.get((number, unit), ())
         for touched in operator.given:
-            for it in self._taking.get(touched[0], ()):
-                if any(slot[:2] == touched for slot in it.slots):
-                    yield it
+            yield from self._leaving.get(touched, ())
 
     def _breaks(self, mover: Operator, operator: Operator) -> bool:
         """Say whether a step of an object takes from another one a lock that it may rely on."""
@@ -136,6 +169,14 @@ class Stubborn:
         for by_state in self._moves.operators:
             for operators in by_state.values():
                 yield from operators
+
+
+def _unlike(operators: list[Operator], looks: Sequence[Hashable]) -> list[Operator]:
+    """Return of steps that differ only by who is who the first."""
+    found: dict[Hashable, Operator] = {}
+    for it in operators:
+        found.setdefault((looks[it.at], it.number), it)
+    return list(found.values())
 
 
 def _closure(moves: Moves, at: int, known: dict[int, frozenset[int]]) -> frozenset[int]:

@@ -28,9 +28,22 @@ _Place = dict[int, int]
 
 
 class Symmetry:
-    """The blocks of one search that are alike; `key` is the same for situations that are."""
+    """The blocks of one search that are alike; `key` is the same for situations that are.
 
-    __slots__ = ("_aims", "_askers", "_bits", "_classes", "_moves", "_others", "_rest", "_start")
+    `_fresh` are the bits of each object that may yet change: who counts once does so for good.
+    """
+
+    __slots__ = (
+        "_aims",
+        "_askers",
+        "_bits",
+        "_classes",
+        "_fresh",
+        "_moves",
+        "_others",
+        "_rest",
+        "_start",
+    )
 
     def __init__(self, moves: Moves, aims: tuple[State, ...]) -> None:
         self._moves = moves
@@ -46,8 +59,11 @@ class Symmetry:
         alike = {at for some in self._classes for block in some for at in block}
         self._rest = tuple(at for at in range(len(aims)) if at not in alike)
         self._others = -1
+        self._fresh = [
+            [bit for _, _, bit in bits if not self._start.counting & bit] for bits in self._bits
+        ]
         for at in sorted(alike):
-            for _, _, bit in self._bits[at]:
+            for bit in self._fresh[at]:
                 self._others &= ~bit
 
     def key(self, now: Situation) -> Key:
@@ -62,6 +78,16 @@ class Symmetry:
             ]
         )
         return tuple([states[at] for at in self._rest]), counting & self._others, sorted_blocks
+
+    def looks(self, now: Situation) -> list[Hashable]:
+        """Return what each object looks like: who looks the same may be taken for each other."""
+        found: list[Hashable] = list(range(len(self._aims)))
+        for number, some in enumerate(self._classes):
+            for block in some:
+                value = self._value(now.states, now.counting, block)
+                for place, at in enumerate(block):
+                    found[at] = (number, place, value)
+        return found
 
     def _tied(self) -> list[_Block]:
         """Return the blocks of objects tied by needs when those like no other are taken away."""
@@ -156,7 +182,7 @@ class Symmetry:
     def _value(
         self, states: tuple[State, ...], counting: int, block: _Block
     ) -> tuple[tuple[State, ...], tuple[bool, ...]]:
-        bits = [counting & bit != 0 for at in block for _, _, bit in self._bits[at]]
+        bits = [counting & bit != 0 for at in block for bit in self._fresh[at]]
         return tuple([states[at] for at in block]), tuple(bits)
 
 
