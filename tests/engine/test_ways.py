@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.engine import Ways
-from cobweb.model import CobId, Graph, State, Transition, TransitionNeed
+from cobweb.model import CobId, CobType, Graph, State, Transition, TransitionNeed
 from tests.support.graphs import SIMPLE, graph_of, type_of
 from tests.support.problems import KINDS, MEMBER, RELOADED, RESTARTED, WORK
 
@@ -97,9 +97,11 @@ def simple_ways(graph: Graph, cob: CobId, source: State) -> Iterator[tuple[Trans
     while stack:
         steps, seen = stack.pop()
         yield steps
-        for step in graph.cobs[cob].type.transitions:
-            if step.source == seen[-1] and step.dest not in seen:
-                stack.append(((*steps, step), (*seen, step.dest)))
+        stack.extend(
+            ((*steps, step), (*seen, step.dest))
+            for step in graph.cobs[cob].type.transitions
+            if step.source == seen[-1] and step.dest not in seen
+        )
 
 
 def price(graph: Graph, cob: CobId, steps: tuple[Transition, ...]) -> tuple[int, int, list[int]]:
@@ -117,3 +119,19 @@ def price(graph: Graph, cob: CobId, steps: tuple[Transition, ...]) -> tuple[int,
             if need.covers(step.source, step.dest) and not serves:
                 outs.add(need.on)
     return len(outs), len(steps), [kind.transitions.index(step) for step in steps]
+
+
+def test_a_type_with_countless_ways_is_bounded() -> None:
+    """Twelve states, each joined to each: then the first way to get there counts."""
+    names = [f"s{number:02}" for number in range(12)]
+    pairs = " ".join(f"{x}>{y}" for x in names for y in names if x != y)
+    kind = type_of(" ".join(names), pairs, "s11")
+    stops = [
+        f"x/s {x}>{y} y/a{(5 * i + 7 * j) % 40} down"
+        for i, x in enumerate(names)
+        for j, y in enumerate(names)
+        if y not in (x, "s11")
+    ]
+    apps: dict[str, CobType] = {f"y/a{number}": SIMPLE for number in range(40)}
+    ways = Ways(graph_of({"x/s": kind} | apps, *stops))
+    assert ways.way(CobId("x/s"), "s00", "s11") == (kind.transition("s00", "s11"),)

@@ -6,7 +6,7 @@ as people write them, free needs on the simple type, random types; some of sever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -84,8 +84,8 @@ class Drawn:
 
 def problem_of(
     graph: Graph,
-    states: dict[str, State],
-    goals: dict[str, State] | None = None,
+    states: Mapping[str, State] | Mapping[CobId, State],
+    goals: Mapping[str, State] | None = None,
     standing: Standing | None = None,
     fixed: Sequence[str] = (),
 ) -> Problem:

@@ -54,9 +54,9 @@ class Operator:
     """One step of one object: `at` is the object's place in the vector, `number` the step's own.
 
     `outs` is 1 where it takes its object out of serving, or interrupts it. `needs` are its
-    transition dependencies. `slots` are the (budget, unit, bit of the member) that it takes out,
-    `given` the (budget, unit) in which it makes a member serve, or gone. `arrives` are the bits
-    that count afterwards, and so does, for each (bit, mask) of `wakes` whose bit counts, the mask.
+    transition dependencies. `slots` are the (budget, unit) of which it takes a member out, `given`
+    those in which it makes one serve, or gone. `arrives` are the bits that count afterwards: of the
+    member that serves then, or of those that are new in the unit of one that was taken out.
     """
 
     __slots__ = (
@@ -71,7 +71,6 @@ class Operator:
         "slots",
         "source",
         "step",
-        "wakes",
     )
 
     def __init__(self, at: int, cob: CobId, step: Transition, number: int, outs: int) -> None:
@@ -83,8 +82,7 @@ class Operator:
         self.dest = step.dest
         self.outs = outs
         self.needs: Conditions = ()
-        self.slots: tuple[tuple[int, int, int], ...] = ()
-        self.wakes: tuple[tuple[int, int], ...] = ()
+        self.slots: tuple[tuple[int, int], ...] = ()
         self.given: tuple[tuple[int, int], ...] = ()
         self.arrives = 0
 
@@ -214,7 +212,7 @@ class Moves:
         return (
             now.states[operator.at] == operator.source
             and self.lacks(now.states, operator) is None
-            and self.full(now, operator, room) is None
+            and self.full(operator, room) is None
         )
 
     def moves(self, now: Situation) -> Iterator[Operator]:
@@ -227,12 +225,9 @@ class Moves:
 
     def after(self, now: Situation, operator: Operator) -> Situation:
         """Return the situation after a step."""
-        at, states, counting = operator.at, now.states, now.counting
-        for bit, mask in operator.wakes:
-            if counting & bit:
-                counting |= mask
+        at, states = operator.at, now.states
         return Situation(
-            (*states[:at], operator.dest, *states[at + 1 :]), counting | operator.arrives
+            (*states[:at], operator.dest, *states[at + 1 :]), now.counting | operator.arrives
         )
 
     def lacks(self, states: tuple[State, ...], operator: Operator) -> Conditions | None:
@@ -281,12 +276,11 @@ class Moves:
             room.populations.append(populations)
         return room
 
-    def full(self, now: Situation, operator: Operator, room: Room) -> int | None:
+    def full(self, operator: Operator, room: Room) -> int | None:
         """Return the number of the first budget that has no room for a step."""
-        for number, unit, bit in operator.slots:
-            if not now.counting & bit or unit in room.units[number]:
-                continue
-            if not self._fits(number, self.rosters[number][unit].domains, room):
+        for number, unit in operator.slots:
+            domains = self.rosters[number][unit].domains
+            if unit not in room.units[number] and not self._fits(number, domains, room):
                 return number
         return None
 
@@ -417,9 +411,9 @@ class Moves:
             for it in operators:
                 stays = it.dest in member.serving and not it.step.interrupts
                 if it.source in member.serving and (not stays or it.source == fresh):
-                    it.slots += ((number, unit, member.bit),)
+                    it.slots += ((number, unit),)
                     if it.dest not in member.serving:
-                        it.wakes += ((member.bit, mask),)
+                        it.arrives |= mask
                 if it.dest in member.serving:
                     it.arrives |= member.bit
                 if it.dest in member.serving or it.dest == member.gone:

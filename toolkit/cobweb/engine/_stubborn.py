@@ -58,9 +58,9 @@ class Stubborn:
             self._supports[operator] = support
             for on in sorted(support):
                 self._by_on.setdefault(on, []).append(operator)
-            for number, unit, _ in operator.slots:
-                self._taking.setdefault(number, []).append(operator)
-                self._leaving.setdefault((number, unit), []).append(operator)
+            for touched in operator.slots:
+                self._taking.setdefault(touched[0], []).append(operator)
+                self._leaving.setdefault(touched, []).append(operator)
             for touched in operator.given:
                 self._giving.setdefault(touched, []).append(operator)
 
@@ -92,7 +92,7 @@ class Stubborn:
             else:
                 legal.append(operator)
                 more = self._disturbs(operator)
-                for number, _, _ in operator.slots:
+                for number, _ in operator.slots:
                     if number not in contested:
                         contested.add(number)
                         more = (*more, *self._taking[number])
@@ -109,7 +109,7 @@ class Stubborn:
         lacking = self._moves.lacks(now.states, operator)
         if lacking is not None:
             return [it for on, names in lacking for it in self._entering(on, names)]
-        full = self._moves.full(now, operator, room)
+        full = self._moves.full(operator, room)
         return () if full is None else list(self._making_room(now, room, full))
 
     def _making_room(self, now: Situation, room: Room, number: int) -> Iterator[Operator]:
@@ -149,8 +149,8 @@ class Stubborn:
 
     def _found_by_room(self, operator: Operator) -> Iterator[Operator]:
         """Yield who makes a step no repair any more, or whose step this one does."""
-        for number, unit, _ in operator.slots:
-            yield from self._giving.get((number, unit), ())
+        for touched in operator.slots:
+            yield from self._giving.get(touched, ())
         for touched in operator.given:
             yield from self._leaving.get(touched, ())
 

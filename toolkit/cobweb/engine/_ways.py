@@ -20,7 +20,7 @@ __all__ = ["Steps", "Ways"]
 Steps = Mapping[State, Mapping[State, Transition]]
 """The first step of the way from a state to another one; missing where there is none."""
 
-LABELS_CAP = 10_000
+LABELS_CAP = 1_000
 """How many beginnings of ways from one state are compared; then the first to get there counts."""
 
 _ITSELF = -1
@@ -94,7 +94,7 @@ def _first_steps(kind: CobType, source: State, asked: _Asked) -> dict[State, Tra
     while heap:
         label = heapq.heappop(heap)
         _, length, numbers, outs, state = label
-        if _is_worse(label, labels.get(state, ())) or (count >= LABELS_CAP and state in found):
+        if (count >= LABELS_CAP and state in found) or _is_worse(label, labels.get(state, ())):
             continue
         count += 1
         labels.setdefault(state, []).append(label)
