@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 import pytest
@@ -86,6 +87,27 @@ def test_a_proof_leaves_no_order_and_has_nothing_to_spare(kind: str, random: Ran
     for budget in proof.budgets:
         others = [each for each in proof.budgets if each is not budget]
         assert only(problem, proof.needs, others).cheapest() is not None
+
+
+def needs_between(cob: str, on: str) -> list[str]:
+    """Return every need of one working object on another one, without `*`."""
+    steps = [f"{step.source}>{step.dest}" for step in WORK.transitions]
+    return [f"{cob} {when} {on} {state}" for when in (*steps, "up") for state in WORK.states]
+
+
+def test_every_world_of_two_objects_that_need_each_other_once() -> None:
+    """All needs, one each way, from all states, with one of the two out at most."""
+    cobs = [CobId("s/a"), CobId("s/b")]
+    units = tuple(Unit(name=cob, members=frozenset([cob])) for cob in cobs)
+    for one, other in product(needs_between("s/a", "s/b"), needs_between("s/b", "s/a")):
+        graph = replace(
+            graph_of(dict.fromkeys(map(str, cobs), WORK), one, other),
+            budgets=(Budget(name="pair", units=units),),
+        )
+        for states in product(WORK.states, repeat=2):
+            problem = problem_of(graph, dict(zip(cobs, states, strict=True)))
+            system = Drawn(problem, world_of(problem))
+            assert cost(find_order(problem)) == system.cheapest(), (one, other, states)
 
 
 BRICK = (
