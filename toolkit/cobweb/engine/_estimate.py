@@ -19,6 +19,9 @@ __all__ = ["STEP_COSTS", "Estimate"]
 STEP_COSTS = (1, 1 + (1 << 20))
 """What a step costs that takes nothing out, and one that does: outs outweigh all steps."""
 
+_Visit = tuple[int, frozenset[State], bool]
+"""(place in the vector, the states of which one must be visited, whether it is locked there)."""
+
 _Operators = dict[State, list[Operator]]
 
 
@@ -34,7 +37,9 @@ class Estimate:
         self._moves = moves
         self._aims = aims
         self._costs: list[dict[State, dict[State, int]]] = [{} for _ in aims]
-        self._visits: dict[tuple[int, State, frozenset[State]], tuple[int | None, Conditions]] = {}
+        self._visits: dict[
+            tuple[int, State, frozenset[State], bool], tuple[int | None, tuple[_Visit, ...]]
+        ] = {}
 
     def left(self, now: Situation) -> int | None:
         """Return the least cost; None where no order can exist."""
@@ -45,25 +50,24 @@ class Estimate:
         seen = set(asked)
         while asked:
             at, names, lends = asked.pop()
-            cost, further = self._visit(at, states[at], names)
+            cost, further = self._visit(at, states[at], names, lends=lends)
             if cost is None:
                 return None
             dearest[at] = max(cost, dearest.get(at, 0))
-            more = (*further, *self._dependencies(at, names)) if lends else further
-            for on, wanted in more:
-                if (on, wanted, True) not in seen:
-                    seen.add((on, wanted, True))
-                    asked.append((on, wanted, True))
+            for each in further:
+                if each not in seen:
+                    seen.add(each)
+                    asked.append(each)
         return sum(dearest.values())
 
     def _visit(
-        self, at: int, state: State, names: frozenset[State]
-    ) -> tuple[int | None, Conditions]:
+        self, at: int, state: State, names: frozenset[State], *, lends: bool
+    ) -> tuple[int | None, tuple[_Visit, ...]]:
         """Return what it costs to get to the aim by one of some states, and what that asks for.
 
-        The cost is None where no way leads there.
+        The cost is None where no way leads there. Who `lends` is locked there.
         """
-        key = (at, state, names)
+        key = (at, state, names, lends)
         if key not in self._visits:
             costs, aim = self._from(at, state), self._aims[at]
             ways = [
@@ -74,8 +78,10 @@ class Estimate:
             asked = (
                 *self._needed(at, state, names),
                 *self._needed(at, state, frozenset((aim,))),
+                *(self._dependencies(at, names) if lends else ()),
             )
-            self._visits[key] = (min(ways, default=None), asked)
+            visits = tuple((on, wanted, True) for on, wanted in dict.fromkeys(asked))
+            self._visits[key] = (min(ways, default=None), visits)
         return self._visits[key]
 
     def _dependencies(self, at: int, names: frozenset[State]) -> Conditions:
