@@ -321,8 +321,8 @@ def test_a_cut_host_is_killed_and_its_address_moves(
         cob = cluster.cob(0, "ha-resource", address, "address")
         refused = cob.move("down", "up")
         assert "no STONITH resources have been defined" in refused.message
-        cluster.cob(0, "ha-resource", _device(power.url), "fence").go("down", "up")
         assert cob.check() == "broken"
+        cluster.cob(0, "ha-resource", _device(power.url), "fence").go("down", "up")
         cob.go("broken", "up")
         assert "s03" in cluster.where("address")
         cluster.fabric.link_down(cluster.hosts[2])
