@@ -156,6 +156,19 @@ def test_what_is_read_back_has_the_same_digest(
         assert graph.cobs[cob].protect == it.protect == (cob in stored.protected)
 
 
+@given(sites())
+def test_objects_with_other_names_are_the_same_objects(site: tuple[Graph, dict[str, Host]]) -> None:
+    stored = read_site(EvaluatedSite(*site, roots=ROOTS).text())
+    names = {cob: CobId(f"{cob}-new") for cob in site[0].cobs}
+    there = stored.renamed(names)
+    assert there.contents == {names[cob]: digest for cob, digest in stored.contents.items()}
+    assert there.protected == {names[cob] for cob in stored.protected}
+    assert {need.on for need in there.graph(ROOTS).needs} <= set(names.values())
+    back = there.renamed({new: old for old, new in names.items()})
+    assert back.graph(ROOTS) == stored.graph(ROOTS)
+    assert stored.renamed({}) is stored
+
+
 def a_type(*actions: Action) -> CobType:
     steps = [("down", "up"), ("up", "down"), ("outdated", "up")]
     return CobType(

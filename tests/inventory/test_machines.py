@@ -52,7 +52,7 @@ def test_where_it_goes_may_depend_on_the_host(maker: Maker) -> None:
 def test_neither_is_a_part_of_what_an_object_is_meant_to_be(maker: Maker) -> None:
     sites = [
         site_of(maker, NODE, f"a: {{type: simple, on: app01{more}}}")
-        for more in ("", ", want: down", ", machine: node", ", protect: true")
+        for more in ("", ", want: down", ", machine: node", ", protect: true", ", was: b")
     ]
     assert len({content_of(site.graph().cobs[APP]) for site in sites}) == 1
 
@@ -70,7 +70,7 @@ def test_what_is_needed_comes_with_its_machine(maker: Maker) -> None:
 
 def test_a_kept_graph_has_both(maker: Maker) -> None:
     site = site_of(
-        maker, NODE, "a: {type: simple, on: app, want: down, machine: node, protect: true}"
+        maker, NODE, "a: {type: simple, on: app, want: down, machine: node, protect: true, was: b}"
     )
     graph = site.graph()
     assert [cob.protect for cob in graph.cobs.values()] == [True, False, True, False]
@@ -111,6 +111,22 @@ def test_a_kept_graph_has_both(maker: Maker) -> None:
             "machine: d",
             "`machine` of COB `a`: there is no `d` on app01 (put `d` on `app01`)",
         ),
+        ("was: a", "`was` of COB `a`: that is its name now (name the one that it had before)"),
+        (
+            "was: node",
+            (
+                "`was` of COB `a`: there is a COB `node` on the same hosts still "
+                "(an object has one name: take that one out, or `was`)"
+            ),
+        ),
+        (
+            "was: e",
+            "`was` of COB `a`: `f` was `e` as well (only one of them can be what it was)",
+        ),
+        (
+            "was: app01/e",
+            "`was` of COB `a`: `app01/e` is no name for a COB (a name alone, without a host)",
+        ),
         ("protect: yes", "`protect` of COB `a` must be true or false, not `yes`"),
         ("machine: [node]", "`machine` of COB `a` must be text, not a list"),
     ],
@@ -123,6 +139,10 @@ def test_a_kept_graph_has_both(maker: Maker) -> None:
         "itself",
         "carried",
         "elsewhere",
+        "name-now",
+        "both-names",
+        "twice",
+        "no-name",
         "no-flag",
         "list",
     ],
@@ -130,11 +150,12 @@ def test_a_kept_graph_has_both(maker: Maker) -> None:
 def test_what_is_wrong_is_found_at_its_place(maker: Maker, body: str, found: str) -> None:
     text = (
         f"cobs:\n  {NODE}\n  c: {{type: simple, on: app, machine: node}}\n"
-        f"  d: {{type: simple, on: db}}\n  a: {{type: simple, on: app, {body}}}\n"
+        f"  d: {{type: simple, on: db}}\n  f: {{type: simple, on: app, was: e}}\n"
+        f"  a: {{type: simple, on: app, {body}}}\n"
     )
     key = body.partition(":")[0]
     column = len(f"  a: {{type: simple, on: app, {key}: ") + 1
-    assert maker.findings(text) == [f"site.yml:6:{column}: {found}"]
+    assert maker.findings(text) == [f"site.yml:7:{column}: {found}"]
 
 
 def test_a_machine_that_is_wrong_itself_is_told_once(maker: Maker) -> None:

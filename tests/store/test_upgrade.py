@@ -330,6 +330,7 @@ def test_upgraded_database_keeps_what_format_3_knows_and_takes_a_book(
 
 
 TO_FORMAT_2 = """
+DROP TABLE cobweb_renames;
 DROP TABLE cobweb_slots;
 DROP TABLE cobweb_canaries;
 ALTER TABLE cobweb_cobs DROP COLUMN served;

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SIGNS", "Line", "bounded", "detail_lines", "tone_of", "write_lines"]
 
-SIGNS: Mapping[str, str] = {"added": "+", "changed": "~", "removed": "-"}
+SIGNS: Mapping[str, str] = {"added": "+", "changed": "~", "removed": "-", "renamed": "="}
 """What stands before a thing, by what became of it."""
 
 _TONES: Mapping[str, Tone] = {"+": Tone.GOOD, "~": Tone.CAREFUL, "-": Tone.BAD}

@@ -219,7 +219,8 @@ def tell_plan(output: Output, plan: Plan, *, whole: bool = False) -> None:
 
 
 def _tell_changes(output: Output, plan: Plan, *, whole: bool) -> None:
-    notes = _removals(plan)
+    notes = {change.cob: f" (was {change.was})" for change in plan.changes if change.was}
+    notes |= _removals(plan)
     for change in plan.changes:
         note = notes.get(change.cob, "")
         sign = SIGNS[change.kind]

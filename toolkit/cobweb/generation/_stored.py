@@ -50,6 +50,9 @@ _OLD_SCOPES = frozenset({"in-flight", "out-of-preferred", "out-of-group"})
 """What limits counted in the formats without budgets."""
 
 _NO_JSON_NUMBERS = ("nan", "inf", "-inf")
+_BY_OBJECT = frozenset({"cobs", "confirm", "machines", PROTECTED, "wants"})
+"""The keys of a content that have something of objects, by id."""
+
 _DAMAGED = "the content of the generation is damaged"
 
 _P = ParamSpec("_P")
@@ -137,6 +140,11 @@ class StoredSite:
         return frozenset(map(CobId, self._data.get(PROTECTED, {})))
 
     @_told
+    def renamed(self, names: Mapping[CobId, CobId]) -> StoredSite:
+        """Return the site with other names of objects, by those that they have in it."""
+        return StoredSite(_renamed(self._data, names)) if names else self
+
+    @_told
     def types(self, roots: Mapping[str, str]) -> Mapping[str, CobType]:
         """Return the types that had objects, by name; `roots` are as in `EvaluatedSite`."""
         paths = Paths(roots)
@@ -165,6 +173,31 @@ class StoredSite:
             raise StoreError(_DAMAGED)
         limits, budgets = _bounds(self._data)
         return Graph(cobs=cobs, needs=needs, limits=limits, budgets=budgets)
+
+
+def _renamed(data: Mapping[str, Any], names: Mapping[CobId, CobId]) -> dict[str, Any]:
+    """Return the data of a site with other ids of objects."""
+
+    def name(cob: str) -> str:
+        return names.get(CobId(cob), cob)
+
+    def bound(it: Mapping[str, Any], key: str) -> dict[str, Any]:
+        parts = [{**part, "members": sorted(map(name, part["members"]))} for part in it[key]]
+        return {**it, key: parts}
+
+    made = dict(data)
+    for key in _BY_OBJECT & data.keys():
+        made[key] = {name(cob): it for cob, it in data[key].items()}
+    made["cobs"] = dict(sorted(made["cobs"].items()))
+    if "machines" in data:
+        made["machines"] = {cob: name(it) for cob, it in made["machines"].items()}
+    made["needs"] = [
+        {**need, "cob": name(need["cob"]), "on": name(need["on"])} for need in data["needs"]
+    ]
+    made["limits"] = [bound(it, "groups") for it in data["limits"]]
+    if "budgets" in data:
+        made["budgets"] = [bound(it, "units") for it in data["budgets"]]
+    return made
 
 
 def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:

@@ -18,6 +18,7 @@ from cobweb.model import CobType, Confirm, State
 WORDS = ("requires", "after", "binds", "stops")
 _KEYS = (
     *("type", "on", "spec", *WORDS, "needs", "confirm", "want", "machine", "protect"),
+    "was",
     "description",
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
@@ -41,6 +42,7 @@ class CobDef:
     want: State
     machine: str
     protect: bool
+    was: str
     place: Place
 
 
@@ -68,9 +70,13 @@ class Cobs:
             made = self._cob(name, value, key_place(section, name))
             if made:
                 self.defs[name] = made
+        before: dict[str, CobDef] = {}
         for cob in self.defs.values():
             if cob.machine:
                 self._look_at_machine(cob)
+            if cob.was:
+                self._look_at_old_name(cob, before.get(cob.was))
+                before.setdefault(cob.was, cob)
 
     def _cob(self, name: str, node: Node, place: Place) -> CobDef | None:
         what = f"COB `{name}`"
@@ -102,6 +108,7 @@ class Cobs:
             want=self._want(body, cob_type, what),
             machine=text(body, "machine", what, self._findings) or "",
             protect=flag(body, "protect", what, self._findings, default=False),
+            was=text(body, "was", what, self._findings) or "",
             place=place,
         )
 
@@ -114,6 +121,24 @@ class Cobs:
             place = body.items["want"].place
             self._findings.add(place, f"`want` of {what}: {problem[0]}", problem[1])
         return "" if problem else want
+
+    def _look_at_old_name(self, cob: CobDef, other: CobDef | None) -> None:
+        """Find what is wrong with the old name of a COB; `other` says that it had the same."""
+        place = cob.body.items["was"].place
+        standing = self.defs.get(cob.was)
+        message = hint = ""
+        if not _NAME.fullmatch(cob.was):
+            message, hint = f"`{cob.was}` is no name for a COB", "a name alone, without a host"
+        elif standing is cob:
+            message, hint = "that is its name now", "name the one that it had before"
+        elif standing is not None and standing.host_set & cob.host_set:
+            message = f"there is a COB `{cob.was}` on the same hosts still"
+            hint = "an object has one name: take that one out, or `was`"
+        elif other is not None and other.host_set & cob.host_set:
+            message = f"`{other.name}` was `{cob.was}` as well"
+            hint = "only one of them can be what it was"
+        if message:
+            self._findings.add(place, f"`was` of COB `{cob.name}`: {message}", hint)
 
     def _look_at_machine(self, cob: CobDef) -> None:
         """Find what is wrong with the machine of a COB, once all are read."""

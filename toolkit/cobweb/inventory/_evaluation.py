@@ -162,6 +162,10 @@ class Evaluation:
                 for each, host in zip(defs, hosts, strict=True)
             ],
             protect=[each.protect for each in defs],
+            was=[
+                cob_id(host, each.was) if each.was else None
+                for each, host in zip(defs, hosts, strict=True)
+            ],
             place=[each.place for each in defs],
         )
         return dict(zip(instances, made, strict=True))

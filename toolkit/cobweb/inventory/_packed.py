@@ -40,7 +40,7 @@ _Columns = tuple[bytes, ...]
 def pack(graph: Graph) -> bytes | None:
     """Return a graph as bytes; None for one whose specs hold other things than plain data."""
     numbers = {cob: number for number, cob in enumerate(graph.cobs)}
-    types, places, specs, confirms, wants = _Table(), _Table(), _Table(), _Table(), _Table()
+    types, places, specs, confirms, wants, old = (_Table() for _ in range(6))
     cobs = graph.cobs.values()
     columns = (
         _numbers(types.number(cob.type.name) for cob in cobs),
@@ -50,6 +50,7 @@ def pack(graph: Graph) -> bytes | None:
         _numbers(wants.number(cob.want) for cob in cobs),
         _numbers(numbers[cob.machine] if cob.machine else len(numbers) for cob in cobs),
         _numbers(int(cob.protect) for cob in cobs),
+        _numbers(old.number(cob.was or "") for cob in cobs),
     )
     heads = _Table()
     needs = (
@@ -63,7 +64,7 @@ def pack(graph: Graph) -> bytes | None:
     try:
         rest = pickle.dumps((places.values, confirms.values, limits, budgets))
         ids = _LINE.join(graph.cobs)
-        tables = (types.values, specs.values, wants.values)
+        tables = (types.values, specs.values, wants.values, old.values)
         return marshal.dumps((ids, tables, columns, heads.values, needs, rest))
     except ValueError:
         return None
@@ -73,7 +74,7 @@ def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
     """Return the graph that was packed; `types` are those of its objects by name."""
     with no_collections():
         text, tables, columns, heads, needs, rest = marshal.loads(data)  # noqa: S302  ours
-        type_names, specs, wants = tables
+        type_names, specs, wants, old = tables
         places, confirms, limits, budgets = pickle.loads(rest)  # noqa: S301  ours
         ids: list[CobId] = text.split(_LINE) if text else []
         kinds = [types[name] for name in type_names]
@@ -87,6 +88,7 @@ def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
             want=_taken(wants, columns[4]),
             machine=_taken([*ids, None], columns[5]),
             protect=_taken([False, True], columns[6]),
+            was=_taken([name or None for name in old], columns[7]),
             place=_taken(places, columns[2]),
         )
         return Graph(

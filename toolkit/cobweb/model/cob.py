@@ -247,6 +247,7 @@ class Cob:
     there). `machine` is the object of the same host that is the machine itself: while that is not
     in its preferred state, this one is in its `remove` state, for there is nothing that it is on.
     One that says `protect` is not removed as long as its host stands in a generation that says so.
+    `was` is its id before it was renamed: what is known under that is this one's.
     """
 
     id: CobId
@@ -256,6 +257,7 @@ class Cob:
     want: State = ""
     machine: CobId | None = None
     protect: bool = False
+    was: CobId | None = None
     place: Place | None = None
 
     @property

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from cobweb.generation import StoredSite, read_site
 from cobweb.model import CobId, Graph, host_of
 from cobweb.runtime._kept_work import KeptWork
-from cobweb.store import Store
+from cobweb.runtime._renames import names_since
+from cobweb.store import CobRenamed, Store
 
 __all__ = ["Generations"]
 
@@ -16,8 +17,8 @@ __all__ = ["Generations"]
 class Generations:
     """Reads generations when they are asked for; StoreError where one is damaged.
 
-    `roots` are the folders that the paths of actions are relative to. With `work` the actions are
-    those that can be carried out now.
+    Objects have the names that they have now. `roots` are the folders that the paths of actions are
+    relative to. With `work` the actions are those that can be carried out now.
     """
 
     def __init__(
@@ -33,6 +34,10 @@ class Generations:
     def ids(self) -> tuple[int, ...]:
         """All generations, the newest first."""
         return tuple(info.id for info in self._store.generations())
+
+    @cached_property
+    def _renames(self) -> Sequence[CobRenamed]:
+        return self._store.renames()
 
     @cached_property
     def active(self) -> Mapping[str, int]:
@@ -54,7 +59,9 @@ class Generations:
     def _site(self, generation: int) -> StoredSite | None:
         if generation not in self._sites:
             found = self._store.generation(generation) if generation else None
-            self._sites[generation] = None if found is None else read_site(found.content)
+            site = None if found is None else read_site(found.content)
+            names = names_since(self._renames, generation) if site else {}
+            self._sites[generation] = site.renamed(names) if site and names else site
         return self._sites[generation]
 
     def _graph(self, site: StoredSite) -> Graph:

@@ -38,6 +38,7 @@ from cobweb.runtime._plan import DEFAULT_PLANNER, Plan, base_digest, changes_of
 from cobweb.runtime._predict import Prediction, at_rest, predict
 from cobweb.runtime._refusals import refusals_of, refuse
 from cobweb.runtime._removal import Removal
+from cobweb.runtime._renames import pending_renames, renames_of, with_renames
 from cobweb.runtime._result import Ending, RunResult, wait_data
 from cobweb.runtime._rounds import Rounds
 from cobweb.runtime._run import Run, RunSetting
@@ -69,6 +70,8 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     """
     order = _planner(plugins, planner)
     generation = _next_generation(store, desired)
+    names = pending_renames(desired, store)
+    store = with_renames(store, names, generation)
     course = course_of(desired, store, refresh=refresh, generation=generation)
     before, movable = course.before, desired.movable
     looked_at = course.looked_at
@@ -87,6 +90,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
                 course.removal.gone,
                 course.retyped,
                 TreeComparison(archives_of(desired, store)),
+                names=names,
             )
             if change.cob in movable or change.kind == "removed"
         ),
@@ -143,10 +147,14 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     checked by the next run.
     """
     keep_apart(store, orders)
-    records = store.states()
+    names = pending_renames(desired, store)
+    after = with_renames(store, names, _next_generation(store, desired))
+    records = after.states()
     most, deletes = orders.max_removals, orders.deletes
-    refuse(refusals_of(desired, store, records, max_removals=most, deletes=deletes))
+    refuse(refusals_of(desired, after, records, max_removals=most, deletes=deletes))
     generation = store.save_generation(_generation(desired, orders, info), desired.files())
+    if names:
+        store.write(list(renames_of(names, generation.id)))
     with private_folder() as folder:
         course = course_of(
             desired,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any
@@ -57,10 +57,11 @@ _CONTENT_DIGITS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One object that is added, changed or removed; `lines` is the diff of its spec.
+    """One object that is added, changed, removed or only renamed; `lines` is the diff of its spec.
 
     `files` are those that differ in its file tree. `content` is the beginning of the digest of what
-    it is to be, "" for what is removed.
+    it is to be, "" for what is removed or renamed. `was` is the name that a known object loses; of
+    an added one the name that nothing is known under.
     """
 
     cob: CobId
@@ -68,11 +69,13 @@ class Change:
     lines: tuple[str, ...] = ()
     files: tuple[FileDifference, ...] = ()
     content: str = ""
+    was: CobId | None = None
 
     def as_data(self) -> dict[str, Any]:
         """Return the change as plain JSON data."""
         files = {"files": file_data(self.files)} if self.files else {}
-        return {"cob": self.cob, "kind": self.kind, "diff": list(self.lines), **files}
+        was = {"was": self.was} if self.was else {}
+        return {"cob": self.cob, "kind": self.kind, "diff": list(self.lines), **files, **was}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +271,7 @@ def _plan_file(data: Mapping[str, Any]) -> PlanFile:
         refresh=Refresh(data["refresh"]),
         states=states,
         contents={cob: "".join(islice(digits, _CONTENT_DIGITS)) for cob in brought},
-        removed=frozenset(kinds.keys() - brought.keys()),
+        removed=frozenset(cob for cob, kind in kinds.items() if kind == "removed"),
     )
 
 
@@ -285,18 +288,21 @@ def _filled(before: Baseline, cob: CobId) -> Mapping[str, Any]:
     return spec
 
 
-def changes_of(
+def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six sides
     before: Baseline,
     records: Mapping[CobId, CobRecord],
     removed: Iterable[CobId] = (),
     retyped: Mapping[CobId, tuple[str, str]] = MappingProxyType({}),
     trees: TreeComparison | None = None,
+    *,
+    names: Mapping[CobId, CobId] = MappingProxyType({}),
 ) -> tuple[Change, ...]:
     """Return what differs between the site and what the journal knows, by id.
 
     `retyped` are changed objects that have another type now: (then, now). `trees` finds the files
-    that differ in file trees.
+    that differ in file trees. `names` are new names by old ones.
     """
+    was = {new: old for old, new in names.items()}
     short = {
         cob: before.contents[cob][:_CONTENT_DIGITS] for cob in (*before.added, *before.changed)
     }
@@ -310,5 +316,7 @@ def changes_of(
             then, now = retyped[cob]
             lines = (f"-type: {then}", f"+type: {now}", *lines)
         change = Change(cob=cob, kind="changed", lines=lines, files=files, content=short[cob])
-        found.append(change)
+        found.append(replace(change, was=was.get(cob)))
+    only = was.keys() - before.changed
+    found += [Change(cob=cob, kind="renamed", was=was[cob]) for cob in only]
     return tuple(sorted(found, key=lambda change: change.cob))

@@ -17,6 +17,7 @@ from cobweb.generation import PROTECTED, StoredSite, quoted, read_site
 from cobweb.model import CobId, host_of
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._removal import gone_of
+from cobweb.runtime._renames import names_since
 from cobweb.store import CobRecord, Store
 
 __all__ = ["Refusal", "RefusalKind", "refusals_of", "refuse"]
@@ -129,6 +130,7 @@ def _protecting(
             of.setdefault(generation, set()).add(cob)
     for generation in sorted(of):
         site = _with_protection(store, generation)
+        site = site and site.renamed(names_since(store.renames(), generation))
         for cob in sorted(site.protected & of[generation]) if site else ():
             if cob in gone or (site and site.type_names[cob] != types[cob]):
                 yield cob, generation

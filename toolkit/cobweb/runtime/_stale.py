@@ -15,6 +15,7 @@ from cobweb.model import CobId, State
 from cobweb.runtime._course import beliefs
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._plan import CHANGED, IN_DOUBT, NEW, PlanFile, base_digest
+from cobweb.runtime._renames import pending_renames, with_renames
 from cobweb.store import CobRecord, RunRecord, Store
 
 __all__ = ["refuse_stale"]
@@ -36,7 +37,8 @@ def refuse_stale(plan: PlanFile, desired: Desired, store: Store) -> None:
 
     Its notes say which runs came after the plan, and which objects differ.
     """
-    records = beliefs(store, desired)
+    names = pending_renames(desired, store)
+    records = beliefs(with_renames(store, names, 0), desired)
     is_edited = plan.site != desired.evaluated.digest
     is_moved = plan.base != base_digest(records)
     newer = _newer_generation(plan, desired, store)

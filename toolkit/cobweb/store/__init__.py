@@ -14,6 +14,7 @@ from cobweb.store._process import this_process, why_dead
 from cobweb.store._values import (
     CanaryWritten,
     CobRecord,
+    CobRenamed,
     Entry,
     EventWritten,
     Forgotten,
@@ -48,6 +49,7 @@ _HEAVY = {"HeldLock": "_lock", "Patience": "_lock", "SiteLock": "_lock", "Store"
 __all__ = [
     "CanaryWritten",
     "CobRecord",
+    "CobRenamed",
     "Entry",
     "EventWritten",
     "Forgotten",

@@ -14,6 +14,7 @@ from cobweb.generation import canonical_json, redact
 from cobweb.model import UNKNOWN, CobId, State
 from cobweb.store._values import (
     CanaryWritten,
+    CobRenamed,
     Entry,
     EventWritten,
     Forgotten,
@@ -39,14 +40,14 @@ __all__ = ["Batch", "fold"]
 
 @dataclass(slots=True, kw_only=True)
 class Batch:
-    """What a transaction has to do, in this order: forget, then set.
+    """What a transaction has to do, in this order: rename, forget, then set.
 
     `cobs` has the columns to set by id, `served` the ids of those that have served, `grants` None
     for those to delete, `hosts` (reachable, time), `switched` the generation and `given_up` whether
     it is by name, `results` of a host its JSON texts by key, None for those to delete. `slots` of a
     unit are times by limit, None for those to delete, `canaries` (generation, units, through) by
-    limit. `grants_of` finds grants by their ends; it is made when an object is forgotten, so that
-    forgetting many takes no longer than writing them.
+    limit; `renamed` are to be in a batch of their own. `grants_of` finds grants by their ends; it
+    is made when an object is forgotten, so that forgetting many takes no longer than writing them.
     """
 
     generation: int
@@ -63,6 +64,7 @@ class Batch:
     slots: dict[str, dict[str, float | None]] = field(default_factory=dict)
     canaries: dict[str, tuple[int, tuple[str, ...], bool]] = field(default_factory=dict)
     events: list[EventWritten] = field(default_factory=list)
+    renamed: list[CobRenamed] = field(default_factory=list)
 
 
 def fold(entries: Sequence[Entry], *, generation: int) -> Batch:
@@ -80,6 +82,8 @@ def _take(batch: Batch, entry: Entry) -> None:
     match entry:
         case EventWritten():
             batch.events.append(entry)
+        case CobRenamed():
+            batch.renamed.append(entry)
         case GrantWritten():
             _set_grant(batch, (entry.cob, entry.holder), entry.state)
         case GrantGone():

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Dialect, Table, and_, bindparam, delete, select
+from sqlalchemy import Dialect, Table, and_, bindparam, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
 
@@ -22,6 +22,7 @@ from cobweb.store._tables import (
     EVENTS,
     GRANTS,
     HOSTS,
+    RENAMES,
     RESULTS,
     SITE_LOCK,
     SLOTS,
@@ -83,6 +84,15 @@ class Statements:
             self._compiled(delete(column.table).where(column == bindparam("gone")))
             for column in (COBS.c.id, GRANTS.c.cob, GRANTS.c.holder, SLOTS.c.unit)
         )
+        self.rename = tuple(
+            self._compiled(
+                update(column.table)
+                .where(column == bindparam("old_"))
+                .values({column: bindparam("new_")})
+            )
+            for column in (COBS.c.id, GRANTS.c.cob, GRANTS.c.holder, SLOTS.c.unit)
+        )
+        self.renamed = self._upsert(RENAMES, ("old", "generation", "new"))
         self.result = self._upsert(RESULTS, ("host", "key", "value"))
         self.drop_result = self._compiled(
             delete(RESULTS).where(

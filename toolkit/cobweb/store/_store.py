@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from cobweb.model import CobId, Results, State, host_of
-from cobweb.store import _budgets, _generations
+from cobweb.store import _budgets, _generations, _renames
 from cobweb.store._database import Database, open_database
 from cobweb.store._fold import Batch, fold
 from cobweb.store._lock import Fence, SiteLock
@@ -50,6 +50,7 @@ from cobweb.store._tables import (
 from cobweb.store._upgrade import BUDGETS_SINCE, RESULTS_SINCE, Format1, cob_columns, format_1
 from cobweb.store._values import (
     CobRecord,
+    CobRenamed,
     Entry,
     Generation,
     GenerationInfo,
@@ -200,6 +201,13 @@ class Store:
                 for limit, units, through in _budgets.canaries(connection, generation)
             }
 
+    def renames(self) -> tuple[CobRenamed, ...]:
+        """Return the renames of objects, by generation and old name."""
+        if self._database.format < BUDGETS_SINCE:
+            return ()
+        with self._database.read() as connection:
+            return _renames.renames(connection)
+
     def given_up(self) -> frozenset[str]:
         """Return the hosts of the site that are given up."""
         if self._database.format < BUDGETS_SINCE:
@@ -217,6 +225,7 @@ class Store:
         with self._database.write() as connection:
             self._fence.check(connection)
             cursor = connection.connection.cursor()
+            _renames.write(cursor, self._statements, batch)
             self._write_forgotten(cursor, batch)
             self._write_cobs(cursor, batch)
             self._write_grants(cursor, batch)

@@ -28,6 +28,7 @@ __all__ = [
     "HOSTS",
     "META",
     "METADATA",
+    "RENAMES",
     "RESULTS",
     "RUNS",
     "SITE_LOCK",
@@ -127,6 +128,15 @@ CANARIES = Table(
     _number("generation"),
     _text("units", "[]"),
     Column("through", Boolean, nullable=False, server_default=false()),
+    sqlite_with_rowid=False,
+)
+
+RENAMES = Table(
+    "cobweb_renames",
+    METADATA,
+    Column("old", Text, primary_key=True),
+    Column("generation", BigInteger, primary_key=True, autoincrement=False),
+    _text("new", None),
     sqlite_with_rowid=False,
 )
 

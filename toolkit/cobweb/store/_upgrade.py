@@ -3,8 +3,9 @@
 Format 2 knows which generation was reached and which one each host is in. Format 1 had neither: a
 whole run brought all hosts to the newest generation at once. So that is what its hosts are in, and
 a database that is only read answers the same before it is upgraded as after. Format 3 keeps results
-of tasks, and of a transition its attempt and who carries it out; format 4 the book of budgets: who
-has served, slots, canaries, hosts that are given up. Before them none of this is known.
+of tasks, and of a transition its attempt and who carries it out; format 4 the names that objects
+had, and the book of budgets: who has served, slots, canaries, hosts that are given up. Before them
+none of this is known.
 
 The upgrade is part of the transaction that opens the database: a crash leaves one format or the
 other. A run of an older Cobweb that is going on meanwhile is not disturbed, since all that is new
@@ -31,6 +32,7 @@ from cobweb.store._tables import (
     GENERATIONS,
     HOSTS,
     META,
+    RENAMES,
     RESULTS,
     RUNS,
     SLOTS,
@@ -107,6 +109,7 @@ def upgrade(connection: Connection, found: int) -> None:
     _add(connection, _ADDED_4)
     SLOTS.create(connection)
     CANARIES.create(connection)
+    RENAMES.create(connection)
     connection.execute(update(META).where(META.c.key == "format").values(value=str(FORMAT)))
 
 

@@ -19,6 +19,7 @@ from cobweb.model import UNKNOWN, CobId, State
 __all__ = [
     "CanaryWritten",
     "CobRecord",
+    "CobRenamed",
     "Entry",
     "EventWritten",
     "Forgotten",
@@ -384,8 +385,21 @@ class EventWritten(NamedTuple):
     data: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CobRenamed:
+    """The object `old` is `new` from `generation` on: its record, locks and slots are that one's.
+
+    `new` has no record yet. In generations before that one it keeps its old name.
+    """
+
+    old: CobId
+    new: CobId
+    generation: int
+
+
 Entry = (
     StateWritten
+    | CobRenamed
     | TransitionBegan
     | TransitionFinished
     | GrantWritten
