@@ -1,14 +1,17 @@
-"""What tests on hosts made of namespaces ask of the machine, in one place."""
+"""What tests ask of the machine that not every one has, in one place."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from tests.support.fabric import what_is_missing
 
-__all__ = ["need_fabric"]
+__all__ = ["need_fabric", "need_redis"]
 
 
 def need_fabric() -> None:
@@ -17,8 +20,19 @@ def need_fabric() -> None:
     In CI that is a failure: there all of it is installed.
     """
     missing = what_is_missing()
-    if missing is None:
-        return
+    if missing is not None:
+        _lack(missing)
+
+
+def need_redis() -> Path:
+    """Return the folder of redis-server and redis-cli; as `need_fabric` where they are missing."""
+    found = shutil.which("redis-server")
+    if found is None:
+        _lack("not installed: redis-server; run .ci/install-system as root")
+    return Path(found).parent
+
+
+def _lack(missing: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(missing)
     pytest.skip(missing)
