@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cobweb.errors import ExecutorError, PluginError
 from cobweb.model import CobId, host_of
 from cobweb.plugin import MarkingExecutor, Plugins, SiteMark
 from cobweb.runtime._course import Course
@@ -50,8 +51,12 @@ def unmark_left(  # noqa: PLR0913  # what was there, with what, for whom
     mark = mark_of(desired, store, orders, info) if hosts & desired.hosts.keys() else None
     if mark is None or not hasattr(plugins.executors[orders.executor], "unmark"):
         return
-    with open_executor(plugins, orders, desired, mark=mark) as (executor, _):
-        assert isinstance(executor, MarkingExecutor)
-        problems = executor.unmark(sorted(hosts & desired.hosts.keys()))
+    leaving = sorted(hosts & desired.hosts.keys())
+    try:
+        with open_executor(plugins, orders, desired, mark=mark) as (executor, _):
+            assert isinstance(executor, MarkingExecutor)
+            problems = executor.unmark(leaving)
+    except (ExecutorError, PluginError) as error:
+        problems = dict.fromkeys(leaving, str(error))
     for host, problem in sorted(problems.items()):
         caller.say(f"note: the mark of this site stays on {host}: {problem}")

@@ -166,7 +166,6 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
         )
         info = begun(info, orders, generation)
         result = _carried_out(course, plugins, store, orders, caller, info=info)
-        unmark_left(course, plugins, store, orders, caller, before=records, info=info)
     if result.ending is Ending.OK and desired.limit is None:
         store.mark_reached(generation.id, wall_clock())
     store.end_run(
@@ -179,6 +178,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
             ended=wall_clock(),
         )
     )
+    unmark_left(course, plugins, store, orders, caller, before=records, info=info)
     return result
 
 
