@@ -48,14 +48,14 @@ def take(cob: dict[str, Any]) -> Answer:
 def give(cob: dict[str, Any]) -> Answer:
     """Let another server be the primary, where this one is; it goes on as a replica.
 
-    Where no replica is left there is nobody to give anything to, and this server stays what it is.
+    Where no other server is left there is nobody to give anything to, and this one stays what it
+    is; where others are there and none has all data yet, it waits for one that has.
     """
     spec = cob["spec"]
     me, heir = spec["server"], ""
     while _is_primary(me):
-        known = {it: _info(it) or {} for it in spec["members"] if it != me}
-        heirs = {it: info for it, info in known.items() if _follows(info, me)}
-        if not heirs:
+        _wait(f"no other server has the data of {me}", lambda: not _others(spec) or _heirs(spec))
+        if not (heirs := _heirs(spec)):
             return {"changed": False, "msg": f"{me} is the last server of its group"}
         heir = max(heirs, key=lambda it: int(heirs[it]["slave_repl_offset"]))
         _hand_over(me, heir)
@@ -64,14 +64,30 @@ def give(cob: dict[str, Any]) -> Answer:
     return {"changed": bool(heir)}
 
 
+def _others(spec: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Return what the other members say that are there."""
+    known = {it: _info(it) for it in spec["members"] if it != spec["server"]}
+    return {it: info for it, info in known.items() if info is not None}
+
+
+def _heirs(spec: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Return of the others those that have all data of this server and hear of what is new."""
+    return {it: info for it, info in _others(spec).items() if _follows(info, spec["server"])}
+
+
 def _become_primary(spec: dict[str, Any], mine: dict[str, str]) -> None:
-    """Be handed the primary's part by whoever has it; take it where nobody does."""
+    """Be handed the primary's part by whoever has it; take it where nobody does.
+
+    A member that is silent may have it, so then nothing is taken; one that has left the group and
+    is silent has lost it.
+    """
     me = spec["server"]
     if mine.get("role") == "master":
         return
-    known = {it: _info(it) or {} for it in spec["members"] if it != me}
+    known = _others(spec)
     former = f"{mine.get('master_host')}:{mine.get('master_port')}"
-    known.setdefault(former, _info(former) or {})  # it may have left the group
+    if former not in spec["members"]:
+        known[former] = _info(former, silent_is_gone=True) or {}
     primaries = [it for it, info in known.items() if info.get("role") == "master"]
     if not primaries:
         _say(me, "REPLICAOF", "NO", "ONE")
@@ -150,11 +166,21 @@ def _split(place: str) -> tuple[str, str]:
     return address, port
 
 
-def _info(place: str) -> dict[str, str] | None:
-    """Return what a server says of its replication; None where none answers."""
+def _info(place: str, *, silent_is_gone: bool = False) -> dict[str, str] | None:
+    """Return what a server says of its replication; None where nobody listens.
+
+    Failed where it is silent: nobody knows then what it is.
+    """
     try:
         said = _ask(place, "INFO", "replication")
-    except (OSError, Failed):
+    except TimeoutError:
+        if silent_is_gone:
+            return None
+        raise Failed(
+            f"{place} does not answer in time and may be the primary;"
+            " if its host is dead, take it out of the inventory"
+        ) from None
+    except OSError:
         return None
     lines = (line.partition(":") for line in said.splitlines())
     return {key: value for key, _, value in lines}
