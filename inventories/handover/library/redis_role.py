@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.cobweb_host import Answer, Failed, run
@@ -53,6 +54,7 @@ def give(cob: dict[str, Any]) -> Answer:
     """
     spec = cob["spec"]
     me, heir = spec["server"], ""
+    _remember(spec)
     while _is_primary(me):
         _wait(f"no other server has the data of {me}", lambda: not _others(spec) or _heirs(spec))
         if not (heirs := _heirs(spec)):
@@ -61,7 +63,16 @@ def give(cob: dict[str, Any]) -> Answer:
         _hand_over(me, heir)
     if heir:
         _tell_others(spec, heir)
+        _remember(spec)
     return {"changed": bool(heir)}
+
+
+def _remember(spec: dict[str, Any]) -> None:
+    """Write down whom this server follows, for `redis-join`, which asks that one as well."""
+    info = _info(spec["server"]) or {}
+    if info.get("role") == "slave":
+        text = f"{info['master_host']} {info['master_port']}\n"
+        Path(spec["home"], "former").write_text(text, encoding="utf-8")
 
 
 def _others(spec: dict[str, Any]) -> dict[str, dict[str, str]]:
