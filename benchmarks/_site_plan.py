@@ -34,12 +34,13 @@ from cobweb.generation import EvaluatedSite, contents, redact
 from cobweb.inventory import load_site
 from cobweb.model import CobId, Graph, State
 from cobweb.runtime import Plan
-from cobweb.runtime._acts import Act
-from cobweb.runtime._predict import Prediction, predict
+from cobweb.runtime._course import Course
+from cobweb.runtime._predict import predict
 from cobweb.store import StateWritten, open_store
 from cobweb.testing.promises import check_promises
 from cobweb.testing.simulation import graph_stream, public_event
 from cobweb_plugins.planner import EventPlanner
+from tests.support.courses import course_over
 
 __all__ = ["plan_rows"]
 
@@ -194,8 +195,9 @@ def _parts(folder: Path, hosts: int) -> None:
     removed = {cob: it.type.remove for cob, it in graph.cobs.items()}
     with cost() as engine:
         _drive(Engine(graph), removed)
+    course = course_over(graph)
     with cost() as predicted:
-        prediction = _predicted(graph, Engine(graph))
+        prediction = predict(course)
     with cost() as staged:
         stages = EventPlanner().stages(graph, prediction.steps)
     plan = Plan(
@@ -235,21 +237,33 @@ def _drive(engine: Engine, found: Mapping[CobId, State]) -> None:
         effects = engine.step(jobs.popleft())
 
 
-def _predicted(graph: Graph, engine: Engine) -> Prediction:
-    """Predict from nothing known, all in the `remove` states."""
-    removed = {cob: it.type.remove for cob, it in graph.cobs.items()}
-    return predict([lambda _so_far: Act(graph=graph, engine=engine, found=removed)])
-
-
 def _checked(graph: Graph) -> tuple[int, list[str]]:
     """Predict with an eye on every effect: how many events, and what they break of P1 to P6."""
-    watched = _Watched(Engine(graph))
-    one = _predicted(graph, watched)  # type: ignore[arg-type]  # it is told through
+    course = course_over(graph)
+    watched = _WatchedCourse(course)
+    one = predict(watched)  # type: ignore[arg-type]  # it is told through
     events = [*watched.events, {"type": "run.end", "exit_code": 4 if one.waits else 0}]
     violations = check_promises(events, graph_stream(graph))
-    if one != _predicted(graph, Engine(graph)):
+    if one != predict(course):
         violations.append("P6: the same site and states give another plan")
     return len(events), violations
+
+
+class _WatchedCourse:
+    """A course whose engine is watched."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self.events: list[Mapping[str, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._course, name)
+
+    def engine(self, **options: Any) -> _Watched:
+        """Return an engine that was not started yet."""
+        watched = _Watched(self._course.engine(**options))
+        self.events = watched.events
+        return watched
 
 
 class _Watched:
@@ -263,13 +277,15 @@ class _Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def start(self, known: Mapping[CobId, State], locks: Iterable[Any] = ()) -> tuple[Effect, ...]:
+    def start(
+        self, known: Mapping[CobId, State], locks: Iterable[Any] = (), **beliefs: Any
+    ) -> tuple[Effect, ...]:
         """Begin, and keep what is told."""
-        return self._told(self._engine.start(known, locks))
+        return self._told(self._engine.start(known, locks, **beliefs))
 
-    def step(self, event: Input) -> tuple[Effect, ...]:
+    def step(self, event: Input, now_s: float = 0.0) -> tuple[Effect, ...]:
         """Go on, and keep what is told."""
-        return self._told(self._engine.step(event))
+        return self._told(self._engine.step(event, now_s))
 
     def _told(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
         for effect in effects:

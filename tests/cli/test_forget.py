@@ -83,7 +83,6 @@ def test_all_objects_of_a_host_are_forgotten_at_once(run: Run, known: Path) -> N
     [
         (["alpha/a"], "the object alpha/a is still in the site (remove it there first"),
         ([OLD, "beta/b"], "the object beta/b is still in the site"),
-        (["--host", "alpha"], "the host alpha is still in the site"),
         (["alpha/odl"], "knows no object 'alpha/odl' (did you mean alpha/old"),
         (["--host", "gonne"], "knows no host 'gonne' (did you mean gone?)"),
         (["zzz/qqq"], "knows no object 'zzz/qqq' (see `cobweb status`)"),
@@ -153,3 +152,64 @@ def test_a_broken_site_does_not_say_what_is_still_in_it(run: Run, known: Path) -
     assert run("-C", known, "forget", OLD, "--yes").code == 3
     (known / "site.yml").write_text(text, encoding="utf-8")
     assert left(known) == EVERYTHING
+
+
+LIMITED = """\
+cobweb: 1
+name: three
+inventory: {all: {hosts: {'web[1:3]': {version: 1}}}}
+types:
+  app:
+    states: [outdated, down, up]
+    preferred: up
+    remove: down
+    check: {tasks: simple/check.yml}
+    transitions:
+      down -> up: {tasks: simple/start.yml}
+      up -> down: {tasks: simple/stop.yml}
+      outdated -> up: {tasks: simple/start.yml}
+      outdated -> down: {tasks: simple/stop.yml}
+cobs:
+  app: {type: app, on: all, spec: {text: "{{ version }}"}}
+limits: {rolling: {on: all, cob: app, max: 1}}
+"""
+
+
+def test_a_host_of_the_site_is_given_up_until_it_is_taken_back(
+    run: Run, make_site: Callable[[str], Path], tmp_path: Path, check_schema: CheckSchema
+) -> None:
+    three = make_site(LIMITED)
+    go = ("-C", three, "apply", "--yes", "--executor", "simulate", "--events", tmp_path / "e")
+    assert run(*go).code == 0
+    ran = run("-C", three, "forget", "--host", "web2", "--yes", "-o", "json")
+    assert ran.code == 0, ran.err
+    data = json.loads(ran.out)
+    check_schema("forget", data)
+    assert (data["given_up"], data["forgotten"], data["hosts"]) == (["web2"], [], [])
+    assert (
+        "given up: web2 (`cobweb forget --host HOST --undo` takes" in run("-C", three, "plan").err
+    )
+    (three / "site.yml").write_text(LIMITED.replace("version: 1", "version: 2"), encoding="utf-8")
+    plan = json.loads(run("-C", three, "plan", "-o", "json").out)
+    check_schema("plan", plan)
+    assert plan["given_up"] == ["web2"]
+    assert [change["cob"] for change in plan["changes"]] == ["web1/app", "web3/app"]
+    ran = run(*go)
+    assert ran.code == 0, ran.err
+    assert "web2" not in (tmp_path / "e").read_text(encoding="utf-8")
+    assert run("-C", three, "plan", "--detailed-exitcode").code == 0
+    assert run("-C", three, "forget", "--host", "web2", "--undo", "--yes").code == 0
+    plan = json.loads(run("-C", three, "plan", "-o", "json").out)
+    assert (plan["given_up"], plan["checks"]) == ([], ["web2/app"])
+    ran = run(*go)
+    assert ran.code == 0, ran.err
+    assert '"cob":"web2/app"' in (tmp_path / "e").read_text(encoding="utf-8")
+    assert "nothing to change" in run("-C", three, "plan").err
+
+
+def test_only_what_is_given_up_can_be_taken_back(run: Run, site: Path) -> None:
+    ran = run("-C", site, "forget", "--host", "alpha", "--undo", "--yes")
+    assert ran.code == 64
+    assert "knows no host that is given up 'alpha'" in ran.err
+    ran = run("-C", site, "forget", "alpha/a", "--undo", "--yes")
+    assert (ran.code, "--undo takes hosts back" in ran.err) == (64, True)

@@ -243,6 +243,7 @@ def test_every_text_survives_being_kept() -> None:
         file="",
         is_empty=True,
         is_refused=False,
+        is_stuck=True,
     )
     assert PrintedPlan.unpack(plan.pack()) == plan
 

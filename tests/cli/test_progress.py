@@ -121,16 +121,16 @@ def test_a_terminal_that_is_gone_is_no_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cobs", "line"),
+    ("units", "line"),
     [
-        (["h1/a"], "limit pool: h1/a is back, the others wait 30 s\n"),
+        (["h1"], "limit pool: h1 is back, the others wait 30 s\n"),
         (["a", "b", "c", "d"], "limit pool: a, b, c, ... are back, the others wait 30 s\n"),
     ],
 )
-def test_a_pause_is_a_line(cobs: list[str], line: str) -> None:
+def test_a_pause_is_a_line(units: list[str], line: str) -> None:
     stream = io.StringIO()
     shown = PlainLines(Counter(GOALS), stream)
-    shown({"type": "limit.pause", "limit": "pool", "cobs": cobs, "seconds": 30.0})
+    shown({"type": "limit.pause", "limit": "pool", "units": units, "seconds": 30.0})
     assert stream.getvalue() == line
 
 

@@ -206,7 +206,7 @@ def test_a_plan_of_an_older_format_is_told_as_such(run: Run, applied: Path) -> N
     plan = make_plan(run, applied)
     data = json.loads(plan.read_text(encoding="utf-8"))
     plan.write_text(json.dumps({**data, "format": 1}), encoding="utf-8")
-    message = "the plan was made by another version of Cobweb: format 1 is not 2"
+    message = "the plan was made by another version of Cobweb: format 1 is not 3"
     assert refused(run, applied, plan) == [f"cobweb: {plan}: {message}{HINT}"]
 
 

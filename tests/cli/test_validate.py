@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from cobweb import runtime
+from cobweb.engine import Blocked, WaitKind
+from cobweb.model import CobId
+
 Run = Callable[..., Any]
 MakeSite = Callable[[str], Path]
 CheckSchema = Callable[[str, Any], None]
@@ -47,7 +51,7 @@ def test_a_valid_site_has_no_findings_as_json(
     ran = run("-C", site, "validate", "-o", "json")
     data = json.loads(ran.out)
     check_schema("findings", data)
-    assert (ran.code, data) == (0, {"format": 1, "findings": [], "warnings": []})
+    assert (ran.code, data) == (0, {"format": 1, "findings": [], "warnings": [], "waits": []})
 
 
 def test_each_finding_has_its_place(run: Run, make_site: MakeSite) -> None:
@@ -200,3 +204,23 @@ def test_warnings_change_no_exit_code(
     assert ran.code == 0
     (warning,) = data["warnings"]
     assert (warning["file"], warning["message"]) == ("site.yml", "limit `none` matches nothing")
+
+
+def test_a_site_that_no_run_brings_about_is_told_as_stuck(
+    run: Run,
+    site: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    check_schema: Callable[[str, Any], None],
+) -> None:
+    """The analysis finds what needs alone forbid; this is what only a run would show."""
+    link = Blocked(cob=CobId("beta/b"), kind=WaitKind.LIMIT, state="up", detail="rolling")
+    wait = runtime.Wait(cob=CobId("beta/b"), state="down", chain=(link,))
+    monkeypatch.setattr(runtime, "stuck_from_nothing", lambda _desired: (wait,))
+    ran = run("-C", site, "validate")
+    assert ran.code == 4
+    assert "beta/b would wait for what no order gives" in ran.err
+    assert "beta/b waits for more room than a limit has (rolling)" in ran.err
+    ran = run("-C", site, "validate", "-o", "json")
+    data = json.loads(ran.out)
+    check_schema("findings", data)
+    assert (ran.code, [it["cob"] for it in data["waits"]]) == (4, ["beta/b"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from dataclasses import replace
 from itertools import pairwise
 from types import FrameType
 from typing import Any
@@ -18,8 +19,8 @@ from cobweb.engine import (
     StartTransition,
     TransitionEnded,
 )
-from cobweb.model import CobId, Graph, Limit, LimitGroup, LimitScope
-from tests.support.graphs import graph_of
+from cobweb.model import CobId, Graph, State
+from tests.support.graphs import budget_of, graph_of, type_of
 
 FEW, MANY = 30, 300
 SLACK = 1.1
@@ -47,7 +48,7 @@ def needs_all(count: int) -> Graph:
 
 
 def pairs(count: int) -> Graph:
-    """Make pairs that are stopped for each other's change, under a limit."""
+    """Make pairs of which one is stopped for the other's change, under a budget."""
     names = [f"h{number:04}" for number in range(count)]
     needs = [
         need
@@ -55,16 +56,21 @@ def pairs(count: int) -> Graph:
         for need in (f"{name}/c outdated>* {name}/s down", f"{name}/s *>up {name}/c up")
     ]
     graph = graph_of(" ".join(f"{name}/{cob}" for name in names for cob in "cs"), *needs)
-    members = frozenset(CobId(f"{name}/s") for name in names)
-    limit = Limit(
-        name="few",
-        scope=LimitScope.OUT_OF_PREFERRED,
-        groups=(LimitGroup(name="", members=members, bound=count),),
+    budget = budget_of(" ".join(f"{name}/s" for name in names), count)
+    return replace(graph, budgets=(budget,))
+
+
+def rolled(count: int) -> Graph:
+    """Make objects that get new content under a budget of a tenth of them."""
+    names = " ".join(f"h{number:04}/a" for number in range(count))
+    kind = replace(
+        type_of("outdated down up", "outdated>down down>up up>down", "up", "down"),
+        serving=("up", "outdated"),
     )
-    return Graph(cobs=graph.cobs, needs=graph.needs, limits=(limit,))
+    return graph_of(dict.fromkeys(names.split(), kind), budgets=(budget_of(names, count // 10),))
 
 
-@pytest.mark.parametrize("shape", [chain, needed_by_all, needs_all, pairs])
+@pytest.mark.parametrize("shape", [chain, needed_by_all, needs_all, pairs, rolled])
 @pytest.mark.parametrize("found", ["down", "outdated"])
 def test_the_cost_grows_as_the_graph(shape: Any, found: str) -> None:
     """Ten times the objects and needs cost ten times as much, whatever their shape."""
@@ -96,14 +102,17 @@ def cost(graph: Graph, found: str) -> int:
 def run(graph: Graph, found: str) -> int:
     """Bring all up, first in first out; return how many effects that took."""
     engine = Engine(graph)
+    states: dict[CobId, State] = {}
     told = 0
     todo: deque[Effect] = deque(engine.start({}))
     while todo:
         effect = todo.popleft()
         told += 1
         if isinstance(effect, StartCheck):
-            todo.extend(engine.step(CheckEnded(cob=effect.cob, state=found)))
+            state = states.get(effect.cob, found)
+            todo.extend(engine.step(CheckEnded(cob=effect.cob, state=state)))
         elif isinstance(effect, StartTransition):
+            states[effect.cob] = effect.transition.dest
             todo.extend(engine.step(TransitionEnded(cob=effect.cob, ok=True)))
     assert engine.unsettled() == ()
     return told

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cobweb.engine import STAY, Canary, EngineSettings
+from cobweb.engine import STAY, EngineSettings
 from cobweb.model import CobId, Graph, Limit, LimitGroup, LimitScope, State
 from cobweb.testing import simulation
 from cobweb.testing.simulation import Simulation
-from tests.support.graphs import graph_of, graphs, starts
+from tests.support.graphs import graphs, starts
 from tests.support.reference_engine_twin import Story, Twin
 from tests.support.words import words
 
@@ -29,15 +29,10 @@ def limits_of(draw: st.DrawFn, graph: Graph) -> tuple[Limit, ...]:
         for cob in graph.cobs:
             groups.setdefault(draw(st.integers(0, 2)), set()).add(cob)
         step = draw(st.sampled_from(next(iter(graph.cobs.values())).type.transitions))
-        scope = draw(st.sampled_from(LimitScope))
-        if scope is LimitScope.OUT_OF_GROUP:
-            having = {cob for cob, it in graph.cobs.items() if "g0" in it.type.groups}
-            groups = {group: some for group, it in groups.items() if (some := it & having)}
         limits.append(
             Limit(
                 name=f"limit {number}",
-                scope=scope,
-                states="g0" if scope is LimitScope.OUT_OF_GROUP else "",
+                scope=LimitScope.IN_FLIGHT,
                 groups=tuple(
                     LimitGroup(
                         name=str(group), members=frozenset(members), bound=draw(st.integers(1, 2))
@@ -47,8 +42,6 @@ def limits_of(draw: st.DrawFn, graph: Graph) -> tuple[Limit, ...]:
                 ),
                 source=draw(st.sampled_from([step.source, "*"])),
                 dest=draw(st.sampled_from([step.dest, "*"])),
-                first=draw(st.sampled_from([0, 0, 1, 2])),
-                pause_s=draw(st.sampled_from([0.0, 30.0])),
             )
         )
     return tuple(limits)
@@ -68,11 +61,6 @@ def options(draw: st.DrawFn, graph: Graph) -> dict[str, Any]:
         }
     if draw(st.integers(0, 3)) == 0:
         chosen["failed"] = {cob for cob in graph.cobs if not draw(st.integers(0, 3))}
-    if draw(st.integers(0, 3)) == 0:
-        some = frozenset(cob for cob in graph.cobs if not draw(st.integers(0, 3)))
-        away = frozenset(cob for cob in some if draw(st.booleans()))
-        before = Canary(cobs=some, away=away, through=draw(st.booleans()))
-        chosen["canaries"] = {"limit 0": before, "other": Canary()}
     if draw(st.booleans()):
         chosen["settings"] = EngineSettings(
             max_same_transition=draw(st.integers(1, 3)), max_new_plans=draw(st.integers(1, 4))
@@ -118,55 +106,10 @@ def test_engines_that_share_nothing_do_what_the_oracle_does(
     told(*drawn)
 
 
-@st.composite
-def earlier(draw: st.DrawFn, graph: Graph) -> Canary:
-    """Draw a canary as an engine left it that knew an object more."""
-    cobs = draw(st.sets(st.sampled_from([*graph.cobs, CobId("gone/r")]), max_size=2))
-    away = draw(st.sets(st.sampled_from(sorted(cobs)))) if cobs else ()
-    return Canary(cobs=frozenset(cobs), away=frozenset(away))
-
-
-@st.composite
-def rolling(draw: st.DrawFn) -> tuple[Story, dict[CobId, State], list[Any]]:
-    """Draw a story of some objects that are down, and whose limits have a canary."""
-    cobs = [f"h{number % 3}/c{number}" for number in range(draw(st.integers(2, 6)))]
-    needs = [f"{cobs[1]} down>up {cobs[0]} up"] if draw(st.booleans()) else []
-    graph = graph_of(" ".join(cobs), *needs)
-    halves = [cobs] if draw(st.booleans()) else [cobs[::2], cobs[1::2]]
-    limit = Limit(
-        name="limit",
-        scope=draw(st.sampled_from([LimitScope.IN_FLIGHT, LimitScope.OUT_OF_PREFERRED])),
-        groups=tuple(
-            LimitGroup(name=str(number), members=frozenset(map(CobId, half)), bound=2)
-            for number, half in enumerate(halves)
-        ),
-        first=draw(st.integers(1, 2)),
-    )
-    out = limit.scope is LimitScope.OUT_OF_PREFERRED
-    goals = {cob: draw(st.sampled_from(["up", "down", "down", STAY])) for cob in graph.cobs}
-    story = Story(
-        Graph(cobs=graph.cobs, needs=graph.needs, limits=(limit,)),
-        Random(draw(st.integers(0, 2**32))),
-        [frozenset(graph.cobs)],
-        goals=goals if out or draw(st.booleans()) else {},
-        canaries={"limit": draw(earlier(graph))} if draw(st.booleans()) else {},
-    )
-    return story, dict.fromkeys(graph.cobs, "up" if out else "down"), []
-
-
-@given(rolling())
-@settings(deadline=None)
-def test_canaries_are_those_of_the_oracle(
-    drawn: tuple[Story, dict[CobId, State], list[Any]],
-) -> None:
-    """Pauses that end early, late or never, and checks that find anything, too."""
-    told(*drawn)
-
-
 @given(st.one_of(graphs(), words()), st.integers(0, 2**32), st.data())
 @settings(deadline=None)
 def test_a_whole_run_is_that_of_the_oracle(graph: Graph, seed: int, data: st.DataObject) -> None:
-    """From any states to the end, with limits and their canaries, without mishaps."""
+    """From any states to the end, with limits, without mishaps."""
     limited = Graph(cobs=graph.cobs, needs=graph.needs, limits=data.draw(limits_of(graph)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulation, "Engine", Twin)

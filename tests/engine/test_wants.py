@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cobweb.engine import TroubleKind, analyse
-from cobweb.model import CobId, Graph, Limit, LimitGroup, LimitScope
+from cobweb.model import Graph
 from tests.support.drive import Drive
-from tests.support.graphs import graph_of, graphs, starts, type_of
+from tests.support.graphs import budget_of, graph_of, graphs, starts, type_of
 from tests.support.words import after, requires
 
 LADDER = type_of("off ready up", "off>ready ready>up up>ready ready>off", "up", "off")
@@ -45,13 +45,14 @@ def test_a_request_counts_for_more_than_what_it_wants() -> None:
     assert moves(drive) == ["x/a down -> up", "x/b down -> up", "x/a up -> down"]
 
 
-def test_what_it_wants_is_home_for_limits_as_well() -> None:
-    group = LimitGroup(name="", members=frozenset(map(CobId, ("x/a", "x/b"))), bound=1)
-    limit = Limit(name="one", scope=LimitScope.OUT_OF_PREFERRED, groups=(group,))
-    graph = wanting(graph_of({"x/a": LADDER, "x/b": LADDER}, limits=(limit,)), a="ready", b="ready")
-    drive = Drive(graph, {"x/a": "up", "x/b": "up"})
-    assert drive.engine.busy() == {"x/a"}
-    assert moves(drive) == ["x/a up -> ready", "x/b up -> ready"]
+def test_what_it_wants_is_home_for_budgets_as_well() -> None:
+    """Though it does not serve there: the slot comes back, and what has served takes room."""
+    budget = budget_of("x/a x/b", unit="object")
+    graph = graph_of({"x/a": LADDER, "x/b": LADDER}, budgets=(budget,))
+    drive = Drive(wanting(graph, a="ready", b="ready"), {"x/a": "up", "x/b": "up"})
+    assert moves(drive) == ["x/a up -> ready"]
+    assert drive.engine.slots() == frozenset()
+    assert drive.why("x/b") == "x/b limit x/a ready, x/a excluded ready"
 
 
 def test_a_wanted_state_without_a_way_is_found() -> None:
@@ -76,8 +77,12 @@ def test_what_wants_the_same_is_thought_about_once() -> None:
 @given(st.data())
 @settings(max_examples=60)
 def test_a_want_is_what_the_type_prefers(data: st.DataObject) -> None:
-    """An object that wants a state goes as one of a type that prefers it."""
-    graph = data.draw(graphs())
+    """An object that wants a state goes as one of a type that prefers it, and serves as before."""
+    drawn = data.draw(graphs())
+    kinds_of = {
+        cob: replace(it.type, serving=(it.type.preferred,)) for cob, it in drawn.cobs.items()
+    }
+    graph = replace(drawn, cobs={c: replace(it, type=kinds_of[c]) for c, it in drawn.cobs.items()})
     wants = {cob: data.draw(st.sampled_from(it.type.states)) for cob, it in graph.cobs.items()}
     marked = {cob: replace(it, want=wants[cob]) for cob, it in graph.cobs.items()}
     typed = {

@@ -357,3 +357,52 @@ def test_an_object_that_only_waited_for_the_switch_goes_on_from_itself(tale: Tal
     tale.end("web/app")
     tale.over()
     assert [it.reason for it in tale.report().path] == ["check", "own"]
+
+
+def _one_by_one(tale: Tale, *units: str) -> None:
+    """Let each host be restarted when it has the only slot, which the one before gave back."""
+    for unit in units:
+        tale.state(f"{unit}/app", "outdated")
+    for unit in units:
+        tale.add("slot.take", limit="rolling", unit=unit)
+        tale.state(f"{unit}/app", "outdated")  # fresh knowledge
+        tale.start(f"{unit}/app", "outdated", "up")
+        tale.at(tale.now + 2)
+        tale.end(f"{unit}/app", source="outdated", dest="up")
+        tale.add("slot.return", limit="rolling", unit=unit)
+    tale.over()
+
+
+def test_the_critical_path_goes_on_through_room_in_a_limit(tale: Tale) -> None:
+    _one_by_one(tale, "web1", "web2", "web3")
+    path = tale.report().path
+    assert [(it.step.cob, it.reason) for it in path] == [
+        ("web1/app", "check"),
+        ("web2/app", "room"),
+        ("web3/app", "room"),
+    ]
+    assert path_reason(path[2], path[1]) == "after room in `rolling`, taken by web2"
+
+
+def test_waiting_for_room_is_what_a_unit_waits_for_before_its_slot(tale: Tale) -> None:
+    _one_by_one(tale, "web1", "web2")
+    steps = tale.story().steps
+    assert (steps.asked[1], steps.ready[1], steps.start[1]) == (NONE, 0, 2000)
+
+
+def test_room_that_nobody_had_taken_makes_nobody_wait(tale: Tale) -> None:
+    """Of two places one stays free, and who takes it waits for nobody."""
+    for unit in ("web1", "web2"):
+        tale.add("slot.take", limit="rolling", unit=unit)
+        tale.start(f"{unit}/app")
+        tale.at(tale.now + 1)
+        tale.end(f"{unit}/app")
+    tale.over()
+    assert [it.reason for it in tale.report().path] == ["check"]
+
+
+@pytest.mark.parametrize("odd", [{"limit": 1, "unit": "web1"}, {"limit": "l", "unit": None}])
+def test_an_odd_slot_is_no_event(tale: Tale, odd: dict[str, Any]) -> None:
+    tale.add("slot.take", **odd)
+    with pytest.raises(CobwebError, match="must be text"):
+        tale.story()

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from cobweb.engine import Engine
 from cobweb.model import (
     Action,
     Cob,
@@ -25,7 +24,6 @@ from cobweb.model import (
     TransitionNeed,
 )
 from cobweb.plugin import ExecutorSetting, PythonType
-from cobweb.runtime._acts import Act
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._events import Emitter
 from cobweb.runtime._result import RunResult
@@ -33,6 +31,7 @@ from cobweb.runtime._run import Run, RunSetting
 from cobweb.runtime._signals import Interrupts
 from cobweb.store import Entry
 from cobweb.testing import FakeExecutor
+from tests.support.courses import course_over
 
 A, B, CFG = CobId("alpha/a"), CobId("beta/b"), CobId("alpha/cfg")
 _MATRIX = (("down", "up"), ("up", "down"), ("outdated", "up"), ("outdated", "down"))
@@ -107,7 +106,7 @@ class Rig:
     python_types: dict[str, PythonType] = field(default_factory=dict)
     providers: dict[str, Any] = field(default_factory=dict)
     setting: dict[str, Any] = field(default_factory=dict)
-    act: dict[str, Any] = field(default_factory=dict)
+    course: dict[str, Any] = field(default_factory=dict)
     parallel: int = 10
     work_dir: Path = Path()
     tape: Tape = field(default_factory=Tape)
@@ -129,17 +128,16 @@ class Rig:
         )
         self.executor.open(setting)
         emitter = Emitter([lambda e: self.tape.happened.append(("event", e))], self.executor.now)
-        act = replace(
-            Act(graph=self.graph, engine=Engine(self.graph), known=self.known), **self.act
-        )
+        course = course_over(self.graph, self.known, **self.course)
         run_setting = replace(
-            RunSetting(run="run-1", graph=self.graph, say=self.said.append), **self.setting
+            RunSetting(run="run-1", course=course, graph=self.graph, say=self.said.append),
+            **self.setting,
         )
         dispatcher = Dispatcher(
             self.executor, setting, python_types=self.python_types, providers=self.providers
         )
         run = Run(run_setting, dispatcher, self.tape, emitter)
-        return run.go([lambda _so_far: act], self.interrupts)
+        return run.go(self.interrupts)
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return [e for what, e in self.tape.happened if what == "event" and e["type"] == kind]

@@ -42,7 +42,7 @@ def run(store: Store, desired: Desired, name: str, **options: Any) -> list[Event
     """Apply what is desired by a simulation, and return the events."""
     told: list[Event] = []
     info = RunInfo(id=name, command="apply", started=1.0, user="u", host="h", pid=1)
-    orders = Orders(executor="simulate", parallel=1000, options=options)
+    orders = Orders(executor="simulate", parallel=1000, options=options, allow_stuck=True)
     apply_site(desired, plugins(), store, orders, Caller(sinks=[told.append]), info=info)
     return [json.loads(json.dumps(event)) for event in told]
 

@@ -103,6 +103,7 @@ class Life:
             parallel=step.parallel,
             max_unreachable=None if calm else step.bound,
             options={} if calm else step.case.trouble,
+            allow_stuck=True,
         )
         info = RunInfo(id=f"r{self.runs}", command="apply", started=1.0, user="u", host="h", pid=1)
         desired = desired_of(load_site(self.folder))

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cobweb.cli._graph_data import graph_data
-from cobweb.engine import Engine
 from cobweb.model import (
     UNKNOWN,
     Cob,
@@ -25,7 +24,6 @@ from cobweb.model import (
     State,
     TransitionNeed,
 )
-from cobweb.runtime._acts import Act
 from cobweb.runtime._baseline import Baseline, Refresh, baseline
 from cobweb.runtime._machines import with_machines
 from cobweb.runtime._predict import predict
@@ -34,6 +32,7 @@ from cobweb.store import CobRecord, EventWritten, RunInfo, StateWritten
 from cobweb.testing.promises import check_promises
 from tests.runtime.test_predict import record
 from tests.store.test_model import Model
+from tests.support.courses import course_over
 from tests.support.graphs import type_of
 
 MakeRig = Callable[..., Any]
@@ -85,17 +84,6 @@ def records(graph: Graph, **states: State) -> dict[CobId, CobRecord]:
     """Return what a journal knows: `h1_app="started"`."""
     ids = {name.replace("_", "/"): state for name, state in states.items()}
     return {CobId(cob): record(graph, CobId(cob), state=state) for cob, state in ids.items()}
-
-
-def act_of(before: Baseline) -> dict[str, Any]:
-    return {
-        "found": before.found,
-        "contents": before.contents,
-        "applied": before.applied,
-        "changed": before.changed,
-        "away": before.away,
-        "recorded": before.recorded,
-    }
 
 
 # --- what is believed
@@ -210,7 +198,9 @@ def test_the_host_of_a_machine_that_is_not_there_is_not_asked(rig: MakeRig, stat
 def test_what_the_journal_has_of_a_machine_that_is_away_is_corrected(rig: MakeRig) -> None:
     graph = cluster("h1")
     before = baseline(graph, records(graph, h1_node="gone", h1_app="started"))
-    run = rig(graph, known=dict(before.known), act=act_of(before), states={node("h1"): "gone"})
+    run = rig(
+        graph, known=dict(before.known), course={"before": before}, states={node("h1"): "gone"}
+    )
     assert run.go().ending is Ending.OK
     assert checked(run) == []
     written = [e for e in run.entries(StateWritten) if e.cob == service("h1")]
@@ -314,8 +304,8 @@ def test_nobody_is_doubted_once_nothing_new_is_started(rig: MakeRig) -> None:
 
 
 def plan_of(graph: Graph, before: Baseline) -> Any:
-    act = Act(graph=graph, engine=Engine(graph), known=before.known, found=before.found)
-    return predict([lambda _so_far: act])
+    course = course_over(graph, before=before)
+    return predict(course)
 
 
 def test_a_plan_makes_what_was_on_a_lost_machine_anew() -> None:
@@ -335,8 +325,8 @@ def test_a_plan_doubts_what_a_machine_leaves_behind() -> None:
     cobs = {**graph.cobs, node("h1"): replace(graph.cobs[node("h1")], want="gone")}
     graph = replace(graph, cobs=cobs)
     known = {node("h1"): "ready", service("h1"): "started"}
-    act = Act(graph=graph, engine=Engine(graph), known=known)
-    steps = [(it.cob, it.source, it.dest) for it in predict([lambda _so_far: act]).steps]
+    course = course_over(graph, known)
+    steps = [(it.cob, it.source, it.dest) for it in predict(course).steps]
     assert steps[0] == (node("h1"), "ready", "gone")
     assert (service("h1"), "absent", "stopped") in steps
 
@@ -411,7 +401,7 @@ def run_once(rig: MakeRig, world: World, model: Model, **options: Any) -> Any:
         world.graph,
         answer=world,
         known=dict(before.known),
-        act=act_of(before),
+        course={"before": before},
         parallel=world.random.randint(1, 9),
     )
     run.tape.fail_at = crash
@@ -459,7 +449,7 @@ def test_a_plan_says_what_the_run_does(rig: MakeRig, seed: int) -> None:
     world.truth |= before.found  # which is what the plan takes for granted
     planned = sorted((it.cob, it.source, it.dest) for it in plan_of(world.graph, before).steps)
     known = dict(before.known)
-    run = rig(world.graph, answer=world, known=known, act=act_of(before))
+    run = rig(world.graph, answer=world, known=known, course={"before": before})
     assert run.go().ending is Ending.OK
     assert sorted(run.executor.transitions()) == planned
     assert world.asked_in_vain == []

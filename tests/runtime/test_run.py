@@ -222,7 +222,7 @@ def test_a_check_that_fails_or_answers_nonsense_fails_its_object(
 
 
 def test_tasks_see_what_the_contract_says(rig: MakeRig, figure: MakeGraph) -> None:
-    run = rig(figure(), act={"generation": 7, "applied": {A: {"port": 9}}})
+    run = rig(figure(), course={"generation": 7, "applied": {A: {"port": 9}}})
     run.go()
     job = next(job for job in run.executor.jobs if job.cob == A and job.kind is JobKind.TRANSITION)
     assert dict(job.cob_vars) == {

@@ -54,7 +54,7 @@ def applied(
     plan = plan_site(desired, plugins(), store)
     told: list[Event] = []
     info = RunInfo(id=run, command="apply", started=1.0, user="u", host="h", pid=1)
-    orders = Orders(executor="simulate", parallel=1000, options=options)
+    orders = Orders(executor="simulate", parallel=1000, options=options, allow_stuck=True)
     result = apply_site(desired, plugins(), store, orders, Caller(sinks=[told.append]), info=info)
     return plan, result, [json.loads(json.dumps(event)) for event in told]
 
@@ -100,6 +100,9 @@ def test_a_change_of_generations_is_done_as_planned(change: tuple[Case, Case]) -
     with tempfile.TemporaryDirectory() as name, open_store("sqlite://", Path(name)) as store:
         applied(Path(name), store, first, "one")
         plan, result, events = applied(Path(name), store, second, "two")
+        if not plan.converges:
+            assert result.exit_code == 4
+            return  # the parts that are known to end stuck are left alone
         steps = [e for e in events if e["type"] == "transition.start"]
         changed = {change.cob for change in plan.changes if change.kind == "changed"}
         if changed & {step["cob"] for step in steps if step["seq"] < switch_of(events)}:
@@ -189,8 +192,8 @@ def test_what_a_limit_leaves_alone_holds_up_the_hosts_that_come_later(tmp_path: 
         applied(tmp_path, store, BEFORE, "one")
         plan, result, events = applied(tmp_path, store, AFTER, "two", limit="a")
         assert moves(events) == []
-        assert result.exit_code == 4
-        assert [wait.cob for wait in result.waits] == ["a/x", "a/k"]
+        assert result.exit_code == 1
+        assert {wait.cob for wait in result.waits} == {"a/x", "a/k"}
         assert {wait.chain[-1].cob for wait in result.waits} == {"c/r"}
         assert plan.waits == result.waits
         assert moves(applied(tmp_path, store, AFTER, "three", limit="c")[2]) == ["c/r"]
@@ -305,6 +308,6 @@ def test_a_lock_of_a_dead_run_holds_up_no_removal(tmp_path: Path) -> None:
         )
         _, result, events = applied(tmp_path, store, after, "two")
         assert result.exit_code == 0
-        assert moves(events)[0] == "b/q"
+        assert set(moves(events)) == {"a/s", "b/q"}
         assert store.locks() == ()
         assert set(store.states()) == {"a/s"}

@@ -10,7 +10,6 @@ import pytest
 
 from cobweb.model import Cob, CobId, Graph, Nothing
 from cobweb.runtime._baseline import Refresh, baseline
-from cobweb.runtime._predict import at_rest
 from cobweb.store import StateWritten, TransitionFinished
 from tests.runtime.test_predict import predicted, record
 from tests.support.graphs import type_of
@@ -64,20 +63,21 @@ def test_what_is_taken_to_be_as_wanted_is_checked_even_if_nothing_is(
 
 
 def test_what_is_where_it_wants_to_be_is_at_rest() -> None:
-    assert at_rest(service("ready"), {A: "ready"}) is not None
-    assert at_rest(service("ready"), {A: "up"}) is None
-    assert at_rest(service(), {A: "ready"}) is None
+    assert not predicted(service("ready"), {A: "ready"}, {}).steps
+    assert predicted(service("ready"), {A: "up"}, {}).steps
+    assert predicted(service(), {A: "ready"}, {}).steps
 
 
-def test_a_stop_is_predicted_and_is_no_downtime() -> None:
+def test_a_stop_is_predicted_and_is_out_to_the_end() -> None:
+    """It has served and does not any more: somebody's users notice, whoever wants it."""
     prediction = predicted(service("ready"), {A: "up"}, {})
     assert [(step.source, step.dest) for step in prediction.steps] == [("up", "ready")]
-    assert prediction.down_s == {}
+    assert prediction.down_s == {A: 1.0}
 
 
 def test_what_arrives_where_it_wants_to_be_has_its_spec_applied(rig: MakeRig) -> None:
     graph = service("ready")
-    it = rig(graph, states={A: "absent"}, act={"specs": {A: {"port": 1}}})
+    it = rig(graph, states={A: "absent"})
     result = it.go()
     assert result.exit_code == 0
     ends = it.entries(TransitionFinished)

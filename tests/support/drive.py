@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from cobweb.engine import (
+    CanaryWritten,
     CheckEnded,
     Effect,
     Engine,
+    HostsSwitched,
     Input,
     LimitPaused,
     LockGranted,
@@ -17,6 +19,9 @@ from cobweb.engine import (
     LockRequested,
     Message,
     Send,
+    Served,
+    SlotReturned,
+    SlotTaken,
     StartCheck,
     StartTransition,
     StateFound,
@@ -48,15 +53,36 @@ def line(effect: Effect) -> str:
             return _rare(effect)
 
 
-def _rare(effect: LimitPaused | Send) -> str:
-    if isinstance(effect, LimitPaused):
-        return f"{effect.limit} pauses {effect.pause_s:g} s for {' '.join(effect.cobs)}"
-    message = effect.message
-    return f"{message.sender} sends {message.receiver} {message.kind} {message.state}".strip()
+def _rare(  # noqa: PLR0911 - one line for each kind of effect
+    effect: LimitPaused | SlotTaken | SlotReturned | CanaryWritten | HostsSwitched | Served | Send,
+) -> str:
+    match effect:
+        case LimitPaused(limit=limit, units=units, pause_s=pause_s):
+            return f"{limit} pauses {pause_s:g} s for {' '.join(units)}"
+        case SlotTaken(limit=limit, unit=unit):
+            return f"{limit} lends to {unit}"
+        case SlotReturned(limit=limit, unit=unit):
+            return f"{limit} has back {unit}"
+        case CanaryWritten(limit=limit, canary=canary):
+            verb = "let through" if canary.through else "goes first"
+            return f"{limit} canary {' '.join(sorted(canary.units))} {verb}"
+        case HostsSwitched(hosts=hosts):
+            return f"{' '.join(hosts)} switched"
+        case Served(cob=cob):
+            return f"{cob} served"
+        case Send(message=message):
+            said = f"{message.sender} sends {message.receiver} {message.kind} {message.state}"
+            return said.strip()
+        case _:
+            assert_never(effect)
 
 
 class Drive:
-    """An engine, and the lines of all that it did; each method returns its own new lines."""
+    """An engine, and the lines of all that it did; each method returns its own new lines.
+
+    `begin` is what `Engine.start` is told besides states and locks. `now_s` is the time of the
+    next input.
+    """
 
     def __init__(
         self,
@@ -64,21 +90,25 @@ class Drive:
         states: Mapping[str, State] | None = None,
         *,
         locks: tuple[tuple[str, str, State], ...] = (),
+        begin: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.engine = Engine(graph, **options)
         self.lines: list[str] = []
         self.sent: list[Message] = []
+        self.checking: set[CobId] = set()
+        self.now_s = 0.0
         given = {CobId(cob): state for cob, state in (states or {}).items()}
         old = [(CobId(cob), CobId(holder), state) for cob, holder, state in locks]
-        self.first = self._take(self.engine.start(given, old))
+        self.first = self._take(self.engine.start(given, old, **(begin or {})))
 
     def step(self, event: Input) -> list[str]:
         """Give one input."""
-        return self._take(self.engine.step(event))
+        return self._take(self.engine.step(event, self.now_s))
 
     def checked(self, cob: str, state: State | None) -> list[str]:
         """End a check."""
+        self.checking.discard(CobId(cob))
         return self.step(CheckEnded(cob=CobId(cob), state=state))
 
     def ended(self, cob: str, *, ok: bool = True) -> list[str]:
@@ -86,10 +116,16 @@ class Drive:
         return self.step(TransitionEnded(cob=CobId(cob), ok=ok))
 
     def run(self) -> list[str]:
-        """End all transitions well, smallest id first, until nothing runs; return the steps."""
+        """End all well, smallest id first, until nothing runs; return the steps.
+
+        A check finds the state that the object was in before.
+        """
         before = len(self.lines)
         while busy := sorted(self.engine.busy()):
-            self.ended(busy[0])
+            if busy[0] in self.checking:
+                self.checked(busy[0], self.state(busy[0]))
+            else:
+                self.ended(busy[0])
         return [text for text in self.lines[before:] if "->" in text]
 
     def state(self, cob: str) -> State:
@@ -107,5 +143,6 @@ class Drive:
     def _take(self, effects: tuple[Effect, ...]) -> list[str]:
         self.sent += [effect.message for effect in effects if isinstance(effect, Send)]
         new = [line(effect) for effect in effects]
+        self.checking |= {effect.cob for effect in effects if isinstance(effect, StartCheck)}
         self.lines += new
         return new

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import strategies as st
 
 from cobweb.model import (
+    Budget,
     Cob,
     CobId,
     CobType,
@@ -19,6 +21,8 @@ from cobweb.model import (
     State,
     Transition,
     TransitionNeed,
+    Unit,
+    host_of,
 )
 
 NAMES = ("s0", "s1", "s2", "s3", "s4")
@@ -52,11 +56,29 @@ def type_of(states: str, steps_text: str, preferred: State, remove: State = "") 
     return make_type("t", states, preferred, remove or preferred, steps(steps_text))
 
 
-def graph_of(cobs: str | dict[str, CobType], *needs: str, limits: tuple[Limit, ...] = ()) -> Graph:
+def graph_of(
+    cobs: str | dict[str, CobType],
+    *needs: str,
+    limits: tuple[Limit, ...] = (),
+    budgets: tuple[Budget, ...] = (),
+) -> Graph:
     """Make a graph; needs read `h/a x>y h/b z` (transition) or `h/c u h/d v` (lock)."""
     types = cobs if isinstance(cobs, dict) else dict.fromkeys(cobs.split(), SIMPLE)
     made = {CobId(i): Cob(id=CobId(i), type=types[i]) for i in sorted(types)}
-    return Graph(cobs=made, needs=tuple(need_of(need) for need in needs), limits=limits)
+    read = tuple(need_of(need) for need in needs)
+    return Graph(cobs=made, needs=read, limits=limits, budgets=budgets)
+
+
+def budget_of(
+    cobs: str, count: int = 1, *, name: str = "rolling", unit: str = "host", **words: Any
+) -> Budget:
+    """Make a budget whose units are hosts, or objects, in the order of `cobs`."""
+    members: dict[str, set[CobId]] = {}
+    for cob in cobs.split():
+        key = host_of(CobId(cob)) if unit == "host" else cob
+        members.setdefault(key, set()).add(CobId(cob))
+    units = tuple(Unit(name=host, members=frozenset(some)) for host, some in members.items())
+    return Budget(name=name, units=units, count=count, **words)
 
 
 def need_of(text: str) -> Need:

@@ -41,6 +41,7 @@ class SimulateExecutor:
         self._now_s = 0.0
         self._woken = False
         self._states: dict[CobId, State] = {}
+        self._contents: dict[CobId, str] = {}
         self._counts: dict[CobId, int] = {}
         self._running: list[tuple[float, int, Job, bool]] = []
 
@@ -112,14 +113,23 @@ class SimulateExecutor:
         return self._check(job) if job.kind is JobKind.CHECK else self._transition(job)
 
     def _check(self, job: Job) -> Report:
-        if state := self.state(job.cob):
+        if state := self._found(job):
             return Report(number=job.number, outcome=Outcome.OK, state=state)
         message = "simulated: nothing says in which state it starts"
         return Report(number=job.number, outcome=Outcome.FAILED, message=message)
+
+    def _found(self, job: Job) -> State:
+        """Return the state that a check finds against the content of its job."""
+        state, outdates = self.state(job.cob), self._options.outdates.get(job.cob)
+        if outdates is None or outdates.content != job.content:
+            return state
+        is_applied = self._contents.get(job.cob) == job.content
+        return state if is_applied else outdates.states.get(state, state)
 
     def _transition(self, job: Job) -> Report:
         if job.cob in self._options.fail:
             message = f"simulated: {job.source} -> {job.dest} fails"
             return Report(number=job.number, outcome=Outcome.FAILED, message=message)
         self._states[job.cob] = job.dest
+        self._contents[job.cob] = job.content
         return Report(number=job.number, outcome=Outcome.OK)

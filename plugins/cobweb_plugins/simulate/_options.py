@@ -4,6 +4,8 @@ The options are the mapping `ExecutorSetting.options`:
 
 - `initial`: one state for all, or a mapping from id to state: what checks find;
 - `defaults`: a mapping from id to state for all others, the types' `remove` states;
+- `outdates`: a mapping from id to `{content: DIGEST, states: {STATE: STATE}}`: what a check against
+  that content finds in the place of a state that another content is applied in;
 - `fail`: ids whose transitions fail; `unreachable`: names of hosts;
 - `durations`: a mapping from id, name or type to seconds, or to `[low, high]`, a range.
 """
@@ -26,12 +28,21 @@ Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outdates:
+    """What a check against `content` finds where another one is applied, by the state of that."""
+
+    content: str
+    states: Mapping[State, State]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateOptions:
     """The options, read and checked."""
 
     initial: Mapping[str, State] = field(default_factory=dict)
     initial_of_all: State = ""
     defaults: Mapping[str, State] = field(default_factory=dict)
+    outdates: Mapping[str, Outdates] = field(default_factory=dict)
     fail: frozenset[str] = frozenset()
     unreachable: frozenset[str] = frozenset()
     durations: Mapping[str, Span] = field(default_factory=dict)
@@ -46,6 +57,10 @@ class SimulateOptions:
             initial={} if of_all else _states(options, "initial"),
             initial_of_all=of_all,
             defaults=_states(options, "defaults"),
+            outdates={
+                cob: Outdates(content=it["content"], states=it["states"])
+                for cob, it in _mapping(options, "outdates").items()
+            },
             fail=_names(options, "fail"),
             unreachable=_names(options, "unreachable"),
             durations={name: _span(name, value) for name, value in durations.items()},

@@ -13,7 +13,6 @@ from collections.abc import Set as AbstractSet
 from cobweb.engine import (
     DEFAULT_SETTINGS,
     Blocked,
-    Canary,
     Effect,
     EngineSettings,
     Input,
@@ -22,13 +21,12 @@ from cobweb.engine import (
     StateReason,
 )
 from cobweb.errors import ProtocolError
-from cobweb.model import UNKNOWN, CobId, Graph, State
+from cobweb.model import UNKNOWN, CobId, Graph, State, TransitionNeed
 from tests.support.reference_engine import _blocked, _inputs
 from tests.support.reference_engine._machine import RETURNS_PER_INCARNATION, Machine
 from tests.support.reference_engine._node import OTHER_LIFE, Activity, Ask, Node, Wish
 from tests.support.reference_engine._protocol import receive, repeat
 from tests.support.reference_engine._rules import settle, start
-from tests.support.reference_engine._untangle import untangle
 
 __all__ = ["Engine"]
 
@@ -39,8 +37,8 @@ class Engine:
     `owned` and `movable` default to all of the graph; what is not movable is checked and lends the
     state that it is in. `goals` overrides the preferred state of single objects; one whose goal is
     `STAY` moves only when it is asked to. Those of `failed` have failed earlier in this run and
-    start nothing more; `canaries` are those of the limits as an earlier engine of this run left
-    them. `incarnation` is at least 1 and grows from one life of a coordinator to the next.
+    start nothing more. `incarnation` is at least 1 and grows from one life of a coordinator to the
+    next.
     """
 
     def __init__(  # noqa: PLR0913 - the contract of the runtime; all but the graph have defaults
@@ -53,7 +51,6 @@ class Engine:
         incarnation: int = 1,
         goals: Mapping[CobId, State] | None = None,
         failed: AbstractSet[CobId] = frozenset(),
-        canaries: Mapping[str, Canary] | None = None,
         settings: EngineSettings = DEFAULT_SETTINGS,
     ) -> None:
         wanted = goals or {}
@@ -67,7 +64,12 @@ class Engine:
             )
             for cob in sorted(graph.cobs if owned is None else owned)
         }
-        self._machine = Machine(graph, nodes, generation, settings, canaries or {})
+        for need in graph.needs:
+            if isinstance(need, TransitionNeed) and need.cob in nodes:
+                kind = graph.cobs[need.on].type
+                if not any(kind.serves(state) for state in kind.members(need.state)):
+                    nodes[need.cob].outs.append(need)
+        self._machine = Machine(graph, nodes, generation, settings)
         self._started = False
 
     def start(
@@ -147,17 +149,6 @@ class Engine:
         self._node(cob)
         return _blocked.chain(self._machine, cob)
 
-    def canaries(self) -> Mapping[str, Canary]:
-        """Return, by name, how far the limits with a canary have come."""
-        return {
-            name: Canary(
-                cobs=frozenset(canary.chosen),
-                away=frozenset(canary.away(self._machine.nodes)),
-                through=canary.stage == "through",
-            )
-            for name, canary in self._machine.book.canaries.items()
-        }
-
     def unsettled(self) -> tuple[CobId, ...]:
         """Return the objects that are away from their goal, unknown, failed, or wait for a lock."""
         return tuple(
@@ -184,15 +175,8 @@ class Engine:
             nodes[holder].wishes[locked] = Wish(state=state, incarnation=0, seq=0, held=True)
             nodes[holder].plan = OTHER_LIFE
 
-    def _canary_is_through(self) -> bool:
-        if self._machine.halted:
-            return False
-        through, effects = self._machine.book.look_at_canaries()
-        self._machine.effects += effects
-        return through
-
     def _drain(self) -> tuple[Effect, ...]:
-        """Deliver mail, look at touched objects, then at who waited for room, then at circles."""
+        """Deliver mail, look at touched objects, then at who waited for room."""
         machine = self._machine
         while True:
             if machine.mail:
@@ -205,9 +189,7 @@ class Engine:
                 start(machine, machine.ready.popleft())
             elif (cob := machine.book.next_waiting()) is not None:
                 settle(machine, machine.nodes[cob])
-            elif self._canary_is_through():
-                continue
-            elif machine.flying or machine.halted or not machine.alone or not untangle(machine):
+            else:
                 effects = tuple(machine.effects)
                 machine.effects.clear()
                 return effects

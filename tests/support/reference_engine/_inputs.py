@@ -59,7 +59,7 @@ def _apply_to_many(
         case HostReturned():
             _host_returned(machine, event.host)
         case LimitResumed():
-            _limit_resumed(machine, event.limit)
+            _limit_resumed(event.limit)
         case Halt():
             machine.halted = True
         case _:
@@ -175,15 +175,5 @@ def _state_doubted(machine: Machine, cob: CobId) -> None:
     check(machine, node)
 
 
-def _limit_resumed(machine: Machine, limit: str) -> None:
-    canary = machine.book.canaries.get(limit)
-    if canary is None or canary.stage != "paused":
-        raise ProtocolError(f"limit {limit} is not paused")
-    if machine.halted:
-        return
-    if canary.away(machine.nodes):
-        canary.stage = "out"
-        return
-    canary.stage = "checked"
-    for cob in canary.here(machine.nodes):
-        check(machine, machine.nodes[cob])
+def _limit_resumed(limit: str) -> None:
+    raise ProtocolError(f"limit {limit} is not paused")

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Mapping
 
 from cobweb.engine import (
-    Canary,
     Effect,
     EngineSettings,
     Message,
@@ -30,7 +29,6 @@ class Machine:
     """The owned objects, mail between them, and who has to be looked at again."""
 
     __slots__ = (
-        "alone",
         "book",
         "dirty",
         "effects",
@@ -53,13 +51,12 @@ class Machine:
         nodes: Mapping[CobId, Node],
         generation: int,
         settings: EngineSettings,
-        canaries: Mapping[str, Canary],
     ) -> None:
         self.nodes = nodes
         self.generation = generation
         self.settings = settings
         self.index = NeedIndex(graph.needs, nodes, graph.cobs)
-        self.book = LimitBook(graph.limits, nodes, canaries)
+        self.book = LimitBook(graph.limits, nodes)
         self.heard: dict[CobId, int] = {}
         self.mail: deque[Message] = deque()
         self.dirty: deque[Node] = deque()
@@ -67,7 +64,6 @@ class Machine:
         self.effects: list[Effect] = []
         self.flying: set[CobId] = set()
         self.halted = False
-        self.alone = len(nodes) == len(graph.cobs)
         self.epoch = 0
         self.hosts: dict[str, list[Node]] = {}
         for node in nodes.values():

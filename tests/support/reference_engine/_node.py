@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cobweb.engine import STAY
-from cobweb.model import UNKNOWN, Cob, CobId, CobType, State, Transition
+from cobweb.model import UNKNOWN, Cob, CobId, CobType, State, Transition, TransitionNeed
 from tests.support.reference_engine._needs import Wanted
 
 __all__ = ["NO_PLAN", "OTHER_LIFE", "Activity", "Ask", "Node", "Plan", "Wish"]
@@ -75,6 +75,7 @@ OTHER_LIFE = Plan(asked=UNKNOWN)
 class Node:
     """One owned object.
 
+    `outs` are its needs that ask others into states that do not serve, `ways` are found by them.
     `broken` says that a transition failed in this run, `unchecked` that the last check did.
     `wishes` are its own requests and locks, `asks` those of others on it; `pending` and `lent`
     index `asks` by state, `missing` counts wishes that are not held, `recalled` names held ones
@@ -83,14 +84,15 @@ class Node:
     vanished: it may still go on; `late` a check of which the same is true. `renewed` gives the
     object a new incarnation as soon as it has been checked. `pusher` is who last asked for a state
     or made it move; `new_plans` counts changes of the plan within one `epoch`, the time from one
-    end of a check or transition to the next. `favoured` is a state whose request comes first for
-    once, to break a circle; `favours` are those who were favoured so.
+    end of a check or transition to the next.
     """
 
     cob: Cob
     goal: State
     movable: bool
     incarnation: int
+    outs: list[TransitionNeed] = field(default_factory=list)
+    ways: dict[tuple[State, State], tuple[Transition, ...] | None] = field(default_factory=dict)
     up: bool = True
     state: State = UNKNOWN
     activity: Activity = Activity.IDLE
@@ -108,8 +110,6 @@ class Node:
     plan: Plan = NO_PLAN
     base: Wanted = ()
     pusher: CobId | None = None
-    favoured: State = ""
-    favours: set[CobId] = field(default_factory=set)
     wishes: dict[CobId, Wish] = field(default_factory=dict)
     recalled: set[CobId] = field(default_factory=set)
     asks: dict[CobId, Ask] = field(default_factory=dict)
@@ -155,34 +155,57 @@ class Node:
         """Whether the object is elsewhere than its own goal, or nobody knows where."""
         return self.state == UNKNOWN or self.state != self.own_goal
 
-    @property
-    def homes(self) -> set[State]:
-        """The states in which the object is not out, as limits see it."""
-        return {self.goal, self.type.preferred}
-
     def target(self) -> State:
-        """Rule 1: the requested state of highest priority; with no request, the goal.
-
-        Where that rule made a circle, the state that is favoured for once (see `_untangle`).
-        """
+        """Rule 1: the requested state of highest priority; with no request, the goal."""
         if not self.pending and not self.lent:
             return self.own_goal
-        if self.favoured:
-            return self.favoured
         asked = self.pending.keys() | self.lent.keys()
         return next((state for state in self.type.states if state in asked), self.own_goal)
 
     def aim(self) -> State:
         """Return where the object goes: its target, or its own state where it can't get away."""
         target = self.target()
-        if self.stuck or self.type.way(self.state, target) is None:
+        if self.stuck or self.way(target) is None:
             return self.state
         return target
 
     def next_step(self) -> Transition | None:
         """Return the first step of the way to the aim, None where the object is there."""
-        way = self.type.way(self.state, self.aim())
+        way = self.way(self.aim())
         return way[0] if way else None
+
+    def way(self, dest: State) -> tuple[Transition, ...] | None:
+        """Return the way that takes out the fewest objects, then the shortest, then the first."""
+        if (self.state, dest) not in self.ways:
+            self.ways[self.state, dest] = self._cheapest(self.state, dest)
+        return self.ways[self.state, dest]
+
+    def _cheapest(self, source: State, dest: State) -> tuple[Transition, ...] | None:
+        found: list[tuple[int, int, tuple[int, ...], tuple[Transition, ...]]] = []
+        todo: list[tuple[State, tuple[Transition, ...]]] = [(source, ())]
+        while todo:
+            state, way = todo.pop()
+            if state == dest:
+                numbers = tuple(self.type.transitions.index(step) for step in way)
+                found.append((len(self._taken_out(way)), len(way), numbers, way))
+                continue
+            been = {source, *(step.dest for step in way)}
+            todo += [
+                (step.dest, (*way, step))
+                for step in self.type.transitions
+                if step.source == state and step.dest not in been
+            ]
+        return min(found, key=lambda it: it[:3])[3] if found else None
+
+    def _taken_out(self, way: tuple[Transition, ...]) -> set[CobId]:
+        outs: set[CobId] = set()
+        for step in way:
+            outs |= {need.on for need in self.outs if need.covers(step.source, step.dest)}
+            if self.type.serves(step.source) and (
+                step.interrupts or not self.type.serves(step.dest)
+            ):
+                outs.add(self.cob.id)
+        return outs
 
     def asking(self, state: State) -> set[CobId]:
         """Return all who request `state` or hold it."""
@@ -212,8 +235,6 @@ class Node:
         self.pending, self.lent = {}, {}
         for holder, ask in self.asks.items():
             self._file(holder, ask)
-        if self.favoured and not self.asking(self.favoured):
-            self.favoured = ""
 
     def means(self, holder: CobId, state: State) -> State:
         """Return the state that a holder's word for `state` is counted for."""

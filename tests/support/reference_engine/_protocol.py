@@ -151,8 +151,6 @@ def _replace(machine: Machine, node: Node, message: Message) -> None:
         node.pusher = holder if message.state else node.pusher
     else:
         node.drop_ask(holder)
-    if node.favoured and not node.asking(node.favoured):
-        node.favoured = ""
     machine.touch(node)
 
 

@@ -12,6 +12,7 @@ from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._complete import complete_host
 from cobweb.cli._locking import locked_site
 from cobweb.cli._options import (
+    budget_option,
     events_option,
     executor_option,
     max_failures_option,
@@ -24,6 +25,7 @@ from cobweb.cli._options import (
     yes_option,
 )
 from cobweb.cli._output import Output
+from cobweb.cli._parameters import DURATION
 from cobweb.cli._pipeline import annotations_option
 from cobweb.cli._request import Request
 from cobweb.cli._running import (
@@ -65,6 +67,27 @@ _RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
         shell_complete=complete_host,
         help="Take these hosts over from other sites whose marks are on them.",
     ),
+    click.option(
+        "--allow-stuck",
+        is_flag=True,
+        help="Carry out the parts that come to an end, where others are known not to.",
+    ),
+    click.option(
+        "--on-failure",
+        type=click.Choice(["return", "stay", "rollback"]),
+        default="return",
+        show_default=True,
+        help="What was stopped only for what then failed: start it again, leave it, or go back.",
+    ),
+    click.option(
+        "--trust",
+        type=DURATION,
+        metavar="AGE",
+        default="60s",
+        show_default=True,
+        help="How old a check may be before something goes out under a limit.",
+    ),
+    budget_option,
     yes_option,
     annotations_option,
 )
@@ -79,7 +102,7 @@ def run_options(function: _F) -> _F:
 
 def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
     """Return the orders that the options of a run give; `refresh` may be one already."""
-    from cobweb.runtime import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Orders, Refresh
+    from cobweb.runtime import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Exceptions, Orders, Refresh
 
     return Orders(
         executor=options["executor"] or "ansible",
@@ -93,6 +116,12 @@ def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
         seed=options["seed"],
         verbosity=request.verbosity,
         message=options["message"],
+        allow_stuck=options["allow_stuck"],
+        returns=options["on_failure"] != "stay",
+        trust_s=options["trust"],
+        exceptions=Exceptions(
+            budgets=dict(options["budgets"]), new_canary=options.get("new_canary", False)
+        ),
     )
 
 
@@ -130,8 +159,11 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
     with locked_site(store, output, command, wait_s) as (lock, info):
         desired = wanted()
         check(desired)
-        if ask and not _agreed(session, output, desired, orders):
-            return None
+        if ask:
+            plan = _agreed(session, output, desired, orders)
+            if plan is None:
+                return None
+            orders = replace(orders, may_go_out=plan.goes_out)
         interrupts = Interrupts()
         goals = goals_of(desired)
         with (
@@ -176,8 +208,8 @@ def go_back(  # noqa: PLR0913  # as `carry_out`
     return result
 
 
-def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) -> bool:
-    """Show the plan on a terminal and ask, where something is to be done.
+def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) -> Plan | None:
+    """Show the plan on a terminal and ask, where something is to be done; None for a no.
 
     UsageError where that is so and nobody can be asked.
     """
@@ -192,11 +224,12 @@ def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) 
             refresh=orders.refresh,
             max_removals=orders.max_removals,
             deletes=orders.deletes,
+            exceptions=orders.exceptions,
         )
         if plan.is_empty and not plan.checks:
-            return True
+            return plan
         refuse_unasked(_AGREE)
-        return _confirmed(output, plan)
+        return plan if _confirmed(output, plan) else None
 
 
 def _confirmed(output: Output, plan: Plan) -> bool:

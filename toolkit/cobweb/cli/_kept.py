@@ -48,11 +48,15 @@ _LEVEL = 1  # of compression: a text of a hundred megabytes becomes ten in a sec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sound:
-    """How many objects and needs a site without mistakes has, and what it is warned of."""
+    """How many objects and needs a site without mistakes has, and what it is warned of.
+
+    `converges` says that a run of it from nothing is known to come to an end.
+    """
 
     cobs: int
     needs: int
     warnings: tuple[Finding, ...] = ()
+    converges: bool = False
 
 
 def sound(graph: Graph, warnings: tuple[Finding, ...] = ()) -> Sound:
@@ -94,6 +98,7 @@ class PrintedPlan:
     file: str
     is_empty: bool
     is_refused: bool
+    is_stuck: bool
 
     def show(self, output: Output) -> None:
         """Write it, but for the file."""
@@ -103,7 +108,11 @@ class PrintedPlan:
 
     def pack(self) -> bytes:
         """Return it as bytes."""
-        says = {"is_empty": self.is_empty, "is_refused": self.is_refused}
+        says = {
+            "is_empty": self.is_empty,
+            "is_refused": self.is_refused,
+            "is_stuck": self.is_stuck,
+        }
         head = json.dumps({"summaries": self.summaries, "says": says})
         texts = [head, self.text, self.file]
         parts = [zlib.compress(text.encode(errors="surrogatepass"), _LEVEL) for text in texts]

@@ -14,10 +14,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from cobweb.cli._complete import complete_host, complete_reference
-from cobweb.cli._parameters import DURATION, FAILURES
+from cobweb.cli._parameters import BOUND, DURATION, FAILURES
 from cobweb.cli._request import Format, Request, current_request, remember
 
 __all__ = [
+    "budget_option",
     "events_option",
     "examples",
     "executor_option",
@@ -195,6 +196,18 @@ def max_unreachable_option(default: str | None) -> Callable[[_F], _F]:
         show_default=default is not None,
         help="Change nothing while more hosts than this cannot be reached.",
     )
+
+
+def budget_option(function: _F) -> _F:
+    """Add `--budget NAME=N`, pairs."""
+    return click.option(
+        "--budget",
+        "budgets",
+        metavar="NAME=N",
+        multiple=True,
+        type=BOUND,
+        help="Let so many be out under this limit, in this run; repeatable.",
+    )(function)
 
 
 def max_removals_option(function: _F) -> _F:

@@ -9,7 +9,7 @@ import click
 
 from cobweb._durations import seconds_of
 
-__all__ = ["DURATION", "FAILURES", "Allowance"]
+__all__ = ["BOUND", "DURATION", "FAILURES", "Allowance"]
 
 _FAILURES = re.compile(r"(\d+)(%?)")
 _ALL_PERCENT = 100
@@ -44,6 +44,23 @@ class _Duration(click.ParamType[float]):
             self.fail(f"{value!r} {error}", param, ctx)
 
 
+class _Bound(click.ParamType[tuple[str, int]]):
+    name = "name=n"
+
+    def convert(
+        self,
+        value: str | tuple[str, int],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        name, _, number = value.partition("=")
+        if not name or not number.isascii() or not number.isdecimal() or not int(number):
+            self.fail(f"{value!r} is no limit with a number from 1, such as rolling=2", param, ctx)
+        return name, int(number)
+
+
 class _Failures(click.ParamType[Allowance]):
     name = "n|p%"
 
@@ -60,6 +77,9 @@ class _Failures(click.ParamType[Allowance]):
             self.fail(f"{value!r} is more than 100%", param, ctx)
         return allowance
 
+
+BOUND = _Bound()
+"""A name and a number from 1, from `rolling=2`."""
 
 DURATION = _Duration()
 """Seconds as a float, from `90`, `90s`, `10m`, `1h30m` or `2d`."""

@@ -199,9 +199,9 @@ def lines_of(event: Mapping[str, Any]) -> list[str]:
 
 
 def _pause(event: Mapping[str, Any]) -> str:
-    cobs = event["cobs"]
-    names = ", ".join(cobs[:_NAMED]) + (", ..." if len(cobs) > _NAMED else "")
-    verb = "is" if len(cobs) == 1 else "are"
+    units = event["units"]
+    names = ", ".join(units[:_NAMED]) + (", ..." if len(units) > _NAMED else "")
+    verb = "is" if len(units) == 1 else "are"
     return f"limit {event['limit']}: {names} {verb} back, the others wait {event['seconds']:g} s"
 
 

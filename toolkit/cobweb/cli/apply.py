@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from cobweb.cli._session import Session, open_site
 from cobweb.errors import CobwebError, PlanError, UsageError
 
 if TYPE_CHECKING:
-    from cobweb.runtime import Desired, Orders, PlanFile, RunResult
+    from cobweb.runtime import Desired, Exceptions, Orders, PlanFile, RunResult
 
 
 @click.command(
@@ -38,10 +39,11 @@ if TYPE_CHECKING:
 @click.argument("plan", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @limit_option
 @click.option(
-    "--rollback-on-failure",
+    "--replan",
     is_flag=True,
-    help="Where the run fails, go back at once to the last generation that was reached.",
+    help="Where checks find what the plan did not know, go on with a new plan.",
 )
+@click.option("--new-canary", is_flag=True, help="Choose anew who goes first, after a failure.")
 @run_options
 @output_option()
 @site_options
@@ -52,7 +54,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     *,
     plan: Path | None,
     limit: str | None,
-    rollback_on_failure: bool,
+    replan: bool,
     events: str | None,
     wait: float | None,
     yes: bool,
@@ -69,27 +71,37 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     from cobweb.runtime import desired_of
 
     saved = _read(plan) if plan else None
-    limit = _limit(saved, limit, rolls_back=rollback_on_failure)
+    limit = _limit(saved, limit, rolls_back=options["on_failure"] == "rollback")
     orders = orders_of(request, {**options, "refresh": _refresh(saved, options["refresh"])})
     output = Output.of(request)
     with open_site(request) as session:
         orders = adopting(session, orders, options["adopt"])
         note_stale_models(session, output)
         check_all(session, limit)
-        result = carry_out(
+        if saved is not None:
+            orders = replace(
+                orders, may_go_out=saved.goes_out, exceptions=_exceptions(saved, orders)
+            )
+        carried_out = partial(
+            carry_out,
             session,
             output,
-            orders,
-            lambda: desired_of(session.site, limit),
+            wanted=lambda: desired_of(session.site, limit),
             command="apply",
             events=events,
             wait_s=wait,
+        )
+        result = carried_out(
+            orders=orders,
             check=lambda desired: _refuse_stale(session, saved, desired),
             ask=not (yes or plan),
         )
+        while replan and result is not None and result.has_unplanned:
+            tell_result(output, result)
+            result = carried_out(orders=replace(orders, may_go_out=None), append=True, ask=not yes)
         if result is None:
             return 0
-        if rollback_on_failure and str(result.ending) in ("failed", "stuck"):
+        if options["on_failure"] == "rollback" and str(result.ending) in ("failed", "stuck"):
             _roll_back(session, output, orders, result, events=events, wait_s=wait)
         else:
             tell_result(output, result)
@@ -104,9 +116,17 @@ def _limit(saved: PlanFile | None, limit: str | None, *, rolls_back: bool) -> st
         raise UsageError("--limit is part of the plan", hint="leave it out")
     limit = saved.limit if saved else limit
     if limit is not None and rolls_back:
-        message = "--rollback-on-failure is for the whole site"
+        message = "--on-failure rollback is for the whole site"
         raise UsageError(message, hint="leave --limit out")
     return limit
+
+
+def _exceptions(saved: PlanFile, orders: Orders) -> Exceptions:
+    """Return the exceptions that a plan was made with; UsageError for others."""
+    asked = orders.exceptions.budgets
+    if asked and asked != saved.budgets:
+        raise UsageError("--budget is part of the plan", hint="leave it out")
+    return replace(orders.exceptions, budgets=saved.budgets)
 
 
 def _refresh(saved: PlanFile | None, refresh: str) -> str:

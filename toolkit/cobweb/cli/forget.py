@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cobweb._clock import wall_clock
 from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._complete import complete_gone, complete_gone_host
 from cobweb.cli._locking import locked_site
@@ -25,6 +26,7 @@ from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
     from cobweb.runtime import Farewell
+    from cobweb.store import Store
 
 _MOST_ASKED = 20
 """How many objects the question names."""
@@ -32,7 +34,11 @@ _MOST_ASKED = 20
 
 @click.command(
     "forget",
-    epilog=examples("cobweb forget app01/old-app --yes", "cobweb forget --host app01"),
+    epilog=examples(
+        "cobweb forget app01/old-app --yes",
+        "cobweb forget --host app01",
+        "cobweb forget --host app02 --undo",
+    ),
 )
 @click.argument("cobs", metavar="[ID]...", nargs=-1, shell_complete=complete_gone)
 @click.option(
@@ -41,44 +47,54 @@ _MOST_ASKED = 20
     metavar="HOST",
     multiple=True,
     shell_complete=complete_gone_host,
-    help="All objects of this host; repeatable.",
+    help="All objects of this host; one of the site is left alone from then on. Repeatable.",
 )
+@click.option("--undo", is_flag=True, help="Take a host of the site back that was given up.")
 @wait_option
 @yes_option
 @output_option()
 @site_options
 @pass_request
-def command(
+def command(  # noqa: PLR0913  # one parameter per option of section 7
     request: Request,
     *,
     cobs: tuple[str, ...],
     hosts: tuple[str, ...],
+    undo: bool,
     wait: float | None,
     yes: bool,
 ) -> int:
     """Give up objects that are gone from the site.
 
     They stay on their hosts as they are: Cobweb will neither remove them nor
-    tell of them any more, and locks on them and of them end. What is still in
-    the site cannot be forgotten. On a terminal a question is asked first;
+    tell of them any more, and locks on them and of them end. An object that is
+    still in the site cannot be forgotten. A host that is, is given up: it is
+    neither counted nor contacted until --undo; then all of it is checked
+    first. On a terminal a question is asked first;
     without one --yes is needed.
     """
-    from cobweb.runtime import farewell
+    from cobweb.runtime import farewell, welcome
 
+    if undo and (cobs or not hosts):
+        raise UsageError("--undo takes hosts back", hint="name them with --host, and no objects")
     if not (cobs or hosts):
         raise UsageError("nothing to forget is named", hint="name objects, or --host HOST")
     if not yes:
         refuse_unasked()
     output = Output.of(request)
     with open_site(request) as session:
-        chosen = farewell(session.site, session.store(), cobs, hosts)
+
+        def choose(store: Store) -> Farewell:
+            return welcome(store, hosts) if undo else farewell(session.site, store, cobs, hosts)
+
+        chosen = choose(session.store())
         if not yes and not _confirmed(output, chosen):
             output.summary("nothing was changed")
             return 0
         store = session.store(create=True)
         with locked_site(store, output, "forget", wait):
-            chosen = farewell(session.site, store, cobs, hosts)
-            store.write(list(chosen.entries()))
+            chosen = choose(store)
+            store.write(list(chosen.entries(wall_clock())))
     _tell(output, chosen)
     return 0
 
@@ -89,7 +105,8 @@ def _confirmed(output: Output, chosen: Farewell) -> bool:
         output.summary(f"{record.cob} is {record.state}, and stays so")
     if len(chosen.cobs) > len(shown):
         output.summary(f"... and {len(chosen.cobs) - len(shown)} more")
-    return click.confirm(f"Forget {_what(chosen)}?", default=False, err=True)
+    what = f"Take {_what(chosen)} back" if chosen.taken_back else f"Forget {_what(chosen)}"
+    return click.confirm(f"{what}?", default=False, err=True)
 
 
 def _tell(output: Output, chosen: Farewell) -> None:
@@ -102,15 +119,25 @@ def _tell(output: Output, chosen: Farewell) -> None:
         "locks": [
             {"cob": cob, "holder": holder, "state": state} for cob, holder, state in chosen.locks
         ],
+        "given_up": list(chosen.given_up),
+        "taken_back": list(chosen.taken_back),
     }
     if output.data(data):
         return
     for cob in chosen.cobs:
         output.line(f"forgotten: {cob}")
+    for host in chosen.given_up:
+        output.line(f"given up: {host}")
+    if chosen.taken_back:
+        output.summary(f"{_what(chosen)} taken back; all of it is checked first")
+        return
     ended = f", {count(len(chosen.locks), 'lock')} ended" if chosen.locks else ""
     output.summary(f"{_what(chosen)} forgotten{ended}")
 
 
 def _what(chosen: Farewell) -> str:
     objects = count(len(chosen.cobs), "object")
-    return f"{objects} and {count(len(chosen.hosts), 'host')}" if chosen.hosts else objects
+    hosts = len({*chosen.hosts, *chosen.given_up, *chosen.taken_back})
+    if not hosts:
+        return objects
+    return f"{objects} and {count(hosts, 'host')}" if chosen.cobs else count(hosts, "host")

@@ -21,6 +21,7 @@ from cobweb.cli._kept import (
 )
 from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import (
+    budget_option,
     examples,
     limit_option,
     max_removals_option,
@@ -41,12 +42,13 @@ if TYPE_CHECKING:
     from cobweb.cli._parameters import Allowance
     from cobweb.model import CobId
     from cobweb.plugin import PlannedStep
-    from cobweb.runtime import Plan
+    from cobweb.runtime import Plan, Wait
 
 __all__ = ["tell_plan"]
 
 _PENDING = 2
 _REFUSED = 1
+_STUCK = 4
 _COLUMNS = (
     Column(title="STAGE", right=True),
     Column(title="OBJECT", flexible=True),
@@ -95,6 +97,7 @@ _SHOWN_HOSTS = 5
 @max_removals_option
 @refresh_option
 @limit_option
+@budget_option
 @output_option()
 @site_options
 @pass_request
@@ -109,6 +112,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     max_removals: Allowance | None,
     refresh: str,
     limit: str | None,
+    budgets: tuple[tuple[str, int], ...],
 ) -> int:
     """Show what an apply would do, in which order and why.
 
@@ -127,6 +131,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         "out": out is not None,
         "diff": diff,
         "planner": planner,
+        "budgets": dict(budgets),
         "max_removals": None if max_removals is None else str(max_removals),
         "deletes": sorted(request.deletes),
     }
@@ -158,9 +163,11 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
 
 
 def _code(printed: PrintedPlan, *, detailed: bool) -> int:
-    """Return the exit code of a plan: what would be refused is not pending."""
+    """Return the exit code of a plan: what would be refused, or not begun, is not pending."""
     if printed.is_refused:
         return _REFUSED
+    if printed.is_stuck:
+        return _STUCK
     return _PENDING if detailed and not printed.is_empty else 0
 
 
@@ -171,7 +178,7 @@ def _printed(
     max_removals: Callable[[int], int],
 ) -> PrintedPlan:
     """Make the plan and write it to a printer."""
-    from cobweb.runtime import Refresh, desired_again, desired_of, plan_site, plan_text
+    from cobweb.runtime import Exceptions, Refresh, desired_again, desired_of, plan_site, plan_text
 
     site, plugins, store = session.site, session.plugins, session.store()
     generation = asked.get("generation")
@@ -187,6 +194,7 @@ def _printed(
         planner=asked["planner"],
         max_removals=max_removals,
         deletes=frozenset(asked["deletes"]),
+        exceptions=Exceptions(budgets=asked["budgets"]),
     )
     printer = Printer.like(output)
     if output.format is Format.TEXT:
@@ -199,6 +207,7 @@ def _printed(
         file=plan_text(plan) if asked["out"] else "",
         is_empty=plan.is_empty,
         is_refused=bool(plan.refusals),
+        is_stuck=not plan.converges,
     )
 
 
@@ -214,6 +223,9 @@ def tell_plan(output: Output, plan: Plan, *, whole: bool = False) -> None:
     _tell_switches(output, plan)
     _tell_waits(output, plan)
     _tell_times(output, plan)
+    if plan.given_up:
+        back = "`cobweb forget --host HOST --undo` takes one back"
+        output.summary(f"given up: {', '.join(plan.given_up)} ({back})", Tone.CAREFUL)
     for refusal in plan.refusals:
         output.summary(f"an apply of this is refused: {refusal}", Tone.BAD)
 
@@ -237,13 +249,17 @@ def _removals(plan: Plan) -> dict[CobId, str]:
     for step in plan.steps if ways else ():
         if step.cob in ways:
             ways[step.cob] += [step.dest] if ways[step.cob] else [step.source, step.dest]
-    stay = {wait.cob for wait in plan.waits}
-    return {
-        cob: " (removed: "
-        + ("not possible, see below" if cob in stay else f"{_way(way)}forgotten")
-        + ")"
-        for cob, way in ways.items()
-    }
+    stay = {wait.cob: wait for wait in plan.waits}
+    return {cob: f" (removed: {_fate(way, stay.get(cob))})" for cob, way in ways.items()}
+
+
+def _fate(way: Sequence[str], wait: Wait | None) -> str:
+    """Return what becomes of a removed object: the way it goes, and the end of that."""
+    if wait is None:
+        return f"{_way(way)}forgotten"
+    if way and wait.state == way[-1]:
+        return f"{_way(way)}kept until its host goes on, see below"
+    return "not possible, see below"
 
 
 def _way(way: Sequence[str]) -> str:
@@ -319,7 +335,7 @@ def _tell_times(output: Output, plan: Plan) -> None:
         doubt = " as far as is known without the checks" if plan.checks else ""
         output.summary(words + doubt, Tone.GOOD if plan.is_empty else Tone.CAREFUL)
         return
-    _tell_down(output, plan.down_s)
+    _tell_down(output, plan)
     if len(plan.stages.critical_path) > 1:
         path = " > ".join(f"{s.cob} {s.dest}" for s in plan.stages.critical_path)
         _tell(output, f"critical path: {path}")
@@ -336,12 +352,14 @@ def _counts(plan: Plan) -> str:
     return ", ".join(f"{number} to {word}" for word, number in plan.counts.items())
 
 
-def _tell_down(output: Output, down_s: Mapping[CobId, float]) -> None:
-    down = sorted((cob for cob, seconds in down_s.items() if seconds), key=str)
-    if down:
-        rest = f" and {len(down) - _SHOWN_DOWN} more" if len(down) > _SHOWN_DOWN else ""
-        shown = ", ".join(down[:_SHOWN_DOWN])
-        _tell(output, f"down for a while: {shown}{rest}", Tone.CAREFUL)
+def _tell_down(output: Output, plan: Plan) -> None:
+    for title, cobs in (
+        ("out for a while", sorted(plan.down_s)),
+        ("restarted in place", plan.restarts),
+    ):
+        rest = f" and {len(cobs) - _SHOWN_DOWN} more" if len(cobs) > _SHOWN_DOWN else ""
+        if cobs:
+            _tell(output, f"{title}: {', '.join(cobs[:_SHOWN_DOWN])}{rest}", Tone.CAREFUL)
 
 
 def _tell(output: Output, text: str, tone: Tone = Tone.NONE) -> None:

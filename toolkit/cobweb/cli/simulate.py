@@ -24,13 +24,21 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import Allowance
 from cobweb.cli._request import Request
-from cobweb.cli._running import failure_bound, goals_of, listeners, lost_bound, tell_result
-from cobweb.cli._session import open_site
+from cobweb.cli._running import (
+    Listeners,
+    failure_bound,
+    goals_of,
+    listeners,
+    lost_bound,
+    tell_result,
+)
+from cobweb.cli._session import Session, open_site
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
-    from cobweb.inventory import Site
     from cobweb.model import Graph
+    from cobweb.runtime import Desired, Orders, RunResult
+    from cobweb.store import Store
 
 _PARALLEL = 1_000_000
 _ENDS = 2
@@ -42,6 +50,7 @@ _ENDS = 2
         "cobweb simulate",
         "cobweb simulate --initial up --events events.jsonl",
         "cobweb simulate --fail app01/app --unreachable db01",
+        "cobweb simulate --from-journal --unreachable db01",
     ),
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
@@ -57,6 +66,11 @@ _ENDS = 2
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
     help="JSON file {id, name or type: seconds} of simulated time.",
+)
+@click.option(
+    "--from-journal",
+    is_flag=True,
+    help="Rehearse what an apply would do now, on the states that the journal knows.",
 )
 @events_option
 @limit_option
@@ -74,6 +88,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     fail: tuple[str, ...],
     unreachable: tuple[str, ...],
     durations: Path | None,
+    from_journal: bool,
     events: str | None,
     limit: str | None,
     max_failures: Allowance | None,
@@ -83,27 +98,27 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     """Run the site without hosts.
 
     Every object starts in its `remove` state unless --initial says otherwise,
-    and every transition takes one second of simulated time. The exit codes are
-    those of apply.
+    and every transition takes one second of simulated time. With
+    --from-journal the change at hand is rehearsed: from the states that the
+    journal knows, with what is removed. Nothing is written down. The exit codes
+    are those of apply.
     """
-    from cobweb.runtime import (
-        Caller,
-        Interrupts,
-        Orders,
-        desired_of,
-        handle_signals,
-        simulate_site,
-    )
+    from cobweb.model import host_of
+    from cobweb.runtime import Orders, desired_of
 
+    if from_journal and initial is not None:
+        raise UsageError("--initial does not go with --from-journal", hint="leave one of them out")
     output = Output.of(request)
     with open_site(request) as session:
         graph = session.graph(limit)
         check_graph(graph)
         desired = desired_of(session.site, limit)
+        store = session.store() if from_journal else None
+        gone = {} if store is None else store.states()
         options = {
             "initial": _initial(graph, initial),
-            "fail": _known(fail, [str(cob) for cob in graph.cobs], "object"),
-            "unreachable": _hosts(session.site, unreachable),
+            "fail": _known(fail, [*map(str, graph.cobs), *map(str, gone)], "object"),
+            "unreachable": _known(unreachable, [*session.site.hosts, *map(host_of, gone)], "host"),
             "durations": _durations(graph, durations),
         }
         orders = Orders(
@@ -114,16 +129,25 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             seed=seed,
             options=options,
         )
-        interrupts = Interrupts()
         quiet = request.verbosity == 0
-        with (
-            listeners(output, goals_of(desired), events, quiet=quiet) as heard,
-            handle_signals(interrupts),
-        ):
-            caller = Caller(sinks=heard.sinks, interrupts=interrupts, say=heard.say)
-            result = simulate_site(desired, session.plugins, orders, caller)
+        with listeners(output, goals_of(desired), events, quiet=quiet) as heard:
+            result = _simulated(session, desired, store, orders, heard)
     tell_result(output, result)
     return result.exit_code
+
+
+def _simulated(
+    session: Session, desired: Desired, store: Store | None, orders: Orders, heard: Listeners
+) -> RunResult:
+    """Run the site from nothing, or where there is a store the change at hand."""
+    from cobweb.runtime import Caller, Interrupts, handle_signals, rehearse_site, simulate_site
+
+    interrupts = Interrupts()
+    with handle_signals(interrupts):
+        caller = Caller(sinks=heard.sinks, interrupts=interrupts, say=heard.say)
+        if store is None:
+            return simulate_site(desired, session.plugins, orders, caller)
+        return rehearse_site(desired, session.plugins, store, orders, caller)
 
 
 def _initial(graph: Graph, text: str | None) -> Mapping[str, str]:
@@ -164,10 +188,6 @@ def _durations(graph: Graph, path: Path | None) -> Mapping[str, Any]:
                 f"{path}: {name} takes {value!r}", hint="seconds from 0, or [least, most]"
             )
     return seconds
-
-
-def _hosts(site: Site, names: tuple[str, ...]) -> list[str]:
-    return _known(names, list(site.hosts), "host")
 
 
 def _known(names: Mapping[str, Any] | tuple[str, ...], known: list[str], kind: str) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cobweb.cli._analysis import check_whole
+from cobweb.cli._kept import keep_sound
 from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, Tone
@@ -19,6 +21,9 @@ from cobweb.errors import Finding, SiteError
 if TYPE_CHECKING:
     from cobweb.cli._kept import Sound
     from cobweb.inventory import Site
+    from cobweb.runtime import Wait
+
+_STUCK = 4
 
 
 @click.command(
@@ -34,7 +39,11 @@ def command(request: Request) -> int:
     All findings are printed as `file:line:col: message (hint)`; exit code 3
     says that there are some. Warnings, as of a limit that matches nothing or
     that one step cannot fit in, are printed, too, and change no exit code.
+    Exit code 4 says that the site is sound, but that no run of it from nothing
+    comes to an end, and who waits for what.
     """
+    from cobweb.runtime import desired_of, stuck_from_nothing, told_stuck
+
     output = Output.of(request)
     with open_site(request) as session:
         note_stale_models(session, output)
@@ -44,11 +53,16 @@ def command(request: Request) -> int:
             if not output.data(findings_data(error.findings)):
                 raise
             return error.exit_code
-    if not output.data(findings_data((), found.warnings)):
+        stuck = () if found.converges else stuck_from_nothing(desired_of(session.site))
+        if not (stuck or found.converges):
+            keep_sound(session, session.graph(), replace(found, converges=True))
+    if not output.data(findings_data((), found.warnings, stuck)):
         for line in "\n".join(f"warning: {it}" for it in found.warnings).splitlines():
             output.summary(line, Tone.CAREFUL)
+        if stuck:
+            raise told_stuck(stuck)
         output.summary(_summary(session.site, found), Tone.GOOD)
-    return 0
+    return _STUCK if stuck else 0
 
 
 def _summary(site: Site, found: Sound) -> str:
@@ -62,12 +76,20 @@ def _summary(site: Site, found: Sound) -> str:
     return f"{site.name} is valid: {', '.join(parts)}"
 
 
-def findings_data(findings: Sequence[Finding], warnings: Sequence[Finding] = ()) -> dict[str, Any]:
-    """Return what `cobweb validate -o json` writes."""
+def findings_data(
+    findings: Sequence[Finding], warnings: Sequence[Finding] = (), waits: Sequence[Wait] = ()
+) -> dict[str, Any]:
+    """Return what `cobweb validate -o json` writes; `waits` are of a run from nothing."""
+    from cobweb.runtime import chain_data
+
     return {
         "format": 1,
         "findings": list(map(_finding_data, findings)),
         "warnings": list(map(_finding_data, warnings)),
+        "waits": [
+            {"cob": wait.cob, "state": wait.state, "chain": chain_data(wait.chain)}
+            for wait in waits
+        ],
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cobweb.engine._analysis import analyse
 from cobweb.engine._cone import Part, parts
+from cobweb.engine._detour import Foreseen
 from cobweb.engine._engine import DEFAULT_SETTINGS, Engine
 from cobweb.engine._fit import Misfit, MisfitKind, misfits
 from cobweb.engine._machine import EngineSettings
@@ -16,13 +17,17 @@ from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.engine._values import (
     Blocked,
     Canary,
+    CanaryWritten,
+    Changeover,
     CheckDropped,
     CheckEnded,
     Effect,
     Halt,
     HostReturned,
+    HostsSwitched,
     HostVanished,
     Input,
+    Lending,
     LimitPaused,
     LimitResumed,
     LockGranted,
@@ -33,6 +38,9 @@ from cobweb.engine._values import (
     MessageKind,
     Receive,
     Send,
+    Served,
+    SlotReturned,
+    SlotTaken,
     StartCheck,
     StartTransition,
     StateDoubted,
@@ -51,16 +59,21 @@ __all__ = [
     "STAY",
     "Blocked",
     "Canary",
+    "CanaryWritten",
+    "Changeover",
     "CheckDropped",
     "CheckEnded",
     "Effect",
     "Engine",
     "EngineSettings",
+    "Foreseen",
     "GaveUp",
     "Halt",
     "HostReturned",
     "HostVanished",
+    "HostsSwitched",
     "Input",
+    "Lending",
     "LimitPaused",
     "LimitResumed",
     "LockGranted",
@@ -79,7 +92,10 @@ __all__ = [
     "Proof",
     "Receive",
     "Send",
+    "Served",
     "Situation",
+    "SlotReturned",
+    "SlotTaken",
     "Standing",
     "StartCheck",
     "StartTransition",

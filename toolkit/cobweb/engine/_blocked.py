@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._needs import Wanted, agreed, of_state, of_step
-from cobweb.engine._node import CHURNED, IDLE, IMMOVABLE, Node
+from cobweb.engine._node import CHURNED, IDLE, IMMOVABLE, UNPLANNED, Node
+from cobweb.engine._room import no_room_for, no_room_for_host
 from cobweb.engine._values import Blocked, WaitKind
 from cobweb.model import UNKNOWN, CobId, State
 
@@ -15,13 +16,47 @@ def blocked(machine: Machine, node: Node) -> Blocked | None:
     """Return the first reason why the object is not at its goal or can't give what was asked."""
     if node.failed:
         return Blocked(cob=node.id, kind=WaitKind.FAILED, state=node.state)
-    if not node.up and (node.away or node.asks()):
+    if not node.up and (node.away or node.asks() or _is_to_change(machine, node)):
         return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
+    return _on_its_way(machine, node)
+
+
+def _on_its_way(machine: Machine, node: Node) -> Blocked | None:
+    """Say why an object of a host that answers does not move on."""
     if node.activity is not IDLE:
         return Blocked(cob=node.id, kind=WaitKind.RUNNING, detail=node.activity)
+    if node.absent:
+        return _unswitched(machine, node)
     if node.state == UNKNOWN:
         return Blocked(cob=node.id, kind=WaitKind.HALTED)
-    return _waiting(machine, node)
+    return _known(machine, node)
+
+
+def _known(machine: Machine, node: Node) -> Blocked | None:
+    """Say what keeps an object in a known state, or its host, from going on."""
+    before = machine.given_up.get(node.id)
+    if before is not None and node.state != node.target:
+        return before[0]
+    return _waiting(machine, node) or _unswitched(machine, node)
+
+
+def _unswitched(machine: Machine, node: Node) -> Blocked | None:
+    """Say why the host of an object that is to change has not switched."""
+    hosts = machine.hosts
+    if hosts is None or not _is_to_change(machine, node):
+        return None
+    host = node.cob.host
+    holder = hosts.holder(host)
+    if holder is not None and holder != node.id:
+        return Blocked(cob=node.id, kind=WaitKind.UNSWITCHED, on=holder, detail=host)
+    found = no_room_for_host(machine, host)
+    if found is not None:
+        return Blocked(cob=node.id, kind=WaitKind.LIMIT, on=found[1], detail=found[0])
+    return Blocked(cob=node.id, kind=WaitKind.HALTED)
+
+
+def _is_to_change(machine: Machine, node: Node) -> bool:
+    return machine.hosts is not None and machine.hosts.has_to_change(node)
 
 
 def chain(machine: Machine, cob: CobId) -> tuple[Blocked, ...]:
@@ -39,6 +74,8 @@ def chain(machine: Machine, cob: CobId) -> tuple[Blocked, ...]:
         if last is None:
             break
         links.append(last)
+        if node.id in machine.given_up and node.state != node.target:
+            return (*links[:-1], *machine.given_up[node.id])
         node = machine.nodes.get(last.on) if last.on is not None else None
     return tuple(links)
 
@@ -61,7 +98,12 @@ def _waiting(machine: Machine, node: Node) -> Blocked | None:
     """Say what an object in a known state waits for."""
     target = node.target
     if node.state != target:
-        return _no_step(node, target) or _missing(machine, node) or _late(machine, node)
+        return (
+            _no_step(node, target)
+            or _held_back(machine, node)
+            or _missing(machine, node)
+            or _late(machine, node)
+        )
     if node.away:
         return _kept(node)
     return _missing(machine, node)
@@ -71,11 +113,23 @@ def _no_step(node: Node, target: State) -> Blocked | None:
     """Say why an object away from its target has no step to take at all."""
     if node.stuck & IMMOVABLE:
         return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=target)
+    if node.stuck & UNPLANNED:
+        return Blocked(cob=node.id, kind=WaitKind.UNPLANNED, state=target)
     if node.stuck & CHURNED:
         return Blocked(cob=node.id, kind=WaitKind.CHURN, on=node.pusher, state=target)
     if node.move() is None:
         return Blocked(cob=node.id, kind=WaitKind.NO_WAY, state=target)
     return None
+
+
+def _held_back(machine: Machine, node: Node) -> Blocked | None:
+    """Say which limit keeps an object from asking for anything."""
+    found = None if node.plan_move is not None else no_room_for(machine, node)
+    if found is None:
+        return None
+    return Blocked(
+        cob=node.id, kind=WaitKind.LIMIT, on=found[1], state=node.target, detail=found[0]
+    )
 
 
 def _late(machine: Machine, node: Node) -> Blocked:

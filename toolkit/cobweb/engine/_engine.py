@@ -11,19 +11,32 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine import _blocked, _inputs
-from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Machine
+from cobweb.engine._detour import Foreseen, abandon, advance, begin, foresee, look_ahead
+from cobweb.engine._hosts import HostBook
+from cobweb.engine._lender import Lender
+from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Machine, give_needs
 from cobweb.engine._node import BROKEN, IDLE, IMMOVABLE, OTHER_LIFE, Node
 from cobweb.engine._protocol import repeat, restore
+from cobweb.engine._returns import give_up
 from cobweb.engine._rules import settle, start
-from cobweb.engine._tables import TypeTable
-from cobweb.engine._untangle import untangle
-from cobweb.engine._values import Blocked, Canary, Effect, Input, Send, StateReason
+from cobweb.engine._values import (
+    Blocked,
+    Canary,
+    Changeover,
+    Effect,
+    Input,
+    Lending,
+    Send,
+    StateReason,
+)
 from cobweb.errors import ProtocolError
-from cobweb.model import UNKNOWN, CobId, Graph, State
+from cobweb.model import OUTDATED, UNKNOWN, Cob, CobId, Graph, State, Transition
 
 __all__ = ["DEFAULT_SETTINGS", "Engine"]
 
 DEFAULT_SETTINGS = EngineSettings()
+
+NOTHING_LENT = Lending()
 
 
 class Engine:
@@ -32,8 +45,10 @@ class Engine:
     `owned` and `movable` default to all of the graph; what is not movable is checked and lends the
     state that it is in. `goals` overrides the preferred state of objects; one whose goal is
     `STAY` moves only when it is asked to. Those of `failed` have failed earlier in this run and
-    start nothing more; `canaries` are those of the limits as an earlier engine of this run left
-    them. `incarnation` is at least 1 and grows from one life of a coordinator to the next.
+    start nothing more. `change` says what hosts stand in that are to switch to the graph, `lending`
+    what is durable of budgets. Only `may_go_out` may leave serving (None: all may). With `returns`
+    what is away only for something that cannot be done comes home at the end. `incarnation` is at
+    least 1 and grows from one life of a coordinator to the next.
     """
 
     def __init__(  # noqa: PLR0913 - the contract of the runtime; all but the graph have defaults
@@ -46,57 +61,137 @@ class Engine:
         incarnation: int = 1,
         goals: Mapping[CobId, State] | None = None,
         failed: AbstractSet[CobId] = frozenset(),
-        canaries: Mapping[str, Canary] | None = None,
+        change: Changeover | None = None,
+        lending: Lending = NOTHING_LENT,
+        may_go_out: AbstractSet[CobId] | None = None,
+        returns: bool = False,
         settings: EngineSettings = DEFAULT_SETTINGS,
     ) -> None:
-        nodes = _nodes(
-            graph,
-            graph.cobs if owned is None else owned,
-            goals or {},
-            incarnation * RETURNS_PER_INCARNATION,
-        )
+        nodes: dict[CobId, Node] = {}
+        machine = self._machine = Machine(graph, nodes, generation, settings)
+        own = graph.cobs if owned is None else owned
+        life, wishes, cobs = incarnation * RETURNS_PER_INCARNATION, goals or {}, graph.cobs
+        for cob in sorted(own):
+            it = cobs[cob]
+            goal = wishes.get(cob) or it.want or it.type.preferred
+            nodes[cob] = Node(it, goal, machine.table_of(cob), life)
         if movable is not None:
             for cob in nodes.keys() - movable:
                 nodes[cob].stuck = IMMOVABLE
         for cob in nodes.keys() & failed:
             nodes[cob].stuck |= BROKEN
-        self._machine = Machine(graph, nodes, generation, settings)
-        self._machine.book.take_over(canaries or {})
+        for node in nodes.values() if lending.given_up else ():
+            node.up = node.cob.host not in lending.given_up
+            node.known = node.known and node.up
+        machine.open(graph)
+        machine.may_go_out = may_go_out
+        if change is not None:
+            give_needs(change.needs, nodes)
+            machine.hosts = HostBook(machine, change)
+            machine.guesses = change.guesses
+        if graph.budgets or lending.slots:
+            machine.lender = Lender(machine, graph, lending)
+        machine.counts = machine.counts or machine.hosts is not None or machine.lender is not None
+        machine.tracks = machine.lender is not None or may_go_out is not None or change is not None
+        self._returns = returns
         self._started = False
 
-    def start(
+    def start(  # noqa: PLR0913 - what is known, and what is believed of the rest
         self,
         states: Mapping[CobId, State],
         locks: Iterable[tuple[CobId, CobId, State]] = (),
+        *,
+        believed: Mapping[CobId, State] | None = None,
+        changed: AbstractSet[CobId] = frozenset(),
+        still: AbstractSet[CobId] = frozenset(),
+        orders: Iterable[Foreseen] = (),
     ) -> tuple[Effect, ...]:
         """Begin with the journal's states and the locks (locked, holder, state) that were out.
 
-        What has no state, or one that its type does not know, is unknown and checked at once. Old
-        locks are told first; one stays in force until its holder has been checked and does not
-        want it any more.
+        What has no state, or one that its type does not know, is unknown and checked at once; if
+        `believed` says where it was it counts as that until its check says otherwise. `changed`
+        have another content by now than they were in that state for; only that has made those of
+        `still` outdated, which serve until they leave that state. `orders` are followed as far as
+        all is found as they have it. Old locks are told first; one stays in force until its holder
+        has been checked and does not want it any more.
         """
         if self._started:
             raise ProtocolError("the engine was started before")
         self._started = True
         machine = self._machine
+        machine.tracks = machine.tracks or believed is not None
+        if machine.tracks:
+            machine.working.still.update((cob, OUTDATED) for cob in still)
+            self._believe(states, believed or {}, changed)
         for locked, holder, state in sorted(set(locks)):
             if restore(machine, locked, holder, state):
                 machine.nodes[holder].plan_asked = OTHER_LIFE
         for node in machine.nodes.values():
-            state = states.get(node.id, UNKNOWN)
-            if machine.book.limits:
-                machine.book.update(node)
-            if state in node.table.states:
-                machine.set_state(node, state, StateReason.JOURNAL)
-                machine.touch(node)
-            else:
-                _inputs.check(machine, node)
+            self._begin(node, states.get(node.id, UNKNOWN))
+        if machine.hosts is not None:
+            machine.hosts.open()
+        for order in orders:
+            begin(machine, order)
         return self._drain()
 
-    def step(self, event: Input) -> tuple[Effect, ...]:
-        """Take one input in and return all that follows; ProtocolError changes nothing."""
+    def _begin(self, node: Node, state: State) -> None:
+        """Have an object go on from a state, or check it; nothing where it is not there yet."""
+        machine = self._machine
+        if machine.book.limits:
+            machine.book.update(node)
+        if node.absent or not node.up:
+            return
+        if state in node.table.states:
+            machine.set_state(node, state, StateReason.JOURNAL)
+            machine.touch(node)
+        else:
+            machine.check(node)
+
+    def foresee(self, states: Mapping[CobId, State]) -> tuple[Foreseen, ...]:
+        """Return the cheapest orders for what the rules alone do not do well; before `start`.
+
+        `states` are where objects are, or will most likely be found.
+        """
+        machine = self._machine
+        machine.guesses = states
+        return foresee(machine)
+
+    @property
+    def looked_ahead(self) -> bool:
+        """Whether an order of the look-ahead was followed."""
+        return self._machine.detoured
+
+    def _believe(
+        self,
+        states: Mapping[CobId, State],
+        believed: Mapping[CobId, State],
+        changed: AbstractSet[CobId],
+    ) -> None:
+        """Note who counts as serving before it is known, then open the budgets."""
+        machine = self._machine
+        for cob, state in believed.items():
+            node = machine.nodes.get(cob)
+            if node is None or states.get(cob) in node.table.states:
+                continue
+            if node.type.serves(state):
+                machine.working.prior[cob] = cob in changed
+        for cob, state in states.items():
+            node = machine.nodes.get(cob)
+            if node is not None and not node.absent and state in node.table.states:
+                node.state = state
+        if machine.lender is not None:
+            machine.lender.open(changed)
+        for node in machine.nodes.values():
+            node.state = UNKNOWN
+
+    def step(self, event: Input, now_s: float = 0.0) -> tuple[Effect, ...]:
+        """Take one input in at a time and return all that follows; ProtocolError changes nothing.
+
+        `now_s` are seconds from any beginning; they never go back.
+        """
         if not self._started:
             raise ProtocolError("the engine was not started")
+        self._machine.now_s = max(self._machine.now_s, now_s)
         _inputs.apply(self._machine, event)
         return self._drain()
 
@@ -149,18 +244,45 @@ class Engine:
 
     def canaries(self) -> Mapping[str, Canary]:
         """Return, by name, how far the limits with a canary have come."""
-        return self._machine.book.canaries()
+        lender = self._machine.lender
+        return {} if lender is None else lender.canaries.values()
+
+    def slots(self) -> frozenset[tuple[str, str]]:
+        """Return the (limit, unit) that have a slot."""
+        lender = self._machine.lender
+        return frozenset() if lender is None else lender.slots()
+
+    def takes_out(self, cob: CobId, step: Transition) -> bool:
+        """Say whether a step takes an object out that works for its users before it."""
+        return self._machine.working.goes_out(self._machine.node(cob), step)
+
+    def stands_in_base(self, cob: CobId) -> bool:
+        """Say whether an object is what it was before: its host has not switched."""
+        node, hosts = self._machine.node(cob), self._machine.hosts
+        return hosts is not None and hosts.stands_in_base(node.cob.host)
+
+    def cob(self, cob: CobId) -> Cob:
+        """Return an object as its host knows it now."""
+        return self._machine.node(cob).cob
 
     def unsettled(self) -> tuple[CobId, ...]:
-        """Return the objects that are away from their goal, unknown, failed, or wait for a lock."""
+        """Return the objects that are away from their goal, unknown, failed, or wait for a lock.
+
+        Also those of hosts that have not switched and have something to change there.
+        """
+        machine = self._machine
         return tuple(
             node.id
-            for node in self._machine.nodes.values()
-            if node.away or node.failed or node.missing or node.activity is not IDLE
+            for node in machine.nodes.values()
+            if (node.away and not node.absent)
+            or node.failed
+            or (node.missing and not node.absent)
+            or node.activity is not IDLE
+            or (machine.hosts is not None and machine.hosts.has_to_change(node))
         )
 
     def _drain(self) -> tuple[Effect, ...]:
-        """Look at touched objects, then at who may start; then at limits, canaries and circles."""
+        """Look at touched objects, then at who may start; then at what nobody else can decide."""
         machine = self._machine
         queue, ready = machine.queue, machine.ready
         while True:
@@ -170,37 +292,44 @@ class Engine:
                 if node.news:
                     node.news = False
                     settle(machine, node)
+            if self._switch():
+                continue  # before a repair: who is out goes over to the goal at once
             if ready:
                 start(machine, ready.popleft())
                 continue
-            if machine.book.limits and self._let_in():
+            if self._let_on():
                 continue
-            if machine.flying or machine.halted or not machine.alone or not untangle(machine):
+            if machine.flying or machine.halted or not machine.alone or not self._untie():
                 effects = tuple(machine.effects)
                 machine.effects.clear()
                 return effects
 
-    def _let_in(self) -> bool:
-        """Look at one who waited for room, else at the canaries; say whether more may follow."""
+    def _switch(self) -> bool:
         machine = self._machine
-        cob = machine.book.next_waiting()
-        if cob is not None:
-            settle(machine, machine.nodes[cob])
+        return machine.hosts is not None and not machine.halted and machine.hosts.switch()
+
+    def _let_on(self) -> bool:
+        """Let in who waited for room, switch hosts, lend slots; say whether more may follow."""
+        machine = self._machine
+        if machine.book.limits:
+            cob = machine.book.next_waiting()
+            if cob is not None:
+                settle(machine, machine.nodes[cob])
+                return True
+        if machine.detours and advance(machine):
             return True
-        return not machine.halted and machine.book.look_at_canaries(machine.effects)
+        if machine.halted:
+            return False
+        return machine.lender is not None and machine.lender.lend()
 
-
-def _nodes(
-    graph: Graph, owned: Iterable[CobId], goals: Mapping[CobId, State], incarnation: int
-) -> dict[CobId, Node]:
-    """Make the owned objects, by sorted id; objects of one type share its table."""
-    tables: dict[int, TypeTable] = {}
-    nodes = {}
-    for cob in sorted(owned):
-        made = graph.cobs[cob]
-        kind = made.type
-        table = tables.get(id(kind))
-        if table is None:
-            table = tables[id(kind)] = TypeTable(kind)
-        nodes[cob] = Node(made, goals.get(cob, made.want or kind.preferred), table, incarnation)
-    return nodes
+    def _untie(self) -> bool:
+        """Do what is left when nothing is in flight: look ahead, free slots, then come home."""
+        machine = self._machine
+        lender = machine.lender
+        if lender is not None and lender.canaries.paused:
+            return False
+        if abandon(machine) or look_ahead(machine):
+            return True
+        if lender is not None and (lender.lend_anyway() or lender.give_up_unused()):
+            return True
+        return self._returns and give_up(machine)

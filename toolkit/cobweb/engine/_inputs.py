@@ -16,17 +16,15 @@ from cobweb.engine._values import (
     Input,
     LimitResumed,
     Receive,
-    StartCheck,
     StateDoubted,
     StateReason,
     TransitionDropped,
     TransitionEnded,
-    made,
 )
 from cobweb.errors import ProtocolError
 from cobweb.model import UNKNOWN, CobId
 
-__all__ = ["apply", "check"]
+__all__ = ["apply"]
 
 
 def apply(machine: Machine, event: Input) -> None:
@@ -67,14 +65,6 @@ def _apply_to_many(
             assert_never(event)
 
 
-def check(machine: Machine, node: Node) -> None:
-    """Start the check of an unknown object, the one thing that leads out of `unknown`."""
-    if machine.halted:
-        return
-    machine.effects.append(made(StartCheck, (node.id,)))
-    machine.begin(node, CHECKING)
-
-
 def _check_ended(machine: Machine, event: CheckEnded) -> None:
     node = machine.node(event.cob)
     if node.activity is not CHECKING and not node.late:
@@ -82,6 +72,9 @@ def _check_ended(machine: Machine, event: CheckEnded) -> None:
     if event.state is not None and event.state not in node.type.states:
         raise ProtocolError(f"{event.cob} has no state {event.state!r}")
     node.late = node.suspect = False
+    if machine.lender is not None:
+        machine.checked_s[node.id] = machine.now_s
+        machine.checked_at[node.id] = machine.epoch
     if node.renewed:
         node.renewed = False
         node.incarnation += 1
@@ -91,8 +84,11 @@ def _check_ended(machine: Machine, event: CheckEnded) -> None:
         machine.set_state(node, event.state, StateReason.CHECK)
     elif node.up:
         node.stuck |= UNCHECKED
+        machine.working.prior.pop(node.id, None)
         if node.state != UNKNOWN:
             machine.set_state(node, UNKNOWN, StateReason.CHECK)
+        elif node.standing is not None and machine.lender is not None:
+            machine.lender.update(node)
 
 
 def _check_dropped(machine: Machine, event: CheckDropped) -> None:
@@ -102,7 +98,7 @@ def _check_dropped(machine: Machine, event: CheckDropped) -> None:
     node.late = False
     machine.end(node)
     if node.up:
-        check(machine, node)
+        machine.check(node)
 
 
 def _transition_ended(machine: Machine, event: TransitionEnded) -> None:
@@ -111,6 +107,8 @@ def _transition_ended(machine: Machine, event: TransitionEnded) -> None:
     if step is None:
         raise ProtocolError(f"no transition of {event.cob} is under way")
     node.suspect = False
+    if machine.lender is not None and node.standing is not None:
+        machine.lender.ended(node)
     machine.end(node)
     if event.ok:
         machine.set_state(node, step.dest, StateReason.TRANSITION)
@@ -119,7 +117,7 @@ def _transition_ended(machine: Machine, event: TransitionEnded) -> None:
     if node.state != UNKNOWN:
         machine.set_state(node, UNKNOWN, StateReason.TRANSITION)
     if node.up:
-        check(machine, node)
+        machine.check(node)
 
 
 def _transition_dropped(machine: Machine, event: TransitionDropped) -> None:
@@ -145,6 +143,7 @@ def _host_vanished(machine: Machine, host: str) -> None:
         if not node.up:
             continue
         node.up = node.known = False
+        machine.working.prior.pop(node.id, None)
         node.suspect = node.suspect or node.activity is MOVING
         node.late = node.activity is CHECKING
         machine.end(node, node.step)
@@ -158,10 +157,14 @@ def _host_returned(machine: Machine, host: str) -> None:
         raise ProtocolError(f"host {host} had not vanished")
     for node in nodes:
         node.up, node.late, node.renewed = True, False, True
+        if node.absent:
+            continue
         if node.state != UNKNOWN:
             machine.set_state(node, UNKNOWN, StateReason.CHECK)
             machine.touch(node)
-        check(machine, node)
+        machine.check(node)
+    if machine.hosts is not None:
+        machine.hosts.stir(host)
 
 
 def _state_doubted(machine: Machine, cob: CobId) -> None:
@@ -170,13 +173,11 @@ def _state_doubted(machine: Machine, cob: CobId) -> None:
         raise ProtocolError(f"{cob} is not at rest in a known state")
     machine.set_state(node, UNKNOWN, StateReason.CHECK)
     machine.touch(node)
-    check(machine, node)
+    machine.check(node)
 
 
 def _limit_resumed(machine: Machine, limit: str) -> None:
-    if not machine.book.is_paused(limit):
+    if machine.lender is None or not machine.lender.canaries.is_paused(limit):
         raise ProtocolError(f"limit {limit} is not paused")
-    if machine.halted:
-        return
-    for cob in machine.book.end_pause(limit):
-        check(machine, machine.nodes[cob])
+    if not machine.halted:
+        machine.lender.canaries.end_pause(limit)

@@ -4,15 +4,47 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cobweb.engine._limits import LimitBook
-from cobweb.engine._node import IDLE, STAY, Activity, Node
-from cobweb.engine._values import Effect, Message, MessageKind, Send, StateFound, StateReason, made
+from cobweb.engine._node import CHECKING, IDLE, STAY, Activity, Node
+from cobweb.engine._tables import TypeTable
+from cobweb.engine._units import Working
+from cobweb.engine._values import (
+    Blocked,
+    Effect,
+    Message,
+    MessageKind,
+    Send,
+    Served,
+    StartCheck,
+    StateFound,
+    StateReason,
+    made,
+)
+from cobweb.engine._ways import Ways
 from cobweb.errors import ProtocolError
-from cobweb.model import UNKNOWN, Cob, CobId, Graph, Need, State, Transition, TransitionNeed
+from cobweb.model import (
+    OUTDATED,
+    UNKNOWN,
+    Cob,
+    CobId,
+    CobType,
+    Graph,
+    Need,
+    State,
+    Transition,
+    TransitionNeed,
+)
 
-__all__ = ["RETURNS_PER_INCARNATION", "EngineSettings", "Machine"]
+if TYPE_CHECKING:
+    from cobweb.engine._detour import Detour
+    from cobweb.engine._hosts import HostBook
+    from cobweb.engine._lender import Lender
+
+__all__ = ["RETURNS_PER_INCARNATION", "EngineSettings", "Machine", "give_needs"]
 
 RETURNS_PER_INCARNATION = 1 << 20
 """An object's incarnation is its engine's times this, plus how often its host came back."""
@@ -24,11 +56,13 @@ class EngineSettings:
 
     `max_same_transition` is how often the same step may be taken in a run. `max_new_plans` is how
     often an object may change what it asks for, times its neighbours, while nothing ends anywhere
-    that this engine can see: messages alone never go round for ever.
+    that this engine can see: messages alone never go round for ever. `trust_s` is how old a check
+    may be that a departure relies on (design, section 5b, fresh knowledge).
     """
 
     max_same_transition: int = 8
     max_new_plans: int = 32
+    trust_s: float = 60.0
 
 
 class Machine:
@@ -36,24 +70,47 @@ class Machine:
 
     `heard` has the newest incarnation of each neighbour elsewhere that was heard of, `flying`
     counts the checks and transitions in flight. `cobs` are the objects of the graph, for what their
-    types say of groups, and None where no type has any.
+    types say of groups, and None where no type has any. `wanted` are all objects of the graph.
+    `lender` and `hosts` are None where there are no budgets, or no host has to switch. `may_go_out`
+    are the only objects that may leave serving (None: all may). `guesses` are the states that the
+    checks of unknown objects will most likely find, `checked_s` when the last check of an object
+    ended, by `now_s`, `checked_at` in which epoch. `given_up` says why objects gave up. `detours`
+    are the orders of the look-ahead under way, `searched` the situations that it has seen.
     """
 
     __slots__ = (
         "_hosts",
+        "_tables",
+        "_ways",
         "alone",
         "book",
+        "checked_at",
+        "checked_s",
         "cobs",
+        "counts",
+        "detoured",
+        "detours",
         "effects",
         "epoch",
         "flying",
         "generation",
+        "given_up",
+        "guesses",
         "halted",
         "heard",
+        "hosts",
+        "lender",
+        "limits",
+        "may_go_out",
         "nodes",
+        "now_s",
         "queue",
         "ready",
+        "searched",
         "settings",
+        "tracks",
+        "wanted",
+        "working",
     )
 
     def __init__(
@@ -62,20 +119,44 @@ class Machine:
         self.nodes = nodes
         self.generation = generation
         self.settings = settings
-        self.book = LimitBook(graph.limits, nodes)
+        self.book = LimitBook((), nodes)
         self.heard: dict[CobId, int] = {}
         self.queue: deque[Node] = deque()
         self.ready: deque[Node] = deque()
         self.effects: list[Effect] = []
         self.flying = 0
         self.halted = False
-        self.alone = len(nodes) == len(graph.cobs)
+        self.alone = False
         self.epoch = 0
         kinds = {id(cob.type): cob.type for cob in graph.cobs.values()}
         grouped = any(kind.groups for kind in kinds.values())
         self.cobs: Mapping[CobId, Cob] | None = graph.cobs if grouped else None
         self._hosts: dict[str, list[Node]] = {}
-        _give_needs(graph.needs, nodes)
+        self._tables: dict[int, TypeTable] = {}
+        self._ways = Ways(graph)
+        self.wanted = graph.cobs
+        self.limits = graph.limits
+        self.detours: list[Detour] = []
+        self.searched: set[tuple[tuple[CobId, State], ...]] = set()
+        self.detoured = False
+        self.working = Working()
+        self.lender: Lender | None = None
+        self.hosts: HostBook | None = None
+        self.may_go_out: AbstractSet[CobId] | None = None
+        self.tracks = False
+        self.counts = False
+        self.guesses: Mapping[CobId, State] = {}
+        self.checked_s: dict[CobId, float] = {}
+        self.checked_at: dict[CobId, int] = {}
+        self.given_up: dict[CobId, tuple[Blocked, ...]] = {}
+        self.now_s = 0.0
+
+    def open(self, graph: Graph) -> None:
+        """Take the objects in, now that `nodes` has them all."""
+        self.book = LimitBook(graph.limits, self.nodes)
+        self.alone = len(self.nodes) == len(graph.cobs)
+        self.counts = self.book.limits
+        give_needs(graph.needs, self.nodes)
 
     def touch(self, node: Node) -> None:
         """Have the object looked at again, unless a look would find nothing to do.
@@ -114,8 +195,8 @@ class Machine:
         node.step = step
         node.frozen = True
         self.flying += 1
-        if self.book.limits:
-            self.book.update(node)
+        if self.counts:
+            self._count(node)
         self.touch(node)
 
     def end(self, node: Node, step: Transition | None = None) -> None:
@@ -125,8 +206,8 @@ class Machine:
             self.flying -= 1
         node.step = step
         node.frozen = node.suspect
-        if self.book.limits:
-            self.book.update(node)
+        if self.counts:
+            self._count(node)
         self.touch(node)
 
     def set_state(self, node: Node, state: State, reason: StateReason) -> None:
@@ -138,8 +219,77 @@ class Machine:
         if node.goal == STAY:
             node.retarget()
         self.effects.append(made(StateFound, (node.id, state, reason)))
+        if self.tracks:
+            self._note_working(node, state, reason)
+        if self.counts:
+            self._count(node)
+
+    def check(self, node: Node) -> None:
+        """Start the check of an object, unless nothing new is to be started."""
+        if self.halted:
+            return
+        self.effects.append(made(StartCheck, (node.id,)))
+        self.begin(node, CHECKING)
+
+    def expected(self, node: Node) -> State:
+        """Return the state of an object, or the one that its check will most likely find."""
+        if node.state != UNKNOWN:
+            return node.state
+        return self.guesses.get(node.id, node.type.remove)
+
+    def note_prior(self, node: Node, *, served: bool) -> None:
+        """Note whether an object that is about to be unknown for its new content serves."""
+        self.working.still.pop(node.id, None)
+        if served:
+            self.working.prior[node.id] = True
+        else:
+            self.working.prior.pop(node.id, None)
+
+    def table(self, kind: CobType) -> TypeTable:
+        """Return what the rules look up of a type; one table per type."""
+        table = self._tables.get(id(kind))
+        if table is None:
+            table = self._tables[id(kind)] = TypeTable(kind)
+        return table
+
+    def table_of(self, cob: CobId) -> TypeTable:
+        """Return that of an object of the graph, whose ways are those that take out the fewest.
+
+        There is one for all objects of a type whose needs look alike.
+        """
+        steps = self._ways.steps(cob)
+        key = id(steps)
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = TypeTable(self.wanted[cob].type, steps)
+        return table
+
+    def _count(self, node: Node) -> None:
+        """Have limits and hosts know that the state or the activity of an object has changed."""
         if self.book.limits:
             self.book.update(node)
+        if self.lender is not None and node.standing is not None:
+            self.lender.update(node)
+        if self.hosts is not None:
+            self.hosts.stir(node.cob.host)
+
+    def _note_working(self, node: Node, state: State, reason: StateReason) -> None:
+        """Keep true who works for its users although its state does not say so."""
+        working, cob = self.working, node.id
+        if state == UNKNOWN:
+            if reason is not StateReason.CONTENT:
+                working.prior.pop(cob, None)
+                working.still.pop(cob, None)
+            return
+        is_content = working.prior.pop(cob, False)
+        if is_content and state == OUTDATED and not node.type.serves(state):
+            working.still[cob] = state
+        elif working.still.get(cob) != state:
+            working.still.pop(cob, None)
+        units = () if node.standing is None or cob in working.served else node.standing.units
+        if any(working.serves_in(node, state, unit.book.budget.group) for unit in units):
+            working.served.add(cob)
+            self.effects.append(Served(cob))
 
     def node(self, cob: CobId) -> Node:
         """Return an owned object; ProtocolError for another one."""
@@ -156,7 +306,7 @@ class Machine:
         return self._hosts.get(host, [])
 
 
-def _give_needs(needs: Iterable[Need], nodes: Mapping[CobId, Node]) -> None:
+def give_needs(needs: Iterable[Need], nodes: Mapping[CobId, Node]) -> None:
     """Give each owned object its own needs."""
     for need in needs:
         node = nodes.get(need.cob)

@@ -8,21 +8,27 @@ with locks out - is kept true by the few methods that change it.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from cobweb.engine._needs import Wanted
 from cobweb.engine._tables import Move, TypeTable
 from cobweb.model import UNKNOWN, Cob, CobId, CobType, LockNeed, State, Transition, TransitionNeed
 
+if TYPE_CHECKING:
+    from cobweb.engine._units import Standing
+
 __all__ = [
     "BROKEN",
     "CHECKING",
     "CHURNED",
+    "GIVEN_UP",
     "IDLE",
     "IMMOVABLE",
     "MOVING",
     "OTHER_LIFE",
     "STAY",
     "UNCHECKED",
+    "UNPLANNED",
     "Activity",
     "Node",
     "Word",
@@ -39,9 +45,10 @@ class Activity(StrEnum):
 
 IDLE, CHECKING, MOVING = Activity
 
-IMMOVABLE, BROKEN, UNCHECKED, CHURNED = 1, 2, 4, 8
+IMMOVABLE, BROKEN, UNCHECKED, CHURNED, UNPLANNED, GIVEN_UP = 1, 2, 4, 8, 16, 32
 """Why an object starts no transition in this run: it may not, a transition failed, the last check
-did, it was too restless; bits of `Node.stuck`."""
+did, it was too restless, it would go out though the plan did not say so, it waits for what will not
+come; bits of `Node.stuck`."""
 
 STAY: State = "(stay)"
 """The goal of an object that moves only when it is asked to, and stays where that left it."""
@@ -110,26 +117,32 @@ class Node:
     `suspect` marks a transition whose host vanished: it may still go on; `late` a check of which
     the same is true. `renewed` gives the object a new incarnation as soon as it has been checked.
     `pusher` is who last asked for a state or made it move; `new_plans` counts changes of the plan
-    within one `epoch`, the time from one end of a check or transition to the next. `favoured` is a
-    state whose request comes first for once, to break a circle; `favours` are those who were
-    favoured so. `taken` counts the steps taken in this run, by their numbers.
+    within one `epoch`, the time from one end of a check or transition to the next. `directive` is
+    the state that an order of the look-ahead has the object go to, or stay in. `taken` counts the
+    steps taken in this run, by their numbers.
+
+    `absent` objects are not there: not yet, as their host has not switched, or not any more
+    (`gone`). `removed` ones go to their `remove` state before it does; those that `leaves` marks
+    are not in the goal either. `standing` is what the object is to budgets, None for nothing.
     """
 
     __slots__ = (
+        "absent",
         "activity",
         "at_rest",
         "base",
         "cob",
+        "directive",
         "epoch",
-        "favoured",
-        "favours",
         "frozen",
         "goal",
+        "gone",
         "grouped",
         "id",
         "incarnation",
         "known",
         "late",
+        "leaves",
         "lent",
         "lent_states",
         "lock_needs",
@@ -143,8 +156,10 @@ class Node:
         "pusher",
         "queued",
         "recalled",
+        "removed",
         "renewed",
         "seq",
+        "standing",
         "state",
         "step",
         "step_needs",
@@ -174,6 +189,8 @@ class Node:
         self.up = True
         self.known = self.frozen = self.twisted = self.queued = self.news = False
         self.suspect = self.late = self.renewed = False
+        self.absent = self.removed = self.leaves = self.gone = False
+        self.standing: Standing | None = None
         self.wishes: dict[CobId, Word] = {}
         self.pending: dict[State, dict[CobId, Word]] = {}
         self.lent: dict[State, dict[CobId, Word]] = {}
@@ -186,8 +203,7 @@ class Node:
         self.plan_move: Move | None = None
         self.base: Wanted = ()
         self.pusher: CobId | None = None
-        self.favoured: State = ""
-        self.favours: set[CobId] | None = None
+        self.directive: State = ""
         self.taken: list[int] | None = None
         self.stuck = self.seq = self.missing = self.at_rest = self.epoch = self.new_plans = 0
 
@@ -206,26 +222,27 @@ class Node:
         """Whether it is elsewhere than where it goes when nobody asks, or nobody knows where."""
         return self.state == UNKNOWN if self.goal == STAY else self.state != self.goal
 
-    def at_home(self, state: State) -> bool:
-        """Say whether an object that is in `state` is not out, as limits see it.
-
-        Home are the preferred state, its own and that of its type, and the goal: what goes from one
-        to the other is out on the way, and not any more when it has arrived.
-        """
-        cob = self.cob
-        return state == self.goal or state == cob.type.preferred or state == cob.want  # noqa: PLR1714 - hot
+    def become(self, cob: Cob, table: TypeTable, goal: State) -> None:
+        """Make another content, type and goal of the object; its state is the caller's to say."""
+        self.cob, self.table, self.goal = cob, table, goal
+        self.taken = None
+        for holder, before in tuple((self.grouped or {}).items()):
+            word = self._word(holder, before)
+            self.drop(holder, word)
+            self.put(holder, word)
+        self.retarget()
 
     def retarget(self) -> None:
         """Rule 1: the requested state of highest priority; with no request, the goal.
 
-        Where that rule made a circle, the state that is favoured for once (see `_untangle`).
+        Where the look-ahead has found an order, what that says (see `_detour`).
         """
         pending, lent = self.pending, self.lent
+        if self.directive:
+            self.target = self.directive
+            return
         self.target = self.state if self.goal == STAY else self.goal
         if not pending and not lent:
-            return
-        if self.favoured:
-            self.target = self.favoured
             return
         for state in self.table.states:
             if state in pending or state in lent:
@@ -289,14 +306,6 @@ class Node:
             if self.table.groups[word.state][self.state] != before:
                 self.drop(holder, word)
                 self.put(holder, word)
-        self.end_favour()
-
-    def end_favour(self) -> None:
-        """End a favour with the last request for it."""
-        favoured = self.favoured
-        if favoured and favoured not in self.pending and favoured not in self.lent:
-            self.favoured = ""
-            self.retarget()
 
     def _sorted_in(self, holder: CobId, state: State) -> State:
         """Return among which state's words one for `state` belongs, and note it if a group's."""

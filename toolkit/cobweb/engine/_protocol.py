@@ -46,8 +46,6 @@ def request(machine: Machine, node: Node, on: CobId, state: State) -> None:
         locked.drop(node.id, old)
     locked.put(node.id, word)
     locked.pusher = node.id
-    if locked.favoured:
-        locked.end_favour()
     machine.touch(locked)
 
 
@@ -63,9 +61,14 @@ def release(machine: Machine, node: Node, on: CobId) -> None:
         return
     del node.wishes[on]
     locked.drop(node.id, old)
-    if locked.favoured:
-        locked.end_favour()
+    _let_go(machine, locked)
     machine.touch(locked)
+
+
+def _let_go(machine: Machine, locked: Node) -> None:
+    """Have the host of what is to be gone looked at: it waits until nobody counts on that."""
+    if locked.removed and machine.hosts is not None:
+        machine.hosts.stir(locked.cob.host)
 
 
 def grant_all(machine: Machine, node: Node) -> None:
@@ -218,12 +221,12 @@ def _replace(machine: Machine, node: Node, old: Word | None, message: Message) -
         if old.granted:
             machine.effects.append(LockReleased(node.id, holder, old.state))
         node.drop(holder, old)
+        _let_go(machine, node)
     word = Word(message.state, message.incarnation, message.seq, None, node)
     _remember(node, holder, word)
     if message.state:
         node.put(holder, word)
         node.pusher = holder
-    node.end_favour()
     machine.touch(node)
 
 

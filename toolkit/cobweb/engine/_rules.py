@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._needs import Wanted, agreed, of_state, of_step
-from cobweb.engine._node import CHURNED, MOVING, Node, Word
+from cobweb.engine._node import CHURNED, MOVING, UNPLANNED, Node, Word
 from cobweb.engine._protocol import grant_all, recall, release, request
 from cobweb.engine._tables import Move
 from cobweb.engine._values import StartTransition, made
-from cobweb.model import CobId, State
+from cobweb.model import UNKNOWN, CobId, State, Transition
 
-__all__ = ["settle", "start"]
+__all__ = ["replan", "settle", "start"]
 
 NOWHERE: tuple[Move | None, State] = (None, "")
 """Ahead of an object that goes nowhere and is asked for nothing."""
@@ -25,7 +25,7 @@ def settle(machine: Machine, node: Node) -> None:
     if node.frozen:
         _recall_lent(machine, node)
         return
-    move, asked = _ahead(node) if node.known else NOWHERE
+    move, asked = _ahead(machine, node) if node.known else NOWHERE
     if move is not node.plan_move or asked != node.plan_asked or node.lent_states != node.plan_lent:
         _change_plan(machine, node, move, asked)
     if node.recalled:
@@ -51,12 +51,23 @@ def start(machine: Machine, node: Node) -> None:
         _start(machine, node, move)
 
 
-def _ahead(node: Node) -> tuple[Move | None, State]:
-    """Return the next move, or the state that others ask for where the object is to stay."""
+def replan(machine: Machine, node: Node) -> None:
+    """Have an object whose needs are other ones now say anew what it asks for."""
+    node.plan_lent = (UNKNOWN,)  # which no plan has
+    machine.touch(node)
+
+
+def _ahead(machine: Machine, node: Node) -> tuple[Move | None, State]:
+    """Return the next move, or the state that others ask for where the object is to stay.
+
+    Where a slot or a canary holds it back, it asks for nothing yet.
+    """
     state = node.state
     move = node.table.moves[state].get(node.target)
     if move is not None and not node.stuck:
-        return move, ""
+        lender = machine.lender
+        if lender is None or node.standing is None or lender.lets_move(node, move.step):
+            return move, ""
     return (None, state) if state in node.pending or state in node.lent else NOWHERE
 
 
@@ -67,7 +78,7 @@ def _change_plan(machine: Machine, node: Node, move: Move | None, asked: State) 
     node.new_plans += 1
     if node.new_plans > machine.settings.max_new_plans and _restless(machine, node):
         node.stuck |= CHURNED
-        move, asked = _ahead(node) if node.known else NOWHERE
+        move, asked = _ahead(machine, node) if node.known else NOWHERE
     node.plan_lent, node.plan_asked, node.plan_move = node.lent_states, asked, move
     if node.wishes or node.lock_needs or (move is not None and node.step_needs):
         _pursue(machine, node)
@@ -171,6 +182,8 @@ def _start(machine: Machine, node: Node, move: Move) -> None:
     if machine.book.limits and machine.book.wait(node, move.step):
         node.news = node.queued  # there may be room when its turn comes
         return
+    if machine.tracks and not _may_go_out(machine, node, move.step):
+        return
     node.taken[move.number] += 1
     requesters = node.pending.get(node.target)
     if requesters:
@@ -179,4 +192,20 @@ def _start(machine: Machine, node: Node, move: Move) -> None:
     if len(locks) > 1:
         locks.sort()
     machine.effects.append(made(StartTransition, (node.id, move.step, node.target, tuple(locks))))
+    if machine.lender is not None and node.standing is not None:
+        machine.lender.began(node, move.step)
     machine.begin(node, MOVING, move.step)
+
+
+def _may_go_out(machine: Machine, node: Node, step: Transition) -> bool:
+    """Say whether a step may take its object out, where it does; the last look before it starts."""
+    may = machine.may_go_out
+    if may is not None and node.id not in may and machine.working.goes_out(node, step):
+        node.stuck |= UNPLANNED
+        machine.touch(node)
+        return False
+    lender = machine.lender
+    if lender is None or node.standing is None or lender.has_slots(node, step):
+        return True
+    replan(machine, node)
+    return False

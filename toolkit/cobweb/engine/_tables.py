@@ -1,4 +1,4 @@
-"""What the rules look up of a COB type, worked out once per type.
+"""What the rules look up of a COB type, worked out once per type and kind of needs.
 
 A step of the matrix is a `Move` here, one object per step, so that two of them are compared by
 identity and counted by number.
@@ -6,6 +6,7 @@ identity and counted by number.
 
 from __future__ import annotations
 
+from cobweb.engine._ways import Steps
 from cobweb.model import UNKNOWN, CobType, State, Transition
 
 __all__ = ["Move", "TypeTable"]
@@ -24,13 +25,14 @@ class Move:
 class TypeTable:
     """One type: `moves[state][target]` is the first move of the way, missing where none leads on.
 
+    `steps` has the first steps of the cheapest ways; without it they are the shortest ones.
     `states` are from highest to lowest priority, `steps` is how many steps the matrix has.
     `groups[name][state]` is the state that a request for a group is for when asked in `state`.
     """
 
     __slots__ = ("_numbers", "groups", "moves", "states", "steps")
 
-    def __init__(self, kind: CobType) -> None:
+    def __init__(self, kind: CobType, steps: Steps | None = None) -> None:
         self.states = kind.states
         self.steps = len(kind.transitions)
         self._numbers: dict[tuple[State, State], int] = {}
@@ -41,9 +43,9 @@ class TypeTable:
         for state in kind.states:
             self.moves[state] = {}
             for target in kind.states:
-                way = kind.way(state, target)
-                if way:
-                    self.moves[state][target] = moves[self.number(way[0])]
+                first = _first_step(kind, state, target, steps)
+                if first is not None:
+                    self.moves[state][target] = moves[self.number(first)]
 
         self.groups: dict[str, dict[State, State]] = {
             name: {state: kind.stands_for(name, state) for state in (UNKNOWN, *kind.states)}
@@ -53,3 +55,11 @@ class TypeTable:
     def number(self, step: Transition) -> int:
         """Return the number of a step of this matrix."""
         return self._numbers[step.source, step.dest]
+
+
+def _first_step(
+    kind: CobType, state: State, target: State, steps: Steps | None
+) -> Transition | None:
+    if steps is not None:
+        return steps[state].get(target)
+    return next(iter(kind.way(state, target) or ()), None)

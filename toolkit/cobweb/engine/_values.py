@@ -11,22 +11,27 @@ frozen dataclass; all the same, values of two classes are never equal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
-from cobweb.model import CobId, State, Transition
+from cobweb.model import Cob, CobId, Need, State, Transition
 
 __all__ = [
     "Blocked",
     "Canary",
+    "CanaryWritten",
+    "Changeover",
     "CheckDropped",
     "CheckEnded",
     "Effect",
     "Halt",
     "HostReturned",
     "HostVanished",
+    "HostsSwitched",
     "Input",
+    "Lending",
     "LimitPaused",
     "LimitResumed",
     "LockGranted",
@@ -37,6 +42,9 @@ __all__ = [
     "MessageKind",
     "Receive",
     "Send",
+    "Served",
+    "SlotReturned",
+    "SlotTaken",
     "StartCheck",
     "StartTransition",
     "StateDoubted",
@@ -274,12 +282,50 @@ class Send(NamedTuple):
 class LimitPaused(NamedTuple):
     """The canary of a limit is home: answer with `LimitResumed` after `pause_s` seconds.
 
-    `cobs` are the objects that went first, sorted; others of the limit wait for them.
+    `units` are those that went first, sorted; the others wait for them.
     """
 
     limit: str
-    cobs: tuple[CobId, ...]
+    units: tuple[str, ...]
     pause_s: float
+
+
+@_exact
+class SlotTaken(NamedTuple):
+    """A unit was lent a slot of a limit; durable before anything of it goes out."""
+
+    limit: str
+    unit: str
+
+
+@_exact
+class SlotReturned(NamedTuple):
+    """A unit is home, or did not use its slot: there is room for another one."""
+
+    limit: str
+    unit: str
+
+
+@_exact
+class CanaryWritten(NamedTuple):
+    """How far the canary of a limit has come; durable."""
+
+    limit: str
+    canary: Canary
+
+
+@_exact
+class HostsSwitched(NamedTuple):
+    """These hosts go over to the goal together; what was removed of them is gone."""
+
+    hosts: tuple[str, ...]
+
+
+@_exact
+class Served(NamedTuple):
+    """A member of a limit serves that is not known to have served before; durable."""
+
+    cob: CobId
 
 
 Effect = (
@@ -291,20 +337,66 @@ Effect = (
     | LockReleased
     | LockRecalled
     | LimitPaused
+    | SlotTaken
+    | SlotReturned
+    | CanaryWritten
+    | HostsSwitched
+    | Served
     | Send
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """How far a limit with `first` has come: who went first, and whether the others may follow.
+    """Which units of a limit went first, and whether the others may follow."""
 
-    `away` are those of `cobs` that are not home, as far as is known.
+    units: frozenset[str] = frozenset()
+    through: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lending:
+    """What is durable of limits (design, section 5b): it belongs to units, not to runs.
+
+    `slots` are the (limit, unit) that have one. `canaries` are those of the goal generation by the
+    name of their limit. `served` are the members that have served, `given_up` hosts that are in no
+    count.
     """
 
-    cobs: frozenset[CobId] = frozenset()
-    away: frozenset[CobId] = frozenset()
-    through: bool = False
+    slots: frozenset[tuple[str, str]] = frozenset()
+    canaries: Mapping[str, Canary] = field(default_factory=dict)
+    served: frozenset[CobId] = frozenset()
+    given_up: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changeover:
+    """What hosts stand in that have not switched to the goal, the engine's graph.
+
+    `hosts` are to switch in this run, `stay` are not. Of `hosts` those in `held` wait for an object
+    that nobody knows how to remove. `base` are objects as their hosts know them, where that is not
+    as the graph has them. `removed` are objects that the goal has no more, or, those `anew`, with
+    another type; the graph has the others of them as they were. `changed` have another content,
+    `added` are new: of both `guesses` are the states that their check will most likely find, which
+    is believed without a check of those `trusted`. `needs` are those of bases that the graph has no
+    more. `order` are groups of hosts that switch together, each after the groups of some earlier
+    numbers. `asked` may be asked to move by removals: they stay where that leaves them until their
+    host has switched.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    stay: frozenset[str] = frozenset()
+    held: Mapping[str, CobId] = field(default_factory=dict)
+    base: Mapping[CobId, Cob] = field(default_factory=dict)
+    removed: frozenset[CobId] = frozenset()
+    anew: frozenset[CobId] = frozenset()
+    changed: frozenset[CobId] = frozenset()
+    added: frozenset[CobId] = frozenset()
+    trusted: frozenset[CobId] = frozenset()
+    guesses: Mapping[CobId, State] = field(default_factory=dict)
+    needs: tuple[Need, ...] = ()
+    order: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...] = ()
+    asked: frozenset[CobId] = frozenset()
 
 
 # --- why an object is not where it should be
@@ -325,6 +417,7 @@ class WaitKind(StrEnum):
     EXCLUDED = "excluded"  # outside of what this run may move, or asks to move
     HALTED = "halted"  # the run was told to start nothing new
     UNSWITCHED = "unswitched"  # its host `detail` keeps its generation until `on` is removed
+    UNPLANNED = "unplanned"  # it would go out, and the plan did not name it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

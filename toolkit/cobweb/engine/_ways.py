@@ -41,17 +41,25 @@ class Ways:
     def __init__(self, graph: Graph) -> None:
         self._cobs = graph.cobs
         self._known: dict[tuple[int, _Asked], Steps] = {}
-        self._asking: dict[CobId, list[TransitionNeed]] = {}
+        asking: dict[CobId, list[TransitionNeed]] = {}
+        self._asking = asking
         stops: dict[tuple[int, State], bool] = {}
+        cobs = graph.cobs
         for need in graph.needs:
             if not isinstance(need, TransitionNeed):
                 continue
-            kind = graph.cobs[need.on].type
+            kind = cobs[need.on].type
             key = (id(kind), need.state)
-            if key not in stops:
-                stops[key] = not any(kind.serves(state) for state in kind.members(need.state))
-            if stops[key]:
-                self._asking.setdefault(need.cob, []).append(need)
+            is_stop = stops.get(key)
+            if is_stop is None:
+                is_stop = not any(kind.serves(state) for state in kind.members(need.state))
+                stops[key] = is_stop
+            if is_stop:
+                known = asking.get(need.cob)
+                if known is None:
+                    asking[need.cob] = [need]
+                else:
+                    known.append(need)
 
     def steps(self, cob: CobId) -> Steps:
         """Return the first step from each state to each other one."""
@@ -78,6 +86,8 @@ class Ways:
         needs = self._asking.get(cob)
         if needs is None:
             return ()
+        if len(needs) == 1:
+            return ((needs[0].source, needs[0].dest, 0),)
         numbers: dict[CobId, int] = {}
         return tuple(
             (need.source, need.dest, numbers.setdefault(need.on, len(numbers))) for need in needs

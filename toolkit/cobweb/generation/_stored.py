@@ -139,6 +139,11 @@ class StoredSite:
         """The objects that are not to be removed."""
         return frozenset(map(CobId, self._data.get(PROTECTED, {})))
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether it has limits, of any kind."""
+        return bool(self._data.get("limits") or self._data.get("budgets"))
+
     @_told
     def renamed(self, names: Mapping[CobId, CobId]) -> StoredSite:
         """Return the site with other names of objects, by those that they have in it."""

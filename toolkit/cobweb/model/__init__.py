@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cobweb.model.cob import (
     ANY,
+    OUTDATED,
     UNKNOWN,
     Action,
     Cob,
@@ -57,6 +58,7 @@ from cobweb.model.tasks import (
 __all__ = [
     "ANY",
     "NONE",
+    "OUTDATED",
     "UNKNOWN",
     "Action",
     "Budget",

@@ -16,6 +16,7 @@ from cobweb.errors import Place
 
 __all__ = [
     "ANY",
+    "OUTDATED",
     "UNKNOWN",
     "Action",
     "Cob",
@@ -42,6 +43,9 @@ State = str
 
 UNKNOWN: State = "unknown"
 ANY = "*"
+
+OUTDATED: State = "outdated"
+"""The state that, by convention (COB paper, 5.1), says that an older content is applied."""
 
 
 def cob_id(host: str, name: str) -> CobId:

@@ -44,7 +44,8 @@ class Job:
     A job with `confirm` is the runtime's to see through: executors get it in steps without one.
     `host_vars` are variables of its host that earlier jobs have handed back, which count above what
     the inventory says, for the connection of this job and in its templates; another job of the same
-    host may have others, as the host may have another address by then.
+    host may have others, as the host may have another address by then. `content` is the digest of
+    what the object is to be, "" where nobody keeps it.
     """
 
     number: int
@@ -61,6 +62,7 @@ class Job:
     fresh: bool = False
     confirm: Confirm | None = None
     host_vars: Mapping[str, Any] = field(default_factory=dict)
+    content: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

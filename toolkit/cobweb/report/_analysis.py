@@ -10,7 +10,7 @@ from typing import Any
 
 from cobweb.model import CobId, host_of
 from cobweb.report._columns import NONE, End, Heard
-from cobweb.report._values import Story, Waiting
+from cobweb.report._values import Room, Story, Waiting
 
 __all__ = [
     "UNTOLD",
@@ -46,13 +46,15 @@ class PathStep:
     """A transition of the critical path; it began `gap_ms` after the one before had ended.
 
     `reason` says what it had waited for: `lock` (the transition before, of another object), `own`
-    (an earlier one of the same object), `switch` (the last one before hosts switched) or `check`
-    (nothing but its check and room to begin).
+    (an earlier one of the same object), `switch` (the last one before hosts switched), `room` (the
+    last one of the unit that took the room of `room` before) or `check` (nothing but its check and
+    a free place to begin).
     """
 
     step: Slow
     reason: str
     gap_ms: int
+    room: Room | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +118,23 @@ def critical_path(story: Story) -> tuple[PathStep, ...]:
                 step=slow_of(story, row),
                 reason=_reason(story, row, before),
                 gap_ms=max(0, steps.start[row] - ended),
+                room=_room(story, row),
             )
         )
         row = before
     return tuple(reversed(path))
 
 
+def _room(story: Story, row: int) -> Room | None:
+    number = story.steps.room[row]
+    return None if number == NONE else story.rooms[number]
+
+
 def _reason(story: Story, row: int, before: int) -> str:
     if before == NONE:
         return "check"
+    if _room(story, row) is not None:
+        return "room"
     if story.steps.cob[row] == story.steps.cob[before]:
         return "own"
     ended, began = story.steps.end[before], story.steps.start[row]

@@ -42,7 +42,8 @@ class Steps:
 
     `asked` is when the object first asked for a lock that it then waited for, `ready` when the last
     of them came (from `lock`) or its check had ended: between `ready` and `start` it waited for
-    room. `after` is the transition whose end let this one begin.
+    room. `after` is the transition whose end let this one begin: by the room in a
+    limit that it made where `room` is its number.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class Steps:
         self.asked, self.ready = _numbers(), _numbers()
         self.start, self.end = _numbers(), _numbers()
         self.lock, self.after = _numbers(), _numbers()
-        self.attempt, self.result = _numbers(), _numbers()
+        self.attempt, self.result, self.room = _numbers(), _numbers(), _numbers()
 
     def __len__(self) -> int:
         return len(self.cob)

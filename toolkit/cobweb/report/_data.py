@@ -40,7 +40,13 @@ def report_data(report: Report) -> dict[str, Any]:
             for it in report.waiting
         ],
         "critical_path": [
-            {**_slow(it.step), "reason": it.reason, "gap": _seconds(it.gap_ms)}
+            {
+                **_slow(it.step),
+                "reason": it.reason,
+                "gap": _seconds(it.gap_ms),
+                "limit": it.room.limit if it.room else None,
+                "taken_by": it.room.unit if it.room else None,
+            }
             for it in report.path
         ],
         "slowest": [_slow(it) for it in report.slow],

@@ -89,6 +89,8 @@ def path_reason(it: PathStep, before: PathStep | None) -> str:
         return f"after its own {before.step.source} -> {before.step.dest}{late}"
     if it.reason == "switch":
         return f"after the switch that {before.step.cob} held up{late}"
+    if it.room is not None:
+        return f"after room in `{it.room.limit}`, taken by {it.room.unit}{late}"
     return f"after {before.step.cob}{late}"
 
 

@@ -8,20 +8,25 @@ the transitions whose end it depended on, the one that ended last. Its own end m
 cause; with a granted lock the cause of the locked object comes to the holder, and with a lock that
 was recalled the cause of the holder comes back with it. A transition begins after its object's
 cause, unless its object was checked later than that. What begins after hosts have switched could
-not begin before the last removal had ended: where nothing later let it begin, that did. (Room in a
-limit or for a job leaves no trace in the events: such a wait is the time between `ready` and
-`start`.)
+not begin before the last removal had ended: where nothing later let it begin, that did.
+
+Room in a limit is followed like a lock. A slot that is returned has the last transition of its unit
+as its cause, and a unit that takes a slot where no more are out than have been before took that
+room: where nothing later let its transitions begin, that did. So of units that are hosts or
+objects; what another variable's value stands for the events do not say. (Room for a job leaves no
+trace in the events: such a wait is the time between `ready` and `start`.)
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from cobweb.model import UNKNOWN
+from cobweb.model import UNKNOWN, CobId, host_of
 from cobweb.report._columns import LATEST_MS, NONE, End, Heard, Steps, Waits
-from cobweb.report._values import Failure, Story, Switched, TaskSaid
+from cobweb.report._values import Failure, Room, Story, Switched, TaskSaid
 
 __all__ = ["MOST_OUTPUTS", "Recorder"]
 
@@ -54,13 +59,58 @@ _WORDS: Mapping[type, str] = {
 Event = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slot:
+    """Room that a unit took over: when, by which transition it became free, and its number."""
+
+    at_ms: int
+    after: int
+    room: int
+
+
+@dataclass(slots=True)
+class _Rooms:
+    """Who took the room of whom; `told` are the rooms that became free, as a story has them.
+
+    `last` is the last transition by host and by object, `most` how many slots of a limit were out
+    at once so far. `slots` are units that have taken the room of another, `free` the room of a
+    limit that was returned last, with the transition that had ended.
+    """
+
+    told: list[Room] = field(default_factory=list)
+    slots: dict[str, _Slot] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+    out: dict[str, set[str]] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
+    free: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def ended(self, cob: str, row: int) -> None:
+        self.last[cob] = self.last[host_of(CobId(cob))] = row
+
+    def taken(self, limit: str, unit: str, now: int) -> None:
+        out = self.out.setdefault(limit, set())
+        out.add(unit)
+        if len(out) > self.most.get(limit, 0):
+            self.most[limit] = len(out)
+        elif limit in self.free:
+            by, row = self.free[limit]
+            self.slots[unit] = _Slot(at_ms=now, after=row, room=len(self.told))
+            self.told.append(Room(limit=limit, unit=by))
+
+    def returned(self, limit: str, unit: str, last: int) -> None:
+        self.out.setdefault(limit, set()).discard(unit)
+        row = self.last.get(unit, last)
+        if row != NONE:
+            self.free[limit] = (unit, row)
+
+
 class Recorder:
     """Takes the events of one run in their order; use `story` once at the end."""
 
     def __init__(self) -> None:
         self._cobs: dict[str, int] = {}
         self._states: dict[str, int] = {}
-        self._state, self._known = array("i"), array("i")
+        self._state, self._known, self._first_known = array("i"), array("i"), array("i")
         self._asked, self._granted, self._granter = array("i"), array("i"), array("i")
         self._cause, self._running = array("i"), array("i")
         self._steps, self._waits = Steps(), Waits()
@@ -69,6 +119,7 @@ class Recorder:
         self._failures: dict[int, Failure] = {}
         self._switches: list[Switched] = []
         self._last_end = self._gate = NONE
+        self._rooms = _Rooms()
         self._first: float | None = None
         self._last_ms = 0
         self._number = 0
@@ -85,6 +136,8 @@ class Recorder:
             "transition.start": self._on_start,
             "transition.end": self._on_end,
             "generation.switch": self._on_switch,
+            "slot.take": self._on_slot,
+            "slot.return": self._on_slot,
             "run.end": self._remember,
         }
 
@@ -115,6 +168,7 @@ class Recorder:
             failures=tuple(sorted(self._failures.values(), key=lambda it: (it.at_ms, it.cob))),
             unreachable=dict(end.get("unreachable", {})),
             switches=tuple(self._switches),
+            rooms=tuple(self._rooms.told),
             run=str(start.get("run", "")),
             generation=int(start.get("generation", 0)),
             cobweb=str(self._said.get("version", {}).get("cobweb", "")),
@@ -142,6 +196,8 @@ class Recorder:
         self._state[cob] = self._number_of(event["state"])
         if event["reason"] != "transition":
             self._known[cob] = now
+        if self._first_known[cob] == NONE:
+            self._first_known[cob] = now
         if event["reason"] == "check" and event["state"] == UNKNOWN:
             self._fail(cob, event, now, kind="check")
         elif event["reason"] == "drift":
@@ -191,17 +247,28 @@ class Recorder:
         gate = self._gate
         if gate != NONE and (cause == NONE or steps.end[cause] < steps.end[gate]):
             cause = gate
+        before = steps.end[cause] if cause != NONE and steps.cob[cause] == cob else NONE
+        asked, room = self._asked[cob], NONE
+        ready = max(self._granted[cob], self._known[cob], before)
+        slot = self._rooms.slots.get(host_of(CobId(event["cob"]))) or self._rooms.slots.get(
+            event["cob"]
+        )
+        if slot and (cause == NONE or steps.end[cause] <= steps.end[slot.after]):
+            cause, room = slot.after, slot.room
+            since = self._first_known[cob]
+            if since != NONE and slot.at_ms - since > now - slot.at_ms:
+                asked, ready = NONE, since  # it has waited for that longer than for locks
         self._running[cob] = len(steps)
         steps.cob.append(cob)
         steps.source.append(self._number_of(event["from"]))
         steps.dest.append(self._number_of(event["to"]))
-        steps.asked.append(self._asked[cob])
-        before = steps.end[cause] if cause != NONE and steps.cob[cause] == cob else NONE
-        steps.ready.append(max(self._granted[cob], self._known[cob], before))
+        steps.asked.append(asked)
+        steps.ready.append(ready)
         steps.start.append(now)
         steps.end.append(NONE)
         steps.lock.append(self._granter[cob])
         steps.after.append(cause)
+        steps.room.append(room)
         steps.attempt.append(1)
         steps.result.append(End.OPEN)
         self._asked[cob] = self._granted[cob] = self._granter[cob] = NONE
@@ -218,6 +285,7 @@ class Recorder:
         steps.result[row] = end
         self._running[cob] = NONE
         self._cause[cob] = self._last_end = row
+        self._rooms.ended(str(event["cob"]), row)
         self._state[cob] = self._number_of(event["state"])
         if end is End.FAILED and not event.get("unreachable"):
             self._fail(cob, event, now, kind="transition")
@@ -231,6 +299,15 @@ class Recorder:
         self._gate = self._last_end
         self._switches.append(Switched(at_ms=now, hosts=tuple(hosts), generation=generation))
 
+    def _on_slot(self, event: Event, now: int) -> None:
+        limit, unit = event["limit"], event["unit"]
+        _must_be(str, limit, "a limit")
+        _must_be(str, unit, "a unit")
+        if event["type"] == "slot.take":
+            self._rooms.taken(limit, unit, now)
+        else:
+            self._rooms.returned(limit, unit, self._last_end)
+
     # --- parts
 
     def _cob(self, name: str) -> int:
@@ -242,6 +319,7 @@ class Recorder:
             for column in (
                 self._state,
                 self._known,
+                self._first_known,
                 self._asked,
                 self._granted,
                 self._granter,

@@ -9,7 +9,7 @@ from typing import Any
 
 from cobweb.report._columns import Steps, Waits
 
-__all__ = ["Failure", "RunFacts", "Story", "Switched", "TaskSaid", "Waiting"]
+__all__ = ["Failure", "Room", "RunFacts", "Story", "Switched", "TaskSaid", "Waiting"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +62,21 @@ class Switched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Room in a limit that a unit gave back, and another one took."""
+
+    limit: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     """One run as its events tell it.
 
     `cobs` and `states` are the names that the numbers in the columns stand for, `state` the last
-    state of each object. `result` is None where the events stop before the end. Times in columns
-    are milliseconds after `first`, which is in seconds by the clock of the executor.
+    state of each object, `rooms` those that `Steps.room` numbers. `result` is None where the events
+    stop before the end. Times in columns are milliseconds after `first`, which is in seconds by the
+    clock of the executor.
     """
 
     cobs: tuple[str, ...]
@@ -78,6 +87,7 @@ class Story:
     failures: tuple[Failure, ...]
     unreachable: Mapping[str, str]
     switches: tuple[Switched, ...]
+    rooms: tuple[Room, ...]
     run: str
     generation: int
     cobweb: str

@@ -8,7 +8,8 @@ from cobweb.runtime._collection import KEPT, collect_generations
 from cobweb.runtime._desired import Desired, desired_of
 from cobweb.runtime._drift import DriftResult, drift_data
 from cobweb.runtime._events import Sink, json_lines
-from cobweb.runtime._forgetting import Farewell, farewell
+from cobweb.runtime._exceptions import Exceptions
+from cobweb.runtime._forgetting import Farewell, farewell, welcome
 from cobweb.runtime._frame import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Caller, Orders
 from cobweb.runtime._generated import (
     FileChange,
@@ -21,7 +22,10 @@ from cobweb.runtime._looking import drift_site
 from cobweb.runtime._operations import (
     apply_site,
     plan_site,
+    rehearse_site,
     simulate_site,
+    stuck_from_nothing,
+    told_stuck,
 )
 from cobweb.runtime._past import why_in_run
 from cobweb.runtime._plan import Change, Plan, PlanFile, plan_text, read_plan
@@ -42,6 +46,7 @@ __all__ = [
     "Desired",
     "DriftResult",
     "Ending",
+    "Exceptions",
     "Farewell",
     "FileChange",
     "Interrupts",
@@ -79,10 +84,14 @@ __all__ = [
     "refusals_of",
     "refuse",
     "refuse_stale",
+    "rehearse_site",
     "signals_as_interrupt",
     "simulate_site",
+    "stuck_from_nothing",
     "to_go_back_to",
+    "told_stuck",
     "wait_data",
+    "welcome",
     "why",
     "why_in_run",
     "write_made",

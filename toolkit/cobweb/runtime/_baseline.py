@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 from types import MappingProxyType
@@ -12,13 +11,12 @@ from typing import Any
 
 from cobweb.generation import contents as contents_of
 from cobweb.generation import redact
-from cobweb.model import UNKNOWN, Cob, CobId, CobType, Graph, Results, State, host_of
+from cobweb.model import OUTDATED, UNKNOWN, Cob, CobId, CobType, Graph, Results, State, host_of
 from cobweb.runtime._late import differs_now
 from cobweb.runtime._machines import put_on_machines
 from cobweb.store import CobRecord
 
 __all__ = [
-    "OUTDATED",
     "Baseline",
     "Lock",
     "Refresh",
@@ -26,15 +24,11 @@ __all__ = [
     "is_another",
     "is_certain",
     "old_locks",
-    "records_after",
+    "outdated_in",
 ]
 
 Lock = tuple[CobId, CobId, State]
 """(locked object, holder, state)."""
-
-OUTDATED = "outdated"
-"""The state that, by convention (COB paper, 5.1), says that an older content is applied."""
-
 
 STALE = "stale"
 """The state that, by convention, says the same of an object that is stopped."""
@@ -85,6 +79,9 @@ class _Made(Mapping[CobId, Any]):
 
     def __getitem__(self, cob: CobId) -> Any:
         return self._make(self._sources[cob])
+
+    def __contains__(self, cob: object) -> bool:
+        return cob in self._sources
 
     def __iter__(self) -> Iterator[CobId]:
         return iter(self._sources)
@@ -154,46 +151,6 @@ def is_another(cob: Cob, record: CobRecord, content: str, results: Results) -> b
     return bool(record.content) and differs_now(cob, record, results)
 
 
-def records_after(
-    records: Mapping[CobId, CobRecord],
-    states: Mapping[CobId, State],
-    contents: Mapping[CobId, str],
-    lost: AbstractSet[str],
-) -> Mapping[CobId, CobRecord]:
-    """Return the records as an act has left them that ended in these states.
-
-    What is applied is as before: a run knows that better.
-    """
-    found = dict(records)
-    for cob, state in states.items():
-        record = found.get(cob, _unwritten(cob))
-        found[cob] = replace(
-            record,
-            state=state,
-            in_transition=None,
-            reachable=host_of(cob) not in lost,
-            content=record.content if state == UNKNOWN else contents[cob],
-        )
-    return found
-
-
-def _unwritten(cob: CobId) -> CobRecord:
-    """Return the record of an object that the journal does not know."""
-    return CobRecord(
-        cob=cob,
-        state=UNKNOWN,
-        content="",
-        applied_json=None,
-        in_transition=None,
-        reachable=True,
-        since=0.0,
-        run="",
-        generation=0,
-        failed=False,
-        reason="",
-    )
-
-
 def old_locks(
     graph: Graph,
     records: Mapping[CobId, CobRecord],
@@ -258,8 +215,13 @@ def _guess(record: CobRecord | None, cob: Cob, *, is_changed: bool) -> State:
     last = record.in_transition[0] if record.in_transition else record.state
     if last == UNKNOWN or last not in cob_type.states:
         last = cob.preferred if record.applied is not None else cob_type.remove
-    if is_changed and last == cob_type.preferred and OUTDATED in cob_type.states:
+    return outdated_in(cob, last) if is_changed else last
+
+
+def outdated_in(cob: Cob, state: State) -> State:
+    """Return what a check finds of an object in `state` that an older content is applied of."""
+    if state == cob.type.preferred and OUTDATED in cob.type.states:
         return OUTDATED
-    if is_changed and last == cob.want and STALE in cob_type.states:
+    if state == cob.want and STALE in cob.type.states:
         return STALE
-    return last
+    return state

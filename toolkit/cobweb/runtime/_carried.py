@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cobweb.model import Job, Outcome, Report
-from cobweb.runtime._acts import Act
 from cobweb.runtime._dispatch import Dispatcher
 from cobweb.runtime._guard import Guard
 from cobweb.runtime._machines import Machines, Verdict
@@ -24,11 +23,7 @@ class Carried:
         self._reports = reports
         self._guard = guard
         self._looks = False
-        self.machines = Machines(so_far.act.graph, so_far.act.engine)
-
-    def enter(self, act: Act) -> None:
-        """Go on with the machines of another act."""
-        self.machines = Machines(act.graph, act.engine)
+        self.machines = Machines(so_far.course.graph, so_far.engine)
 
     def check(self, job: Job) -> None:
         """Queue a check; that of a carried object waits for `look`."""
@@ -66,7 +61,7 @@ class Carried:
 
     def _answer(self, job: Job, verdict: Verdict) -> None:
         """Take the answer to a check that is not made."""
-        it = self._so_far.act.graph.cobs[job.cob]
+        it = self._so_far.cob(job.cob)
         if verdict is Verdict.AWAY:
             self._reports.believe(job, it.type.remove)
         else:

@@ -18,6 +18,8 @@ from cobweb.engine import (
     LockRecalled,
     LockReleased,
     LockRequested,
+    SlotReturned,
+    SlotTaken,
     StateFound,
 )
 
@@ -80,8 +82,11 @@ def of_effect(effect: Effect) -> Told | None:
         data = {"cob": effect.cob, "state": effect.state, "reason": str(effect.reason)}
         return "cob.state", data
     if isinstance(effect, LimitPaused):
-        pause = {"limit": effect.limit, "cobs": list(effect.cobs), "seconds": effect.pause_s}
+        pause = {"limit": effect.limit, "units": list(effect.units), "seconds": effect.pause_s}
         return "limit.pause", pause
+    if isinstance(effect, SlotTaken | SlotReturned):
+        kind = "slot.take" if isinstance(effect, SlotTaken) else "slot.return"
+        return kind, {"limit": effect.limit, "unit": effect.unit}
     return None
 
 

@@ -18,6 +18,7 @@ from cobweb.plugin import Executor, ExecutorSetting, Plugins, SiteMark
 from cobweb.runtime._baseline import Refresh
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._events import Sink
+from cobweb.runtime._exceptions import Exceptions
 from cobweb.runtime._result import Ending
 from cobweb.runtime._signals import Interrupts
 from cobweb.store import Generation, RunInfo, RunRecord, Store
@@ -51,7 +52,11 @@ class Orders:
     of hosts into how many may be unreachable; `options` go to the executor as they are. `message`
     is kept with the generation. `max_removals` turns the number of known objects into how many may
     be removed; `deletes`, whose removal was asked for by name, do not count. On the hosts of
-    `adopt` marks of other sites are replaced.
+    `adopt` marks of other sites are replaced. Only `may_go_out` may leave serving (None: all may).
+    With `allow_stuck` the parts of a change that come to an end are carried out where others do
+    not. With `returns` what is away only for something that could not be done comes home at the
+    end. `trust_s` is how old a check may be that a departure under a limit relies on. `exceptions`
+    are those from the site's limits.
     """
 
     executor: str = "ansible"
@@ -67,6 +72,11 @@ class Orders:
     message: str = ""
     adopt: frozenset[str] = frozenset()
     options: Mapping[str, Any] = field(default_factory=dict)
+    may_go_out: frozenset[CobId] | None = None
+    allow_stuck: bool = False
+    returns: bool = True
+    trust_s: float = 60.0
+    exceptions: Exceptions = field(default_factory=Exceptions)
 
     @property
     def simulates(self) -> bool:
@@ -118,7 +128,7 @@ def begun(info: RunInfo, orders: Orders, generation: Generation) -> RunInfo:
 def command_of(info: RunInfo, orders: Orders) -> str:
     """Return a run's command as it is stored; it says where no real host was touched."""
     simulated = f" --executor {_SIMULATOR}" if orders.simulates else ""
-    return f"{info.command}{simulated}"
+    return f"{info.command}{orders.exceptions}{simulated}"
 
 
 @contextmanager

@@ -49,6 +49,11 @@ class Generations:
         site = self._site(self.active.get(host_of(cob), 0))
         return None if site is None else site.type_names.get(cob)
 
+    def has_limits(self, generation: int) -> bool:
+        """Say whether a generation has limits."""
+        site = self._site(generation)
+        return site is not None and site.has_limits
+
     def find(self, generation: int) -> tuple[StoredSite, Graph] | None:
         """Return a site and its graph; None for a generation that is not there."""
         if generation not in self._read:

@@ -29,7 +29,7 @@ from cobweb.model import CobId, fill_in, host_of
 from cobweb.plugin import PlannedStep, Stages
 from cobweb.runtime._baseline import Baseline, Refresh
 from cobweb.runtime._refusals import Refusal
-from cobweb.runtime._result import Wait, chain_data
+from cobweb.runtime._result import Wait, chain_data, stuck_waits
 from cobweb.runtime._trees import TreeComparison, file_data
 from cobweb.store import CobRecord
 
@@ -45,7 +45,7 @@ __all__ = [
     "read_plan",
 ]
 
-PLAN_FORMAT = 2
+PLAN_FORMAT = 3
 DEFAULT_PLANNER = "event"
 
 _COUNTED = {"add": "added", "change": "changed", "remove": "removed"}
@@ -87,7 +87,8 @@ class Plan:
     objects whose state would be found first; the steps after that are predicted. `uncertain` are
     those of them whose state the journal has lost: what they need is only known after the check.
     `switches` are the hosts that would go over from another generation, those that do so together
-    in one group, in order. `planner` is who made the stages. With `refusals` it is not begun.
+    in one group, in order. `planner` is who made the stages. `budgets` are other bounds than the
+    site's, by name, `given_up` hosts that are left alone. With `refusals` it is not begun.
     """
 
     site: str
@@ -99,13 +100,26 @@ class Plan:
     stages: Stages
     waits: tuple[Wait, ...]
     down_s: Mapping[CobId, float] = field(default_factory=dict)
+    restarts: tuple[CobId, ...] = ()
     seconds: float = 0.0
     limit: str | None = None
     refresh: Refresh = Refresh.CHANGED
     uncertain: tuple[CobId, ...] = ()
     switches: tuple[tuple[str, ...], ...] = ()
     planner: str = DEFAULT_PLANNER
+    budgets: Mapping[str, int] = field(default_factory=dict)
+    given_up: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def converges(self) -> bool:
+        """Say whether all gets where it should, as far as order is concerned (P9)."""
+        return not stuck_waits(self.waits)
+
+    @property
+    def goes_out(self) -> frozenset[CobId]:
+        """All that leaves serving, or is restarted in place."""
+        return frozenset(self.down_s) | frozenset(self.restarts)
 
     @property
     def makespan(self) -> dict[str, float]:
@@ -147,6 +161,7 @@ class Plan:
             "limit": self.limit,
             "refresh": str(self.refresh),
             "planner": self.planner,
+            "budgets": dict(sorted(self.budgets.items())),
             "counts": self.counts,
             "changes": [change.as_data() for change in self.changes],
             "contents": "".join(change.content for change in self.changes),
@@ -155,7 +170,9 @@ class Plan:
             "uncertain": list(self.uncertain),
             "stages": [[_step(step) for step in stage] for stage in self.stages.stages],
             "critical_path": [_step(step) for step in self.stages.critical_path],
-            "downtime": {cob: down for cob, down in sorted(self.down_s.items()) if down},
+            "downtime": dict(sorted(self.down_s.items())),
+            "restarts": list(self.restarts),
+            "converges": self.converges,
             "seconds": self.seconds,
             "makespan": self.makespan,
             "waits": [
@@ -166,6 +183,7 @@ class Plan:
                 }
                 for wait in self.waits
             ],
+            "given_up": list(self.given_up),
             "refusals": [refusal.as_data() for refusal in self.refusals],
         }
 
@@ -177,6 +195,7 @@ class PlanFile:
     `states` says where objects were when the plan was made, or why that was not known: `NEW`,
     `CHANGED` or `IN_DOUBT`. Objects of the site that do not stand there were where they are wanted.
     `contents` begin the digests of those to be added or changed; `removed` are those to be removed.
+    `goes_out` are those that leave serving or are restarted. `budgets` as in `Plan`.
     """
 
     site: str
@@ -188,6 +207,8 @@ class PlanFile:
     states: Mapping[CobId, str]
     contents: Mapping[CobId, str]
     removed: frozenset[CobId]
+    goes_out: frozenset[CobId] = frozenset()
+    budgets: Mapping[str, int] = field(default_factory=dict)
 
 
 NEW, CHANGED, IN_DOUBT = "new", "to be changed", "in doubt"
@@ -272,6 +293,8 @@ def _plan_file(data: Mapping[str, Any]) -> PlanFile:
         states=states,
         contents={cob: "".join(islice(digits, _CONTENT_DIGITS)) for cob in brought},
         removed=frozenset(cob for cob, kind in kinds.items() if kind == "removed"),
+        goes_out=frozenset([*data["downtime"], *data["restarts"]]),
+        budgets=data["budgets"],
     )
 
 

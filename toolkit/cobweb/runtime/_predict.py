@@ -1,4 +1,4 @@
-"""Predict a run: the real engines on the states that are known, with a clock that only counts.
+"""Predict a run: the real engine on the states that are known, with a clock that only counts.
 
 No host is asked. An object without a known state is taken to be in the state that its check will
 most likely find; every transition takes one unit of time unless a duration is known. Nothing fails
@@ -8,13 +8,14 @@ but work of which it is known that it cannot be done any more.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 from cobweb.engine import (
     CheckEnded,
     Effect,
+    Engine,
+    HostsSwitched,
     Input,
     LimitPaused,
     LimitResumed,
@@ -28,13 +29,13 @@ from cobweb.engine import (
     TransitionEnded,
     WaitKind,
 )
-from cobweb.model import UNKNOWN, CobId, Graph, Missing, State
+from cobweb.model import UNKNOWN, CobId, Missing, State
 from cobweb.plugin import PlannedStep
-from cobweb.runtime._acts import Act, Opening, SoFar
+from cobweb.runtime._course import Course
 from cobweb.runtime._machines import Machines, Verdict
 from cobweb.runtime._result import Wait
 
-__all__ = ["Prediction", "at_rest", "predict"]
+__all__ = ["Prediction", "predict", "predict_best"]
 
 Duration = Callable[[CobId, State, State], float]
 
@@ -43,8 +44,8 @@ Duration = Callable[[CobId, State, State], float]
 class Prediction:
     """What a run would do: `steps` by start time, `waits` where it would not get through.
 
-    `down_s` is how long each object that is in its preferred state now would be out of it,
-    `switches` are the groups of hosts that would switch together, in order.
+    `down_s` is how long each object would be out that goes out, `restarts` are those that are
+    restarted in place, `switches` the groups of hosts that would switch together, in order.
     """
 
     steps: tuple[PlannedStep, ...]
@@ -52,6 +53,24 @@ class Prediction:
     down_s: Mapping[CobId, float]
     seconds: float
     switches: tuple[tuple[str, ...], ...] = ()
+    restarts: tuple[CobId, ...] = ()
+    looked_ahead: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the rules alone get all through, and nothing takes the same step twice."""
+        taken = {(step.cob, step.source, step.dest) for step in self.steps}
+        return not self.looked_ahead and not self.waits and len(taken) == len(self.steps)
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        """How many objects would not get through, how many go out, how many steps it takes."""
+        return len(self.waits), len(self.goes_out), len(self.steps)
+
+    @property
+    def goes_out(self) -> frozenset[CobId]:
+        """All that leaves serving, or is restarted."""
+        return frozenset(self.down_s) | frozenset(self.restarts)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,11 +78,13 @@ class _Clock:
     """The running of a prediction: what ends when, and who was let through by whom.
 
     `ends` are the ends by time, in the order in which they were begun, `times` a heap of the times.
-    `down` is how long each watched object was out of its preferred state, `left` since when those
-    are that are out of it now. `failed` says of objects why their work cannot be done.
+    `down` is how long each object that went out was out, `left` since when those are that are out
+    now, `restarts` who is restarted in place. `was` is the state that an object was in before
+    nobody knew it. `failed` says of objects why their work cannot be done.
     """
 
-    act: Act
+    course: Course
+    engine: Engine
     duration: Duration
     now: float = 0.0
     cause: CobId | None = None
@@ -73,6 +94,9 @@ class _Clock:
     enabled: dict[CobId, dict[CobId, float]] = field(default_factory=dict)
     left: dict[CobId, float] = field(default_factory=dict)
     down: dict[CobId, float] = field(default_factory=dict)
+    restarts: set[CobId] = field(default_factory=set)
+    was: dict[CobId, State] = field(default_factory=dict)
+    switches: list[tuple[str, ...]] = field(default_factory=list)
     last_end: dict[CobId, float] = field(default_factory=dict)
     machines: Machines = field(init=False)
     failed: dict[CobId, str] = field(default_factory=dict)
@@ -87,51 +111,42 @@ class _Clock:
             heapq.heappush(self.times, time)
 
 
-def at_rest(graph: Graph, known: Mapping[CobId, State]) -> Prediction | None:
-    """Return what `predict` says where all is known to be as preferred; None where it is not.
-
-    No object requests anything then, so no engine is needed to find out that nothing happens.
-    """
-    if any(known.get(cob) != it.preferred for cob, it in graph.cobs.items()):
-        return None
-    return Prediction(steps=(), waits=(), down_s=dict.fromkeys(graph.cobs, 0.0), seconds=0.0)
-
-
 def predict(
-    acts: Iterable[Opening],
+    course: Course,
     duration: Duration = lambda _cob, _source, _dest: 1.0,
+    *,
+    returns: bool = True,
 ) -> Prediction:
-    """Return what the acts of a run would do if nothing failed that can be done.
+    """Return what a run would do if nothing failed that can be done.
 
     Where a chain of waits ends at work that cannot, its last link says why in `detail`.
     """
-    clock: _Clock | None = None
-    waits: list[Wait] = []
-    switches: list[tuple[str, ...]] = []
-    for opening in acts:
-        act = opening(SoFar() if clock is None else _left(clock, waits))
-        if act is None:
-            continue
-        if clock is None:
-            clock = _Clock(act=act, duration=duration)
-        clock.act = act
-        if act.supersedes:
-            waits.clear()
-        told = (data for kind, data in act.told if kind == "generation.switch")
-        switches += [tuple(data["hosts"]) for data in told]
-        _play(clock)
-        waits += act.judge(act.engine)
-    if clock is None:
-        return Prediction(steps=(), waits=(), down_s={}, seconds=0.0)
+    engine = course.engine(returns=returns)
+    clock = _Clock(course=course, engine=engine, duration=duration)
+    for hosts in course.at_once:
+        clock.switches += (tuple(data["hosts"]) for _, data in course.told(hosts))
+    _play(clock)
     for cob, since in clock.left.items():
         clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - since
     return Prediction(
         steps=tuple(clock.steps),
-        waits=tuple(_explained(wait, clock.failed) for wait in waits),
+        waits=tuple(_explained(wait, clock.failed) for wait in course.waits(engine)),
         down_s=dict(clock.down),
         seconds=clock.now,
-        switches=tuple(switches),
+        switches=tuple(clock.switches),
+        restarts=tuple(sorted(clock.restarts)),
+        looked_ahead=engine.looked_ahead,
     )
+
+
+def predict_best(course: Course) -> tuple[Course, Prediction]:
+    """Return a course with its prediction; with orders found beforehand, where these do better."""
+    first = predict(course)
+    if first.is_plain:
+        return course, first
+    ordered = course.foreseen()
+    second = predict(ordered) if ordered.orders else first
+    return (ordered, second) if second.cost < first.cost else (course, first)
 
 
 def _explained(wait: Wait, failed: Mapping[CobId, str]) -> Wait:
@@ -143,27 +158,11 @@ def _explained(wait: Wait, failed: Mapping[CobId, str]) -> Wait:
     return replace(wait, chain=chain)
 
 
-def _left(clock: _Clock, waits: Sequence[Wait]) -> SoFar:
-    """Return what the acts so far leave."""
-    act = clock.act
-    return SoFar(
-        states=act.engine.states(),
-        contents=act.contents,
-        locks=act.engine.locks(),
-        canaries=act.engine.canaries(),
-        failed=frozenset(clock.failed),
-        waits=tuple(waits),
-    )
-
-
 def _play(clock: _Clock) -> None:
-    """Go through one act."""
-    act, engine, begin = clock.act, clock.act.engine, len(clock.steps)
-    last = clock.cause
-    clock.cause = None
-    _note_down(clock)
-    clock.machines = Machines(act.graph, engine)
-    _carry(clock, engine.start(act.known, act.held))
+    """Go through the run."""
+    course, engine = clock.course, clock.engine
+    clock.machines = Machines(course.graph, engine)
+    _carry(clock, engine.start(course.known, course.held, **course.beliefs()))
     while clock.times:
         clock.now = clock.times[0]
         for end in clock.ends[clock.now]:  # grows while it is gone through
@@ -171,30 +170,20 @@ def _play(clock: _Clock) -> None:
                 clock.last_end[end.cob] = clock.now
                 clock.cause = end.cob
             elif isinstance(end, CheckEnded) and end.cob in clock.last_end:
-                clock.cause = end.cob  # a canary, for which others have waited
+                clock.cause = end.cob  # a unit that comes home, for which others have waited
             clock.machines.ended(end)
-            if effects := engine.step(end):
+            if effects := engine.step(_true(clock, end), clock.now):
                 _carry(clock, effects)
             while clock.machines and (doubt := clock.machines.next()):
-                _carry(clock, engine.step(StateDoubted(cob=doubt[1])))
+                _carry(clock, engine.step(StateDoubted(cob=doubt[1]), clock.now))
         del clock.ends[heapq.heappop(clock.times)]
-    if last is not None:
-        _after(clock, begin, last)
 
 
-def _after(clock: _Clock, begin: int, last: CobId) -> None:
-    """Note that what an act begins with waits for what ended the act before."""
-    for number, step in enumerate(clock.steps[begin:], begin):
-        if not step.waits_for:
-            clock.steps[number] = replace(step, waits_for=(last,))
-
-
-def _note_down(clock: _Clock) -> None:
-    """Objects that are up now are watched for the time that they are not."""
-    act = clock.act
-    for cob, state in chain(act.found.items(), act.known.items()):
-        if cob not in clock.left and state == act.graph.cobs[cob].preferred:
-            clock.down.setdefault(cob, 0.0)
+def _true(clock: _Clock, end: Input) -> Input:
+    """Return the end of a check with what it finds, which is only known when it ends."""
+    if isinstance(end, CheckEnded):
+        return CheckEnded(cob=end.cob, state=_found(clock, end.cob))
+    return end
 
 
 def _carry(clock: _Clock, effects: Iterable[Effect]) -> None:
@@ -208,28 +197,44 @@ def _carry(clock: _Clock, effects: Iterable[Effect]) -> None:
             # What gave its lock back made way: the locked object waited for it.
             _enable(clock, effect.cob, effect.holder)
         elif isinstance(effect, StateFound):
+            if effect.state != UNKNOWN:
+                clock.was[effect.cob] = effect.state
             if effect.cob in clock.left:
                 _watch(clock, effect)
         elif isinstance(effect, StartTransition):
             _start(clock, effect)
         elif isinstance(effect, StartCheck):
             clock.machines.began(effect.cob)
-            clock.push(CheckEnded(cob=effect.cob, state=_found(clock, effect.cob)), 0.0)
-        elif isinstance(effect, LimitPaused):
-            clock.push(LimitResumed(limit=effect.limit), effect.pause_s)
+            clock.push(CheckEnded(cob=effect.cob, state=None), 0.0)
+        else:
+            _carry_rare(clock, effect)
+
+
+def _carry_rare(clock: _Clock, effect: Effect) -> None:
+    if isinstance(effect, LimitPaused):
+        clock.push(LimitResumed(limit=effect.limit), effect.pause_s)
+    elif isinstance(effect, HostsSwitched):
+        told = clock.course.told(effect.hosts)
+        clock.switches += (tuple(data["hosts"]) for _, data in told)
 
 
 def _found(clock: _Clock, cob: CobId) -> State | None:
     """Return what a check of an object will find, None where it cannot be made."""
-    act = clock.act
-    check = act.graph.cobs[cob].type.check
-    if isinstance(check, Missing):
-        clock.failed[cob] = check.message
+    course, engine = clock.course, clock.engine
+    it = engine.cob(cob)
+    if isinstance(it.type.check, Missing):
+        clock.failed[cob] = it.type.check.message
         return None
     if clock.machines.machine_of(cob) and clock.machines.verdict(cob) is Verdict.AWAY:
-        return act.graph.cobs[cob].type.remove
-    state = act.engine.state(cob)
-    return act.found[cob] if state == UNKNOWN else state
+        return it.type.remove
+    state = engine.state(cob)
+    if state != UNKNOWN:
+        return state
+    in_base = engine.stands_in_base(cob)
+    was = clock.was.get(cob)
+    if was is None:
+        return course.guess(cob, in_base=in_base)
+    return was if in_base else course.found_after(cob, was)
 
 
 def _enable(clock: _Clock, cob: CobId, by: CobId) -> None:
@@ -247,8 +252,11 @@ def _start(clock: _Clock, effect: StartTransition) -> None:
     cob, step = effect.cob, effect.transition
     clock.machines.began(cob)
     length = clock.duration(cob, step.source, step.dest)
-    if cob in clock.down and step.source == clock.act.graph.cobs[cob].preferred:
-        clock.left.setdefault(cob, clock.now)
+    if clock.engine.takes_out(cob, step):
+        if clock.engine.cob(cob).type.serves(step.dest):
+            clock.restarts.add(cob)
+        else:
+            clock.left.setdefault(cob, clock.now)
     clock.steps.append(
         PlannedStep(
             cob=cob,
@@ -279,7 +287,7 @@ def _waited_for(clock: _Clock, effect: StartTransition) -> tuple[CobId, ...]:
 
 
 def _watch(clock: _Clock, effect: StateFound) -> None:
-    """See whether an object that left its preferred state is back in it."""
+    """See whether an object that went out serves again."""
     cob = effect.cob
-    if effect.state == clock.act.graph.cobs[cob].preferred:
+    if clock.engine.cob(cob).type.serves(effect.state):
         clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - clock.left.pop(cob)

@@ -7,33 +7,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cobweb.engine import Engine
-from cobweb.model import CobId, Graph, Job, State
-from cobweb.runtime._acts import Act
+from cobweb.model import Cob, CobId, Job, State
+from cobweb.runtime._course import Course
 from cobweb.runtime._late import applied_now
 
 __all__ = ["Progress"]
 
 
-def _nothing() -> Act:
-    graph = Graph(cobs={})
-    return Act(graph=graph, engine=Engine(graph))
-
-
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """What is true of a run at this moment; `act` is the one that goes on, on the `hosts`.
+    """What is true of a run at this moment.
 
-    `applied` has the specs applied last, `messages` what failed jobs said, `failed` the objects
-    that failed, `lost` what was said of each host that cannot be reached, `missed` the hosts that
-    could not be reached the last time and have not answered yet. `begun` counts the transitions
-    that began, `transitions` those that ended well; `stopped` says why nothing new is started where
-    it was not the user's wish. `results` are what tasks of this run and of those before have handed
-    back, by host. `probes` are the numbers of jobs that only ask whether a host answers,
-    `by_machine` the objects of which a state is about to be believed since their machine is not
-    there. `recorded` are the states that this run has found or reached last.
+    `course` is what it set out with, `engine` decides; `hosts` are all of both. `applied` has the
+    specs applied last, `messages` what failed jobs said, `failed` the objects that failed, `lost`
+    what was said of each host that cannot be reached, `missed` the hosts that could not be reached
+    the last time and have not answered yet. `begun` counts the transitions that began,
+    `transitions` those that ended well; `stopped` says why nothing new is started where it was not
+    the user's wish. `results` are what tasks of this run and of those before have handed back, by
+    host. `probes` are the numbers of jobs that only ask whether a host answers, `by_machine` the
+    objects of which a state is about to be believed since their machine is not there. `recorded`
+    are the states that this run has found or reached last.
     """
 
-    act: Act = field(default_factory=_nothing)
+    course: Course
+    engine: Engine
     hosts: frozenset[str] = frozenset()
     applied: dict[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
     messages: dict[CobId, str] = field(default_factory=dict)
@@ -52,16 +49,23 @@ class Progress:
     interrupted: bool = False
     now_s: float = 0.0
 
+    def cob(self, cob: CobId) -> Cob:
+        """Return an object as its host knows it now."""
+        return self.engine.cob(cob)
+
     def states(self, cob: CobId) -> tuple[State, ...]:
-        """Return the states of an object of the act."""
-        return self.act.graph.cobs[cob].type.states
+        """Return the states of an object."""
+        return self.cob(cob).type.states
+
+    def applied_to(self, cob: CobId) -> Mapping[str, Any] | None:
+        """Return the spec that was applied last."""
+        return self.applied[cob] if cob in self.applied else self.course.applied(cob)
 
     def remember_applied(self, job: Job, state: State) -> None:
         """Note what is applied now that a job has left or found its object in a state."""
-        cob_type = self.act.graph.cobs[job.cob].type
-        if state == cob_type.preferred:
-            self.applied[job.cob] = applied_now(job, self.act.specs.get(job.cob, {}))
-        elif state == cob_type.remove:
+        it = self.cob(job.cob)
+        if state in (it.type.preferred, it.want):
+            spec = self.course.spec(job.cob, in_base=self.engine.stands_in_base(job.cob))
+            self.applied[job.cob] = applied_now(job, spec)
+        if state == it.type.remove != it.type.preferred:
             self.applied[job.cob] = None
-        elif state == self.act.graph.cobs[job.cob].want:
-            self.applied[job.cob] = applied_now(job, self.act.specs.get(job.cob, {}))

@@ -22,6 +22,7 @@ _SENTENCES = {
     WaitKind.CHURN: "{cob} went to and fro too often, pushed by {on}{detail}",
     WaitKind.EXCLUDED: "{cob} is outside of what this run may move (--limit)",
     WaitKind.HALTED: "{cob} was not begun: the run was told to stop",
+    WaitKind.UNPLANNED: "{cob} would go out, and the plan did not say so: it was left alone",
     WaitKind.UNSWITCHED: "{cob} stays as it is: before host {host} goes on, {on} must be removed",
 }
 
@@ -50,8 +51,13 @@ def link_text(link: Blocked) -> str:
     if link.kind is WaitKind.EXCLUDED and link.detail:
         return f"{link.cob} stays as it is while what is gone is removed"
     if link.kind is WaitKind.LIMIT and link.on is None:
-        return f"{link.cob} waits for the pause of a limit ({link.detail})"
+        what = "the pause of a limit" if _is_canary(link) else "more room than a limit has"
+        return f"{link.cob} waits for {what} ({link.detail})"
     detail = f" ({link.detail})" if link.detail else ""
     return _SENTENCES[link.kind].format(
         cob=link.cob, on=link.on, state=link.state, host=host_of(link.cob), detail=detail
     )
+
+
+def _is_canary(link: Blocked) -> bool:
+    return link.detail.endswith(", canary")

@@ -11,7 +11,6 @@ from typing import Any
 
 from cobweb.engine import Effect
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
-from cobweb.runtime._acts import Act
 from cobweb.runtime._events import Emitter, Told, of_effect
 from cobweb.runtime._journal import Journal
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
@@ -80,12 +79,9 @@ class Record:
         }
         self._told.append(("run.start", start))
 
-    def act_started(self, act: Act) -> None:
-        """Add what comes ahead of an act, and which objects are unknown for a changed content."""
-        self._entries.extend(act.first)
-        self._told.extend(act.told)
-        for cob in sorted(act.changed):
-            self.became_unknown(cob, "content")
+    def tell(self, told: Iterable[Told]) -> None:
+        """Add events."""
+        self._told.extend(told)
 
     def run_ended(
         self,

@@ -1,4 +1,4 @@
-"""What is gone from the site: found in the journal, and taken away before its host switches.
+"""What hosts stand in before they switch: what is gone from the site, and what is changed.
 
 Each host has switched to some generation, which says what its objects are and need; an object that
 is in the journal and not wanted any more is removed under it (COB paper, section 5.6).
@@ -6,35 +6,42 @@ is in the journal and not wanted any more is removed under it (COB paper, sectio
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
 
-from cobweb.engine import STAY, Blocked, Engine, WaitKind
-from cobweb.generation import SwitchingOrder, contents, lent_variables, switching_order
-from cobweb.model import Cob, CobId, Graph, Host, Limit, LimitGroup, Need, host_of
-from cobweb.runtime._acts import Act, SoFar
-from cobweb.runtime._baseline import Baseline, Lock, Refresh, baseline, old_locks, records_after
+from cobweb.engine import Blocked, WaitKind
+from cobweb.generation import SwitchingOrder, lent_variables, merged_budgets, switching_order
+from cobweb.model import Budget, Cob, CobId, Graph, Host, Limit, Need, host_of
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._generations import Generations
 from cobweb.runtime._kept_work import KeptWork, Secrets
 from cobweb.runtime._machines import with_machines
-from cobweb.runtime._result import Wait, waits_of
-from cobweb.store import CobRecord, GrantGone, Store
+from cobweb.runtime._result import Wait
+from cobweb.store import CobRecord, Store
 
-__all__ = ["LookAct", "Removal", "RemovalAct", "gone_of", "removal_of", "retyped"]
+__all__ = [
+    "Removal",
+    "gone_of",
+    "is_chosen",
+    "old_needs",
+    "removal_of",
+    "retyped",
+    "union_of",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
     """What is to be removed, and the old objects that this may take.
 
-    `graph` has the `removed` objects and all that they can ask for, as their hosts know them;
-    `hosts` are hosts of them that the site has not any more, or that get variables of then back for
-    this. `undefined` objects are gone as well, but no generation says what they are. `elsewhere`
-    are removed objects that a limit leaves alone: they hold up the hosts that must not switch
-    before theirs.
+    `graph` has the `removed` objects, all that they can ask for, and the changed objects of hosts
+    that wait, as their hosts know them; its needs are all that one of these has, its limits and
+    budgets those of then. `hosts` are hosts of them that the site has not any more, or that get
+    variables of then back for this. `undefined` objects are gone as well, but no generation says
+    what they are. `elsewhere` are removed objects that a limit leaves alone: they hold up the hosts
+    that must not switch before theirs.
     """
 
     graph: Graph
@@ -54,13 +61,6 @@ class Removal:
     def __bool__(self) -> bool:
         """Say whether anything is gone."""
         return bool(self.removed | self.undefined)
-
-    def without(self, arrived: AbstractSet[CobId]) -> Removal:
-        """Return what is left to do when these are removed."""
-        removed = self.removed - arrived
-        order = switching_order(self.graph, removed)
-        graph = _part(self.graph, with_machines(order.reached, self.graph))
-        return replace(self, graph=graph, removed=removed, order=order)
 
     def held(self, missing: AbstractSet[CobId]) -> dict[str, CobId]:
         """Return the hosts that must not switch, each with an object that must be gone before.
@@ -98,7 +98,7 @@ def gone_of(
     return frozenset(
         cob
         for cob in records
-        if cob not in known and (everywhere or _is_chosen(desired, host_of(cob)))
+        if cob not in known and (everywhere or is_chosen(desired, host_of(cob)))
     )
 
 
@@ -118,32 +118,70 @@ def retyped(
     return found
 
 
-def _is_chosen(desired: Desired, host: str) -> bool:
+def old_needs(old: Graph, new: Graph) -> tuple[Need, ...]:
+    """Return the needs that the goal has no more, between objects that are there."""
+    known = old.cobs.keys() | new.cobs.keys()
+    wanted = set(new.needs)
+    found = dict.fromkeys(need for need in old.needs if need not in wanted)
+    return tuple(need for need in found if need.cob in known and need.on in known)
+
+
+def union_of(old: Graph, new: Graph) -> Graph:
+    """Return the objects of both; of one that is in both, as it is in the new one."""
+    if not old.cobs:
+        return new
+    cobs = dict(sorted({**old.cobs, **new.cobs}.items()))
+    names = {limit.name for limit in new.limits}
+    limits = [
+        replace(limit, groups=groups)
+        for limit in old.limits
+        if limit.name not in names
+        and (groups := tuple(g for g in limit.groups if g.members & cobs.keys()))
+    ]
+    return Graph(
+        cobs=cobs,
+        needs=new.needs,
+        limits=(*new.limits, *limits),
+        budgets=merged_budgets(new.budgets, old.budgets, cobs.keys()),
+    )
+
+
+def is_chosen(desired: Desired, host: str) -> bool:
+    """Say whether a limit of the run, if it has one, selects a host."""
     return desired.limit is None or host in desired.chosen
 
 
 def removal_of(
-    store: Store, desired: Desired, gone: AbstractSet[CobId], work: KeptWork | None = None
+    store: Store,
+    desired: Desired,
+    gone: AbstractSet[CobId],
+    work: KeptWork | None = None,
+    changed: Mapping[CobId, bool] = MappingProxyType({}),
 ) -> Removal:
-    """Return how the objects that are gone are to be removed.
+    """Return how the objects that are gone are to be removed, and what the `changed` ones were.
+
+    Of these only those that a budget may hold back (True), and those on hosts with removals.
 
     Where what that takes is gone as well (a secret; with `work`, a task file without a copy), the
     actions of the objects that need it fail.
     Reads the generations that hosts have switched to. StoreError where one of them is damaged.
     """
-    if not gone:
+    if not gone and not any(changed.values()):
         return Removal(graph=Graph(cobs={}))
     old, hosts = _as_hosts_know_it(Generations(store, desired.roots, work), gone)
     removed, order = _with_what_they_ask(old, frozenset(gone & old.cobs.keys()), desired)
-    takes_part = with_machines(order.reached | _in_doubt(store, old, order), old)
+    late = {*map(host_of, gone), *(host for it in order.groups for host in it)}
+    was = {cob for cob in changed.keys() & old.cobs.keys() if changed[cob] or host_of(cob) in late}
+    there = order.reached | _in_doubt(store, old, order) | was
+    takes_part = with_machines(there, old)
     hosts = {name: hosts[name] for name in sorted({host_of(cob) for cob in takes_part})}
     secrets = Secrets(desired.secrets, desired.hosts, desired.graph.cobs)
-    graph, hosts = secrets.graph(_part(old, takes_part), hosts)
+    graph, hosts = secrets.graph(_part(old, takes_part, desired.graph.cobs.keys()), hosts)
     return Removal(
         graph=graph,
         removed=removed,
         undefined=frozenset(gone - removed),
-        elsewhere=frozenset(cob for cob in gone if not _is_chosen(desired, host_of(cob))),
+        elsewhere=frozenset(cob for cob in gone if not is_chosen(desired, host_of(cob))),
         order=order,
         hosts=dict(_other_hosts(hosts, desired)),
     )
@@ -197,6 +235,7 @@ def _as_hosts_know_it(
     cobs: dict[CobId, Cob] = {}
     needs: list[Need] = []
     limits: list[Limit] = []
+    budgets: list[Budget] = []
     hosts: dict[str, Host] = {}
     for generation in sorted({*past.active.values(), *source.values()}):
         found = past.find(generation)
@@ -210,10 +249,17 @@ def _as_hosts_know_it(
         }
         cobs |= {cob: graph.cobs[cob] for cob in own}
         needs += [need for need in graph.needs if need.cob in own]
-        limits += _part(graph, own).limits
+        limits += graph.limits
+        budgets += graph.budgets
         hosts |= {host_of(cob): site.hosts[host_of(cob)] for cob in own}
-    whole = Graph(cobs=dict(sorted(cobs.items())), needs=tuple(needs), limits=tuple(limits))
-    return _part(whole, whole.cobs.keys()), hosts
+    needs = [need for need in needs if need.cob in cobs and need.on in cobs]
+    whole = Graph(
+        cobs=dict(sorted(cobs.items())),
+        needs=tuple(needs),
+        limits=tuple(limits),
+        budgets=tuple(budgets),
+    )
+    return whole, hosts
 
 
 def _source(past: Generations, cob: CobId) -> int:
@@ -225,157 +271,15 @@ def _source(past: Generations, cob: CobId) -> int:
     return 0
 
 
-def _part(graph: Graph, chosen: AbstractSet[CobId]) -> Graph:
-    """Return a part of a graph: needs between its objects, limits with their old bounds."""
-    limits = []
-    for limit in graph.limits:
-        groups = [
-            LimitGroup(name=group.name, members=group.members & chosen, bound=group.bound)
-            for group in limit.groups
-        ]
-        limits.append(replace(limit, groups=tuple(group for group in groups if group.members)))
-    return Graph(
+def _part(graph: Graph, chosen: AbstractSet[CobId], others: AbstractSet[CobId]) -> Graph:
+    """Return a part of a graph: the needs that its objects have of each other and of `others`."""
+    known = chosen | others
+    return replace(
+        graph,
         cobs={cob: it for cob, it in graph.cobs.items() if cob in chosen},
-        needs=tuple(need for need in graph.needs if need.cob in chosen and need.on in chosen),
-        limits=tuple(limit for limit in limits if limit.groups),
+        needs=tuple(
+            need
+            for need in graph.needs
+            if need.cob in known and need.on in known and (need.cob in chosen or need.on in chosen)
+        ),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookAct:
-    """The opening of the act that looks at what is to be removed, and at its machines.
-
-    It moves nothing; so nothing is stopped for an object that is not there any more, or whose host
-    is silent.
-    """
-
-    removal: Removal
-    records: Mapping[CobId, CobRecord]
-    generation: int
-    probes: tuple[Cob, ...] = ()
-
-    def __call__(self, _so_far: SoFar) -> Act | None:
-        """Return the act; None where there is nothing to look at."""
-        gone = self.removal.removed & self.removal.gone
-        if not gone:
-            return None
-        cobs = self.removal.graph.cobs
-        looked_at = with_machines(gone, self.removal.graph)
-        graph = Graph(cobs={cob: it for cob, it in cobs.items() if cob in looked_at})
-        before = baseline(graph, self.records, refresh=Refresh.ALL, contents=contents(graph))
-        return Act(
-            graph=graph,
-            engine=Engine(graph, movable=frozenset(), generation=self.generation),
-            generation=self.generation,
-            found=before.found,
-            contents=before.contents,
-            specs=before.specs,
-            applied=before.applied,
-            recorded=before.recorded,
-            probes=self.probes,
-            judge=lambda _engine: (),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovalAct:
-    """The opening of the act in which removed objects go to their `remove` state.
-
-    All others stay where they are, unless a removal asks them to move. `probes` are the objects
-    that a later act begins to check: their hosts are to answer before anything is removed. `again`
-    says that a round has gone before.
-    """
-
-    removal: Removal
-    desired: Desired
-    records: Mapping[CobId, CobRecord]
-    locks: Iterable[Lock]
-    refresh: Refresh
-    generation: int
-    probes: tuple[Cob, ...] = ()
-    again: bool = False
-
-    def __call__(self, so_far: SoFar) -> Act | None:
-        """Return the act; None where nothing that is gone is defined."""
-        removal, graph = self.removal, self.removal.graph
-        if not removal.removed:
-            return None
-        before = self.before(so_far)
-        goals = {
-            cob: it.type.remove if cob in removal.removed else STAY
-            for cob, it in graph.cobs.items()
-        }
-        held, dead = old_locks(graph, self.records, self.locks, whole=False)
-        return Act(
-            graph=graph,
-            engine=Engine(
-                graph,
-                movable=self._movable(),
-                goals=goals,
-                failed=so_far.failed & graph.cobs.keys(),
-                canaries=so_far.canaries,
-                generation=self.generation,
-            ),
-            generation=self.generation,
-            known=before.known,
-            found=before.found,
-            held=held,
-            contents=before.contents,
-            specs=before.specs,
-            applied={**before.applied, **_of(graph, so_far.applied)},
-            away=before.away,
-            recorded=before.recorded,
-            first=tuple(GrantGone(cob=cob, holder=holder) for cob, holder, _ in dead),
-            probes=self.probes,
-            judge=self._judge,
-            supersedes=self.again,
-        )
-
-    @property
-    def look(self) -> LookAct | None:
-        """The opening of the act before this one; None where the journal is to be believed."""
-        if self.refresh is Refresh.NONE:
-            return None
-        return LookAct(
-            removal=self.removal,
-            records=self.records,
-            generation=self.generation,
-            probes=self.probes,
-        )
-
-    def before(self, so_far: SoFar) -> Baseline:
-        """Return what is believed of the objects of the act."""
-        graph = self.removal.graph
-        records = records_after(self.records, so_far.states, so_far.contents, so_far.lost)
-        return baseline(graph, records, refresh=self.refresh, contents=contents(graph))
-
-    def _movable(self) -> AbstractSet[CobId]:
-        held = self._held_up()
-        return {
-            cob
-            for cob, it in self.removal.graph.cobs.items()
-            if it.host not in held and _is_chosen(self.desired, it.host)
-        }
-
-    def _held_up(self) -> Mapping[str, CobId]:
-        """Return the hosts on which nothing may be removed as long as something is elsewhere."""
-        return self.removal.held(self.removal.elsewhere) if self.removal.elsewhere else {}
-
-    def _judge(self, engine: Engine) -> tuple[Wait, ...]:
-        held, gone = self._held_up(), self.removal.removed & self.removal.gone
-        waits = {wait.cob: wait for wait in waits_of(engine) if wait.cob in gone}
-        for cob in gone:
-            if host_of(cob) in held:
-                on = held[host_of(cob)]
-                chain = (
-                    Blocked(cob=cob, kind=WaitKind.UNSWITCHED, on=on, detail=host_of(cob)),
-                    Blocked(cob=on, kind=WaitKind.EXCLUDED),
-                )
-                waits[cob] = Wait(cob=cob, state=engine.state(cob), chain=chain)
-        return tuple(waits[cob] for cob in sorted(waits))
-
-
-def _of(
-    graph: Graph, applied: Mapping[CobId, Mapping[str, Any] | None]
-) -> Mapping[CobId, Mapping[str, Any] | None]:
-    return {cob: spec for cob, spec in applied.items() if cob in graph.cobs}

@@ -35,7 +35,7 @@ __all__ = ["Reports"]
 
 
 class Reports:
-    """Takes the reports of one run; `step` hands an input to the engine of the act."""
+    """Takes the reports of one run; `step` hands an input to the engine."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Reports:
         so_far.messages[job.cob] = f"{first}; then the check: {message}" if is_second else message
 
     def _take_probe(self, job: Job, report: Report) -> None:
-        """Take note whether a host answers; an object of a later act is nobody's here."""
+        """Take note whether a host answers; what else that finds is not believed."""
         if report.outcome is Outcome.UNREACHABLE:
             self._lose(job.host, report.message)
 
@@ -167,7 +167,7 @@ class Reports:
             return False  # what may cut off its host is tried once
         if isinstance(job.action, Missing):
             return False  # what it lacks does not come by waiting
-        step = so_far.act.graph.cobs[job.cob].type.transition(job.source, job.dest)
+        step = so_far.cob(job.cob).type.transition(job.source, job.dest)
         return step is not None and job.attempt < step.attempts
 
     def _succeed(self, job: Job, said: str) -> None:
@@ -190,7 +190,7 @@ class Reports:
             job,
             state,
             so_far.now_s,
-            applied=so_far.applied.get(job.cob),
+            applied=so_far.applied_to(job.cob),
             message=said or so_far.messages.get(job.cob, ""),
             report=report,
         )

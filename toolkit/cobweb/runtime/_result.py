@@ -8,9 +8,20 @@ from enum import StrEnum
 from typing import Any
 
 from cobweb.engine import Blocked, Engine, WaitKind
+from cobweb.errors import CobwebError
 from cobweb.model import CobId, State
 
-__all__ = ["Ending", "RunResult", "Wait", "chain_data", "ending_of", "wait_data", "waits_of"]
+__all__ = [
+    "Ending",
+    "RunResult",
+    "StuckError",
+    "Wait",
+    "chain_data",
+    "ending_of",
+    "stuck_waits",
+    "wait_data",
+    "waits_of",
+]
 
 
 class Ending(StrEnum):
@@ -67,6 +78,11 @@ class RunResult:
         """The process exit code."""
         return self.ending.exit_code
 
+    @property
+    def has_unplanned(self) -> bool:
+        """Whether something was left alone since it would go out and no plan had named it."""
+        return any(link.kind is WaitKind.UNPLANNED for wait in self.waits for link in wait.chain)
+
     def with_notices(self, notices: Iterable[str]) -> RunResult:
         """Return the result with what else a person should know."""
         return replace(self, notices=(*self.notices, *notices))
@@ -88,14 +104,48 @@ def waits_of(engine: Engine) -> tuple[Wait, ...]:
     return tuple(wait for wait in waits if _kind(wait) is not WaitKind.EXCLUDED)
 
 
+_TOLD = (WaitKind.FAILED, WaitKind.UNREACHABLE, WaitKind.EXCLUDED, WaitKind.UNPLANNED)
+"""What is no matter of order: what waits for that alone is told, not refused (P9)."""
+
+
+class StuckError(CobwebError):
+    """A run was not begun, since it is known that these objects would not get where they should."""
+
+    exit_code = 4
+
+    def __init__(self, waits: Iterable[Wait]) -> None:
+        self.waits = tuple(waits)
+        count = len(self.waits)
+        what = f"{self.waits[0].cob} would wait" if count == 1 else f"{count} objects would wait"
+        super().__init__(
+            f"{what} for what no order gives; nothing was begun",
+            hint="`cobweb plan` shows why; --allow-stuck carries out the parts that come to an end",
+        )
+
+
+def stuck_waits(waits: Iterable[Wait]) -> tuple[Wait, ...]:
+    """Return the waits that are known to lead nowhere, whatever answers and whatever is mended."""
+    return tuple(wait for wait in waits if wait.chain and not _is_told(wait))
+
+
+def _is_told(wait: Wait) -> bool:
+    """Say whether an object waits for what is no matter of order."""
+    removal = any(it.kind is WaitKind.NO_WAY and it.state == "removal" for it in wait.chain)
+    return removal or any(link.kind in _TOLD for link in wait.chain)
+
+
 def ending_of(waits: Iterable[Wait], *, interrupted: bool) -> Ending:
-    """Return how a run ended after which these objects are not as they should be."""
-    kinds = [_kind(wait) for wait in waits]
+    """Return how a run ended after which these objects are not as they should be.
+
+    It has failed where something else than order is to blame, of one or of all that waits.
+    """
+    waits = tuple(waits)
     if interrupted:
         return Ending.INTERRUPTED
-    if WaitKind.FAILED in kinds or WaitKind.UNREACHABLE in kinds:
-        return Ending.FAILED
-    return Ending.STUCK if kinds else Ending.OK
+    if not waits:
+        return Ending.OK
+    is_told = any(_kind(wait) in _TOLD for wait in waits) or all(map(_is_told, waits))
+    return Ending.FAILED if is_told else Ending.STUCK
 
 
 def wait_data(result: RunResult) -> list[dict[str, Any]]:

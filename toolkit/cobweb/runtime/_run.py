@@ -1,4 +1,4 @@
-"""One run: drives its acts with an executor, writes the journal ahead, tells the events.
+"""One run: drives the engine with an executor, writes the journal ahead, tells the events.
 
 Theory of operation. The loop holds no opinion on order; the engine does. One round is
 1. reports of the executor become inputs of the engine, whose effects are collected;
@@ -7,8 +7,7 @@ Theory of operation. The loop holds no opinion on order; the engine does. One ro
    (the effects of very many reports in several parts, each one told when it is stored);
 4. only then the events are told and the jobs are submitted;
 5. wait for the next report.
-An act ends when no job is ready, delayed or in flight: then nothing can happen any more (P5), and
-the next act begins with what this one has left. The run ends with its last act.
+The run ends when no job is ready, delayed or in flight: then nothing can happen any more (P5).
 """
 
 from __future__ import annotations
@@ -19,9 +18,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from cobweb import store
 from cobweb.engine import (
+    CanaryWritten,
     Effect,
+    EngineSettings,
     Halt,
+    HostsSwitched,
     Input,
     LimitPaused,
     LimitResumed,
@@ -29,6 +32,9 @@ from cobweb.engine import (
     LockRecalled,
     LockReleased,
     LockRequested,
+    Served,
+    SlotReturned,
+    SlotTaken,
     StartCheck,
     StartTransition,
     StateFound,
@@ -48,9 +54,9 @@ from cobweb.model import (
     Results,
     State,
 )
-from cobweb.runtime._acts import Act, Opening, SoFar
 from cobweb.runtime._carried import Carried
 from cobweb.runtime._confirm import switch_of
+from cobweb.runtime._course import Course
 from cobweb.runtime._dispatch import Dispatcher, describe
 from cobweb.runtime._events import Emitter
 from cobweb.runtime._guard import Guard
@@ -62,7 +68,17 @@ from cobweb.runtime._record import Record
 from cobweb.runtime._reports import Reports
 from cobweb.runtime._result import RunResult, Wait, ending_of
 from cobweb.runtime._signals import Interrupts
-from cobweb.store import GrantGone, GrantWritten, HostForgotten, StateWritten
+from cobweb.store import (
+    Entry,
+    Forgotten,
+    GrantGone,
+    GrantWritten,
+    HostForgotten,
+    ServedWritten,
+    SlotGone,
+    SlotWritten,
+    StateWritten,
+)
 
 __all__ = ["Run", "RunSetting"]
 
@@ -81,18 +97,25 @@ _KILL = 2
 class RunSetting:
     """What a run is and how it goes on.
 
-    `graph` is what is wanted at its end. `missed` are hosts that could not be reached the last time
-    and of which all objects take part. `max_failures` stops new work when more objects than that
-    have failed (None: never), `max_unreachable` when more of the `hosts` that take part than that
-    cannot be reached; as long as that can come out of the first checks, no transition begins.
-    `results` are what tasks have handed back in earlier runs. `has_hosts` is False where hosts are
-    simulated: then no dead-man switch is set, and no late value filled in. `beat` is called
-    from the run's thread at least every `beat_s` seconds; `say` gets sentences for people.
+    `course` is what it sets out with, `graph` what is wanted at its end. Only `may_go_out` may
+    leave serving (None: all may); with `returns` what is away only for something that cannot be
+    done comes home; what a departure relies on was checked at most `trust_s` seconds ago. `missed`
+    are hosts that could not be reached the last time and of which all objects take part.
+    `max_failures` stops new work when more objects than that have failed (None: never),
+    `max_unreachable` when more of the `hosts` that take part than that cannot be reached; as long
+    as that can come out of the first checks, no transition begins. `results` are what tasks have
+    handed back in earlier runs. `has_hosts` is False where hosts are simulated: then no dead-man
+    switch is set, and no late value filled in. `beat` is called from the run's thread at least
+    every `beat_s` seconds; `say` gets sentences for people.
     """
 
     run: str
+    course: Course
     graph: Graph
     generation: int = 0
+    may_go_out: frozenset[CobId] | None = None
+    returns: bool = True
+    trust_s: float = 60.0
     missed: frozenset[str] = frozenset()
     max_failures: int | None = None
     hosts: int = 0
@@ -106,24 +129,38 @@ class RunSetting:
 
 
 class Run:
-    """Drives the acts of one run to their end; use once."""
+    """Drives one course to its end; use once."""
 
     def __init__(
         self, setting: RunSetting, dispatcher: Dispatcher, journal: Journal, emitter: Emitter
     ) -> None:
+        course = setting.course
         self._setting = setting
+        self._course = course
         self._dispatcher = dispatcher
         self._record = Record(journal, emitter, store_events=setting.store_events)
-        self._so_far = Progress(missed=set(setting.missed), results=dict(setting.results))
+        self._engine = course.engine(
+            may_go_out=setting.may_go_out,
+            returns=setting.returns,
+            settings=EngineSettings(trust_s=setting.trust_s),
+        )
+        self._so_far = Progress(
+            course=course,
+            engine=self._engine,
+            hosts=frozenset(course.graph.hosts()),
+            missed=set(setting.missed),
+            results=dict(setting.results),
+        )
         self._reports = Reports(self._so_far, self._record, dispatcher, self._step)
         self._guard = Guard(hosts=setting.hosts, most=setting.max_unreachable)
         self._carried = Carried(self._so_far, dispatcher, self._reports, self._guard)
         self._locks: dict[CobId, tuple[tuple[CobId, State], ...]] = {}
+        self._states: dict[CobId, State] = {}
         self._untaken: deque[tuple[Job, Report]] = deque()
         self._waits: list[Wait] = []
 
-    def go(self, acts: Iterable[Opening], interrupts: Interrupts) -> RunResult:
-        """Play the acts in their order.
+    def go(self, interrupts: Interrupts) -> RunResult:
+        """Go through the run.
 
         The executor is closed in any case. Raises what the journal and the executor raise, with a
         note for each job that was stopped or whose report was not taken yet; then their objects are
@@ -134,12 +171,7 @@ class Run:
         try:
             it = self._setting
             self._record.run_started(it.run, it.graph, generation=it.generation)
-            for opening in acts:
-                if not self._dispatcher.idle():
-                    break  # what is at work is to be stopped
-                act = opening(self._left())
-                if act is not None:
-                    self._play(act, interrupts)
+            self._play(interrupts)
             return self._finish(started_s, tuple(self._stop(interrupts)))
         except BaseException as error:
             untaken = (job for job, _ in self._untaken)
@@ -148,27 +180,9 @@ class Run:
             self._dispatcher.close(kill=True)
             raise
 
-    # --- acts
-
-    def _left(self) -> SoFar:
-        """Return what the acts before have left."""
-        so_far = self._so_far
-        engine = so_far.act.engine
-        return SoFar(
-            states=engine.states(),
-            contents=so_far.act.contents,
-            applied=so_far.applied,
-            locks=engine.locks(),
-            canaries=engine.canaries(),
-            failed=frozenset(so_far.failed),
-            lost=frozenset(so_far.lost),
-            waits=tuple(self._waits),
-            halted=so_far.halted,
-        )
-
-    def _play(self, act: Act, interrupts: Interrupts) -> None:
-        """Go through one act, until nothing is left to do or what is at work is to be stopped."""
-        self._enter(act)
+    def _play(self, interrupts: Interrupts) -> None:
+        """Go on until nothing is left to do or what is at work is to be stopped."""
+        self._begin()
         self._look_at(interrupts)
         self._flush()
         while not self._dispatcher.idle() and interrupts.count < _KILL:
@@ -180,34 +194,41 @@ class Run:
             self._look_at(interrupts)
             self._flush()
         if self._dispatcher.idle():
-            self._waits.extend(act.judge(act.engine))
+            self._waits.extend(self._course.waits(self._engine))
 
-    def _enter(self, act: Act) -> None:
-        so_far = self._so_far
-        so_far.act = act
-        if act.supersedes:
-            self._waits.clear()
-        so_far.hosts = frozenset(act.graph.hosts())
-        so_far.applied = dict(act.applied)
-        for entry in act.first:
-            if isinstance(entry, HostForgotten):
-                so_far.results.pop(entry.host, None)
-        self._record.act_started(act)
+    def _begin(self) -> None:
+        """Start the engine with what is believed."""
+        course = self._course
+        for entry in course.first():
+            self._write(entry)
+        for hosts in course.at_once:
+            self._record.tell(course.told(hosts))
+        for cob in sorted(course.changed):
+            self._record.became_unknown(cob, "content")
         self._dispatcher.hold_transitions()
-        self._carried.enter(act)
-        self._absorb(act.engine.start(act.known, act.held))
+        self._absorb(self._engine.start(course.known, course.held, **course.beliefs()))
         self._carried.look()
-        for host in sorted(so_far.lost.keys() & so_far.hosts):
-            self._reports.leave_out(host)
-            self._guard.heard(host)
-        if so_far.halted:
-            self._start_nothing()
-        else:
-            self._probe(act)
+        self._probe()
 
-    def _probe(self, act: Act) -> None:
-        """Ask the hosts of later acts, and only them, whether they answer."""
-        for it in act.probes:
+    def _write(self, entry: Entry) -> None:
+        """Write an entry down, and forget what it makes undone."""
+        if isinstance(entry, HostForgotten):
+            self._so_far.results.pop(entry.host, None)
+        elif isinstance(entry, Forgotten):
+            self._so_far.applied[entry.cob] = None
+            self._so_far.recorded.pop(entry.cob, None)
+        self._record.write(entry)
+
+    def _probe(self) -> None:
+        """Ask hosts of which nothing is checked before they switch whether they answer."""
+        course, hosts = self._course, set(self._course.given_up)
+        change = course.change
+        for cob in sorted(() if change is None else change.changed | change.added):
+            it = self._engine.cob(cob)
+            there = it.machine is None or it.machine in course.before.known
+            if it.host in hosts or not there or cob not in course.desired.movable:
+                continue
+            hosts.add(it.host)
             if self._dispatcher.reaches(it.type.check) and self._guard.ask(it.host):
                 job = self._check_job(it)
                 self._so_far.probes.add(job.number)
@@ -259,8 +280,7 @@ class Run:
                 yield from describe([job])
             self._reports.take(job, report)
         if is_cut:
-            act = self._so_far.act
-            self._waits.extend(act.judge(act.engine))
+            self._waits.extend(self._course.waits(self._engine))
 
     # --- reports
 
@@ -286,7 +306,7 @@ class Run:
 
     def _step(self, event: Input) -> None:
         self._carried.machines.ended(event)
-        self._absorb(self._so_far.act.engine.step(event))
+        self._absorb(self._engine.step(event, self._so_far.now_s))
         self._carried.look()
 
     def _absorb(self, effects: Iterable[Effect]) -> None:
@@ -308,21 +328,46 @@ class Run:
                 self._record.write(GrantWritten(cob=cob, holder=holder, state=state))
             case LockReleased(cob=cob, holder=holder):
                 self._record.write(GrantGone(cob=cob, holder=holder))
-            case LimitPaused(limit=limit, pause_s=pause_s):
-                self._dispatcher.add_pause(limit, pause_s)
             case StartCheck(cob=cob):
-                self._carried.check(self._check_job(self._so_far.act.graph.cobs[cob]))
+                self._carried.check(self._check_job(self._engine.cob(cob)))
             case StartTransition(cob=cob):
                 self._carried.machines.began(cob)
                 self._locks[cob] = effect.locks
                 self._dispatcher.add(self._transition_job(effect))
+            case _:
+                self._note_limits(effect)
+
+    def _note_limits(self, effect: Effect) -> None:
+        """Write down what is durable of limits, and of hosts that switch."""
+        match effect:
+            case LimitPaused(limit=limit, pause_s=pause_s):
+                self._dispatcher.add_pause(limit, pause_s)
+            case SlotTaken(limit=limit, unit=unit):
+                self._record.write(SlotWritten(limit=limit, unit=unit, time=self._so_far.now_s))
+            case SlotReturned(limit=limit, unit=unit):
+                self._record.write(SlotGone(limit=limit, unit=unit))
+            case CanaryWritten(limit=limit, canary=canary):
+                self._record.write(
+                    store.CanaryWritten(
+                        limit=limit,
+                        generation=self._course.generation,
+                        units=tuple(sorted(canary.units)),
+                        through=canary.through,
+                    )
+                )
+            case Served(cob=cob):
+                self._record.write(ServedWritten(cob=cob))
+            case HostsSwitched(hosts=hosts):
+                for entry in self._course.switched(hosts):
+                    self._write(entry)
+                self._record.tell(self._course.told(hosts))
             case _:
                 pass
 
     def _reason(self, effect: StateFound) -> str:
         """Return why a state is believed: as the engine says, unless it is for the machine."""
         so_far = self._so_far
-        if effect.reason is StateReason.JOURNAL and effect.cob in so_far.act.away:
+        if effect.reason is StateReason.JOURNAL and effect.cob in self._course.away:
             so_far.applied[effect.cob] = None
             return BY_MACHINE
         if effect.cob in so_far.by_machine:
@@ -331,12 +376,17 @@ class Run:
         return str(effect.reason)
 
     def _note_state(self, effect: StateFound, reason: str) -> None:
-        """Write down what was found; what the journal said itself need not be told to it.
+        """Write down what was found; what the journal says itself need not be told to it.
 
         Of a changed object that goes on without a check it is told for which content that is.
         """
-        if reason == StateReason.JOURNAL and effect.cob not in self._so_far.act.changed:
+        was, self._states[effect.cob] = self._states.get(effect.cob), effect.state
+        if reason == StateReason.JOURNAL and effect.cob not in self._course.changed:
             return
+        if reason == StateReason.CONTENT and effect.state == UNKNOWN:
+            return  # the journal goes on knowing where it was, and for which content
+        if reason == StateReason.CHECK and was == effect.state:
+            return  # it was looked at once more
         is_known = effect.state != UNKNOWN
         if is_known:
             self._so_far.recorded[effect.cob] = effect.state
@@ -346,10 +396,13 @@ class Run:
                 state=effect.state,
                 reason=reason,
                 time=self._so_far.now_s,
-                content=self._so_far.act.contents.get(effect.cob) if is_known else None,
-                applied=self._so_far.applied.get(effect.cob) if is_known else ...,
+                content=self._content(effect.cob) if is_known else None,
+                applied=self._so_far.applied_to(effect.cob) if is_known else ...,
             )
         )
+
+    def _content(self, cob: CobId) -> str | None:
+        return self._course.content(cob, in_base=self._engine.stands_in_base(cob))
 
     def _check_job(self, it: Cob) -> Job:
         return Job(
@@ -362,10 +415,11 @@ class Run:
             cob_vars=self._cob_vars(it, target=it.preferred),
             timeout_s=it.type.check_timeout_s,
             confirm=self._confirm(it),
+            content=self._content(it.id) or "",
         )
 
     def _transition_job(self, effect: StartTransition) -> Job:
-        step, it = effect.transition, self._so_far.act.graph.cobs[effect.cob]
+        step, it = effect.transition, self._engine.cob(effect.cob)
         return Job(
             number=self._dispatcher.next_number(),
             kind=JobKind.TRANSITION,
@@ -378,43 +432,44 @@ class Run:
             dest=step.dest,
             timeout_s=step.timeout_s,
             confirm=None if isinstance(step.action, Nothing) else self._confirm(it),
+            content=self._content(it.id) or "",
         )
 
     def _confirm(self, it: Cob) -> Confirm | None:
         return switch_of(it) if self._setting.has_hosts else None
 
     def _cob_vars(self, it: Cob, *, target: State) -> dict[str, Any]:
-        act = self._so_far.act
         return {
             "id": it.id,
             "name": it.name,
             "host": it.host,
             "type": it.type.name,
             "spec": it.spec,
-            "applied": self._so_far.applied.get(it.id),
-            "recorded": self._recorded(it.id),
-            "state": act.engine.state(it.id) if it.id in act.graph.cobs else UNKNOWN,
+            "applied": self._so_far.applied_to(it.id),
+            "recorded": self._recorded(it),
+            "state": self._engine.state(it.id),
             "target": target,
-            "generation": act.generation,
+            "generation": self._course.generation,
             "results": self._so_far.results.get(it.host, {}),
         }
 
-    def _recorded(self, cob: CobId) -> State | None:
+    def _recorded(self, it: Cob) -> State | None:
         """Return the state that was known for certain last."""
-        so_far = self._so_far
-        state = so_far.recorded.get(cob) or so_far.act.recorded.get(cob)
-        return state if cob in so_far.act.graph.cobs and state in so_far.states(cob) else None
+        state = self._so_far.recorded.get(it.id) or self._course.recorded(it.id)
+        return state if state in it.type.states else None
 
     def _finished(self, job: Job) -> tuple[Job, str]:
         """Return a job that is about to start with what was handed back so far; see `finished`."""
         so_far = self._so_far
-        it = None if job.number in so_far.probes else so_far.act.graph.cobs.get(job.cob)
-        if not self._setting.has_hosts or it is None:
+        if not self._setting.has_hosts or job.number in so_far.probes:
             return job, ""
+        it = self._engine.cob(job.cob)
+        is_new = job.cob in self._course.before.changed
+        is_new = is_new and not self._engine.stands_in_base(job.cob)
         late = Late(
             results=so_far.results,
             spec=it.spec,
-            applied=None if job.cob in so_far.act.changed else so_far.applied.get(job.cob),
+            applied=None if is_new else so_far.applied_to(job.cob),
             removes=job.cob_vars["target"] == it.type.remove,
         )
         return finished(job, late)
@@ -438,7 +493,7 @@ class Run:
     def _finish(self, started_s: float, stopped: tuple[str, ...]) -> RunResult:
         so_far, graph, waits = self._so_far, self._setting.graph, tuple(self._waits)
         ending = ending_of(waits, interrupted=so_far.interrupted)
-        astray = {*so_far.act.engine.unsettled(), *(wait.cob for wait in waits)}
+        astray = {*self._engine.unsettled(), *(wait.cob for wait in waits)}
         counts = {
             "hosts": len(graph.hosts()),
             "cobs": len(graph.cobs),

@@ -14,12 +14,16 @@ from random import Random  # noqa: TID251 - the generator is an argument
 from typing import Any
 
 from cobweb.engine import (
+    Canary,
+    CanaryWritten,
     CheckEnded,
     Effect,
     Engine,
     HostReturned,
+    HostsSwitched,
     HostVanished,
     Input,
+    Lending,
     LimitPaused,
     LimitResumed,
     LockGranted,
@@ -29,6 +33,9 @@ from cobweb.engine import (
     Message,
     Receive,
     Send,
+    Served,
+    SlotReturned,
+    SlotTaken,
     StartCheck,
     StartTransition,
     StateFound,
@@ -82,6 +89,8 @@ class Faults:
 
 NO_FAULTS = Faults()
 
+NOTHING_LENT = Lending()
+
 
 @dataclass(slots=True, kw_only=True)
 class _Job:
@@ -97,8 +106,9 @@ class Simulation:
     """Engines over one graph in one made-up world; `run` goes on until nothing can happen.
 
     `owners` partitions the objects. `truth` is the real state of each, `states` what the journal
-    knows, `goals` where single objects go instead of their preferred state. After `run`, `history`
-    has all effects in order and `events` the public events of them.
+    knows, `goals` where single objects go instead of their preferred state. `lending` is what is
+    durable of budgets, and `options` what engines are told besides. After `run`, `history` has all
+    effects in order and `events` the public events of them.
     """
 
     graph: Graph
@@ -108,6 +118,8 @@ class Simulation:
     owners: Sequence[frozenset[CobId]] = ()
     faults: Faults = NO_FAULTS
     goals: Mapping[CobId, State] = field(default_factory=dict)
+    lending: Lending = NOTHING_LENT
+    options: Mapping[str, Any] = field(default_factory=dict)
     engines: list[Engine] = field(default_factory=list, init=False)
     history: list[Effect] = field(default_factory=list, init=False)
     down: set[str] = field(default_factory=set, init=False)
@@ -117,7 +129,7 @@ class Simulation:
     life: int = field(default=1, init=False)
     _mail: list[Message] = field(default_factory=list, init=False)
     _jobs: list[_Job] = field(default_factory=list, init=False)
-    _pauses: list[LimitPaused] = field(default_factory=list, init=False)
+    _pauses: list[tuple[Engine, LimitPaused]] = field(default_factory=list, init=False)
     _owner: dict[CobId, Engine] = field(default_factory=dict, init=False)
     _needs: dict[CobId, list[TransitionNeed]] = field(default_factory=dict, init=False)
 
@@ -136,7 +148,7 @@ class Simulation:
         for owned in self.owners or (frozenset(self.graph.cobs),):
             self._make(owned)
         for engine in self.engines:
-            self._carry_out(engine.start(self.states))
+            self._carry_out(engine, engine.start(self.states))
 
     def crash(self) -> None:
         """Kill all engines and begin anew from what a journal would hold; mail is lost.
@@ -144,6 +156,7 @@ class Simulation:
         What was in flight has happened or not; its objects are unknown to the new life.
         """
         old, self.engines = self.engines, []
+        self.lending = self._lent()
         for job in self._jobs:
             if self.random.random() < CRASH_TOO_LATE:
                 self._work(job)
@@ -154,10 +167,16 @@ class Simulation:
         for engine in old:
             owned = frozenset(engine.states())
             states = {cob: s for cob, s in engine.states().items() if cob not in engine.busy()}
-            self._carry_out(self._make(owned).start(states, engine.locks()))
+            after = self._make(owned)
+            self._carry_out(after, after.start(states, engine.locks()))
 
     def _make(self, owned: frozenset[CobId]) -> Engine:
-        engine = Engine(self.graph, owned=owned, incarnation=self.life, goals=self.goals)
+        known: dict[str, Any] = {
+            "incarnation": self.life,
+            "goals": self.goals,
+            "lending": self.lending,
+        }
+        engine = Engine(self.graph, owned=owned, **known, **self.options)
         self.engines.append(engine)
         self._owner.update(dict.fromkeys(owned, engine))
         return engine
@@ -176,11 +195,29 @@ class Simulation:
         elif pick < mail + jobs:
             self._end(self._jobs.pop(pick - mail))
         else:
-            self._resume(self._pauses.pop(pick - mail - jobs))
+            self._resume(*self._pauses.pop(pick - mail - jobs))
         return True
 
-    def _resume(self, pause: LimitPaused) -> None:
-        self._step(pause.cobs[0], LimitResumed(limit=pause.limit))
+    def _lent(self) -> Lending:
+        """Return what is durable of budgets after all that has happened."""
+        slots, served = set(self.lending.slots), set(self.lending.served)
+        canaries: dict[str, Canary] = dict(self.lending.canaries)
+        for effect in self.history:
+            match effect:
+                case SlotTaken(limit=limit, unit=unit):
+                    slots.add((limit, unit))
+                case SlotReturned(limit=limit, unit=unit):
+                    slots.discard((limit, unit))
+                case CanaryWritten(limit=limit, canary=canary):
+                    canaries[limit] = canary
+                case Served(cob=cob):
+                    served.add(cob)
+                case _:
+                    pass
+        return Lending(slots=frozenset(slots), canaries=canaries, served=frozenset(served))
+
+    def _resume(self, engine: Engine, pause: LimitPaused) -> None:
+        self._carry_out(engine, engine.step(LimitResumed(limit=pause.limit)))
 
     def _mishap(self) -> bool:
         hosts = sorted({host_of(job.cob) for job in self._jobs if not job.zombie})
@@ -197,7 +234,7 @@ class Simulation:
         self.down.discard(host)
         self._finish_zombies(host)
         for engine in self._engines_of(host):
-            self._carry_out(engine.step(HostReturned(host=host)))
+            self._carry_out(engine, engine.step(HostReturned(host=host)))
         return True
 
     def _vanish(self, host: str) -> None:
@@ -206,7 +243,7 @@ class Simulation:
             if host_of(job.cob) == host:
                 job.zombie = True
         for engine in self._engines_of(host):
-            self._carry_out(engine.step(HostVanished(host=host)))
+            self._carry_out(engine, engine.step(HostVanished(host=host)))
 
     def _finish_zombies(self, host: str) -> None:
         """End what was in flight on a vanished host: it answers again."""
@@ -239,7 +276,8 @@ class Simulation:
         self._step(message.receiver, Receive(message=message))
 
     def _step(self, cob: CobId, event: Input) -> None:
-        self._carry_out(self._owner[cob].step(event))
+        engine = self._owner[cob]
+        self._carry_out(engine, engine.step(event))
 
     def _end(self, job: _Job) -> None:
         if job.zombie:
@@ -267,7 +305,7 @@ class Simulation:
             self.truth[job.cob] = step.dest
         return not failed
 
-    def _carry_out(self, effects: Sequence[Effect]) -> None:
+    def _carry_out(self, engine: Engine, effects: Sequence[Effect]) -> None:
         for effect in effects:
             self.history.append(effect)
             match effect:
@@ -278,7 +316,7 @@ class Simulation:
                 case StartTransition():
                     self._begin(effect)
                 case LimitPaused():
-                    self._pauses.append(effect)
+                    self._pauses.append((engine, effect))
                 case _:
                     pass
 
@@ -391,11 +429,35 @@ def public_event(effect: Effect) -> dict[str, Any] | None:
             pairs = [{"cob": on, "state": state} for on, state in locks]
             start = {"cob": cob, "from": step.source, "to": step.dest, "locks": pairs}
             return {"type": "transition.start", **start}
-        case LimitPaused(limit=limit, cobs=cobs, pause_s=pause_s):
-            return {"type": "limit.pause", "limit": limit, "cobs": list(cobs), "seconds": pause_s}
-        case StartCheck() | Send():
+        case _:
+            return _event_of_many(effect)
+
+
+def _event_of_many(effect: _OfMany) -> dict[str, Any] | None:
+    """Return the public event of an effect on more than one object."""
+    match effect:
+        case LimitPaused(limit=limit, units=units, pause_s=pause_s):
+            return {"type": "limit.pause", "limit": limit, "units": list(units), "seconds": pause_s}
+        case SlotTaken(limit=limit, unit=unit):
+            return {"type": "slot.take", "limit": limit, "unit": unit}
+        case SlotReturned(limit=limit, unit=unit):
+            return {"type": "slot.return", "limit": limit, "unit": unit}
+        case HostsSwitched(hosts=hosts):
+            return {"type": "generation.switch", "hosts": list(hosts)}
+        case StartCheck() | Send() | CanaryWritten() | Served():
             return None
 
+
+_OfMany = (
+    LimitPaused
+    | SlotTaken
+    | SlotReturned
+    | HostsSwitched
+    | StartCheck
+    | Send
+    | CanaryWritten
+    | Served
+)
 
 _LOCK_EVENTS = {
     LockRequested: "lock.request",

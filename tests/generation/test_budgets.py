@@ -1,0 +1,57 @@
+"""Budgets between two generations: the words of the goal, the members of both."""
+
+from __future__ import annotations
+
+from cobweb.generation import merged_budgets
+from cobweb.model import Budget, CobId, Unit
+
+A, B, C = (CobId(f"{host}/web") for host in "abc")
+OLD_A = CobId("a/old")
+ALL = frozenset({A, B, C, OLD_A})
+
+
+def budget(name: str, *members: CobId, count: int = 1, first: int = 0) -> Budget:
+    """Return a budget with a unit for each host of its members."""
+    hosts = dict.fromkeys(cob.partition("/")[0] for cob in members)
+    units = [
+        Unit(name=host, members=frozenset(cob for cob in members if cob.startswith(f"{host}/")))
+        for host in hosts
+    ]
+    return Budget(name=name, units=tuple(units), count=count, first=first)
+
+
+def units_of(budgets: tuple[Budget, ...]) -> dict[str, dict[str, set[CobId]]]:
+    return {it.name: {unit.name: set(unit.members) for unit in it.units} for it in budgets}
+
+
+def test_the_words_are_those_of_the_goal_and_the_members_of_both() -> None:
+    goal, old = budget("roll", A, B, count=2, first=1), budget("roll", OLD_A, C, count=1)
+    (merged,) = merged_budgets([goal], [old], ALL)
+    assert (merged.count, merged.first) == (2, 1)
+    assert units_of((merged,)) == {"roll": {"a": {A, OLD_A}, "b": {B}, "c": {C}}}
+
+
+def test_a_member_that_is_in_another_unit_now_is_counted_there_alone() -> None:
+    goal = Budget(name="roll", units=(Unit(name="rack1", members=frozenset({A, B})),))
+    old = budget("roll", A, B, C)
+    assert units_of(merged_budgets([goal], [old], ALL)) == {"roll": {"rack1": {A, B}, "c": {C}}}
+
+
+def test_a_budget_that_the_goal_has_no_more_holds_without_a_canary() -> None:
+    goal, old = budget("new", A), budget("gone", A, B, count=3, first=2)
+    merged = merged_budgets([goal], [old, budget("gone", C)], ALL)
+    assert units_of(merged) == {"new": {"a": {A}}, "gone": {"a": {A}, "b": {B}, "c": {C}}}
+    assert (merged[1].count, merged[1].first) == (3, 0)
+
+
+def test_units_and_budgets_without_anybody_there_are_left_out() -> None:
+    goal, old = budget("roll", A, OLD_A), budget("gone", C)
+    merged = merged_budgets([goal], [budget("roll", B), old], frozenset({A}))
+    assert units_of(merged) == {"roll": {"a": {A}}}
+
+
+def test_a_budget_that_nothing_has_changed_of_is_the_same() -> None:
+    goal = budget("roll", A, B)
+    (merged,) = merged_budgets([goal], [goal], ALL)
+    assert merged == goal
+    assert merged_budgets([], [], ALL) == ()

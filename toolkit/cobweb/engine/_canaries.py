@@ -1,0 +1,131 @@
+"""The canaries of a lender: who goes first, and when the others may follow (section 5b)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from cobweb.engine._machine import Machine
+from cobweb.engine._node import CHECKING, Node
+from cobweb.engine._trials import Trial, TrialStage, trials_of
+from cobweb.engine._units import BudgetBook, UnitBook
+from cobweb.engine._values import Canary, CanaryWritten, Lending, LimitPaused
+
+if TYPE_CHECKING:
+    from cobweb.engine._lender import Lender
+
+__all__ = ["Canaries"]
+
+
+class Canaries:
+    """All canaries; `lending` says what is durable of them."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        lender: Lender,
+        books: Iterable[BudgetBook],
+        lending: Lending,
+    ) -> None:
+        self._machine = machine
+        self._lender = lender
+        self._lending = lending
+        self.all = trials_of(books)
+        self._trial_of = {book.budget.name: it for it in self.all for book in it.books}
+
+    def of(self, unit: UnitBook) -> Trial | None:
+        """Return the canary that a unit waits for, or is part of."""
+        return self._trial_of.get(unit.book.budget.name)
+
+    def begin(self, trial: Trial) -> None:
+        """Choose who goes first: who did before, else units that have something to change."""
+        before = self._lending.canaries.get(trial.name)
+        if before is not None:
+            trial.go_on(before, self._lending.given_up)
+            return
+        changing = [
+            unit
+            for unit in trial.lead.units
+            if unit.should and any(map(self._lender.changes, unit.scope))
+        ]
+        hosts = self._machine.hosts
+        changing.sort(
+            key=lambda unit: (
+                not unit.out,
+                0 if hosts is None else max(map(hosts.place, unit.hosts), default=0),
+                unit.rank,
+            )
+        )
+        trial.choose(changing[: trial.lead.budget.first])
+        if trial.chosen:
+            self._write(trial)
+
+    def _write(self, trial: Trial) -> None:
+        self._machine.effects.append(CanaryWritten(trial.name, trial.value))
+
+    def go_on(self, trial: Trial) -> bool:
+        """Ask for the pause that is due, or let the others follow; say whether they may."""
+        if trial.lost or trial.stage in (TrialStage.THROUGH, TrialStage.PAUSED):
+            return False
+        if sum(self._lender.is_home(unit) and not unit.held for unit in trial.chosen) < len(
+            trial.chosen
+        ):
+            if trial.stage is TrialStage.CHECKED and not self._is_checking(trial):
+                trial.stage = TrialStage.OUT
+            return False
+        if trial.stage is TrialStage.OUT and self._waiting_for(trial):
+            trial.stage = TrialStage.PAUSED
+            units = tuple(sorted(unit.name for unit in trial.chosen))
+            self._machine.effects.append(LimitPaused(trial.name, units, trial.pause_s))
+            return False
+        trial.stage = TrialStage.THROUGH
+        self._write(trial)
+        self._lender.stir_all()
+        for book in trial.books:
+            for unit in book.units:
+                self._lender.stir(unit)
+                self._lender.wake(unit)
+        return True
+
+    def _is_checking(self, trial: Trial) -> bool:
+        return any(node.activity is CHECKING for unit in trial.chosen for node in unit.scope)
+
+    def _waiting_for(self, trial: Trial) -> bool:
+        """Say whether another unit has something to do that the canary holds back."""
+        return any(
+            trial.refuses_unit(unit) and any(map(self._lender.changes, unit.scope))
+            for book in trial.books
+            for unit in book.units
+        )
+
+    @property
+    def paused(self) -> bool:
+        """Whether the end of a pause is waited for."""
+        return any(trial.stage is TrialStage.PAUSED for trial in self.all)
+
+    def is_paused(self, limit: str) -> bool:
+        """Say whether the end of the pause of this limit is waited for."""
+        return any(it.name == limit and it.stage is TrialStage.PAUSED for it in self.all)
+
+    def end_pause(self, limit: str) -> None:
+        """Have the canary of a limit checked again, now that its pause is over."""
+        for trial in self.all:
+            if trial.name == limit:
+                trial.stage = TrialStage.CHECKED
+                for unit in trial.chosen:
+                    unit.last = max(unit.last, self._last_check(unit))
+        self._lender.stir_all()
+
+    def _last_check(self, unit: UnitBook) -> int:
+        return max((self._machine.checked_at.get(node.id, 0) for node in unit.members), default=0)
+
+    def values(self) -> dict[str, Canary]:
+        """Return how far the canaries have come, by limit."""
+        return {trial.name: trial.value for trial in self.all if trial.value.units}
+
+    def holds(self, node: Node) -> bool:
+        """Say whether an object may not move before the verdict of a canary."""
+        if node.standing is None or not self._lender.is_new(node):
+            return False
+        trials = (self.of(unit) for unit in node.standing.scopes)
+        return any(trial is not None and trial.refuses(node) for trial in trials)

@@ -1,0 +1,515 @@
+"""Lends the slots of budgets: who may go out, when, and when a unit is home (design, section 5b).
+
+Theory of operation. What an object has before it, by its type and needs, says which units go out
+for it (`_departures`). Whoever would take a unit out that should serve asks for nothing before all
+units that this takes out have a slot; so does everything in the scope of a unit of which the plan
+takes a member out, and the switch of its host. Slots are lent when nobody has anything to say any
+more, in order: to units that are out already first, then as the budget says. Before that, what the
+departure relies on is checked where nobody has looked for `trust` seconds. All slots of a departure
+are lent at once or none is, so nobody holds one and waits for another. A slot comes back when the
+unit is home: all is where the goal wants it, and its members were checked after the last step.
+Slots are the units', not the run's: one that is out at the end is kept as a debt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cobweb.engine._canaries import Canaries
+from cobweb.engine._departures import Departure, PlanBook, Way, departure
+from cobweb.engine._machine import Machine
+from cobweb.engine._node import IDLE, IMMOVABLE, STAY, Node
+from cobweb.engine._problem import Standing
+from cobweb.engine._rounds import Rounds
+from cobweb.engine._rules import replan
+from cobweb.engine._units import UnitBook, book_of, give_standing
+from cobweb.engine._values import (
+    Lending,
+    Served,
+    SlotReturned,
+    SlotTaken,
+)
+from cobweb.model import CobId, Graph, State, Transition
+
+__all__ = ["Lender"]
+
+
+_Rank = tuple[int, int, tuple[int, float, str], int, str]
+_Candidate = tuple[_Rank, Departure, Node | None]
+"""What goes out, whose step that is where it is none of a unit's own, and when it comes."""
+
+
+class Lender:
+    """All budgets of an engine."""
+
+    def __init__(self, machine: Machine, graph: Graph, lending: Lending) -> None:
+        self._machine = machine
+        self._lending = lending
+        self._budgets = graph.budgets
+        books = (book_of(it, machine.nodes, lending.given_up) for it in graph.budgets)
+        self.books = [book for book in books if book.units]
+        self._units = {unit.key: unit for book in self.books for unit in book.units}
+        self._of_host: dict[str, list[UnitBook]] = {}
+        self._fresh: set[CobId] = set()
+        self._restless: dict[tuple[str, str], UnitBook] = dict(self._units)
+        self._holding: dict[tuple[str, str], UnitBook] = {}
+        self._askers: dict[CobId, Node] = {}
+        self._plans = PlanBook(machine)
+        self._rounds: dict[_Rank, float] = {}
+        self._checks = Rounds(machine)
+        self._closed: set[str] = set()
+        self._dirty = True
+        give_standing(machine.nodes, self.books)
+        for unit in self._units.values():
+            for host in sorted({node.cob.host for node in unit.scope}):
+                self._of_host.setdefault(host, []).append(unit)
+        self.canaries = Canaries(machine, self, self.books, lending)
+
+    def open(self, fresh: Iterable[CobId]) -> None:
+        """Begin with what is known: slots that are out, and who goes first; `fresh` is changed."""
+        self._fresh.update(fresh)
+        working = self._machine.working
+        working.served.update(self._lending.served)
+        for book in self.books:
+            for unit in book.units:
+                for node in unit.members:
+                    if node.id not in working.served and working.serves(node, book.budget.group):
+                        working.served.add(node.id)
+                        self._machine.effects.append(Served(node.id))
+                if unit.key in self._lending.slots:
+                    unit.held = unit.began = unit.moved = unit.went_out = True
+                    self._holding[unit.key] = unit
+                unit.book.count(unit, working)
+        self._take_back_of_gone()
+        for trial in self.canaries.all:
+            self.canaries.begin(trial)
+
+    def _take_back_of_gone(self) -> None:
+        """Take back slots of units of which nothing is left: they are home."""
+        left = {
+            (budget.name, unit.name)
+            for budget in self._budgets
+            for unit in budget.units
+            if any(cob in self._machine.wanted for cob in unit.members)
+        }
+        for key in sorted(self._lending.slots - left):
+            self._machine.effects.append(SlotReturned(*key))
+
+    # --- who may move
+
+    def lets_move(self, node: Node, step: Transition) -> bool:
+        """Say whether an object may pursue a step; if not it is looked at when that has changed."""
+        standing = node.standing
+        assert standing is not None
+        if node.plan_move is not None and node.plan_move.step is step:
+            return True
+        if node.target == node.goal and not node.directive:
+            for unit in standing.scopes:
+                if self._holds_back(unit, node):
+                    unit.waiting[node.id] = node
+                    self.stir(unit)
+                    return False
+        way = Way(node, node.table, node.state, step.dest)
+        way.still = self._machine.working.still.get(node.id, "")
+        if all(unit.held for unit in departure(self._machine, (way,)).units):
+            return True
+        self._askers[node.id] = node
+        self._dirty = True
+        return False
+
+    def has_slots(self, node: Node, step: Transition) -> bool:
+        """Say whether all units that a step takes out have one: the last look before it starts."""
+        standing, working = node.standing, self._machine.working
+        assert standing is not None
+        for unit in standing.units:
+            group = unit.book.budget.group
+            needs_one = unit.should and not unit.held and node in unit.counting(working)
+            if needs_one and working.goes_out(node, step, group):
+                node.plan_move = None
+                self._askers[node.id] = node
+                self._dirty = True
+                return False
+        return True
+
+    def lets_switch(self, host: str) -> bool:
+        """Say whether no canary and no slot holds back the switch of a host."""
+        units = self.units_on(host)
+        for unit in units:
+            self.stir(unit)
+        if any(trial.refuses_host(host) for trial in self.canaries.all):
+            return False
+        return all(it.held for unit in units for it in self.plan(unit).units)
+
+    def _holds_back(self, unit: UnitBook, node: Node) -> bool:
+        """Say whether what an object has to do waits for the slot or the canary of a unit."""
+        trial = self.canaries.of(unit)
+        if trial is not None and self.is_new(node) and trial.refuses(node):
+            return True
+        if unit.out or not unit.should:
+            return False  # a repair; its own step is looked at all the same
+        return not all(it.held for it in self.plan(unit).units)
+
+    def is_new(self, node: Node) -> bool:
+        """Say whether what an object has before it is a step to new content, or a removal."""
+        hosts = self._machine.hosts
+        if hosts is not None and hosts.waits(node.cob.host):
+            return node.removed
+        return node.id in self._fresh or (hosts is not None and hosts.is_change(node))
+
+    def plan(self, unit: UnitBook) -> Departure:
+        """Return what goes out for all that is to be done in the scope of a unit."""
+        return self._plans.of(unit, self._together(unit))
+
+    def _together(self, unit: UnitBook) -> list[UnitBook]:
+        """Return a unit and those of hosts that switch together with its own."""
+        hosts = self._machine.hosts
+        if hosts is None:
+            return [unit]
+        mates = {mate for host in unit.hosts for mate in hosts.mates(host)}
+        if mates.issubset(unit.hosts):
+            return [unit]
+        found = {it.key: it for host in mates for it in self.units_on(host)}
+        return [unit, *(found[key] for key in sorted(found) if key != unit.key)]
+
+    def units_on(self, host: str) -> list[UnitBook]:
+        """Return the units that have something in scope on a host."""
+        return self._of_host.get(host, [])
+
+    # --- what happens
+
+    def update(self, node: Node) -> None:
+        """Take note that the state or the activity of an object has changed."""
+        self._dirty = True
+        standing = node.standing
+        assert standing is not None
+        self._checks.update(node)
+        self._plans.forget(node.id)
+        for unit in standing.units:
+            self._count(unit)
+        for unit in standing.scopes:
+            self._restless[unit.key] = unit
+            self.wake(unit)
+
+    def _count(self, unit: UnitBook) -> None:
+        """Count a unit anew; whether it should serve is what plans of others look at."""
+        should = unit.should
+        unit.book.update(unit, self._machine.working)
+        if unit.should is not should:
+            self._plans.forget_all()
+
+    def began(self, node: Node, step: Transition) -> None:
+        """Take note that a step of an object is about to begin."""
+        assert node.standing is not None
+        for unit in node.standing.scopes:
+            unit.began = unit.began or unit.held
+            unit.moved = unit.moved or unit.held
+        for unit in node.standing.units:
+            if unit.held and self._machine.working.goes_out(node, step, unit.book.budget.group):
+                unit.went_out = True
+                self._plans.forget(node.id)
+
+    def ended(self, node: Node) -> None:
+        """Take note that a transition of an object has ended."""
+        assert node.standing is not None
+        for unit in node.standing.scopes:
+            unit.last = self._machine.epoch
+
+    def switched(self, hosts: Iterable[str]) -> None:
+        """Take note that hosts have switched."""
+        self._dirty = True
+        for host in hosts:
+            for node in self._machine.on_host(host):
+                self._plans.forget(node.id)
+            for unit in self.units_on(host):
+                unit.began = unit.began or unit.held
+                unit.last = self._machine.epoch
+                self._count(unit)
+                self.stir(unit)
+                self.wake(unit)
+
+    def stir(self, unit: UnitBook) -> None:
+        """Have a unit looked at when slots are lent next."""
+        if unit.key not in self._restless:
+            self._restless[unit.key] = unit
+            self._dirty = True
+
+    def stir_all(self) -> None:
+        """Have slots be lent again, once nobody has anything to say."""
+        self._dirty = True
+
+    def wake(self, unit: UnitBook) -> None:
+        """Have those looked at again that wait in a unit, and its hosts."""
+        machine = self._machine
+        waiting, unit.waiting = unit.waiting, {}
+        for node in waiting.values():
+            machine.touch(node)
+        if machine.hosts is not None:
+            for host in {node.cob.host for node in unit.scope}:
+                machine.hosts.stir(host)
+
+    # --- lending
+
+    def lend(self) -> bool:
+        """Take slots back, lend those that are free, and go on with canaries; say if any moved."""
+        if not self._dirty or self._machine.halted:
+            return False
+        self._dirty = False
+        before = len(self._machine.effects)
+        moved = sum(self._take_back(unit) for unit in self._held()) > 0
+        moved = self._take_back_room() or moved
+        moved = sum(self.canaries.go_on(trial) for trial in self.canaries.all) > 0 or moved
+        return self._lend_all() or moved or len(self._machine.effects) > before
+
+    def _held(self) -> list[UnitBook]:
+        return [self._holding[key] for key in sorted(self._holding)]
+
+    def lend_anyway(self) -> bool:
+        """Lend to those as well who seem to have no room in their own budget; say if any."""
+        return self._lend_all(full=True)
+
+    def _lend_all(self, *, full: bool = False) -> bool:
+        """Lend to all who may have a slot, in order; who waits for checks keeps the room."""
+        lent, reserved = False, set[tuple[str, str]]()
+        before = self._rounds
+        self._rounds = dict(before) if self._checks.busy else {}
+        self._closed.clear()
+        for rank, asks, asker in self._candidates(full=full):
+            need = [unit for unit in asks.units if not unit.held]
+            wanted = reserved | {unit.key for unit in need}
+            full_ones = self._full(wanted)
+            if not need or full_ones:
+                self._closed.update(
+                    it.key[0] for it in need if not it.domains and it.key[0] in full_ones
+                )
+                continue
+            began_s = before.get(rank, self._machine.now_s)
+            if not self._checks.is_known(asks, need, began_s):
+                self._rounds[rank] = began_s
+                reserved = wanted
+                continue
+            self._rounds.pop(rank, None)
+            for unit in need:
+                self._take(unit, asker)
+            lent = True
+        return lent
+
+    def _candidates(self, *, full: bool) -> Iterator[_Candidate]:
+        """Yield what waits for slots, in order; unless `full` of budgets with room alone.
+
+        Units in a budget of which a round of checks is under way wait for its end.
+        """
+        busy = self._checks.busy
+        spare = {it.budget.name for it in self.books if full or it.has_spare}
+        units = [
+            unit
+            for key, unit in self._restless.items()
+            if key[0] not in busy and (key[0] in spare or unit.takes_room)
+        ]
+        for rank, unit in sorted(((self._rank(unit), unit) for unit in units), key=_first):
+            is_open = unit.book.has_spare and unit.key[0] not in self._closed
+            if is_open or full or unit.takes_room:
+                plan = self.plan(unit) if self._can_go(unit) else None
+                if plan is not None and not all(it.held for it in plan.units):
+                    yield rank, plan, None
+                elif plan is not None and self._is_quiet(unit):
+                    self._restless.pop(unit.key, None)
+        for cob in sorted(self._askers):
+            asks = self._asked_by(self._askers[cob])
+            if asks is not None and busy.isdisjoint(it.book.budget.name for it in asks.units):
+                yield (2, 0, (0, 0.0, ""), 0, cob), asks, self._askers[cob]
+
+    def _rank(self, unit: UnitBook) -> _Rank:
+        """Return when the turn of a unit comes."""
+        hosts = self._machine.hosts
+        place = 0 if hosts is None else max(map(hosts.place, unit.hosts), default=0)
+        return int(not unit.out), place, unit.rank[1], unit.rank[2], unit.name
+
+    def _asked_by(self, node: Node) -> Departure | None:
+        """Return what goes out for the next step of an object; None where it need not wait."""
+        move = node.table.moves[node.state].get(node.target)
+        if move is None or node.stuck or not node.known or node.frozen:
+            del self._askers[node.id]
+            return None
+        way = Way(node, node.table, node.state, move.step.dest)
+        way.still = self._machine.working.still.get(node.id, "")
+        asks = departure(self._machine, (way,))
+        if all(unit.held for unit in asks.units):
+            del self._askers[node.id]
+            self._machine.touch(node)
+            return None
+        skipped = any(unit.skipped and not unit.held for unit in asks.units)
+        return None if skipped else asks
+
+    def _can_go(self, unit: UnitBook) -> bool:
+        """Say whether a unit may be lent a slot as far as it alone is concerned."""
+        trial = self.canaries.of(unit)
+        if unit.skipped or (trial is not None and trial.refuses_unit(unit)):
+            return False
+        hosts = self._machine.hosts
+        if hosts is not None and any(map(hosts.pending, unit.hosts)):
+            return False
+        return not any(node.failed or not node.up for node in unit.scope)
+
+    def _is_quiet(self, unit: UnitBook) -> bool:
+        """Say whether there is nothing to do in the scope of a unit."""
+        hosts = self._machine.hosts
+        if hosts is not None and any(hosts.waits(node.cob.host) for node in unit.scope):
+            return False
+        return all(not node.away or node.absent for node in unit.scope)
+
+    def _full(self, wanted: set[tuple[str, str]]) -> set[str]:
+        """Return the budgets in which not all these units may be out with those that are."""
+        of_book: dict[str, list[UnitBook]] = {}
+        for key in wanted:
+            of_book.setdefault(key[0], []).append(self._units[key])
+        return {name for name, units in of_book.items() if not units[0].book.has_room(units)}
+
+    def _take(self, unit: UnitBook, asker: Node | None) -> None:
+        unit.book.hold(unit, held=True)
+        self._holding[unit.key] = unit
+        unit.began = unit.moved = False
+        unit.asker = None if asker is None else (asker, asker.state)
+        unit.last = self._machine.epoch
+        self._machine.effects.append(SlotTaken(*unit.key))
+        self._dirty = True
+        for it in self._together(unit):
+            self.wake(it)
+        for node in self._askers.values():
+            self._machine.touch(node)
+
+    # --- coming home
+
+    def _take_back(self, unit: UnitBook) -> bool:
+        """Take a slot back from a unit that is home; say whether it was."""
+        if not (self.is_home(unit) if unit.began else self._is_unused(unit)):
+            return False
+        self._give_back(unit)
+        return True
+
+    def _is_unused(self, unit: UnitBook) -> bool:
+        """Say whether nothing will come of a slot of which nothing has."""
+        if self.plan(unit).units:
+            return False
+        return unit.asker is None or not _wants(*unit.asker)
+
+    def _take_back_room(self) -> bool:
+        """Take back slots of which nothing has gone out where others were found out; say if any."""
+        idle = [unit for unit in self._held() if not unit.moved and not unit.out]
+        crowded = [unit for unit in idle if not unit.book.has_room((unit,))]
+        taken: list[UnitBook] = []
+        for unit in crowded:
+            if unit.held and not unit.book.has_room((unit,)):
+                taken += [it for it in idle if it.held and self._goes_with(it, unit)]
+                for it in taken:
+                    if it.held:
+                        self._give_back(it)
+        for unit in taken:
+            self._restart(unit)
+        return bool(taken)
+
+    def _goes_with(self, other: UnitBook, unit: UnitBook) -> bool:
+        """Say whether two units have their slots for the same departure."""
+        if other is unit or (unit.asker is not None and unit.asker == other.asker):
+            return True
+        return unit.asker is other.asker is None and unit in self.plan(other).units
+
+    def _restart(self, unit: UnitBook) -> None:
+        """Have those plan anew that pursued something with a slot that was taken back."""
+        nodes = [*unit.scope] if unit.asker is None else [*unit.scope, unit.asker[0]]
+        for node in nodes:
+            if node.activity is IDLE and not node.frozen:
+                node.plan_move = None
+                replan(self._machine, node)
+
+    def _give_back(self, unit: UnitBook) -> None:
+        unit.book.hold(unit, held=False)
+        self._holding.pop(unit.key, None)
+        unit.went_out = unit.began = unit.moved = False
+        self._count(unit)
+        for node in unit.members:
+            self._plans.forget(node.id)
+        self._machine.effects.append(SlotReturned(*unit.key))
+        self._dirty = True
+
+    def is_home(self, unit: UnitBook) -> bool:
+        """Say whether a unit is home; checks its members where nobody has since its last step."""
+        machine = self._machine
+        if not self._is_settled(unit):
+            return False
+        to_check = [
+            node
+            for node in unit.members
+            if self._should_serve(unit, node) and machine.checked_at.get(node.id, -1) <= unit.last
+        ]
+        for node in to_check:
+            machine.check(node)
+        return not to_check
+
+    def _is_settled(self, unit: UnitBook) -> bool:
+        """Say whether all in the scope of a unit is where the goal wants it."""
+        machine, hosts = self._machine, self._machine.hosts
+        if hosts is not None and any(hosts.waits(node.cob.host) for node in unit.scope):
+            return False
+        for node in unit.scope:
+            if node.absent:
+                continue
+            if node.activity is not IDLE or node.suspect or not node.up or node.failed:
+                return False
+            if not node.stuck & IMMOVABLE and node.away:
+                return False
+        group = unit.book.budget.group
+        wanted = (node for node in unit.members if self._should_serve(unit, node))
+        return all(machine.working.serves(node, group) for node in wanted)
+
+    def _should_serve(self, unit: UnitBook, node: Node) -> bool:
+        """Say whether the goal wants a member to serve."""
+        goal = node.cob.preferred if node.goal == STAY else node.goal
+        return not node.absent and node.type.serves(goal, unit.book.budget.group)
+
+    def give_up_unused(self) -> bool:
+        """Take back slots that nothing can be done with; say whether somebody else may have one."""
+        unused = [unit for unit in self._held() if not unit.began]
+        for unit in unused:
+            self._give_back(unit)
+            unit.skipped = True
+            self._restart(unit)
+        return bool(unused)
+
+    def changes(self, node: Node) -> bool:
+        """Say whether this run has another content for an object, or removes it."""
+        hosts = self._machine.hosts
+        return node.id in self._fresh or (hosts is not None and hosts.is_change(node))
+
+    def standing(self) -> Standing:
+        """Return what the look-ahead has to know besides states."""
+        working = self._machine.working
+        counting = {
+            book.budget.name: {n.id for unit in book.units for n in unit.counting(working)}
+            for book in self.books
+        }
+        silent = {
+            unit.key
+            for book in self.books
+            for unit in book.units
+            if any(not node.up for node in unit.counting(working))
+        }
+        return Standing(
+            counting=counting,
+            serving=dict(working.still),
+            leaving={n.id for b in self.books for u in b.units for n in u.members if n.removed},
+            owed=silent.union(unit.key for unit in self._held()),
+        )
+
+    def slots(self) -> frozenset[tuple[str, str]]:
+        """Return who has a slot."""
+        return frozenset(unit.key for unit in self._held())
+
+
+def _wants(asker: Node, state: State) -> bool:
+    """Say whether an object still has before it what it asked for in a state."""
+    is_off = asker.state == state and asker.move() is not None
+    return asker.activity is not IDLE or (is_off and asker.up)
+
+
+def _first(pair: tuple[_Rank, UnitBook]) -> _Rank:
+    return pair[0]

@@ -1,0 +1,51 @@
+"""Coming home: what is away only for something that cannot be done (design, section 5b, P10).
+
+When nothing moves any more, who waits for others to leave their goal gives up: it takes its
+requests back, and whoever was asked goes where it goes by itself. Why it waited is kept. Each
+object gives up at most once, so this ends.
+"""
+
+from __future__ import annotations
+
+from cobweb.engine._blocked import chain
+from cobweb.engine._machine import Machine
+from cobweb.engine._node import GIVEN_UP, IDLE, Node
+from cobweb.model import UNKNOWN
+
+__all__ = ["give_up"]
+
+
+def give_up(machine: Machine) -> bool:
+    """Have all give up who ask others away from home in vain; say whether anybody comes home."""
+    waiting = [node for node in machine.nodes.values() if _asks_in_vain(machine, node)]
+    for node in waiting:
+        machine.given_up[node.id] = chain(machine, node.id)
+    for node in waiting:
+        node.stuck |= GIVEN_UP
+        machine.touch(node)
+    stayed = machine.hosts is not None and machine.hosts.end_stay()
+    return bool(waiting) or stayed
+
+
+def _asks_in_vain(machine: Machine, node: Node) -> bool:
+    """Say whether an object that wants to move asks another one to be away from its goal.
+
+    Also where those whom it asks do so, as they may grant nothing before.
+    """
+    if node.plan_move is None or node.stuck or node.activity is not IDLE:
+        return False
+    todo, seen = [node], {node.id}
+    while todo:
+        asker = todo.pop()
+        for cob, word in asker.wishes.items():
+            other = machine.nodes[cob]
+            if word.state and _leaves_home(other, other.means(asker.id, word.state)):
+                return True
+            if word.state and not word.granted and cob not in seen:
+                seen.add(cob)
+                todo.append(other)
+    return False
+
+
+def _leaves_home(node: Node, state: str) -> bool:
+    return state != node.goal and node.goal in node.type.states and node.goal != UNKNOWN

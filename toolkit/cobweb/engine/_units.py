@@ -1,0 +1,280 @@
+"""What budgets count: units, which of them should serve, which are out (design, section 5b).
+
+A member *counts* from when it has served until it is gone; in a unit of which a counting member was
+taken out, a new member counts as well. A unit *should serve* while a member counts; it is *out*
+while one that counts does not serve, or is in a transition that interrupts or leaves serving. A
+unit that is out, or has a slot, takes room in its budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+
+from cobweb.engine._node import MOVING, Node
+from cobweb.model import UNKNOWN, Budget, CobId, State, Transition, Unit
+
+__all__ = ["BudgetBook", "Standing", "UnitBook", "Working", "book_of", "give_standing"]
+
+
+class Working:
+    """Who works for its users, as far as states alone do not say.
+
+    `served` are members that have served and are not gone. `prior` are objects of unknown state
+    that count as serving until their check says otherwise: their content is new (True), or the run
+    only asks again. `still` has, for objects that only their new content made to be in a state that
+    does not serve by their type, that state: they serve until they leave it.
+    """
+
+    __slots__ = ("prior", "served", "still")
+
+    def __init__(self) -> None:
+        self.served: set[CobId] = set()
+        self.prior: dict[CobId, bool] = {}
+        self.still: dict[CobId, State] = {}
+
+    def serves(self, node: Node, group: str = "") -> bool:
+        """Say whether an object works for its users now, or is in a state of a group."""
+        step = node.step
+        if step is not None and node.activity is MOVING:
+            return not self.goes_out(node, step, group) and node.type.serves(step.source, group)
+        if not node.up:
+            return False
+        if node.state == UNKNOWN:
+            return node.id in self.prior
+        return self.serves_in(node, node.state, group)
+
+    def serves_in(self, node: Node, state: State, group: str = "") -> bool:
+        """Say whether it would, at rest in a state."""
+        return node.type.serves(state, group) or self.still.get(node.id) == state
+
+    def goes_out(self, node: Node, step: Transition, group: str = "") -> bool:
+        """Say whether a step takes an object that serves out, for good or for its own time."""
+        kind = node.type
+        if kind.serves(step.source, group):
+            return step.interrupts or not kind.serves(step.dest, group)
+        return self.still.get(node.id) == step.source
+
+
+class Standing:
+    """What an object is to the budgets: the units it is a member of, and whose scopes it is in."""
+
+    __slots__ = ("scopes", "units")
+
+    def __init__(self) -> None:
+        self.units: list[UnitBook] = []
+        self.scopes: list[UnitBook] = []
+
+
+class UnitBook:
+    """One unit of one budget.
+
+    `rank` orders units where a slot is lent. `hosts` are those of its members. `held`: it has a
+    slot; `began`: something of its scope has changed since, `moved`: by a transition. `asker` is
+    whose step it has the slot for, in which state, where that is not a step of its own scope.
+    `skipped`: it had a slot and could do nothing with it. `last` is the epoch of the last end of a
+    transition in its scope. `waiting` are the objects of its scope that may not move yet.
+    """
+
+    __slots__ = (
+        "asker",
+        "began",
+        "book",
+        "domains",
+        "held",
+        "hosts",
+        "last",
+        "leaving",
+        "members",
+        "moved",
+        "name",
+        "out",
+        "rank",
+        "scope",
+        "should",
+        "skipped",
+        "waiting",
+        "went_out",
+    )
+
+    def __init__(self, book: BudgetBook, unit: Unit, index: int, members: list[Node]) -> None:
+        self.book = book
+        self.name = unit.name
+        self.domains = unit.domains
+        self.members = members
+        self.hosts = sorted({node.cob.host for node in members})
+        self.scope: list[Node] = []
+        self.rank = (0, unit.order, index)
+        self.held = self.began = self.moved = self.skipped = self.went_out = False
+        self.should = self.out = self.leaving = False
+        self.last = 0
+        self.asker: tuple[Node, State] | None = None
+        self.waiting: dict[CobId, Node] = {}
+
+    @property
+    def takes_room(self) -> bool:
+        """Whether it counts against the bound."""
+        return self.held or (self.out and self.should)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The name of the budget and its own."""
+        return self.book.budget.name, self.name
+
+    def counting(self, working: Working) -> list[Node]:
+        """Return the members that count."""
+        return [
+            node
+            for node in self.members
+            if node.id in working.served or (self.went_out and not node.absent)
+        ]
+
+
+class BudgetBook:
+    """One budget: how much room is taken, all together and by domain."""
+
+    __slots__ = ("budget", "population", "populations", "taken", "takens", "units")
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.units: list[UnitBook] = []
+        self.population = self.taken = 0
+        self.populations: dict[str, int] = {}
+        self.takens: dict[str, int] = {}
+
+    def update(self, unit: UnitBook, working: Working) -> bool:
+        """Count a unit anew; say whether anything of it has changed."""
+        before = (unit.should and not unit.leaving, unit.takes_room)
+        was = (unit.should, unit.out, unit.leaving)
+        counting = unit.counting(working)
+        unit.should = bool(counting)
+        group = self.budget.group
+        unit.out = any(not working.serves(node, group) for node in counting)
+        unit.leaving = all(node.leaves for node in unit.members)
+        self._add(unit, before, -1)
+        self._add(unit, (unit.should and not unit.leaving, unit.takes_room), 1)
+        return was != (unit.should, unit.out, unit.leaving)
+
+    def count(self, unit: UnitBook, working: Working) -> None:
+        """Count a unit for the first time."""
+        held, unit.held = unit.held, False
+        self.update(unit, working)
+        if held:
+            self.hold(unit, held=True)
+
+    def hold(self, unit: UnitBook, *, held: bool) -> None:
+        """Give a unit a slot, or take it back."""
+        before = unit.takes_room
+        unit.held = held
+        self._add(unit, (False, before), -1)
+        self._add(unit, (False, unit.takes_room), 1)
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether one more unit might be out, of some domain."""
+        budget = self.budget
+        if budget.percent is not None or not self.populations:
+            return self.taken < budget.bound(self.population)
+        return any(self._taken(domain) < budget.count for domain in self.populations)
+
+    def has_room(self, units: Iterable[UnitBook]) -> bool:
+        """Say whether, with these lent as well, the units that are out are at most the bound."""
+        more = [unit for unit in units if not unit.takes_room]
+        return all(
+            self._taken(domain) + sum(not domain or domain in unit.domains for unit in more)
+            <= bound
+            for domain, bound in self._bounds(units)
+        )
+
+    def _bounds(self, units: Iterable[UnitBook]) -> Iterator[tuple[str, int]]:
+        """Yield the bounds that count for these units, by domain; "" is all units together."""
+        budget = self.budget
+        domains = sorted({domain for unit in units for domain in unit.domains})
+        if budget.percent is not None or not domains:
+            yield "", budget.bound(self.population)
+        for domain in domains:
+            yield domain, budget.bound(self.populations.get(domain, 0))
+
+    def _taken(self, domain: str) -> int:
+        return self.takens.get(domain, 0) if domain else self.taken
+
+    def _add(self, unit: UnitBook, counts: tuple[bool, bool], sign: int) -> None:
+        lives, takes = counts
+        if lives:
+            self.population += sign
+        if takes:
+            self.taken += sign
+        for domain in unit.domains:
+            if lives:
+                self.populations[domain] = self.populations.get(domain, 0) + sign
+            if takes:
+                self.takens[domain] = self.takens.get(domain, 0) + sign
+
+
+def book_of(budget: Budget, nodes: Mapping[CobId, Node], given_up: AbstractSet[str]) -> BudgetBook:
+    """Return the book of a budget, with units that have a member here; none of given-up hosts."""
+    book = BudgetBook(budget)
+    for index, unit in enumerate(budget.units):
+        found = (nodes.get(cob) for cob in sorted(unit.members))
+        members = [n for n in found if n is not None and n.cob.host not in given_up]
+        if members:
+            book.units.append(UnitBook(book, unit, index, members))
+    return book
+
+
+def give_standing(nodes: Mapping[CobId, Node], books: Iterable[BudgetBook]) -> None:
+    """Tell each object which units concern it: as a member, by scope, or by what it may ask for.
+
+    Whom these may ask in turn is known to the lender as well: a departure relies on them.
+    """
+    near: dict[CobId, set[CobId]] = {}
+    askers: dict[CobId, list[CobId]] = {}
+    asked: dict[CobId, list[CobId]] = {}
+    for node in nodes.values():
+        for need in (*(node.step_needs or ()), *(node.lock_needs or ())):
+            near.setdefault(need.cob, set()).add(need.on)
+            near.setdefault(need.on, set()).add(need.cob)
+            askers.setdefault(need.on, []).append(need.cob)
+            asked.setdefault(need.cob, []).append(need.on)
+    concerned: dict[CobId, None] = {}
+    for book in books:
+        for unit in book.units:
+            for member in unit.members:
+                _standing(member).units.append(unit)
+            for cob in sorted(_tied(unit, near).intersection(nodes)):
+                unit.scope.append(nodes[cob])
+                _standing(nodes[cob]).scopes.append(unit)
+                concerned[cob] = None
+    for links in (askers, asked):
+        _add_reached(concerned, links)
+    for cob in concerned:
+        if cob in nodes:
+            _standing(nodes[cob])
+
+
+def _add_reached(found: dict[CobId, None], links: Mapping[CobId, list[CobId]]) -> None:
+    todo = [*found]
+    while todo:
+        for cob in links.get(todo.pop(), ()):
+            if cob not in found:
+                found[cob] = None
+                todo.append(cob)
+
+
+def _standing(node: Node) -> Standing:
+    if node.standing is None:
+        node.standing = Standing()
+    return node.standing
+
+
+def _tied(unit: UnitBook, near: dict[CobId, set[CobId]]) -> set[CobId]:
+    """Return the members and all on the unit's hosts that needs tie to them, either way."""
+    hosts = {node.cob.host for node in unit.members}
+    found = {node.id for node in unit.members}
+    todo = [*found]
+    while todo:
+        for cob in near.get(todo.pop(), ()):
+            if cob not in found and cob.partition("/")[0] in hosts:
+                found.add(cob)
+                todo.append(cob)
+    return found

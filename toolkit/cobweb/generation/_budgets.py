@@ -1,0 +1,50 @@
+"""Budgets while a run goes from one generation to another (design, section 5b, units).
+
+A budget is known by its name: its words are the goal's, its members those of both generations. One
+that the goal has no more holds with its old words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
+
+from cobweb.model import Budget, CobId, Unit
+
+__all__ = ["merged_budgets"]
+
+
+def merged_budgets(
+    goal: Iterable[Budget], old: Iterable[Budget], cobs: Container[CobId]
+) -> tuple[Budget, ...]:
+    """Return the budgets of a run between two generations, over the objects `cobs` of both."""
+    before: dict[str, list[Budget]] = {}
+    for budget in old:
+        before.setdefault(budget.name, []).append(budget)
+    merged = [_merged(budget, before.pop(budget.name, ()), cobs) for budget in goal]
+    for versions in before.values():
+        first, *others = versions
+        merged.append(_merged(replace(first, first=0), others, cobs))
+    return tuple(budget for budget in merged if budget.units)
+
+
+def _merged(budget: Budget, old: Iterable[Budget], cobs: Container[CobId]) -> Budget:
+    units = {unit.name: unit for unit in budget.units}
+    own = {cob for unit in budget.units for cob in unit.members}
+    for version in old:
+        for unit in version.units:
+            more = unit.members - own
+            known = units.get(unit.name)
+            if known is None:
+                units[unit.name] = replace(unit, members=more)
+            else:
+                units[unit.name] = replace(known, members=known.members | more)
+    return replace(budget, units=tuple(_present(units.values(), cobs)))
+
+
+def _present(units: Iterable[Unit], cobs: Container[CobId]) -> Iterator[Unit]:
+    """Yield the units that have a member among `cobs`, with these."""
+    for unit in units:
+        members = frozenset(cob for cob in unit.members if cob in cobs)
+        if members:
+            yield unit if members == unit.members else replace(unit, members=members)

@@ -1,0 +1,43 @@
+"""What one run does otherwise than the site says: each is asked for, and recorded with the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+
+from cobweb.errors import UsageError
+from cobweb.model import Budget, Graph
+
+__all__ = ["Exceptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exceptions:
+    """How one run departs from the limits of the site.
+
+    `budgets` are other bounds, by name of the limit; with `new_canary` canaries are chosen again.
+    """
+
+    budgets: Mapping[str, int] = field(default_factory=dict)
+    new_canary: bool = False
+
+    def bounded(self, graph: Graph) -> Graph:
+        """Return a graph with these bounds; UsageError for a name that none of its limits has."""
+        if not self.budgets:
+            return graph
+        known = [it.name for it in graph.budgets]
+        for name in self.budgets:
+            if name not in known:
+                close = get_close_matches(name, known, n=1) or sorted(known)
+                hint = f"did you mean {close[0]}?" if close else "the site has none"
+                raise UsageError(f"no limit on what is out is called {name!r}", hint=hint)
+        return replace(graph, budgets=tuple(map(self._bounded, graph.budgets)))
+
+    def _bounded(self, budget: Budget) -> Budget:
+        count = self.budgets.get(budget.name)
+        return budget if count is None else replace(budget, count=count, percent=None)
+
+    def __str__(self) -> str:
+        words = [f" --budget {name}={count}" for name, count in sorted(self.budgets.items())]
+        return "".join([*words, " --new-canary" if self.new_canary else ""])
