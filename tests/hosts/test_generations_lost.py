@@ -165,7 +165,7 @@ def test_a_change_that_fails_is_undone_at_once_where_that_was_asked_for(
 ) -> None:
     fabric.run(hosts[0], "touch", "/run/refuse")
     drop_wards(operator)
-    run = operator.apply("--rollback-on-failure")
+    run = operator.apply("--on-failure", "rollback")
     assert run.code == 1, run.err
     assert "going back to generation 1" in run.err
     assert [has_ward(fabric, host) for host in hosts[:2]] == [True, True]

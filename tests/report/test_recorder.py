@@ -373,6 +373,32 @@ def _one_by_one(tale: Tale, *units: str) -> None:
     tale.over()
 
 
+def test_who_gave_up_goes_on_waiting_for_what_it_asked_for(tale: Tale) -> None:
+    """What it was given before, and what it asks for later, it does not wait for."""
+    tale.state("web/app", "down")
+    for cob in ("db/db", "web/cfg", "web/log"):
+        tale.state(cob, "up")
+        tale.lock("request", cob, "web/app")
+    tale.lock("grant", "web/cfg", "web/app")
+    tale.add("cob.gave_up", cob="web/app")
+    tale.lock("request", "web/old", "web/app")
+    for cob in ("db/db", "web/cfg", "web/log", "web/old"):
+        tale.lock("release", cob, "web/app")
+    tale.over("failed", 1, unreachable={"db": "no route"})
+    (_, wait) = tale.report().waiting
+    assert [(link["cob"], link["kind"], link["on"]) for link in wait.chain] == [
+        ("web/app", "lock", "db/db"),
+        ("db/db", "unreachable", None),
+    ]
+    waits = tale.story().waits
+    assert [Heard(heard).name for heard in waits.heard] == [
+        "PENDING",
+        "GRANTED",
+        "PENDING",
+        "TAKEN_BACK",
+    ]
+
+
 def test_the_critical_path_goes_on_through_room_in_a_limit(tale: Tale) -> None:
     _one_by_one(tale, "web1", "web2", "web3")
     path = tale.report().path

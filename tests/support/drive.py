@@ -8,6 +8,7 @@ from typing import Any, assert_never
 from cobweb.engine import (
     CanaryWritten,
     CheckEnded,
+    CobGaveUp,
     Effect,
     Engine,
     HostsSwitched,
@@ -54,7 +55,14 @@ def line(effect: Effect) -> str:
 
 
 def _rare(  # noqa: PLR0911 - one line for each kind of effect
-    effect: LimitPaused | SlotTaken | SlotReturned | CanaryWritten | HostsSwitched | Served | Send,
+    effect: LimitPaused
+    | SlotTaken
+    | SlotReturned
+    | CanaryWritten
+    | HostsSwitched
+    | CobGaveUp
+    | Served
+    | Send,
 ) -> str:
     match effect:
         case LimitPaused(limit=limit, units=units, pause_s=pause_s):
@@ -68,6 +76,8 @@ def _rare(  # noqa: PLR0911 - one line for each kind of effect
             return f"{limit} canary {' '.join(sorted(canary.units))} {verb}"
         case HostsSwitched(hosts=hosts):
             return f"{' '.join(hosts)} switched"
+        case CobGaveUp(cob=cob):
+            return f"{cob} gives up"
         case Served(cob=cob):
             return f"{cob} served"
         case Send(message=message):

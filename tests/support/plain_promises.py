@@ -67,12 +67,17 @@ class _Watch:
         self._out: dict[str, dict[str, str]] = {}
         self._asked: dict[str, dict[str, str]] = {}
         self._taken: dict[tuple[str, Step], int] = {}
+        self._given_up: dict[str, dict[str, str]] = {}
+        self._slots: set[tuple[str, str]] = set()
         self._hurt: set[str] = set()
         self._lost: set[str] = set()
         self._seq = self._place = 0
         self._ended = False
         self._handlers = {
             "cob.state": self._on_state,
+            "cob.gave_up": self._on_gave_up,
+            "slot.take": self._on_slot,
+            "slot.return": self._on_slot,
             "lock.request": self._on_request,
             "lock.grant": self._on_grant,
             "lock.release": self._on_release,
@@ -197,6 +202,17 @@ class _Watch:
             self._broken("P4", f"{cob} has no state {state}")
         self._is_now(cob, state)
 
+    def _on_gave_up(self, event: Event) -> None:
+        wants = self._asked.get(event["cob"])
+        if wants:
+            self._given_up[event["cob"]] = dict(wants)
+
+    def _on_slot(self, event: Event) -> None:
+        slot = event["limit"], event["unit"]
+        self._slots -= {slot}
+        if event["type"] == "slot.take":
+            self._slots |= {slot}
+
     def _has_state(self, cob: str, state: str) -> bool:
         graphs = [self._graph_of(cob)]
         if self._is_behind(cob) and cob in self._new.cobs:
@@ -258,6 +274,7 @@ class _Watch:
             if any(need["on"] == cob for need in others):
                 self._broken("P1", f"{cob} moves while the transition of {other} needs it")
         self._running[cob] = step, needs
+        self._given_up.pop(cob, None)
         self._taken[cob, step] = self._taken.get((cob, step), 0) + 1
 
     def _starts_wrong(self, cob: str, step: Step, graph: _Graph) -> Breaks:
@@ -300,14 +317,43 @@ class _Watch:
             for cob in wrong:
                 self._broken("P5", f"all is said to be done and {cob} is {self._state.get(cob)}")
             return
-        if not self._hurt_hosts():
+        if not self._hurt_hosts() and not self._was_refused():
             self._broken("P5", "a failure is said and none is told")
         idle = [cob for cob in wrong if self._idle_for_no_reason(cob)]
+        kept = {cob for cob in self._cobs if self._is_in_trouble(cob)} | {*wrong} - {*idle}
         for cob in idle:
-            others = [other for other in self._cobs if _name_of(other) == _name_of(cob)]
-            kept = [other for other in others if other in wrong and other not in idle]
-            if not kept and not any(self._is_in_trouble(other) for other in others):
+            part = self._part_of(cob)
+            if not any(_name_of(a) == _name_of(b) and a != b for a in part for b in kept):
                 self._broken("P5", f"{cob} is {self._state.get(cob)} and waits for nothing")
+
+    def _part_of(self, cob: str) -> set[str]:
+        """Return all objects that needs of either generation join with one."""
+        graphs = [graph for graph in (self._new, self._old) if graph]
+        needs = [
+            {need["cob"], need["on"]}
+            for graph in graphs
+            for need in (*graph.steps, *graph.locks)
+            if need["cob"] in graph.cobs
+        ]
+        part: set[str] = {cob}
+        while more := {it for pair in needs if pair & part for it in pair & self._cobs} - part:
+            part |= more
+        return part
+
+    def _was_refused(self) -> bool:
+        """Say whether somebody asked in vain for one who asks for nothing."""
+        wants = [*self._asked.values(), *self._given_up.values()]
+        return any(
+            not self._asked.get(on)
+            and on not in self._given_up
+            and not self._is_restless(on)
+            and self._state.get(on) not in self._members(on, state)
+            for want in wants
+            for on, state in want.items()
+        )
+
+    def _is_restless(self, cob: str) -> bool:
+        return any(who == cob and often >= RESTLESS for (who, _), often in self._taken.items())
 
     def _is_in_trouble(self, cob: str) -> bool:
         """Say whether a limit may be shut because of it: it failed, or nobody knows where it is."""
@@ -321,13 +367,16 @@ class _Watch:
 
     def _idle_for_no_reason(self, cob: str) -> bool:
         """Say whether nothing that an onlooker can see keeps `cob` from where it has to be."""
+        if any(unit not in (cob, _host_of(cob)) for _, unit in self._slots):
+            return False
+        if cob in self._given_up:
+            return False
         asked = self._asked.get(cob) or any(cob in wants for wants in self._asked.values())
         if asked or self._out.get(cob) or _host_of(cob) in self._hurt_hosts():
             return False
         if self._is_behind(cob) and cob in self._new.cobs:
             return False
-        restless = any(who == cob and often >= RESTLESS for (who, _), often in self._taken.items())
-        return not restless and self._has_way(cob)
+        return not self._is_restless(cob) and self._has_way(cob)
 
     def _hurt_hosts(self) -> set[str]:
         """Return the hosts on which something failed or was never found out."""

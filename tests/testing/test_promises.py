@@ -19,7 +19,7 @@ GRAPH = graph_of("x/a x/b x/d", "x/a down>up x/b up", "x/b up x/d up")
 JSON = graph_json(GRAPH)
 
 
-def event(text: str) -> dict[str, Any]:
+def event(text: str) -> dict[str, Any]:  # noqa: PLR0911 - one line for each kind of event
     """Read an event: `grant b a up`, `start a down up`, `end a down up ok`, `state a up`."""
     kind, *words = text.split()
     ids = [f"x/{word}" for word in words[:2]]
@@ -32,6 +32,10 @@ def event(text: str) -> dict[str, Any]:
             step = {"type": "transition.end", "cob": ids[0], "from": words[1], "to": words[2]}
             ok = words[3] == "ok"
             return {**step, "result": words[3], "state": words[2] if ok else "unknown"}
+        case "gave_up":
+            return {"type": "cob.gave_up", "cob": ids[0]}
+        case "slot_take" | "slot_return":
+            return {"type": kind.replace("_", "."), "limit": words[0], "unit": words[1]}
         case "run":
             return {"type": "run.end", "exit_code": int(words[0])}
         case _:
@@ -198,6 +202,114 @@ def test_an_object_that_waits_for_nothing_beside_a_failure_is_told() -> None:
         {"type": "run.end", "exit_code": 1},
     ]
     assert check_promises(record, graph) == ["P5 event 3: x/a is down and waits for nothing"]
+
+
+ASKS = "state a down; state b up; request b a down; "
+GETS = "state a down; state b down; request b a down; grant b a down; "
+LEFT = "P5 event {}: x/a is down and waits for nothing"
+
+
+def beside_a_failure(text: str, graph: dict[str, Any]) -> tuple[list[str], int]:
+    """Return what is told of a record after which `y/d` fails, and the number of its end."""
+    record = [event(part) for part in text.split(";")]
+    record += [{"type": "cob.state", "cob": "y/d", "state": state} for state in ("unknown", "up")]
+    record.append(event("run 1"))
+    said = check_promises(record, graph)
+    assert said == plain_check_promises(record, graph)
+    return said, len(record)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        (ASKS + "gave_up a; release b a down", False),
+        (ASKS + "release b a down", True),
+        (ASKS + "release b a down; gave_up a", True),
+        (ASKS + "gave_up a; release b a down; request b a up; release b a up", False),
+        (GETS + "gave_up a; release b a down; state b up", True),
+        (
+            GETS + "gave_up b; start a down up; end a down up ok; release b a down; state a down;"
+            "state b up",
+            True,
+        ),
+    ],
+)
+def test_who_gives_up_waits_for_what_it_asks_for_then(*, text: str, is_told: bool) -> None:
+    """P5: who gives up and has all that it asks for has no reason."""
+    graph = graph_json(graph_of("x/a x/b y/d", "x/a down>up x/b down"))
+    said, last = beside_a_failure(text, graph)
+    assert said == ([LEFT.format(last)] if is_told else [])
+
+
+def test_who_gave_up_and_moves_nevertheless_needs_another_reason() -> None:
+    """Nobody asks in vain for what is done."""
+    graph = graph_json(graph_of("x/a x/b y/d", "x/a down>up x/b down", "x/a down>outdated y/d up"))
+    text = (
+        "state a down; state b down; request b a down; gave_up a; grant b a down; "
+        "start a down up; end a down up ok; release b a down; state a down; state b up"
+    )
+    said, last = beside_a_failure(text, graph)
+    assert said == [LEFT.format(last)]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("", True),
+        ("slot_take rolling y; ", False),
+        ("slot_take rolling y; slot_return rolling y; ", True),
+        ("slot_take rolling x; ", True),
+        ("slot_take rolling x/a; ", True),
+        ("slot_take rolling r1; ", False),
+    ],
+)
+def test_an_object_may_wait_for_the_slot_of_another_unit(*, text: str, is_told: bool) -> None:
+    """P5: of a unit that is a value of a variable nobody knows who belongs to it."""
+    graph = graph_json(graph_of("x/a x/b y/d"))
+    said, last = beside_a_failure(f"state a down; state b up; {text}state b up", graph)
+    assert said == ([LEFT.format(last)] if is_told else [])
+
+
+@pytest.mark.parametrize(
+    ("needs", "is_told"),
+    [
+        ((), True),
+        (("x/d down>up x/a up",), False),
+        (("x/a down>up x/b up", "x/b up x/d up"), False),
+        (("x/a down>up y/d up",), True),
+    ],
+)
+def test_an_object_may_wait_for_room_with_all_that_needs_join_with_it(
+    *, needs: tuple[str, ...], is_told: bool
+) -> None:
+    """P5: one of these has the name of an object that failed, and is not that one."""
+    graph = graph_json(graph_of("x/a x/b x/d y/d", *needs))
+    said, last = beside_a_failure("state a down; state b up; state d up", graph)
+    assert said == ([LEFT.format(last)] if is_told else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("state a down; state b up; state d up; request d a down", False),
+        (
+            "state a down; state b up; state d up; request d a down; gave_up a; release d a down",
+            False,
+        ),
+        ("state a down; state b up; state d up; request d a down; request a d down", True),
+        ("state a down; state b up; state d up", True),
+        ("state a down; state b up; state d up; request d a up", True),
+    ],
+)
+def test_a_run_in_which_nothing_failed_asked_in_vain_for_one_that_stays(
+    *, text: str, is_told: bool
+) -> None:
+    """Exit code 1: not in a circle, and not for what is there; so is an object not selected."""
+    record = [event(part) for part in f"{text}; run 1".split(";")]
+    said = check_promises(record, JSON)
+    assert said == plain_check_promises(record, JSON)
+    line = f"P5 event {len(record)}: a failure is said and none is told"
+    assert (line in said) == is_told
 
 
 def test_an_object_that_was_stopped_for_restlessness_is_no_violation() -> None:

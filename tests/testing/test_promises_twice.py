@@ -33,6 +33,7 @@ def records(draw: st.DrawFn) -> tuple[Graph, list[Event]]:
         random=Random(draw(st.integers(0, 1000))),
         truth=draw(starts(graph)),
         faults=draw(st.sampled_from([Faults(), FAULTS])),
+        options={"returns": draw(st.booleans())},
     )
     simulation.run()
     return graph, json.loads(json.dumps(simulation.events()))
@@ -82,6 +83,17 @@ def switch(draw: st.DrawFn, events: list[Event], at: int) -> None:
     events.insert(at, {"type": "generation.switch", "hosts": hosts})
 
 
+def give_up(draw: st.DrawFn, events: list[Event], at: int) -> None:
+    ids = sorted({e[key] for e in events for key in ("cob", "holder") if key in e})
+    events.insert(at, {"type": "cob.gave_up", "cob": draw(st.sampled_from([*ids, "h9/strange"]))})
+
+
+def lend(draw: st.DrawFn, events: list[Event], at: int) -> None:
+    kind = draw(st.sampled_from(["slot.take", "slot.take", "slot.return"]))
+    unit = draw(st.sampled_from(["h0", "h1", "h0/c0", "rack"]))
+    events.insert(at, {"type": kind, "limit": draw(st.sampled_from("ab")), "unit": unit})
+
+
 Spoiler = Callable[[st.DrawFn, list[Event], int], None]
 
 
@@ -99,6 +111,8 @@ SPOILERS: tuple[Spoiler, ...] = (
     rename,
     retype,
     end,
+    give_up,
+    lend,
 )
 
 

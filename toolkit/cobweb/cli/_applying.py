@@ -120,7 +120,9 @@ def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
         returns=options["on_failure"] != "stay",
         trust_s=options["trust"],
         exceptions=Exceptions(
-            budgets=dict(options["budgets"]), new_canary=options.get("new_canary", False)
+            budgets=dict(options["budgets"]),
+            new_canary=options.get("new_canary", False),
+            only=frozenset(options.get("only", ())),
         ),
     )
 

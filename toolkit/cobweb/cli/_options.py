@@ -6,7 +6,7 @@ values are kept in the `Request` that `pass_request` hands to the command as its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -16,6 +16,7 @@ import click
 from cobweb.cli._complete import complete_host, complete_reference
 from cobweb.cli._parameters import BOUND, DURATION, FAILURES
 from cobweb.cli._request import Format, Request, current_request, remember
+from cobweb.errors import UsageError
 
 __all__ = [
     "budget_option",
@@ -28,11 +29,13 @@ __all__ = [
     "max_failures_option",
     "max_removals_option",
     "max_unreachable_option",
+    "only_option",
     "output_option",
     "parallel_option",
     "pass_request",
     "reference_argument",
     "refresh_option",
+    "refuse_two_parts",
     "site_options",
     "timeout_option",
     "wait_option",
@@ -210,6 +213,17 @@ def budget_option(function: _F) -> _F:
     )(function)
 
 
+def only_option(function: _F) -> _F:
+    """Add `--only REF`, references."""
+    return click.option(
+        "--only",
+        metavar="REF",
+        multiple=True,
+        shell_complete=complete_reference,
+        help="Move only this object and what it needs; repeatable.",
+    )(function)
+
+
 def max_removals_option(function: _F) -> _F:
     """Add `--max-removals N|P%`, an `Allowance` or None."""
     return click.option(
@@ -244,6 +258,16 @@ def wait_option(function: _F) -> _F:
 def yes_option(function: _F) -> _F:
     """Add `--yes`."""
     return click.option("-y", "--yes", is_flag=True, help="Ask no question.")(function)
+
+
+def refuse_two_parts(limit: str | None, only: Iterable[str], *, rolls_back: bool = False) -> None:
+    """Raise UsageError where options ask for two parts, or for one where all goes back."""
+    parts = ["--limit"] * (limit is not None) + ["--only"] * bool(tuple(only))
+    if len(parts) > 1:
+        raise UsageError("--limit and --only do not go together", hint="leave one of them out")
+    if parts and rolls_back:
+        message = "--on-failure rollback is for the whole site"
+        raise UsageError(message, hint=f"leave {parts[0]} out")
 
 
 def reference_argument(name: str = "reference", *, required: bool = True) -> Callable[[_F], _F]:

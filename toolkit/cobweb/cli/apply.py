@@ -15,8 +15,10 @@ from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import (
     examples,
     limit_option,
+    only_option,
     output_option,
     pass_request,
+    refuse_two_parts,
     site_options,
 )
 from cobweb.cli._output import Output, Tone
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 )
 @click.argument("plan", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @limit_option
+@only_option
 @click.option(
     "--replan",
     is_flag=True,
@@ -71,17 +74,16 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     from cobweb.runtime import desired_of
 
     saved = _read(plan) if plan else None
-    limit = _limit(saved, limit, rolls_back=options["on_failure"] == "rollback")
+    limit = _limit(saved, limit)
+    part = options["only"] or (saved.only if saved else ())
+    refuse_two_parts(limit, part, rolls_back=options["on_failure"] == "rollback")
     orders = orders_of(request, {**options, "refresh": _refresh(saved, options["refresh"])})
     output = Output.of(request)
     with open_site(request) as session:
         orders = adopting(session, orders, options["adopt"])
         note_stale_models(session, output)
         check_all(session, limit)
-        if saved is not None:
-            orders = replace(
-                orders, may_go_out=saved.goes_out, exceptions=_exceptions(saved, orders)
-            )
+        orders = _as_saved(saved, orders)
         carried_out = partial(
             carry_out,
             session,
@@ -110,15 +112,18 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     return result.exit_code
 
 
-def _limit(saved: PlanFile | None, limit: str | None, *, rolls_back: bool) -> str | None:
+def _as_saved(saved: PlanFile | None, orders: Orders) -> Orders:
+    """Return the orders within what a saved plan has named."""
+    if saved is None:
+        return orders
+    return replace(orders, may_go_out=saved.goes_out, exceptions=_exceptions(saved, orders))
+
+
+def _limit(saved: PlanFile | None, limit: str | None) -> str | None:
     """Return the limit of the plan or of the command; UsageError where they do not go together."""
     if saved is not None and limit is not None and limit != saved.limit:
         raise UsageError("--limit is part of the plan", hint="leave it out")
-    limit = saved.limit if saved else limit
-    if limit is not None and rolls_back:
-        message = "--on-failure rollback is for the whole site"
-        raise UsageError(message, hint="leave --limit out")
-    return limit
+    return saved.limit if saved else limit
 
 
 def _exceptions(saved: PlanFile, orders: Orders) -> Exceptions:
@@ -126,7 +131,10 @@ def _exceptions(saved: PlanFile, orders: Orders) -> Exceptions:
     asked = orders.exceptions.budgets
     if asked and asked != saved.budgets:
         raise UsageError("--budget is part of the plan", hint="leave it out")
-    return replace(orders.exceptions, budgets=saved.budgets)
+    only = orders.exceptions.only
+    if only and only != saved.only:
+        raise UsageError("--only is part of the plan", hint="leave it out")
+    return replace(orders.exceptions, budgets=saved.budgets, only=saved.only)
 
 
 def _refresh(saved: PlanFile | None, refresh: str) -> str:

@@ -25,9 +25,11 @@ from cobweb.cli._options import (
     examples,
     limit_option,
     max_removals_option,
+    only_option,
     output_option,
     pass_request,
     refresh_option,
+    refuse_two_parts,
     site_options,
 )
 from cobweb.cli._output import Output, Tone
@@ -97,6 +99,7 @@ _SHOWN_HOSTS = 5
 @max_removals_option
 @refresh_option
 @limit_option
+@only_option
 @budget_option
 @output_option()
 @site_options
@@ -112,6 +115,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     max_removals: Allowance | None,
     refresh: str,
     limit: str | None,
+    only: tuple[str, ...],
     budgets: tuple[tuple[str, int], ...],
 ) -> int:
     """Show what an apply would do, in which order and why.
@@ -120,10 +124,9 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     knows; no host is asked. Objects in doubt are named: they are checked first.
     """
     output = Output.of(request)
-    if generation is not None and (limit is not None or out is not None):
-        option = "--limit" if limit is not None else "--out"
-        hint = f"carry it out with `cobweb rollback {generation}`"
-        raise UsageError(f"{option} does not go with --generation", hint=hint)
+    refuse_two_parts(limit, only)
+    if generation is not None:
+        _refuse_with_generation(generation, {"--out": out, "--only": only, "--limit": limit})
     bound = removal_bound(max_removals)
     asked = {
         "limit": limit,
@@ -132,6 +135,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         "diff": diff,
         "planner": planner,
         "budgets": dict(budgets),
+        "only": sorted(set(only)),
         "max_removals": None if max_removals is None else str(max_removals),
         "deletes": sorted(request.deletes),
     }
@@ -160,6 +164,14 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     if out is not None:
         output.summary(f"saved; carry it out with: cobweb apply {out}")
     return _code(printed, detailed=detailed_exitcode)
+
+
+def _refuse_with_generation(generation: int, options: Mapping[str, object]) -> None:
+    """Raise UsageError for the first option that does not go with an earlier generation."""
+    option = next((name for name, value in options.items() if value not in (None, ())), None)
+    if option is not None:
+        hint = f"carry it out with `cobweb rollback {generation}`"
+        raise UsageError(f"{option} does not go with --generation", hint=hint)
 
 
 def _code(printed: PrintedPlan, *, detailed: bool) -> int:
@@ -194,7 +206,7 @@ def _printed(
         planner=asked["planner"],
         max_removals=max_removals,
         deletes=frozenset(asked["deletes"]),
-        exceptions=Exceptions(budgets=asked["budgets"]),
+        exceptions=Exceptions(budgets=asked["budgets"], only=frozenset(asked["only"])),
     )
     printer = Printer.like(output)
     if output.format is Format.TEXT:
@@ -327,6 +339,8 @@ def _tell_waits(output: Output, plan: Plan) -> None:
         output.line(f"... and {number} more would wait for {cause}")
     if others:
         output.line(f"... and {others} more (-o json has all)")
+    for line in plan.proofs:
+        _tell(output, line, Tone.BAD)
 
 
 def _tell_times(output: Output, plan: Plan) -> None:

@@ -16,10 +16,11 @@ from cobweb.engine._cone import parts
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import IDLE, STAY, Node
 from cobweb.engine._problem import Problem, Standing
-from cobweb.engine._search import Order, find_order
+from cobweb.engine._proof import Proof, explain
+from cobweb.engine._search import NoOrder, Order, find_order
 from cobweb.model import UNKNOWN, CobId, Graph, Need, State, Transition
 
-__all__ = ["Detour", "Foreseen", "abandon", "advance", "begin", "foresee", "look_ahead"]
+__all__ = ["Detour", "Foreseen", "abandon", "advance", "begin", "foresee", "look_ahead", "prove"]
 
 Steps = tuple[tuple[CobId, Transition], ...]
 
@@ -52,6 +53,16 @@ def foresee(machine: Machine) -> tuple[Foreseen, ...]:
             states = tuple((cob, problem.states[cob]) for cob in part.cobs)
             found.append(Foreseen(steps=order.steps, states=states))
     return tuple(found)
+
+
+def prove(machine: Machine) -> tuple[Proof, ...]:
+    """Return why parts have no order from where objects are expected to be, if they have none."""
+    problem = problem_of(machine)
+    return tuple(
+        explain(problem, part.cobs)
+        for part in parts(problem)
+        if isinstance(find_order(problem, part.cobs), NoOrder)
+    )
 
 
 def look_ahead(machine: Machine) -> bool:

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine import _blocked, _inputs
-from cobweb.engine._detour import Foreseen, abandon, advance, begin, foresee, look_ahead
+from cobweb.engine._detour import Foreseen, abandon, advance, begin, foresee, look_ahead, prove
 from cobweb.engine._hosts import HostBook
 from cobweb.engine._lender import Lender
 from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Machine, give_needs
 from cobweb.engine._node import BROKEN, IDLE, IMMOVABLE, OTHER_LIFE, Node
+from cobweb.engine._proof import Proof
 from cobweb.engine._protocol import repeat, restore
 from cobweb.engine._returns import give_up
 from cobweb.engine._rules import settle, start
@@ -155,6 +156,11 @@ class Engine:
         machine = self._machine
         machine.guesses = states
         return foresee(machine)
+
+    def prove(self, states: Mapping[CobId, State]) -> tuple[Proof, ...]:
+        """Return why no order exists, for each part that has none; before `start`."""
+        self._machine.guesses = states
+        return prove(self._machine)
 
     @property
     def looked_ahead(self) -> bool:

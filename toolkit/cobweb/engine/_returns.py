@@ -1,8 +1,8 @@
 """Coming home: what is away only for something that cannot be done (design, section 5b, P10).
 
 When nothing moves any more, who waits for others to leave their goal gives up: it takes its
-requests back, and whoever was asked goes where it goes by itself. Why it waited is kept. Each
-object gives up at most once, so this ends.
+requests back, and whoever was asked goes where it goes by itself. Why it waited is kept; that it
+gives up is told while the requests still stand. Each object gives up at most once, so this ends.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from cobweb.engine._blocked import chain
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import GIVEN_UP, IDLE, Node
+from cobweb.engine._values import CobGaveUp
 from cobweb.model import UNKNOWN
 
 __all__ = ["give_up"]
@@ -20,6 +21,7 @@ def give_up(machine: Machine) -> bool:
     waiting = [node for node in machine.nodes.values() if _asks_in_vain(machine, node)]
     for node in waiting:
         machine.given_up[node.id] = chain(machine, node.id)
+        machine.effects.append(CobGaveUp(node.id))
     for node in waiting:
         node.stuck |= GIVEN_UP
         machine.touch(node)

@@ -25,6 +25,7 @@ __all__ = [
     "Changeover",
     "CheckDropped",
     "CheckEnded",
+    "CobGaveUp",
     "Effect",
     "Halt",
     "HostReturned",
@@ -272,6 +273,13 @@ class LockRecalled(NamedTuple):
 
 
 @_exact
+class CobGaveUp(NamedTuple):
+    """`cob` takes back what it asks for in vain, and starts nothing more: others come home."""
+
+    cob: CobId
+
+
+@_exact
 class Send(NamedTuple):
     """Deliver `message` to the engine that owns its receiver; it may be lost or come twice."""
 
@@ -336,6 +344,7 @@ Effect = (
     | LockGranted
     | LockReleased
     | LockRecalled
+    | CobGaveUp
     | LimitPaused
     | SlotTaken
     | SlotReturned

@@ -116,6 +116,7 @@ class Recorder:
         self._steps, self._waits = Steps(), Waits()
         self._pending: dict[int, int] = {}
         self._recalled: set[int] = set()
+        self._given_up: dict[int, int] = {}
         self._failures: dict[int, Failure] = {}
         self._switches: list[Switched] = []
         self._last_end = self._gate = NONE
@@ -129,6 +130,7 @@ class Recorder:
             "version": self._remember,
             "run.start": self._remember,
             "cob.state": self._on_state,
+            "cob.gave_up": self._on_gave_up,
             "lock.request": self._on_request,
             "lock.grant": self._on_grant,
             "lock.release": self._on_release,
@@ -205,6 +207,9 @@ class Recorder:
             message = f"{said}: {event['message']}" if event.get("message") else said
             self._fail(cob, {**event, "message": message}, now, kind="drift")
 
+    def _on_gave_up(self, event: Event, _now: int) -> None:
+        self._given_up[self._cob(event["cob"])] = len(self._waits)
+
     def _on_request(self, event: Event, now: int) -> None:
         on, holder = self._cob(event["cob"]), self._cob(event["holder"])
         if self._asked[holder] == NONE:
@@ -228,6 +233,8 @@ class Recorder:
     def _on_release(self, event: Event, now: int) -> None:
         on, holder = self._cob(event["cob"]), self._cob(event["holder"])
         pair = holder << _PAIR | on
+        if self._pending.get(pair, NONE) in range(self._given_up.get(holder, 0)):
+            del self._pending[pair]  # it goes on waiting for what it asked for when it gave up
         self._answered(pair, now, Heard.TAKEN_BACK)
         if pair in self._recalled:
             self._recalled.remove(pair)

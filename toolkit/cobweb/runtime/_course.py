@@ -21,6 +21,7 @@ from cobweb.engine import (
     EngineSettings,
     Foreseen,
     Lending,
+    Proof,
     WaitKind,
 )
 from cobweb.generation import contents as contents_of
@@ -250,6 +251,10 @@ class Course:
             "orders": self.orders,
         }
 
+    def proofs(self) -> tuple[Proof, ...]:
+        """Return which needs and budgets leave no order from where all is believed to be."""
+        return self.engine().prove(self.expected)
+
     def foreseen(self) -> Course:
         """Return the course with the orders that a search finds from where all begins.
 
@@ -367,7 +372,8 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     before = baseline(desired.graph, records, refresh=refresh, contents=contents, results=results)
     others = retyped(store, desired, before.changed)
     limited = limited_hosts(desired, store, before)
-    changed = {cob: host_of(cob) in limited for cob in before.changed}
+    elsewhere = {c for c in before.changed if desired.only and not is_chosen(desired, host_of(c))}
+    changed = {cob: host_of(cob) in limited or cob in elsewhere for cob in before.changed}
     removal = removal_of(store, desired, gone | others.keys(), work, changed)
     if work and desired.kept:
         desired = replace(desired, graph=work.graph(desired.graph, desired.kept))
@@ -440,7 +446,7 @@ def _due(
     peopled = set(desired.graph.hosts())
     hosts = (peopled & desired.chosen) | {host_of(cob) for cob in removal.gone}
     due = {host for host in hosts if active.get(host) != generation}
-    return due if desired.limit is not None else due | (active.keys() - peopled)
+    return due | (active.keys() - peopled) if desired.is_whole else due
 
 
 def _switching(
@@ -496,14 +502,15 @@ def _changeover(  # noqa: PLR0913, PLR0917  # the two sides, and what lies betwe
     refresh: Refresh,
 ) -> Changeover | None:
     """Return what the engine has to know of hosts that have not switched; None where all have."""
-    if not waiting and not past.contents:
+    left = {it for it in before.added if desired.only and not is_chosen(desired, host_of(it))}
+    if not waiting and not past.contents and not left:
         return None
     base, goal = removal.graph.cobs, desired.graph.cobs
     changed = frozenset(
         cob for cob in before.changed - removal.removed if host_of(cob) in waiting
     ) | (past.contents.keys() - removal.removed)
-    added = frozenset(cob for cob in before.added if host_of(cob) in waiting)
-    stay = {host_of(cob) for cob in past.contents} - waiting
+    added = left | {cob for cob in before.added if host_of(cob) in waiting}
+    stay = {host_of(cob) for cob in past.contents.keys() | left} - waiting
     guesses = {cob: before.known.get(cob) or before.found[cob] for cob in changed | added}
     gone = {cob: past.known.get(cob) or past.found[cob] for cob in removal.removed}
     trusted = before.known.keys() & changed if refresh is Refresh.NONE else frozenset()
@@ -515,7 +522,7 @@ def _changeover(  # noqa: PLR0913, PLR0917  # the two sides, and what lies betwe
         removed=removal.removed,
         anew=frozenset(others.keys() & removal.removed),
         changed=changed,
-        added=added,
+        added=frozenset(added),
         trusted=frozenset(trusted),
         guesses={**gone, **guesses},
         needs=old_needs(removal.graph, desired.graph),

@@ -29,8 +29,9 @@ class Desired:
     the Git commit that it is at. `files` are the kept files and the archives of file trees by their
     SHA-256 (none for an earlier generation: the state database has them), `secrets` the vaulted
     values of the site as it is now, by the digest that stands for each in a generation. `kept` are
-    the files of the earlier generation that it is, if it is one. `is_deletion` says that all of the
-    site is to go.
+    the files of the earlier generation that it is, if it is one. `only` are all that may be moved,
+    where that was asked for; then `chosen` are the hosts of which nothing else is pending.
+    `is_deletion` says that all of the site is to go.
     """
 
     name: str
@@ -45,13 +46,21 @@ class Desired:
     files: Callable[[], Mapping[str, bytes]]
     secrets: Callable[[], Mapping[str, Mapping[str, Any]]]
     limit: str | None = None
+    only: frozenset[CobId] | None = None
     kept: KeptFiles | None = None
     is_deletion: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the site is to come about."""
+        return self.limit is None and self.only is None
 
     @property
     def movable(self) -> frozenset[CobId]:
         """The objects that may be moved."""
         cobs = self.graph.cobs
+        if self.only is not None:
+            return self.only
         if self.limit is None:
             return frozenset(cobs)
         return frozenset(cob for cob, it in cobs.items() if it.host in self.chosen)

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 import cobweb
 from cobweb.engine import (
+    CobGaveUp,
     Effect,
     LimitPaused,
     LockGranted,
@@ -81,6 +82,12 @@ def of_effect(effect: Effect) -> Told | None:
     if isinstance(effect, StateFound):
         data = {"cob": effect.cob, "state": effect.state, "reason": str(effect.reason)}
         return "cob.state", data
+    if isinstance(effect, CobGaveUp):
+        return "cob.gave_up", {"cob": effect.cob}
+    return _of_limit(effect)
+
+
+def _of_limit(effect: Effect) -> Told | None:
     if isinstance(effect, LimitPaused):
         pause = {"limit": effect.limit, "units": list(effect.units), "seconds": effect.pause_s}
         return "limit.pause", pause

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from cobweb.errors import UsageError
-from cobweb.model import Budget, Graph
+from cobweb.model import Budget, CobId, Graph
 
 __all__ = ["Exceptions"]
 
@@ -17,10 +17,12 @@ class Exceptions:
     """How one run departs from the limits of the site.
 
     `budgets` are other bounds, by name of the limit; with `new_canary` canaries are chosen again.
+    Only the objects of `only`, and what they need, are moved (none: all).
     """
 
     budgets: Mapping[str, int] = field(default_factory=dict)
     new_canary: bool = False
+    only: frozenset[CobId] = frozenset()
 
     def bounded(self, graph: Graph) -> Graph:
         """Return a graph with these bounds; UsageError for a name that none of its limits has."""
@@ -40,4 +42,5 @@ class Exceptions:
 
     def __str__(self) -> str:
         words = [f" --budget {name}={count}" for name, count in sorted(self.budgets.items())]
+        words += [f" --only {cob}" for cob in sorted(self.only)]
         return "".join([*words, " --new-canary" if self.new_canary else ""])

@@ -34,9 +34,10 @@ from cobweb.runtime._frame import (
 from cobweb.runtime._host_marks import mark_of, unmark_left
 from cobweb.runtime._journal import NoJournal
 from cobweb.runtime._kept_work import KeptWork
+from cobweb.runtime._only import narrowed
 from cobweb.runtime._plan import DEFAULT_PLANNER, Change, Plan, base_digest, changes_of
 from cobweb.runtime._predict import Prediction, predict_best
-from cobweb.runtime._prose import chain_lines
+from cobweb.runtime._prose import chain_lines, proof_lines
 from cobweb.runtime._refusals import refusals_of, refuse
 from cobweb.runtime._renames import pending_renames, renames_of, with_renames
 from cobweb.runtime._result import (
@@ -85,6 +86,8 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     exceptions = exceptions or Exceptions()
     names = pending_renames(desired, store)
     store = with_renames(store, names, generation)
+    if exceptions.only:
+        desired = narrowed(desired, store, store.states(), exceptions.only)
     course = course_of(
         desired, store, refresh=refresh, generation=generation, exceptions=exceptions
     )
@@ -92,6 +95,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     movable = frozenset(c for c in desired.movable if host_of(c) not in course.given_up)
     based = course.past.contents.keys() & (movable | removed)
     prediction = _at_rest(course) or predict_best(course)[1]
+    proofs = course.proofs() if stuck_waits(prediction.waits) else ()
     return Plan(
         site=desired.evaluated.digest,
         base=base_digest(course.believed),
@@ -104,12 +108,14 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         stages=order.stages(course.graph, prediction.steps),
         planner=planner,
         waits=prediction.waits,
+        proofs=tuple(line for proof in proofs for line in proof_lines(proof)),
         down_s=prediction.down_s,
         restarts=prediction.restarts,
         seconds=prediction.seconds,
         limit=desired.limit,
         refresh=refresh,
         budgets=exceptions.budgets,
+        only=tuple(sorted(exceptions.only)),
         given_up=tuple(sorted(course.given_up)),
         refusals=refusals_of(
             desired, store, course.believed, max_removals=max_removals, deletes=deletes
@@ -209,6 +215,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     names, number = pending_renames(desired, store), _next_generation(store, desired, whole=True)
     after = with_renames(store, names, number)
     records = after.states()
+    desired = narrowed(desired, after, records, orders.exceptions.only)
     most, deletes = orders.max_removals, orders.deletes
     refuse(refusals_of(desired, after, records, max_removals=most, deletes=deletes))
     with private_folder() as folder:
@@ -228,7 +235,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
             store.write(list(renames_of(names, generation.id)))
         info = begun(info, orders, generation)
         result = _carried_out(course, plugins, store, orders, caller, info=info)
-    if result.ending is Ending.OK and desired.limit is None:
+    if result.ending is Ending.OK and desired.is_whole:
         store.mark_reached(generation.id, wall_clock())
     store.end_run(
         RunRecord(
@@ -254,7 +261,7 @@ def _convergent(course: Course, orders: Orders) -> Course:
         return course
     if orders.allow_stuck:
         return course.without(stuck)
-    raise told_stuck(stuck)
+    raise told_stuck(stuck, course)
 
 
 def _carried_out(  # noqa: PLR0913  # as `apply_site`
@@ -314,9 +321,12 @@ def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Ca
     return _rehearsed(course, plugins, orders, caller)
 
 
-def told_stuck(stuck: Sequence[Wait]) -> StuckError:
-    """Return the error that tells who would wait for ever, with the chains of a few."""
+def told_stuck(stuck: Sequence[Wait], course: Course | None = None) -> StuckError:
+    """Return the error that tells who would wait for ever, with the chains of a few, and why."""
     error = StuckError(stuck)
+    for proof in () if course is None else course.proofs()[:_SHOWN]:
+        for line in proof_lines(proof):
+            error.add_note(line)
     for wait in stuck[:_SHOWN]:
         for line in chain_lines(wait):
             error.add_note(line)

@@ -88,7 +88,8 @@ class Plan:
     those of them whose state the journal has lost: what they need is only known after the check.
     `switches` are the hosts that would go over from another generation, those that do so together
     in one group, in order. `planner` is who made the stages. `budgets` are other bounds than the
-    site's, by name, `given_up` hosts that are left alone. With `refusals` it is not begun.
+    site's, by name, `only` the objects that it is for (none: all), `given_up` hosts that are left
+    alone. With `refusals` it is not begun.
     """
 
     site: str
@@ -101,6 +102,7 @@ class Plan:
     waits: tuple[Wait, ...]
     down_s: Mapping[CobId, float] = field(default_factory=dict)
     restarts: tuple[CobId, ...] = ()
+    proofs: tuple[str, ...] = ()
     seconds: float = 0.0
     limit: str | None = None
     refresh: Refresh = Refresh.CHANGED
@@ -108,6 +110,7 @@ class Plan:
     switches: tuple[tuple[str, ...], ...] = ()
     planner: str = DEFAULT_PLANNER
     budgets: Mapping[str, int] = field(default_factory=dict)
+    only: tuple[CobId, ...] = ()
     given_up: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
 
@@ -162,6 +165,7 @@ class Plan:
             "refresh": str(self.refresh),
             "planner": self.planner,
             "budgets": dict(sorted(self.budgets.items())),
+            "only": list(self.only),
             "counts": self.counts,
             "changes": [change.as_data() for change in self.changes],
             "contents": "".join(change.content for change in self.changes),
@@ -173,6 +177,7 @@ class Plan:
             "downtime": dict(sorted(self.down_s.items())),
             "restarts": list(self.restarts),
             "converges": self.converges,
+            "proofs": list(self.proofs),
             "seconds": self.seconds,
             "makespan": self.makespan,
             "waits": [
@@ -195,7 +200,7 @@ class PlanFile:
     `states` says where objects were when the plan was made, or why that was not known: `NEW`,
     `CHANGED` or `IN_DOUBT`. Objects of the site that do not stand there were where they are wanted.
     `contents` begin the digests of those to be added or changed; `removed` are those to be removed.
-    `goes_out` are those that leave serving or are restarted. `budgets` as in `Plan`.
+    `goes_out` are those that leave serving or are restarted. `budgets` and `only` as in `Plan`.
     """
 
     site: str
@@ -209,6 +214,7 @@ class PlanFile:
     removed: frozenset[CobId]
     goes_out: frozenset[CobId] = frozenset()
     budgets: Mapping[str, int] = field(default_factory=dict)
+    only: frozenset[CobId] = frozenset()
 
 
 NEW, CHANGED, IN_DOUBT = "new", "to be changed", "in doubt"
@@ -295,6 +301,7 @@ def _plan_file(data: Mapping[str, Any]) -> PlanFile:
         removed=frozenset(cob for cob, kind in kinds.items() if kind == "removed"),
         goes_out=frozenset([*data["downtime"], *data["restarts"]]),
         budgets=data["budgets"],
+        only=frozenset(data["only"]),
     )
 
 

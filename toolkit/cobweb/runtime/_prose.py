@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cobweb.engine import Blocked, WaitKind
-from cobweb.model import CobId, host_of
+from cobweb.engine import Blocked, Proof, WaitKind
+from cobweb.errors import Place
+from cobweb.model import Budget, CobId, Need, host_of
 from cobweb.runtime._result import Wait
 
-__all__ = ["chain_lines", "link_text"]
+__all__ = ["chain_lines", "link_text", "proof_lines"]
 
 _SENTENCES = {
     WaitKind.LOCK: "{cob} waits for {on} to be {state}{detail}",
@@ -40,6 +41,27 @@ def _with_message(link: Blocked, messages: Mapping[CobId, str]) -> str:
     said = messages.get(link.cob, "")
     ends = link.kind in (WaitKind.FAILED, WaitKind.UNREACHABLE)
     return f"{link_text(link)}: {said}" if said and ends else link_text(link)
+
+
+def proof_lines(proof: Proof) -> list[str]:
+    """Return the needs and limits that together leave no order, each with its place."""
+    reasons = [*map(_need_text, proof.needs), *map(_budget_text, proof.budgets)]
+    if not reasons:
+        return []
+    head = "by what is known no order exists: these together leave none"
+    return [f"{head}{'' if proof.smallest else ', and perhaps fewer of them'}", *reasons]
+
+
+def _need_text(need: Need) -> str:
+    return f"  {need}{_at(need.place)}"
+
+
+def _budget_text(budget: Budget) -> str:
+    return f"  limit `{budget.name}`{_at(budget.place)}"
+
+
+def _at(place: Place | None) -> str:
+    return "" if place is None else f" ({place})"
 
 
 def link_text(link: Blocked) -> str:

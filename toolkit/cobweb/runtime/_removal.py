@@ -148,7 +148,7 @@ def union_of(old: Graph, new: Graph) -> Graph:
 
 def is_chosen(desired: Desired, host: str) -> bool:
     """Say whether a limit of the run, if it has one, selects a host."""
-    return desired.limit is None or host in desired.chosen
+    return desired.is_whole or host in desired.chosen
 
 
 def removal_of(
@@ -207,7 +207,7 @@ def _with_what_they_ask(
     while True:
         order = switching_order(old, removed)
         more = order.reached - removed - desired.graph.cobs.keys()
-        if desired.limit is not None:
+        if not desired.is_whole:
             more = frozenset(cob for cob in more if host_of(cob) in desired.chosen)
         if not more:
             return removed, order

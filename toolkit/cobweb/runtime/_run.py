@@ -21,6 +21,7 @@ from typing import Any
 from cobweb import store
 from cobweb.engine import (
     CanaryWritten,
+    CobGaveUp,
     Effect,
     EngineSettings,
     Halt,
@@ -86,7 +87,7 @@ _SHOWN = 5
 _LARGEST_BATCH = 10_000
 """How many events and entries are collected before they are written, though no job is started."""
 
-_TOLD_ONLY = (LockRequested, LockRecalled)
+_TOLD_ONLY = (LockRequested, LockRecalled, CobGaveUp)
 """Effects that are told and change nothing here; there are many."""
 
 _KILL = 2

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Kind", "Needs", "PromiseGraph", "Step", "read_graphs"]
+__all__ = ["Kind", "Needs", "PromiseGraph", "Step", "parts_of", "read_graphs"]
 
 Step = tuple[str, str]
 W = TypeVar("W", Step, str)
@@ -143,6 +143,10 @@ class PromiseGraph:
         """Say whether the graph has an object."""
         return self.kinds[cob] is not NO_KIND
 
+    def ons(self, cob: int) -> set[int]:
+        """Return all objects that the needs of one speak of."""
+        return {on for sort in (self.steps, self.locks) for _, on, _ in sort.of(cob)}
+
     def takes(self, cob: int, step: Step) -> int:
         """Count that `cob` takes a step of its matrix; return how often, 0 if it has no such."""
         steps = self.kinds[cob].steps
@@ -210,3 +214,21 @@ def read_graphs(
         return now, None
     old.read_needs(before["needs"], names, others)
     return now, old
+
+
+def parts_of(graph: PromiseGraph, old: PromiseGraph | None) -> list[int]:
+    """Return a number for each object, which is the same for those that needs join."""
+    first = list(range(len(graph.kinds)))
+
+    def find(cob: int) -> int:
+        while first[cob] != cob:
+            first[cob] = first[first[cob]]
+            cob = first[cob]
+        return cob
+
+    for it in (graph, old) if old else (graph,):
+        for cob in range(len(it.kinds)):
+            for on in it.ons(cob):
+                if on < len(first):
+                    first[find(on)] = find(cob)
+    return [find(cob) for cob in range(len(first))]

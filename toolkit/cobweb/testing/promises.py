@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from cobweb.testing._promise_graph import PromiseGraph, Step, read_graphs
+from cobweb.testing._promise_graph import PromiseGraph, Step, parts_of, read_graphs
 
 __all__ = ["check_promises"]
 
@@ -52,9 +52,17 @@ def check_promises(
     have switched, or have them need an object whose host has, and a promise is broken. So it is
     where an object that is new moves on a host that switches only later.
 
-    The graph says nothing of limits. In a run that failed, P5 lets an object wait for another one
-    of its name that failed, is lost, or is kept; one that waits for another name in a limit over
-    several names is told as idle, though it is not.
+    In a run that failed, P5 asks of each object that is not where it has to end why: it failed, its
+    host is lost, it asks for a lock or did so when it gave up, lends one, was restless, or has no
+    way. If nothing failed and nothing is lost, somebody must have asked in vain for one that asks
+    for nothing itself, as who is outside of what the run may move does.
+
+    The graph says nothing of limits, and who waits for room asks for nothing. So an object may wait
+    where it, or one that needs join it with, has the name of another one that failed, is lost, or
+    is kept; and where another unit's slot is still out. This does not know of slots that an earlier
+    run left out, of limits over several names that are full without a slot or by what is outside of
+    the run, of what nobody knows how to remove, of what `--max-failures` stopped, or of what a plan
+    did not name: who waits for these alone is told as idle, though it is not.
 
     Linear in events, objects and needs: about 6 microseconds per event, of which reading the JSON
     is a third. The events are looked at as they come and none is kept, and `cobs` and `needs` of
@@ -100,11 +108,14 @@ class _Watch:
         self._has_groups = graph.has_groups or (old is not None and old.has_groups)
         self._strayed: dict[tuple[int, object], int] = {}
         self._restless: set[int] = set()
+        self._given_up: dict[int, dict[int, str]] = {}
+        self._slots: set[tuple[str, str]] = set()
         self._hurt: set[int] = set()
         self._seq = self._place = 0
         self._ended = False
         self._cob_handlers = {
             "cob.state": self._on_state,
+            "cob.gave_up": self._on_gave_up,
             "transition.start": self._on_start,
             "transition.end": self._on_end,
         }
@@ -130,6 +141,10 @@ class _Watch:
                 self._cob_handlers[kind](cob, event)
             else:
                 self._strange(event["cob"])
+        elif kind == "slot.take":
+            self._slots.add((event["limit"], event["unit"]))
+        elif kind == "slot.return":
+            self._slots.discard((event["limit"], event["unit"]))
         elif kind == "generation.switch" and self._old is not None:
             self._on_switch(event["hosts"])
         elif kind == "run.end":
@@ -273,6 +288,11 @@ class _Watch:
             self._broken("P4", f"{self._names[cob]} has no state {state}")
         self._state[cob] = sys.intern(state)
 
+    def _on_gave_up(self, cob: int, _event: Event) -> None:
+        """Keep in mind what an object asks for that is about to take its requests back."""
+        if cob in self._asked:
+            self._given_up[cob] = dict(self._asked[cob])
+
     def _forget(self, cob: int) -> None:
         """Keep in mind where an object was that may have lent a group of states there."""
         state = self._state[cob]
@@ -367,6 +387,7 @@ class _Watch:
         for other in self._by_name(self._pinned.get(cob, ())):
             who = self._names[other]
             self._broken("P1", f"{name} moves while the transition of {who} needs it")
+        self._given_up.pop(cob, None)
         self._run(cob, step, needs)
         self._count(cob, step, 0 if self._old else graph.takes(cob, step))
 
@@ -415,7 +436,7 @@ class _Watch:
             return
         lost = frozenset(unreachable)
         hurt = self._hurt_cobs(lost)
-        if not hurt and not lost:
+        if not hurt and not lost and not self._is_refused():
             self._broken("P5", "a failure is said and none is told")
         for cob in self._left_alone(wrong, hurt):
             state = self._state[cob]
@@ -425,7 +446,8 @@ class _Watch:
         """Return which of those in a wrong state nothing keeps there that can be seen.
 
         The graph tells of no limits. Most speak of objects of one name, and are shut for as long as
-        one of these is in trouble or kept from where it has to be: whoever has its name may wait.
+        one of these is in trouble or kept from where it has to be: whoever has its name may wait,
+        and so may all that needs join with it.
         """
         hosts = {_host_of(self._names[cob]) for cob in hurt}
         wanted = {cob for wants in self._asked.values() for cob in wants}
@@ -437,8 +459,35 @@ class _Watch:
             and (self._is_gone(cob) or not self._is_behind(cob))  # else its host was held up
             and self._idle_for_no_reason(cob)
         ]
-        kept = {_name_of(self._names[cob]) for cob in (*hurt, *frozenset(wrong).difference(idle))}
-        return [cob for cob in idle if _name_of(self._names[cob]) not in kept]
+        idle = [cob for cob in idle if not self._may_wait_for_slot(cob)]
+        if not idle:
+            return idle
+        kept: dict[str, set[int]] = {}
+        for cob in (*hurt, *frozenset(wrong).difference(idle)):
+            kept.setdefault(_name_of(self._names[cob]), set()).add(cob)
+        part = parts_of(self._graph, self._old)
+        shut = {
+            part[cob]
+            for cob in range(len(self._graph.kinds))
+            if kept.get(_name_of(self._names[cob]), frozenset()) - {cob}
+        }
+        return [cob for cob in idle if part[cob] not in shut]
+
+    def _may_wait_for_slot(self, cob: int) -> bool:
+        """Say whether a slot is out that is not that of the object or its host."""
+        name = self._names[cob]
+        return any(unit not in (name, _host_of(name)) for _, unit in self._slots)
+
+    def _is_refused(self) -> bool:
+        """Say whether one that asks for nothing was asked in vain."""
+        return any(
+            on not in self._asked
+            and on not in self._given_up
+            and on not in self._restless
+            and not self._is_in(on, state)
+            for wants in (*self._asked.values(), *self._given_up.values())
+            for on, state in wants.items()
+        )
 
     def _misplaced(self) -> Iterable[int]:
         """Return who is not where it has to end; of what is gone, only what was told of."""
@@ -450,7 +499,8 @@ class _Watch:
 
     def _idle_for_no_reason(self, cob: int) -> bool:
         """Say whether nothing of its own keeps `cob` from its preferred state."""
-        kept = cob in self._asked or cob in self._out or cob in self._restless
+        asked = cob in self._asked or cob in self._given_up
+        kept = asked or cob in self._out or cob in self._restless
         return not kept and self._has_way(cob)
 
     def _hurt_cobs(self, lost: frozenset[str]) -> list[int]:

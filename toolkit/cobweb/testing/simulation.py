@@ -17,6 +17,7 @@ from cobweb.engine import (
     Canary,
     CanaryWritten,
     CheckEnded,
+    CobGaveUp,
     Effect,
     Engine,
     HostReturned,
@@ -429,6 +430,8 @@ def public_event(effect: Effect) -> dict[str, Any] | None:
             pairs = [{"cob": on, "state": state} for on, state in locks]
             start = {"cob": cob, "from": step.source, "to": step.dest, "locks": pairs}
             return {"type": "transition.start", **start}
+        case CobGaveUp(cob=cob):
+            return {"type": "cob.gave_up", "cob": cob}
         case _:
             return _event_of_many(effect)
 
