@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from cobweb.cli._session import Session
-from cobweb.model import CobId
+from cobweb.model import CobId, Job
 from cobweb.store import GrantWritten, HostLost
+from cobweb_plugins.simulate import SimulateExecutor
 from tests.cli.test_protection import GUARD, B
 from tests.cli.test_stale_plans import APPLY, edit
 
@@ -110,6 +111,30 @@ def test_a_name_that_is_free_again_is_another_object(run: Run, applied: Path) ->
     assert run("-C", applied, "plan").out.startswith("+ beta/b\n")
     assert run("-C", applied, *APPLY).code == 0
     assert states(run, applied)["beta/c"] == "up"
+
+
+def test_hosts_know_an_object_by_its_first_name(
+    run: Run, applied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As types remember there whose what is there is; a new one of that name is another one."""
+    rename(applied, "b", "c")
+    nothing_moves(run, applied)
+    edit(applied, "    was: b\n", "")
+    edit(applied, "cobs:\n", "cobs:\n  b: {type: simple, on: front}\n")
+    known: dict[str, str] = {}
+    submit = SimulateExecutor.submit
+
+    def note(self: SimulateExecutor, job: Job) -> None:
+        known[job.cob] = job.cob_vars["id"]
+        submit(self, job)
+
+    monkeypatch.setattr(SimulateExecutor, "submit", note)
+    for command in (APPLY, ("drift", "--executor", "simulate")):
+        known.clear()
+        assert run("-C", applied, *command).code == 0
+        assert known["beta/b"] == "beta/b~2"
+        assert known.get("beta/c", "beta/b") == "beta/b"
+    assert known.keys() == {"alpha/a", "alpha/cfg", "beta/b", "beta/c"}
 
 
 def test_a_host_that_stands_in_an_old_generation_is_understood(run: Run, applied: Path) -> None:

@@ -216,11 +216,11 @@ def test_two_slots_of_one_departure_come_back_together() -> None:
     needs = ["a/app outdated>down y/client down"]
     wide = budget_of("a/app b/app c/app", 2, name="wide")
     narrow = budget_of("a/app b/app", 1, name="narrow")
-    graphs = [
+    before, after = (
         of(it, webs(1, "a b c", *needs, more={"y/client": SIMPLE}, budgets=(narrow, wide)), "a/app")
         for it in (1, 2)
-    ]
-    run = rolled(*graphs)
+    )
+    run = rolled(before, after)
     run.begin()
     run.until("y/client up -> down")
     assert run.engine.slots() == {("narrow", "a"), ("wide", "a")}

@@ -83,7 +83,7 @@ def test_a_step_that_takes_out_more_than_the_bound_is_told_with_its_needs() -> N
     ids=str,
 )
 def test_a_bound_is_a_number_or_of_all_units(
-    said: dict[str, int], more: tuple[CobId, ...], number: int
+    said: dict[str, Any], more: tuple[CobId, ...], number: int
 ) -> None:
     assert len(found(apps_and_db(budget(*APPS, *more, **said)))) == number
 

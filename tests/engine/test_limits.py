@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cobweb.engine import HostVanished
-from cobweb.model import CobId, Limit, LimitGroup, LimitScope
+from cobweb.model import CobId, Limit, LimitGroup
 from tests.support.drive import Drive
 from tests.support.graphs import graph_of
 
@@ -20,7 +20,7 @@ def limit(*groups: str, bound: int = 1, **step: Any) -> Limit:
         )
         for group in groups
     )
-    return Limit(name="rolling", scope=LimitScope.IN_FLIGHT, groups=made, **step)
+    return Limit(name="rolling", groups=made, **step)
 
 
 ALL = "x/a x/b x/c"

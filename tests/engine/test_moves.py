@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cobweb.engine import Moves, Problem, Situation, Standing
-from cobweb.model import Budget, CobId, CobType, Graph, Limit, LimitGroup, LimitScope, State, Unit
+from cobweb.model import Budget, CobId, CobType, Graph, Limit, LimitGroup, State, Unit
 from tests.support.graphs import SIMPLE, graph_of, type_of
 from tests.support.problems import RESTARTED, WORK, problem_of
 
@@ -101,7 +101,7 @@ def test_a_limit_in_flight_matters_only_where_it_allows_nothing() -> None:
     """Sequential steps are one in flight at a time."""
     for bound, allowed in ((0, False), (1, True)):
         group = LimitGroup(name="", members=members("h0/web"), bound=bound)
-        limit = Limit(name="l", scope=LimitScope.IN_FLIGHT, groups=(group,), dest="down")
+        limit = Limit(name="l", groups=(group,), dest="down")
         graph = replace(web(), limits=(limit,))
         assert legal(graph, UP, "h0/web up>down") == allowed
         assert legal(graph, UP | {"h0/web": "outdated"}, "h0/web outdated>up")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cobweb.engine import STAY, EngineSettings
-from cobweb.model import CobId, Graph, Limit, LimitGroup, LimitScope, State
+from cobweb.model import CobId, Graph, Limit, LimitGroup, State
 from cobweb.testing import simulation
 from cobweb.testing.simulation import Simulation
 from tests.support.graphs import graphs, starts
@@ -32,7 +32,6 @@ def limits_of(draw: st.DrawFn, graph: Graph) -> tuple[Limit, ...]:
         limits.append(
             Limit(
                 name=f"limit {number}",
-                scope=LimitScope.IN_FLIGHT,
                 groups=tuple(
                     LimitGroup(
                         name=str(group), members=frozenset(members), bound=draw(st.integers(1, 2))

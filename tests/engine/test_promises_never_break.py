@@ -49,6 +49,7 @@ def simulations(draw: st.DrawFn, *, faults: st.SearchStrategy[Faults], parts: in
         states=known,
         owners=[frozenset(owners[part]) for part in sorted(owners)],
         faults=draw(faults),
+        options={"returns": draw(st.booleans())},
     )
 
 

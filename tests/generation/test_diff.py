@@ -33,7 +33,6 @@ from cobweb.model import (
     Host,
     Limit,
     LimitGroup,
-    LimitScope,
     Tasks,
     Unit,
     host_of,
@@ -178,7 +177,7 @@ def limited(bound: int, *members: CobId, **said: Any) -> dict[str, Any]:
 
 def in_flight(bound: int, *members: CobId) -> dict[str, Any]:
     group = LimitGroup(name="r1", members=frozenset(members), bound=bound)
-    limit = Limit(name="rolling", scope=LimitScope.IN_FLIGHT, groups=(group,))
+    limit = Limit(name="rolling", groups=(group,))
     return content(replace(graph_of("h1/a h2/b"), limits=(limit,)))
 
 

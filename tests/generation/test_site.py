@@ -20,7 +20,6 @@ from cobweb.model import (
     Host,
     Limit,
     LimitGroup,
-    LimitScope,
     LockNeed,
     Nothing,
     PythonAction,
@@ -68,7 +67,6 @@ def a_site(folder: str, line: int = 1) -> tuple[Graph, dict[str, Host], dict[str
     )
     limit = Limit(
         name="rolling",
-        scope=LimitScope.IN_FLIGHT,
         groups=(LimitGroup(name="r1", members=frozenset([B, A]), bound=1),),
         source="up",
         dest="down",

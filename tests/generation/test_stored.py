@@ -25,7 +25,6 @@ from cobweb.model import (
     Host,
     Limit,
     LimitGroup,
-    LimitScope,
     LockNeed,
     Missing,
     Nothing,
@@ -35,7 +34,7 @@ from cobweb.model import (
     Transition,
     Unit,
 )
-from tests.support.graphs import graph_of, graphs
+from tests.support.graphs import budget_of, graph_of, graphs
 
 ROOTS = {"site": "/home/ann/site", "cobweb": "/usr/share/cobweb"}
 SECRET = {"__ansible_vault": "61626364"}
@@ -88,7 +87,6 @@ def sites(draw: st.DrawFn) -> tuple[Graph, dict[str, Host]]:
     limits = st.builds(
         Limit,
         name=st.text(),
-        scope=st.just(LimitScope.IN_FLIGHT),
         groups=st.lists(groups, max_size=2).map(tuple),
     )
     numbers = st.builds(lambda number: (0, number, ""), st.floats(-9, 9))
@@ -199,7 +197,6 @@ def test_every_part_of_a_site_is_read_back() -> None:
     kind = replace(kind, transitions=steps, serving=("up", "outdated"))
     limit = Limit(
         name="rolling",
-        scope=LimitScope.IN_FLIGHT,
         groups=(LimitGroup(name="", members=frozenset([CobId("h/a")]), bound=3),),
     )
     unit = Unit(
@@ -243,7 +240,7 @@ def test_a_generation_of_the_first_format_is_read() -> None:
     graph = stored.graph({})
     assert stored.files.digests == {}
     assert stored.hosts["h"].variables == {"ansible_host": "10.0.0.1"}
-    assert graph.limits[0].first == 0
+    assert graph.limits[0].name
     assert graph.cobs[CobId("h/a")].confirm is None
     assert stored.contents == {CobId("h/a"): content_of(graph.cobs[CobId("h/a")])}
 
@@ -269,7 +266,7 @@ def test_limits_from_before_there_were_budgets_are_read_as_budgets_of_hosts() ->
     ]
     graph = read_site(json.dumps({**json.loads(a_text()), "limits": old})).graph(ROOTS)
     (limit,) = graph.limits
-    assert (limit.name, limit.first) == ("gates", 0)
+    assert limit.name == "gates"
     first = Unit(name="g", members=frozenset(ids("g/a")), domains=("b",))
     second = Unit(name="h", members=frozenset(ids("h/a h/b")), domains=("a",))
     assert graph.budgets == (
@@ -355,3 +352,20 @@ def test_the_types_of_objects_are_known_by_name() -> None:
     assert stored.type_names
     with pytest.raises(StoreError, match="damaged"):
         _ = read_site('{"format":2,"cobs":[]}').type_names
+
+
+def test_a_site_says_whether_it_has_limits_of_any_kind() -> None:
+    """Bounds on transitions, or budgets."""
+    one = budget_of("h/a")
+    flying = Limit(
+        name="slow",
+        groups=(LimitGroup(name="", members=frozenset({CobId("h/a")}), bound=1),),
+    )
+    graphs_of = (
+        graph_of("h/a", **more) for more in ({}, {"budgets": (one,)}, {"limits": (flying,)})
+    )
+    assert [read_site(EvaluatedSite(it, {}).text()).has_limits for it in graphs_of] == [
+        False,
+        True,
+        True,
+    ]

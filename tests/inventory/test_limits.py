@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cobweb.model import Budget, CobId, LimitScope, Unit
+from cobweb.model import Budget, CobId, Unit
 from tests.inventory.conftest import Maker
 
 SITE = """
@@ -166,7 +166,6 @@ limits:
 """
     ).graph()
     assert not graph.budgets
-    assert {limit.scope for limit in graph.limits} == {LimitScope.IN_FLIGHT}
     assert {
         limit.name: (
             limit.source,

@@ -12,7 +12,7 @@ import pytest
 from cobweb.engine import WaitKind
 from cobweb.errors import PlanError
 from cobweb.generation import content_of, digest
-from cobweb.model import UNKNOWN, Cob, CobId, Graph, Limit, LimitGroup, LimitScope, Missing
+from cobweb.model import UNKNOWN, Cob, CobId, Graph, Limit, LimitGroup, Missing
 from cobweb.plugin import Stages
 from cobweb.runtime._baseline import Refresh, baseline, old_locks
 from cobweb.runtime._plan import Plan, base_digest, changes_of, plan_text, read_plan
@@ -106,7 +106,7 @@ def test_who_waits_for_room_in_a_limit_comes_after_who_makes_it(figure: MakeGrap
     kind = figure().cobs[A].type
     cobs = {CobId(f"h{n}/x"): Cob(id=CobId(f"h{n}/x"), type=kind) for n in range(3)}
     group = LimitGroup(name="", members=frozenset(cobs), bound=1)
-    limit = Limit(name="one", scope=LimitScope.IN_FLIGHT, groups=(group,))
+    limit = Limit(name="one", groups=(group,))
     graph = Graph(cobs=cobs, limits=(limit,))
     prediction = predicted(graph, dict.fromkeys(cobs, "down"), {})
     assert [(step.cob, step.waits_for) for step in prediction.steps] == [

@@ -26,7 +26,8 @@ HOSTS = "abcd"
 @st.composite
 def rolling(draw: st.DrawFn) -> tuple[Case, Case]:
     """Draw two sites of two names on some of four hosts, one of them with a canary."""
-    kind = draw(st.sampled_from([{"transition": "* -> *"}, {"first": 1}, {"first": 2}]))
+    kinds: list[dict[str, Any]] = [{"transition": "* -> *"}, {"first": 1}, {"first": 2}]
+    kind = draw(st.sampled_from(kinds))
     limit = {"on": "all", "cob": "r", "max": 2, **kind}
     return draw(rolled(limit)), draw(rolled(limit))
 

@@ -68,6 +68,8 @@ class _Watch:
         self._asked: dict[str, dict[str, str]] = {}
         self._taken: dict[tuple[str, Step], int] = {}
         self._given_up: dict[str, dict[str, str]] = {}
+        self._left: set[str] = set()
+        self._begun = False
         self._slots: set[tuple[str, str]] = set()
         self._hurt: set[str] = set()
         self._lost: set[str] = set()
@@ -206,6 +208,8 @@ class _Watch:
         wants = self._asked.get(event["cob"])
         if wants:
             self._given_up[event["cob"]] = dict(wants)
+        if not self._begun:
+            self._left |= {event["cob"]}
 
     def _on_slot(self, event: Event) -> None:
         slot = event["limit"], event["unit"]
@@ -221,6 +225,7 @@ class _Watch:
 
     def _on_request(self, event: Event) -> None:
         cob, holder, state = event["cob"], event["holder"], event["state"]
+        self._begun = True
         self._asked.setdefault(holder, {})[cob] = state
         self._taken[holder, (cob, state)] = self._taken.get((holder, (cob, state)), 0) + 1
 
@@ -274,6 +279,8 @@ class _Watch:
             if any(need["on"] == cob for need in others):
                 self._broken("P1", f"{cob} moves while the transition of {other} needs it")
         self._running[cob] = step, needs
+        self._begun = True
+        self._left -= {cob}
         self._given_up.pop(cob, None)
         self._taken[cob, step] = self._taken.get((cob, step), 0) + 1
 
@@ -323,6 +330,8 @@ class _Watch:
         kept = {cob for cob in self._cobs if self._is_in_trouble(cob)} | {*wrong} - {*idle}
         for cob in idle:
             part = self._part_of(cob)
+            if part & self._left:
+                continue
             if not any(_name_of(a) == _name_of(b) and a != b for a in part for b in kept):
                 self._broken("P5", f"{cob} is {self._state.get(cob)} and waits for nothing")
 

@@ -12,9 +12,7 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +20,9 @@ from typing import Any
 import pytest
 
 from cobweb.testing.promises import check_promises
+from tests.support.nursery import NEVER, Ended, Nursery
 
-CHECKOUT = Path(__file__).parents[2]
 PLUGIN = Path(__file__).with_name("slate")
-NEVER = 10_000
 MOMENTS = 30
 SEED = 20_261_121
 
@@ -55,46 +52,6 @@ cobs:
   between: {type: slate, on: right, spec: {text: between}, requires: [base]}
   new: {type: slate, on: right, spec: {text: new}, requires: [client]}
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run ended, and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Nursery:
-    """Runs `cobweb` in processes that die when they are told to; see `tests/support/dying.py`."""
-
-    def __init__(self, folder: Path) -> None:
-        self._outputs = (folder / "out", folder / "err")
-        path = [str(PLUGIN), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.dying"],
-            cwd=CHECKOUT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-        )
-
-    def run(self, moment: int, arguments: Sequence[str]) -> Ended:
-        """Run `cobweb` to its end, or until it dies at a moment."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write(json.dumps([moment, arguments, *map(str, self._outputs)]) + "\n")
-        stdin.flush()
-        code = int(stdout.readline())
-        out, err = (path.read_text(encoding="utf-8") for path in self._outputs)
-        return Ended(code, out, err)
-
-    def close(self) -> None:
-        """End it; no run is at work."""
-        self._process.communicate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +106,9 @@ class Story:
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     """Return where runs are begun."""
-    made = Nursery(tmp_path_factory.mktemp("nursery"))
+    path = [str(PLUGIN), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {"PYTHONPATH": os.pathsep.join(path)}
+    made = Nursery(tmp_path_factory.mktemp("nursery"), env)
     yield made
     made.close()
 

@@ -1,6 +1,7 @@
 """A change of the thing itself takes down no more than it says: four web servers, one at a time.
 
-Seen from outside: an observer knocks at all four ports, again and again, while Cobweb works.
+Seen from outside: an observer knocks at all four ports, again and again, while Cobweb works. The
+stories follow each other on one site.
 """
 
 from __future__ import annotations
@@ -10,31 +11,36 @@ import os
 import signal
 import socket
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 import yaml
 
+from tests.support.nursery import NEVER, Ended, Nursery
 from tests.support.ports import free_ports
 
-COBWEB = str(Path(sys.executable).with_name("cobweb"))
 HOSTS = ("w1", "w2", "w3", "w4")
+ALL_APPS = {f"{host}/app" for host in HOSTS}
+FIRST_MOMENT, STEP, LEAST_DEATHS = 11, 14, 4
 SERVER = """
 import socketserver, sys
+port, conf, release = sys.argv[1:]
+text = open(conf).read()
 class Handler(socketserver.BaseRequestHandler):
     def handle(self):
-        self.request.sendall(open(sys.argv[2]).read().encode())
-if sys.argv[3].startswith("bad"):
+        self.request.sendall(f"release={release} {text}".encode())
+if release.startswith("bad"):
     sys.exit("this release does not start")
+with open(conf + ".starts", "a") as ledger:
+    ledger.write(f"{release}\\n")
 socketserver.TCPServer.allow_reuse_address = True
-socketserver.TCPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+socketserver.TCPServer(("127.0.0.1", int(port)), Handler).serve_forever()
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -86,11 +92,17 @@ def _answers(port: int) -> bool:
         return False
 
 
+def _heard(port: int) -> str:
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as door:
+        return door.recv(1000).decode().strip()
+
+
 class Site:
     """Four local web servers with a configuration, at most one of them out at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nursery: Nursery) -> None:
         self.folder = folder
+        self._nursery = nursery
         self.ports = dict(zip(HOSTS, free_ports(len(HOSTS)), strict=True))
         (folder / "server.py").write_text(SERVER, encoding="utf-8")
         state = str(folder / "state")
@@ -130,7 +142,7 @@ class Site:
                     },
                 },
             },
-            "limits": {"rolling": {"on": "app", "cob": "app", "max": 1, "trust": "1s"}},
+            "limits": {"rolling": {"on": "app", "cob": "app", "max": 1}},
         }
         self.write()
 
@@ -145,24 +157,15 @@ class Site:
         text = yaml.safe_dump(self.data, sort_keys=False)
         (self.folder / "site.yml").write_text(text, encoding="utf-8")
 
-    def cobweb(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command on the site."""
-        env = {**os.environ, "NO_COLOR": "1"}
-        return subprocess.run(
-            [COBWEB, "-C", str(self.folder), *words],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+    def cobweb(self, *words: str, moment: int = NEVER) -> Ended:
+        """Run a command on the site, which dies at this moment if it comes to it."""
+        return self._nursery.run(moment, ("-C", str(self.folder), *words))
 
-    def plan(self) -> dict[str, Any]:
+    def plan(self, *words: str) -> dict[str, Any]:
         """Return the plan of what is written."""
-        result = self.cobweb("plan", "-o", "json")
-        assert result.returncode == 0, result.stderr
-        found: dict[str, Any] = json.loads(result.stdout)
+        result = self.cobweb("plan", "-o", "json", *words)
+        assert result.code == 0, result.err
+        found: dict[str, Any] = json.loads(result.out)
         return found
 
     def change(self, *words: str, code: int = 0) -> tuple[Observer, dict[str, Any]]:
@@ -171,22 +174,39 @@ class Site:
         Whoever was seen out must have been named.
         """
         self.write()
-        plan = self.plan()
+        plan = self.plan(*words)
         named = {cob.partition("/")[0] for cob in [*plan["downtime"], *plan["restarts"]]}
         before = frozenset(h for h in self.ports if not _answers(self.ports[h]))
         with Observer(self.ports) as seen:
             result = self.cobweb("apply", "--yes", *words)
-        assert result.returncode == code, result.stdout + result.stderr
+        assert result.code == code, result.out + result.err
         assert seen.seen_out - before <= named
         return seen, plan
+
+    def rename(self, old: str, new: str, **more: str) -> None:
+        """Give the servers' object another name."""
+        body = self.data["cobs"].pop(old)
+        body.pop("was", None)
+        self.data["cobs"][new] = body | more
+        self.data["cobs"]["conf"]["stops"] = [new]
+        self.data["limits"]["rolling"]["cob"] = new
+
+    def said(self) -> dict[str, str]:
+        """Return what each server says that it lives on."""
+        return {host: _heard(port) for host, port in self.ports.items()}
+
+    def starts(self, release: str) -> dict[str, int]:
+        """Return how often each server was started with a release."""
+        ledgers = {host: self.folder / f"{host}.conf.starts" for host in self.ports}
+        return {host: it.read_text().split().count(release) for host, it in ledgers.items()}
 
     def bytes_of(self, hosts: tuple[str, ...]) -> dict[str, object]:
         """Return what the hosts have: files, processes, what the journal says."""
         with closing(sqlite3.connect(self.folder / ".cobweb" / "state.db")) as database:
             records = [
-                database.execute(select, [like]).fetchall()
+                database.execute(query, [like]).fetchall()
                 for host in hosts
-                for select, like in (
+                for query, like in (
                     ("SELECT * FROM cobweb_cobs WHERE id LIKE ?", f"{host}/%"),
                     ("SELECT * FROM cobweb_hosts WHERE name = ?", host),
                 )
@@ -220,80 +240,116 @@ def _processes() -> Iterator[tuple[int, str]]:
             yield int(folder.name), words.decode(errors="replace")
 
 
-@contextmanager
-def applied(folder: Path) -> Iterator[Site]:
-    """Yield the site with all four servers up; they are ended at the end."""
-    site = Site(folder)
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Return the site with all four servers up; they are ended at the end."""
+    folder = tmp_path_factory.mktemp("roll")
+    nursery = Nursery(folder, {"NO_COLOR": "1"})
+    made = Site(folder, nursery)
     try:
-        first = site.cobweb("apply", "--yes")
-        assert first.returncode == 0, first.stderr
-        yield site
+        first = made.cobweb("apply", "--yes")
+        assert first.code == 0, first.err
+        yield made
     finally:
-        site.data["present"] = False
-        site.data["limits"] = {}
+        made.data["present"] = False
+        made.data["limits"] = {}
+        made.write()
+        made.cobweb("apply", "--yes", "--refresh", "all")
+        nursery.close()
+
+
+def test_a_new_release_takes_down_one_after_the_other(site: Site) -> None:
+    site.variables["release"] = "2"
+    seen, plan = site.change()
+    assert seen.most_out <= 1
+    assert {*plan["downtime"], *plan["restarts"]} == ALL_APPS
+    assert set(site.said().values()) == {"release=2 level=1"}
+
+
+def test_a_configuration_that_stops_them_takes_down_one_after_the_other(site: Site) -> None:
+    site.variables["level"] = 2
+    seen, plan = site.change()
+    assert seen.most_out == 1
+    assert set(plan["downtime"]) == ALL_APPS
+    assert set(site.said().values()) == {"release=2 level=2"}
+
+
+def test_both_at_once_take_down_one_after_the_other_also_when_killed_and_taken_up(
+    site: Site,
+) -> None:
+    """`kill -9` at some of the writes of the journal: nobody is started twice with a release."""
+    deaths = 0
+    for moment in range(FIRST_MOMENT, NEVER, STEP):
+        level = 10 + deaths
+        site.variables.update({"release": f"r{level}", "level": level})
         site.write()
-        site.cobweb("apply", "--yes", "--refresh", "all")
+        named = site.plan()["downtime"].keys() if not deaths else ALL_APPS
+        assert named == ALL_APPS
+        with Observer(site.ports) as seen:
+            first = site.cobweb("apply", "--yes", moment=moment)
+            last = site.cobweb("apply", "--yes") if first.code else first
+        assert first.code in (0, -signal.SIGKILL), (moment, first.err)
+        assert last.code == 0, (moment, last.err)
+        assert (seen.most_out, seen.seen_out) == (1, frozenset(HOSTS)), moment
+        assert set(site.said().values()) == {f"release=r{level} level={level}"}, moment
+        assert site.starts(f"r{level}") == dict.fromkeys(HOSTS, 1), moment
+        if first.code == 0:
+            break
+        deaths += 1
+    assert deaths >= LEAST_DEATHS
 
 
-def test_no_change_takes_down_more_than_one(tmp_path: Path) -> None:
-    """A release, a configuration, both at once, a rename, a removal: never fewer than three."""
-    with applied(tmp_path) as site:
-        site.variables["release"] = "2"
-        seen, plan = site.change()
-        assert seen.most_out <= 1
-        assert {*plan["downtime"], *plan["restarts"]} == {f"{host}/app" for host in HOSTS}
-
-        site.variables["level"] = 2
-        seen, plan = site.change()
-        assert seen.most_out == 1
-        assert set(plan["downtime"]) == {f"{host}/app" for host in HOSTS}
-        assert (tmp_path / "w3.conf").read_text() == "level=2\n"
-
-        site.variables.update({"release": "3", "level": 3})
-        seen, _ = site.change()
-        assert seen.most_out == 1
-        assert seen.seen_out == set(HOSTS)
-
-        site.data["cobs"]["api"] = site.data["cobs"].pop("app")
-        site.data["cobs"]["conf"]["stops"] = ["api"]
-        site.data["limits"]["rolling"]["cob"] = "api"
-        seen, _ = site.change("--max-removals", "4")
-        assert seen.most_out == 1
-
-        del site.data["inventory"]["all"]["children"]["app"]["hosts"]["w4"]
-        gone = site.ports.pop("w4")
-        seen, plan = site.change("--max-removals", "2")
-        assert plan["downtime"].keys() == {"w4/api"}
-        assert seen.most_out == 0
-        assert not _answers(gone)
-
-
-def test_a_member_that_died_unnoticed_is_counted(tmp_path: Path) -> None:
+def test_a_member_that_died_unnoticed_is_counted(site: Site) -> None:
     """It is found before anything goes out, repaired first, and nobody else is out meanwhile."""
-    with applied(tmp_path) as site:
-        site.kill("w3")
-        site.variables["level"] = 2
-        seen, _ = site.change()
-        assert seen.most_out == 1
-        assert site.plan()["stages"] == []
+    site.kill("w3")
+    site.data["limits"]["rolling"]["trust"] = "1s"
+    site.variables["level"] = 3
+    seen, _ = site.change()
+    del site.data["limits"]["rolling"]["trust"]
+    assert seen.most_out == 1
+    assert site.plan()["stages"] == []
 
 
-def test_a_canary_that_fails_leaves_all_others_as_they_are(tmp_path: Path) -> None:
+def test_a_canary_that_fails_leaves_all_others_as_they_are(site: Site) -> None:
     """Byte for byte: files, processes, journal; tried again, the same one goes first."""
-    with applied(tmp_path) as site:
-        site.data["limits"]["rolling"] |= {"first": 1, "pause": "1s"}
-        site.variables.update({"release": "bad", "level": 2})
-        others = HOSTS[1:]
-        before = site.bytes_of(others)
-        seen, _ = site.change(code=1)
-        assert seen.seen_out == {"w1"}
-        assert site.bytes_of(others) == before
-        seen, _ = site.change(code=1)
-        assert seen.seen_out == {"w1"}
-        assert site.bytes_of(others) == before
+    site.data["limits"]["rolling"] |= {"first": 1, "pause": "1s"}
+    site.variables.update({"release": "bad", "level": 4})
+    others = HOSTS[1:]
+    before = site.bytes_of(others)
+    seen, _ = site.change(code=1)
+    assert seen.seen_out == {"w1"}
+    assert site.bytes_of(others) == before
+    seen, _ = site.change(code=1)
+    assert seen.seen_out == {"w1"}
+    assert site.bytes_of(others) == before
 
-        site.variables["release"] = "4"
-        seen, _ = site.change()
-        assert seen.most_out == 1
-        assert (tmp_path / "w4.conf").read_text() == "level=2\n"
-        assert site.plan()["stages"] == []
+    site.variables["release"] = "4"
+    seen, _ = site.change()
+    assert seen.most_out == 1
+    assert set(site.said().values()) == {"release=4 level=4"}
+    assert site.plan()["stages"] == []
+
+
+def test_a_name_that_is_told_moves_nothing_and_an_untold_one_one_after_the_other(
+    site: Site,
+) -> None:
+    del site.data["limits"]["rolling"]["first"], site.data["limits"]["rolling"]["pause"]
+    before = {host: site.pid(host) for host in HOSTS}
+    site.rename("app", "web", was="app")
+    seen, _ = site.change()
+    assert seen.most_out == 0
+    assert {host: site.pid(host) for host in HOSTS} == before
+
+    site.rename("web", "api")
+    seen, _ = site.change("--max-removals", "4")
+    assert (seen.most_out, seen.seen_out) == (1, frozenset(HOSTS))
+    assert site.plan()["stages"] == []
+
+
+def test_a_removal_takes_down_no_other(site: Site) -> None:
+    del site.data["inventory"]["all"]["children"]["app"]["hosts"]["w4"]
+    gone = site.ports.pop("w4")
+    seen, plan = site.change("--max-removals", "2")
+    assert plan["downtime"].keys() == {"w4/api", "w4/conf"}
+    assert seen.most_out == 0
+    assert not _answers(gone)

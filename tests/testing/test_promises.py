@@ -271,6 +271,29 @@ def test_an_object_may_wait_for_the_slot_of_another_unit(*, text: str, is_told: 
 
 
 @pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("gave_up b; state a down; state b up; state d up", False),
+        ("gave_up a; state a down; state b up; state d up", False),
+        ("gave_up d; state a down; state b up; state d up", True),
+        ("state a down; state b up; state d up; request b d up; gave_up b; release b d up", True),
+        ("gave_up a; state a up; state b up; state d up; start a up down; end a up down ok", True),
+    ],
+)
+def test_what_gave_up_before_anything_began_is_left_alone(*, text: str, is_told: bool) -> None:
+    """P5: with all that needs join with it (`--allow-stuck`)."""
+    graph = graph_json(graph_of("x/a x/b x/d y/d", "x/b down>up x/a up"))
+    graph["cobs"] = [cob for cob in graph["cobs"] if cob["id"] != "y/d"]
+    graph["cobs"].append({**graph["cobs"][0], "id": "y/z"})
+    record = [event(part) for part in text.split(";")]
+    record += [{"type": "cob.state", "cob": "y/z", "state": state} for state in ("unknown", "up")]
+    record.append(event("run 1"))
+    said = check_promises(record, graph)
+    assert said == plain_check_promises(record, graph)
+    assert said == ([LEFT.format(len(record))] if is_told else [])
+
+
+@pytest.mark.parametrize(
     ("needs", "is_told"),
     [
         ((), True),

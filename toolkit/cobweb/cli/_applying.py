@@ -123,6 +123,7 @@ def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
             budgets=dict(options["budgets"]),
             new_canary=options.get("new_canary", False),
             only=frozenset(options.get("only", ())),
+            renew=frozenset(options.get("renew", ())),
         ),
     )
 

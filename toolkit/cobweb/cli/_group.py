@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "generations": "List the generations of the site, the newest first.",
     "diff": "Show what differs between two generations.",
     "rollback": "Go back to an earlier generation (default: the last one reached).",
+    "restart": "Have objects leave and come back, under their needs and limits.",
     "forget": "Give up objects that are gone from the site.",
     "runs": "List the runs of the site, the newest first.",
     "report": "Tell what happened in a run (default: the last one).",

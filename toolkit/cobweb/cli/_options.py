@@ -36,6 +36,7 @@ __all__ = [
     "reference_argument",
     "refresh_option",
     "refuse_two_parts",
+    "renew_option",
     "site_options",
     "timeout_option",
     "wait_option",
@@ -221,6 +222,17 @@ def only_option(function: _F) -> _F:
         multiple=True,
         shell_complete=complete_reference,
         help="Move only this object and what it needs; repeatable.",
+    )(function)
+
+
+def renew_option(function: _F) -> _F:
+    """Add `--renew REF`, references."""
+    return click.option(
+        "--renew",
+        metavar="REF",
+        multiple=True,
+        shell_complete=complete_reference,
+        help="Take this object for changed; repeatable.",
     )(function)
 
 

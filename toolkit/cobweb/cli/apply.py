@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from cobweb.cli._options import (
     output_option,
     pass_request,
     refuse_two_parts,
+    renew_option,
     site_options,
 )
 from cobweb.cli._output import Output, Tone
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 @click.argument("plan", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @limit_option
 @only_option
+@renew_option
 @click.option(
     "--replan",
     is_flag=True,
@@ -74,9 +77,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     from cobweb.runtime import desired_of
 
     saved = _read(plan) if plan else None
-    limit = _limit(saved, limit)
-    part = options["only"] or (saved.only if saved else ())
-    refuse_two_parts(limit, part, rolls_back=options["on_failure"] == "rollback")
+    limit = _limit(saved, limit, options, replan=replan)
     orders = orders_of(request, {**options, "refresh": _refresh(saved, options["refresh"])})
     output = Output.of(request)
     with open_site(request) as session:
@@ -119,22 +120,31 @@ def _as_saved(saved: PlanFile | None, orders: Orders) -> Orders:
     return replace(orders, may_go_out=saved.goes_out, exceptions=_exceptions(saved, orders))
 
 
-def _limit(saved: PlanFile | None, limit: str | None) -> str | None:
-    """Return the limit of the plan or of the command; UsageError where they do not go together."""
+def _limit(
+    saved: PlanFile | None, limit: str | None, options: Mapping[str, Any], *, replan: bool
+) -> str | None:
+    """Return the limit of the plan or of the command; UsageError for what does not go together."""
     if saved is not None and limit is not None and limit != saved.limit:
         raise UsageError("--limit is part of the plan", hint="leave it out")
-    return saved.limit if saved else limit
+    limit = saved.limit if saved else limit
+    only = options["only"] or (saved.only if saved else ())
+    refuse_two_parts(limit, only, rolls_back=options["on_failure"] == "rollback")
+    if replan and (options["renew"] or (saved and saved.renew)):
+        raise UsageError("--replan and --renew do not go together", hint="it would be done twice")
+    return limit
 
 
 def _exceptions(saved: PlanFile, orders: Orders) -> Exceptions:
     """Return the exceptions that a plan was made with; UsageError for others."""
-    asked = orders.exceptions.budgets
-    if asked and asked != saved.budgets:
-        raise UsageError("--budget is part of the plan", hint="leave it out")
-    only = orders.exceptions.only
-    if only and only != saved.only:
-        raise UsageError("--only is part of the plan", hint="leave it out")
-    return replace(orders.exceptions, budgets=saved.budgets, only=saved.only)
+    it = orders.exceptions
+    for option, asked, planned in (
+        ("--budget", it.budgets, saved.budgets),
+        ("--only", it.only, saved.only),
+        ("--renew", it.renew, saved.renew),
+    ):
+        if asked and asked != planned:
+            raise UsageError(f"{option} is part of the plan", hint="leave it out")
+    return replace(it, budgets=saved.budgets, only=saved.only, renew=saved.renew)
 
 
 def _refresh(saved: PlanFile | None, refresh: str) -> str:
@@ -161,7 +171,8 @@ def _roll_back(  # noqa: PLR0913  # as `go_back`
         generation = to_go_back_to(session.store(create=True), after_failure=True)
         output.summary(f"going back to generation {generation}", Tone.CAREFUL)
         message = f"rollback to {generation} after a failure"
-        orders = replace(orders, message=message, max_removals=None)
+        once = replace(orders.exceptions, renew=frozenset())
+        orders = replace(orders, message=message, max_removals=None, exceptions=once)
         result = go_back(
             session,
             people,

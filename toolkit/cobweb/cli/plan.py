@@ -30,6 +30,7 @@ from cobweb.cli._options import (
     pass_request,
     refresh_option,
     refuse_two_parts,
+    renew_option,
     site_options,
 )
 from cobweb.cli._output import Output, Tone
@@ -100,6 +101,7 @@ _SHOWN_HOSTS = 5
 @refresh_option
 @limit_option
 @only_option
+@renew_option
 @budget_option
 @output_option()
 @site_options
@@ -116,6 +118,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     refresh: str,
     limit: str | None,
     only: tuple[str, ...],
+    renew: tuple[str, ...],
     budgets: tuple[tuple[str, int], ...],
 ) -> int:
     """Show what an apply would do, in which order and why.
@@ -126,9 +129,9 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     output = Output.of(request)
     refuse_two_parts(limit, only)
     if generation is not None:
-        _refuse_with_generation(generation, {"--out": out, "--only": only, "--limit": limit})
-    bound = removal_bound(max_removals)
-    asked = {
+        given = {"--out": out, "--only": only, "--renew": renew, "--limit": limit}
+        _refuse_with_generation(generation, given)
+    asked: dict[str, Any] = {
         "limit": limit,
         "refresh": refresh,
         "out": out is not None,
@@ -136,26 +139,18 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         "planner": planner,
         "budgets": dict(budgets),
         "only": sorted(set(only)),
+        "renew": sorted(set(renew)),
         "max_removals": None if max_removals is None else str(max_removals),
         "deletes": sorted(request.deletes),
     }
     with open_site(request) as session:
         if generation is not None:
-            back = _printed(session, output, {**asked, "generation": generation}, bound)
+            asked["generation"] = generation
+            back = _printed(session, output, asked, removal_bound(max_removals))
             back.show(output)
             return _code(back, detailed=detailed_exitcode)
         note_stale_models(session, output)
-        is_whole = limit is None  # a part is planned in the time that it takes to look
-        key = plan_key(session, output, asked) if is_whole and session.site.is_kept else None
-        printed = find_plan(session, key)
-        if printed is None:
-            with no_collections():
-                check_all(session, limit)
-                if is_whole and key is None and worth_keeping(session.graph()):
-                    key = plan_key(session, output, asked)
-                printed = _printed(session, output, asked, bound)
-            if key is not None and key == plan_key(session, output, asked):
-                keep_plan(session, key, printed)  # nobody has written meanwhile
+        printed = _kept_or_made(session, output, asked, removal_bound(max_removals))
         if out is not None:
             _save(out, printed.file)
         printed.show(output)
@@ -164,6 +159,28 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     if out is not None:
         output.summary(f"saved; carry it out with: cobweb apply {out}")
     return _code(printed, detailed=detailed_exitcode)
+
+
+def _kept_or_made(
+    session: Session,
+    output: Output,
+    asked: Mapping[str, Any],
+    bound: Callable[[int], int],
+) -> PrintedPlan:
+    """Return the plan of what the files say, made now or kept from before."""
+    is_whole = asked["limit"] is None  # a part is planned in the time that it takes to look
+    key = plan_key(session, output, asked) if is_whole and session.site.is_kept else None
+    printed = find_plan(session, key)
+    if printed is not None:
+        return printed
+    with no_collections():
+        check_all(session, asked["limit"])
+        if is_whole and key is None and worth_keeping(session.graph()):
+            key = plan_key(session, output, asked)
+        printed = _printed(session, output, asked, bound)
+    if key is not None and key == plan_key(session, output, asked):
+        keep_plan(session, key, printed)  # nobody has written meanwhile
+    return printed
 
 
 def _refuse_with_generation(generation: int, options: Mapping[str, object]) -> None:
@@ -206,7 +223,11 @@ def _printed(
         planner=asked["planner"],
         max_removals=max_removals,
         deletes=frozenset(asked["deletes"]),
-        exceptions=Exceptions(budgets=asked["budgets"], only=frozenset(asked["only"])),
+        exceptions=Exceptions(
+            budgets=asked["budgets"],
+            only=frozenset(asked["only"]),
+            renew=frozenset(asked["renew"]),
+        ),
     )
     printer = Printer.like(output)
     if output.format is Format.TEXT:

@@ -124,7 +124,7 @@ def _no_step(node: Node, target: State) -> Blocked | None:
 
 def _held_back(machine: Machine, node: Node) -> Blocked | None:
     """Say which limit keeps an object from asking for anything."""
-    found = None if node.plan_move is not None else no_room_for(machine, node)
+    found = no_room_for(machine, node)
     if found is None:
         return None
     return Blocked(

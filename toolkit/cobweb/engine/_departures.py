@@ -123,8 +123,7 @@ class _Walk:
 
     def _take_out(self, way: Way, step: Transition) -> None:
         node, working = way.node, self._machine.working
-        if node.standing is None:
-            return
+        assert node.standing is not None  # the lender knows all whom its departures reach
         for unit in node.standing.units:
             group = unit.book.budget.group
             if not unit.should or not (node.id in working.served or unit.went_out):
@@ -182,12 +181,7 @@ class PlanBook:
                 self._readers.setdefault(cob, set()).add(unit.key)
         return found
 
-    def forget(self, cob: CobId) -> None:
-        """Forget what was thought of an object that has changed."""
-        for key in self._readers.pop(cob, ()):
-            self._plans.pop(key, None)
-
-    def forget_all(self) -> None:
-        """Forget everything."""
-        self._plans.clear()
-        self._readers.clear()
+    def forget(self, cob: CobId) -> list[tuple[str, str]]:
+        """Forget what was thought of an object that has changed; return whose plans that were."""
+        readers = self._readers.pop(cob, ())
+        return [key for key in readers if self._plans.pop(key, None) is not None]

@@ -190,7 +190,7 @@ def _go_on(machine: Machine, detour: Detour) -> None:
 def _end(machine: Machine, detour: Detour) -> None:
     machine.detours.remove(detour)
     for node in detour.nodes:
-        _direct(machine, node, "")
+        _direct(machine, node, machine.renewing.get(node.id, ""))
 
 
 def _direct(machine: Machine, node: Node, state: State) -> None:

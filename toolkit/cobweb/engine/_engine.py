@@ -18,6 +18,7 @@ from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Mach
 from cobweb.engine._node import BROKEN, IDLE, IMMOVABLE, OTHER_LIFE, Node
 from cobweb.engine._proof import Proof
 from cobweb.engine._protocol import repeat, restore
+from cobweb.engine._renewals import found
 from cobweb.engine._returns import give_up
 from cobweb.engine._rules import settle, start
 from cobweb.engine._values import (
@@ -105,6 +106,7 @@ class Engine:
         believed: Mapping[CobId, State] | None = None,
         changed: AbstractSet[CobId] = frozenset(),
         still: AbstractSet[CobId] = frozenset(),
+        renew: AbstractSet[CobId] = frozenset(),
         orders: Iterable[Foreseen] = (),
     ) -> tuple[Effect, ...]:
         """Begin with the journal's states and the locks (locked, holder, state) that were out.
@@ -112,14 +114,16 @@ class Engine:
         What has no state, or one that its type does not know, is unknown and checked at once; if
         `believed` says where it was it counts as that until its check says otherwise. `changed`
         have another content by now than they were in that state for; only that has made those of
-        `still` outdated, which serve until they leave that state. `orders` are followed as far as
-        all is found as they have it. Old locks are told first; one stays in force until its holder
-        has been checked and does not want it any more.
+        `still` outdated, which serve until they leave that state. Those of `renew` are taken for
+        changed, whatever is found. `orders` are followed as far as all is found as they have it.
+        Old locks are told first; one stays in force until its holder has been checked and does not
+        want it any more.
         """
         if self._started:
             raise ProtocolError("the engine was started before")
         self._started = True
         machine = self._machine
+        machine.renewing.update(dict.fromkeys(renew & machine.nodes.keys(), ""))
         machine.tracks = machine.tracks or believed is not None
         if machine.tracks:
             machine.working.still.update((cob, OUTDATED) for cob in still)
@@ -143,7 +147,7 @@ class Engine:
         if node.absent or not node.up:
             return
         if state in node.table.states:
-            machine.set_state(node, state, StateReason.JOURNAL)
+            machine.set_state(node, found(machine, node, state), StateReason.JOURNAL)
             machine.touch(node)
         else:
             machine.check(node)
@@ -281,6 +285,7 @@ class Engine:
             node.id
             for node in machine.nodes.values()
             if (node.away and not node.absent)
+            or machine.renewing.get(node.id)
             or node.failed
             or (node.missing and not node.absent)
             or node.activity is not IDLE

@@ -7,6 +7,7 @@ from typing import assert_never
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import BROKEN, CHECKING, IDLE, MOVING, UNCHECKED, Node
 from cobweb.engine._protocol import receive
+from cobweb.engine._renewals import ended, found
 from cobweb.engine._values import (
     CheckDropped,
     CheckEnded,
@@ -81,7 +82,9 @@ def _check_ended(machine: Machine, event: CheckEnded) -> None:
     machine.end(node)
     if event.state is not None:
         node.stuck &= ~UNCHECKED
-        machine.set_state(node, event.state, StateReason.CHECK)
+        state = found(machine, node, event.state)
+        machine.set_state(node, state, StateReason.CHECK)
+        ended(machine, node, state)
     elif node.up:
         node.stuck |= UNCHECKED
         machine.working.prior.pop(node.id, None)
@@ -112,6 +115,7 @@ def _transition_ended(machine: Machine, event: TransitionEnded) -> None:
     machine.end(node)
     if event.ok:
         machine.set_state(node, step.dest, StateReason.TRANSITION)
+        ended(machine, node, step.dest, by_step=True)
         return
     node.stuck |= BROKEN
     if node.state != UNKNOWN:

@@ -13,6 +13,7 @@ Slots are the units', not the run's: one that is out at the end is kept as a deb
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator
 
 from cobweb.engine._canaries import Canaries
@@ -22,6 +23,7 @@ from cobweb.engine._node import IDLE, IMMOVABLE, STAY, Node
 from cobweb.engine._problem import Standing
 from cobweb.engine._rounds import Rounds
 from cobweb.engine._rules import replan
+from cobweb.engine._turns import Rank, Turns
 from cobweb.engine._units import UnitBook, book_of, give_standing
 from cobweb.engine._values import (
     Lending,
@@ -34,8 +36,7 @@ from cobweb.model import CobId, Graph, State, Transition
 __all__ = ["Lender"]
 
 
-_Rank = tuple[int, int, tuple[int, float, str], int, str]
-_Candidate = tuple[_Rank, Departure, Node | None]
+_Candidate = tuple[Rank, Departure, Node | None]
 """What goes out, whose step that is where it is none of a unit's own, and when it comes."""
 
 
@@ -51,12 +52,13 @@ class Lender:
         self._units = {unit.key: unit for book in self.books for unit in book.units}
         self._of_host: dict[str, list[UnitBook]] = {}
         self._fresh: set[CobId] = set()
-        self._restless: dict[tuple[str, str], UnitBook] = dict(self._units)
+        self._turns = Turns(self.books)
+        self._touched: set[tuple[str, str]] = set()
         self._holding: dict[tuple[str, str], UnitBook] = {}
         self._askers: dict[CobId, Node] = {}
         self._plans = PlanBook(machine)
-        self._rounds: dict[_Rank, float] = {}
-        self._checks = Rounds(machine)
+        self._rounds: dict[Rank, float] = {}
+        self._checks = Rounds(machine, self.books)
         self._closed: set[str] = set()
         self._dirty = True
         give_standing(machine.nodes, self.books)
@@ -79,7 +81,9 @@ class Lender:
                 if unit.key in self._lending.slots:
                     unit.held = unit.began = unit.moved = unit.went_out = True
                     self._holding[unit.key] = unit
+                    self._touched.add(unit.key)
                 unit.book.count(unit, working)
+                self.stir(unit)
         self._take_back_of_gone()
         for trial in self.canaries.all:
             self.canaries.begin(trial)
@@ -183,19 +187,26 @@ class Lender:
         standing = node.standing
         assert standing is not None
         self._checks.update(node)
-        self._plans.forget(node.id)
+        self._forget(node)
         for unit in standing.units:
             self._count(unit)
         for unit in standing.scopes:
-            self._restless[unit.key] = unit
+            self._touched.add(unit.key)
+            self.stir(unit)
             self.wake(unit)
+
+    def _forget(self, node: Node) -> None:
+        """Forget the plans that an object matters to, and have their units looked at again."""
+        for key in self._plans.forget(node.id):
+            self.stir(self._units[key])
 
     def _count(self, unit: UnitBook) -> None:
         """Count a unit anew; whether it should serve is what plans of others look at."""
         should = unit.should
         unit.book.update(unit, self._machine.working)
         if unit.should is not should:
-            self._plans.forget_all()
+            for node in unit.members:
+                self._forget(node)
 
     def began(self, node: Node, step: Transition) -> None:
         """Take note that a step of an object is about to begin."""
@@ -206,7 +217,7 @@ class Lender:
         for unit in node.standing.units:
             if unit.held and self._machine.working.goes_out(node, step, unit.book.budget.group):
                 unit.went_out = True
-                self._plans.forget(node.id)
+                self._forget(node)
 
     def ended(self, node: Node) -> None:
         """Take note that a transition of an object has ended."""
@@ -219,8 +230,11 @@ class Lender:
         self._dirty = True
         for host in hosts:
             for node in self._machine.on_host(host):
-                self._plans.forget(node.id)
+                self._forget(node)
+                if node.standing is not None:
+                    self._checks.update(node)
             for unit in self.units_on(host):
+                self._touched.add(unit.key)
                 unit.began = unit.began or unit.held
                 unit.last = self._machine.epoch
                 self._count(unit)
@@ -229,8 +243,7 @@ class Lender:
 
     def stir(self, unit: UnitBook) -> None:
         """Have a unit looked at when slots are lent next."""
-        if unit.key not in self._restless:
-            self._restless[unit.key] = unit
+        if self._turns.add(unit, self._rank(unit)):
             self._dirty = True
 
     def stir_all(self) -> None:
@@ -255,7 +268,9 @@ class Lender:
             return False
         self._dirty = False
         before = len(self._machine.effects)
-        moved = sum(self._take_back(unit) for unit in self._held()) > 0
+        touched = sorted(self._touched & self._holding.keys())
+        self._touched.clear()
+        moved = sum(self._take_back(self._holding[key]) for key in touched) > 0
         moved = self._take_back_room() or moved
         moved = sum(self.canaries.go_on(trial) for trial in self.canaries.all) > 0 or moved
         return self._lend_all() or moved or len(self._machine.effects) > before
@@ -296,29 +311,25 @@ class Lender:
     def _candidates(self, *, full: bool) -> Iterator[_Candidate]:
         """Yield what waits for slots, in order; unless `full` of budgets with room alone.
 
-        Units in a budget of which a round of checks is under way wait for its end.
+        Units in a budget of which a member is under way, or being checked, wait for its end.
         """
-        busy = self._checks.busy
-        spare = {it.budget.name for it in self.books if full or it.has_spare}
-        units = [
-            unit
-            for key, unit in self._restless.items()
-            if key[0] not in busy and (key[0] in spare or unit.takes_room)
-        ]
-        for rank, unit in sorted(((self._rank(unit), unit) for unit in units), key=_first):
+        busy, held = self._checks.closed, self._holding.keys()
+        books = (book for book in self.books if book.budget.name not in busy)
+        turns = [self._turns.of(book, self._closed, held, full=full) for book in books]
+        for rank, unit in heapq.merge(*turns, key=_first):
             is_open = unit.book.has_spare and unit.key[0] not in self._closed
             if is_open or full or unit.takes_room:
                 plan = self.plan(unit) if self._can_go(unit) else None
                 if plan is not None and not all(it.held for it in plan.units):
                     yield rank, plan, None
-                elif plan is not None and self._is_quiet(unit):
-                    self._restless.pop(unit.key, None)
+                elif plan is not None:
+                    self._turns.drop(unit)
         for cob in sorted(self._askers):
             asks = self._asked_by(self._askers[cob])
             if asks is not None and busy.isdisjoint(it.book.budget.name for it in asks.units):
                 yield (2, 0, (0, 0.0, ""), 0, cob), asks, self._askers[cob]
 
-    def _rank(self, unit: UnitBook) -> _Rank:
+    def _rank(self, unit: UnitBook) -> Rank:
         """Return when the turn of a unit comes."""
         hosts = self._machine.hosts
         place = 0 if hosts is None else max(map(hosts.place, unit.hosts), default=0)
@@ -350,13 +361,6 @@ class Lender:
             return False
         return not any(node.failed or not node.up for node in unit.scope)
 
-    def _is_quiet(self, unit: UnitBook) -> bool:
-        """Say whether there is nothing to do in the scope of a unit."""
-        hosts = self._machine.hosts
-        if hosts is not None and any(hosts.waits(node.cob.host) for node in unit.scope):
-            return False
-        return all(not node.away or node.absent for node in unit.scope)
-
     def _full(self, wanted: set[tuple[str, str]]) -> set[str]:
         """Return the budgets in which not all these units may be out with those that are."""
         of_book: dict[str, list[UnitBook]] = {}
@@ -367,6 +371,7 @@ class Lender:
     def _take(self, unit: UnitBook, asker: Node | None) -> None:
         unit.book.hold(unit, held=True)
         self._holding[unit.key] = unit
+        self._touched.add(unit.key)
         unit.began = unit.moved = False
         unit.asker = None if asker is None else (asker, asker.state)
         unit.last = self._machine.epoch
@@ -382,6 +387,8 @@ class Lender:
     def _take_back(self, unit: UnitBook) -> bool:
         """Take a slot back from a unit that is home; say whether it was."""
         if not (self.is_home(unit) if unit.began else self._is_unused(unit)):
+            if not unit.began:
+                self._touched.add(unit.key)  # whose step it is for may be elsewhere
             return False
         self._give_back(unit)
         return True
@@ -394,15 +401,17 @@ class Lender:
 
     def _take_back_room(self) -> bool:
         """Take back slots of which nothing has gone out where others were found out; say if any."""
+        if not any(book.is_over for book in self.books):
+            return False
         idle = [unit for unit in self._held() if not unit.moved and not unit.out]
         crowded = [unit for unit in idle if not unit.book.has_room((unit,))]
         taken: list[UnitBook] = []
         for unit in crowded:
             if unit.held and not unit.book.has_room((unit,)):
-                taken += [it for it in idle if it.held and self._goes_with(it, unit)]
-                for it in taken:
-                    if it.held:
-                        self._give_back(it)
+                mates = [it for it in idle if it.held and self._goes_with(it, unit)]
+                for it in mates:
+                    self._give_back(it)
+                taken += mates
         for unit in taken:
             self._restart(unit)
         return bool(taken)
@@ -426,8 +435,9 @@ class Lender:
         self._holding.pop(unit.key, None)
         unit.went_out = unit.began = unit.moved = False
         self._count(unit)
+        self.stir(unit)
         for node in unit.members:
-            self._plans.forget(node.id)
+            self._forget(node)
         self._machine.effects.append(SlotReturned(*unit.key))
         self._dirty = True
 
@@ -511,5 +521,5 @@ def _wants(asker: Node, state: State) -> bool:
     return asker.activity is not IDLE or (is_off and asker.up)
 
 
-def _first(pair: tuple[_Rank, UnitBook]) -> _Rank:
+def _first(pair: tuple[Rank, UnitBook]) -> Rank:
     return pair[0]

@@ -76,6 +76,8 @@ class Machine:
     checks of unknown objects will most likely find, `checked_s` when the last check of an object
     ended, by `now_s`, `checked_at` in which epoch. `given_up` says why objects gave up. `detours`
     are the orders of the look-ahead under way, `searched` the situations that it has seen.
+    `renewing` are objects still to be renewed, each with the state that it goes to for this
+    ("": none yet).
     """
 
     __slots__ = (
@@ -106,6 +108,7 @@ class Machine:
         "now_s",
         "queue",
         "ready",
+        "renewing",
         "searched",
         "settings",
         "tracks",
@@ -126,6 +129,7 @@ class Machine:
         self.effects: list[Effect] = []
         self.flying = 0
         self.halted = False
+        self.renewing: dict[CobId, State] = {}
         self.alone = False
         self.epoch = 0
         kinds = {id(cob.type): cob.type for cob in graph.cobs.values()}

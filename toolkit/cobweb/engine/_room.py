@@ -19,9 +19,9 @@ Reason = tuple[str, CobId | None]
 
 
 def no_room_for(machine: Machine, node: Node) -> Reason | None:
-    """Return which limit holds an object back; None where none does."""
+    """Return which limit holds back an object that has a step before it; None where none does."""
     lender, standing = machine.lender, node.standing
-    if lender is None or standing is None:
+    if lender is None or standing is None or node.plan_move is not None:
         return None
     lacking: list[UnitBook] = []
     for unit in standing.scopes:
@@ -29,11 +29,11 @@ def no_room_for(machine: Machine, node: Node) -> Reason | None:
         if trial is not None and lender.changes(node) and trial.refuses(node):
             return _canary(machine, trial)
         lacking += _lacking(lender, unit)
-    move = node.table.moves[node.state].get(node.target)
-    if move is not None:
-        way = Way(node, node.table, node.state, move.step.dest)
-        way.still = machine.working.still.get(node.id, "")
-        lacking += [unit for unit in departure(machine, (way,)).units if not unit.held]
+    move = node.move()
+    assert move is not None
+    way = Way(node, node.table, node.state, move.step.dest)
+    way.still = machine.working.still.get(node.id, "")
+    lacking += [unit for unit in departure(machine, (way,)).units if not unit.held]
     return _taken(lacking, node.id) if lacking else None
 
 

@@ -177,6 +177,14 @@ class BudgetBook:
             return self.taken < budget.bound(self.population)
         return any(self._taken(domain) < budget.count for domain in self.populations)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether more units take room than may, of some domain."""
+        budget = self.budget
+        if budget.percent is not None or not self.populations:
+            return self.taken > budget.bound(self.population)
+        return any(taken > budget.count for taken in self.takens.values())
+
     def has_room(self, units: Iterable[UnitBook]) -> bool:
         """Say whether, with these lent as well, the units that are out are at most the bound."""
         more = [unit for unit in units if not unit.takes_room]

@@ -48,6 +48,9 @@ from cobweb.model import (
 
 __all__ = ["PROTECTED", "EvaluatedSite"]
 
+IN_FLIGHT = "in-flight"
+"""The scope of a stored limit; there were others before there were budgets."""
+
 PROTECTED = "protected"
 """The key that has the objects which are not to be removed."""
 
@@ -242,7 +245,7 @@ def _limit(limit: Limit) -> dict[str, Any]:
     """Return what a limit says; `first` and `pause_s` had a meaning before there were budgets."""
     return {
         "name": limit.name,
-        "scope": limit.scope.value,
+        "scope": IN_FLIGHT,
         "from": limit.source,
         "to": limit.dest,
         "first": 0,

@@ -17,7 +17,7 @@ from cobweb.generation._content import FLOAT_MARK, canonical_json, digest_of_tex
 from cobweb.generation._diff import SiteDiff, site_diff
 from cobweb.generation._kept import KeptFiles
 from cobweb.generation._paths import Paths
-from cobweb.generation._site import FIRST, FORMAT, PROTECTED
+from cobweb.generation._site import FIRST, FORMAT, IN_FLIGHT, PROTECTED
 from cobweb.model import (
     Action,
     Budget,
@@ -29,7 +29,6 @@ from cobweb.model import (
     Host,
     Limit,
     LimitGroup,
-    LimitScope,
     LockNeed,
     Missing,
     Need,
@@ -263,8 +262,8 @@ def _bounds(data: Mapping[str, Any]) -> tuple[tuple[Limit, ...], tuple[Budget, .
     scopes = {it["scope"] for it in data["limits"]}
     if not scopes <= _OLD_SCOPES:
         raise StoreError(_DAMAGED)
-    flying = [it for it in data["limits"] if it["scope"] == LimitScope.IN_FLIGHT]
-    counting = [it for it in data["limits"] if it["scope"] != LimitScope.IN_FLIGHT]
+    flying = [it for it in data["limits"] if it["scope"] == IN_FLIGHT]
+    counting = [it for it in data["limits"] if it["scope"] != IN_FLIGHT]
     budgets = (*map(_budget, data.get("budgets", ())), *map(_old_budget, counting))
     return tuple(map(_limit, flying)), budgets
 
@@ -272,7 +271,6 @@ def _bounds(data: Mapping[str, Any]) -> tuple[tuple[Limit, ...], tuple[Budget, .
 def _limit(it: Mapping[str, Any]) -> Limit:
     return Limit(
         name=it["name"],
-        scope=LimitScope.IN_FLIGHT,
         groups=tuple(
             LimitGroup(
                 name=group["name"], members=frozenset(group["members"]), bound=group["bound"]

@@ -10,7 +10,7 @@ from functools import cached_property
 from cobweb.errors import Place
 from cobweb.inventory._findings import Findings, did_you_mean
 from cobweb.inventory._scope import EvaluationError, Evaluator
-from cobweb.model import Budget, CobId, Limit, LimitGroup, LimitScope, Unit, cob_id
+from cobweb.model import Budget, CobId, Limit, LimitGroup, Unit, cob_id
 
 HOST, OBJECT = "host", "object"
 """The words for a unit that are no variables."""
@@ -106,7 +106,6 @@ class LimitDef:
         )
         return Limit(
             name=counted.name,
-            scope=LimitScope.IN_FLIGHT,
             source=self.source,
             dest=self.dest,
             groups=tuple(group for group in made if group.members),

@@ -173,16 +173,16 @@ def _need(
 
 def _limit_data(limit: Limit, numbers: Mapping[CobId, int]) -> tuple[Any, ...]:
     groups = [(group.name, _members(group.members, numbers), group.bound) for group in limit.groups]
-    return (limit.name, limit.scope, groups, limit.source, limit.dest, limit.place)
+    return (limit.name, groups, limit.source, limit.dest, limit.place)
 
 
 def _limit(data: tuple[Any, ...], ids: list[CobId]) -> Limit:
-    name, scope, groups, source, dest, place = data
+    name, groups, source, dest, place = data
     made = tuple(
         LimitGroup(name=group, members=frozenset(_taken(ids, members)), bound=bound)
         for group, members, bound in groups
     )
-    return Limit(name=name, scope=scope, groups=made, source=source, dest=dest, place=place)
+    return Limit(name=name, groups=made, source=source, dest=dest, place=place)
 
 
 def _budget_data(budget: Budget, numbers: Mapping[CobId, int]) -> tuple[Any, ...]:

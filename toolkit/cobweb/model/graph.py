@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from cobweb.errors import Place
 from cobweb.model.cob import ANY, Cob, CobId, State
@@ -19,7 +18,6 @@ __all__ = [
     "Graph",
     "Limit",
     "LimitGroup",
-    "LimitScope",
     "LockNeed",
     "Need",
     "TransitionNeed",
@@ -67,43 +65,25 @@ class LockNeed:
 Need = TransitionNeed | LockNeed
 
 
-class LimitScope(StrEnum):
-    """What a limit counts."""
-
-    IN_FLIGHT = "in-flight"
-    OUT_OF_PREFERRED = "out-of-preferred"
-    OUT_OF_GROUP = "out-of-group"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """An upper bound on objects that are busy or out of their preferred state at once.
+    """An upper bound on the transitions that are in flight at once.
 
     `groups` partitions the objects that the limit speaks of: one (name, members, bound) per value
     of the `per` variable, or a single one; bounds are evaluated from percentages and at least 1.
-    `source` and `dest` select transitions (`ANY` for all) when `scope` is IN_FLIGHT; `states` is
-    the name of a group of states that each member's type has when it is OUT_OF_GROUP: who is in
-    none of them, nor where it goes by itself, counts.
-
-    `first` above 0 asks for a canary: no more than so many objects, of all groups together, take
-    room before these are back in their preferred state, `pause_s` seconds have passed, and a check
-    has found them there still.
+    `source` and `dest` select transitions (`ANY` for all).
     """
 
     name: str
-    scope: LimitScope
     groups: tuple[LimitGroup, ...]
     source: State = ANY
     dest: State = ANY
-    states: str = ""
-    first: int = 0
-    pause_s: float = 0.0
     place: Place | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitGroup:
-    """The members of one failure domain and how many of them may be busy or out at once."""
+    """The members of one failure domain and how many of them may be busy at once."""
 
     name: str
     members: frozenset[CobId]

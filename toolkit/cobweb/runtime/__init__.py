@@ -19,6 +19,7 @@ from cobweb.runtime._generated import (
     written_digest,
 )
 from cobweb.runtime._looking import drift_site
+from cobweb.runtime._only import refuse_pending
 from cobweb.runtime._operations import (
     apply_site,
     plan_site,
@@ -83,6 +84,7 @@ __all__ = [
     "read_plan",
     "refusals_of",
     "refuse",
+    "refuse_pending",
     "refuse_stale",
     "rehearse_site",
     "signals_as_interrupt",

@@ -49,6 +49,7 @@ from cobweb.runtime._removal import (
     retyped,
     union_of,
 )
+from cobweb.runtime._renames import first_names
 from cobweb.runtime._result import Wait, waits_of
 from cobweb.store import CobRecord, Entry, Forgotten, GrantGone, HostForgotten, HostSwitched, Store
 
@@ -65,8 +66,9 @@ class Course:
     one that is in both as it is wanted. `before` is what is believed against that, `past` against
     what hosts stand in, of the objects of which that differs and whose hosts switch in the run.
     `at_once` have switched when the run begins. `held` are old locks in force, `dead` those not.
-    `orders` are those that the look-ahead has found beforehand. `left` are left alone, since it is
-    known that they would wait for ever.
+    `orders` are those that the look-ahead has found beforehand, `renew` are taken for changed.
+    `left` are left alone, since it is known that they would wait for ever. `first_names` are what
+    hosts know objects by that were renamed.
     """
 
     desired: Desired
@@ -87,7 +89,9 @@ class Course:
     dead: tuple[Lock, ...] = ()
     movable: frozenset[CobId] = frozenset()
     orders: tuple[Foreseen, ...] = ()
+    renew: frozenset[CobId] = frozenset()
     left: tuple[Wait, ...] = ()
+    first_names: Mapping[CobId, CobId] = field(default_factory=dict)
 
     @property
     def removed(self) -> frozenset[CobId]:
@@ -248,6 +252,7 @@ class Course:
             "believed": believed,
             "changed": self.changed,
             "still": frozenset(self._still()),
+            "renew": self.renew,
             "orders": self.orders,
         }
 
@@ -260,7 +265,7 @@ class Course:
 
         Only where no host has to switch on the way: what is found there is known too late.
         """
-        if self.change is not None:
+        if self.change is not None or self.renew:
             return self
         return replace(self, orders=self.engine().foresee(self.expected))
 
@@ -371,9 +376,7 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     contents, results = desired.evaluated.contents, store.results()
     before = baseline(desired.graph, records, refresh=refresh, contents=contents, results=results)
     others = retyped(store, desired, before.changed)
-    limited = limited_hosts(desired, store, before)
-    elsewhere = {c for c in before.changed if desired.only and not is_chosen(desired, host_of(c))}
-    changed = {cob: host_of(cob) in limited or cob in elsewhere for cob in before.changed}
+    changed = _late(desired, store, before)
     removal = removal_of(store, desired, gone | others.keys(), work, changed)
     if work and desired.kept:
         desired = replace(desired, graph=work.graph(desired.graph, desired.kept))
@@ -408,6 +411,8 @@ def course_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         held=held,
         dead=dead,
         movable=_movable(desired, removal),
+        renew=exceptions.renew,
+        first_names=first_names(store.renames()),
     )
 
 
@@ -469,6 +474,13 @@ def _switching(
         tuple(sorted(host for host in rest if not active.get(host))),
     )
     return waiting, tuple(group for group in groups if group)
+
+
+def _late(desired: Desired, store: Store, before: Baseline) -> Mapping[CobId, bool]:
+    """Return of each changed object whether its host may switch late, or not at all."""
+    limited = limited_hosts(desired, store, before)
+    elsewhere = {c for c in before.changed if desired.only and not is_chosen(desired, host_of(c))}
+    return {cob: host_of(cob) in limited or cob in elsewhere for cob in before.changed}
 
 
 def _without_locks_of(

@@ -23,6 +23,7 @@ from cobweb.runtime._baseline import is_another, is_certain
 from cobweb.runtime._definitions import definitions_of
 from cobweb.runtime._desired import Desired
 from cobweb.runtime._kept_work import KeptWork
+from cobweb.runtime._renames import first_names
 from cobweb.runtime._result import Ending
 from cobweb.store import CobRecord, Store
 
@@ -156,7 +157,7 @@ class Look:
     `missed` those that could not be reached the last time, with all that the journal has of them.
     `machines` are those that are not looked at and that something is on, as `found_of` tells of
     others. `ignored` counts the objects that the site leaves out; `results` are what tasks handed
-    back.
+    back, `first_names` what hosts know objects by that were renamed.
     """
 
     subjects: tuple[Subject, ...]
@@ -167,6 +168,7 @@ class Look:
     ignored: int
     machines: Mapping[CobId, State] = field(default_factory=dict)
     results: Results = field(default_factory=dict)
+    first_names: Mapping[CobId, CobId] = field(default_factory=dict)
 
 
 def look_of(
@@ -209,6 +211,7 @@ def look_of(
         ignored=len(chosen) - len(looked_at),
         machines=dict(_believed(desired, records, subjects)),
         results=results,
+        first_names=first_names(store.renames()),
     )
 
 

@@ -17,12 +17,19 @@ class Exceptions:
     """How one run departs from the limits of the site.
 
     `budgets` are other bounds, by name of the limit; with `new_canary` canaries are chosen again.
-    Only the objects of `only`, and what they need, are moved (none: all).
+    Only the objects of `only`, and what they need, are moved (none: all); those of `renew` are
+    taken for changed.
     """
 
     budgets: Mapping[str, int] = field(default_factory=dict)
     new_canary: bool = False
     only: frozenset[CobId] = frozenset()
+    renew: frozenset[CobId] = frozenset()
+
+    @property
+    def names(self) -> bool:
+        """Whether they name objects."""
+        return bool(self.only or self.renew)
 
     def bounded(self, graph: Graph) -> Graph:
         """Return a graph with these bounds; UsageError for a name that none of its limits has."""
@@ -43,4 +50,5 @@ class Exceptions:
     def __str__(self) -> str:
         words = [f" --budget {name}={count}" for name, count in sorted(self.budgets.items())]
         words += [f" --only {cob}" for cob in sorted(self.only)]
+        words += [f" --renew {cob}" for cob in sorted(self.renew)]
         return "".join([*words, " --new-canary" if self.new_canary else ""])

@@ -247,7 +247,7 @@ class _Looking:
             type_name=it.type.name,
             action=it.type.check,
             cob_vars={
-                "id": it.id,
+                "id": self._look.first_names.get(it.id, it.id),
                 "name": it.name,
                 "host": it.host,
                 "type": it.type.name,

@@ -15,6 +15,7 @@ from cobweb.errors import UsageError
 from cobweb.model import OUTDATED, Cob, CobId, Graph, LockNeed, Need, State, Transition, host_of
 from cobweb.runtime._baseline import Baseline, baseline
 from cobweb.runtime._desired import Desired
+from cobweb.runtime._exceptions import Exceptions
 from cobweb.runtime._removal import gone_of
 from cobweb.runtime._renames import pending_renames, with_renames
 from cobweb.store import CobRecord, Store
@@ -36,18 +37,24 @@ def check_known(desired: Desired, refs: Iterable[CobId]) -> None:
 
 
 def narrowed(
-    desired: Desired, store: Store, records: Mapping[CobId, CobRecord], only: AbstractSet[CobId]
+    desired: Desired, store: Store, records: Mapping[CobId, CobRecord], exceptions: Exceptions
 ) -> Desired:
-    """Return what is desired where only these objects, and what they need, are moved (none: all).
+    """Return what is desired where only the objects that are named, and what they need, are moved.
 
-    `records` are all that the journal has. UsageError for an object that is not there, and where a
-    change of an object that is moved would have its host switch with others still pending on it.
+    `records` are all that the journal has. UsageError for an object that is not there or may not be
+    renewed, and where a change of an object that is moved would have its host switch with others
+    still pending on it.
     """
+    only, renew = exceptions.only, exceptions.renew
+    check_known(desired, only | renew)
+    allowed = only or desired.movable
+    if renew - allowed:
+        cob, option = min(renew - allowed), "--only" if only else "--limit"
+        raise UsageError(f"{cob} cannot be renewed: {option} leaves it out")
     if not only:
         return desired
-    check_known(desired, only)
     before, pending = _believed(desired, store, records)
-    moved = _with_needs(desired.graph, before, only)
+    moved = _with_needs(desired.graph, before, only, renew)
     mixed = _by_host(pending & moved).keys() & _by_host(pending - moved).keys()
     if mixed:
         others = sorted(cob for cob in pending - moved if host_of(cob) in mixed)
@@ -67,8 +74,8 @@ def refuse_pending(desired: Desired, store: Store, refs: AbstractSet[CobId]) -> 
     pending &= _with_needs(desired.graph, before, refs, refs)
     if pending:
         cob = min(pending, key=lambda it: (it not in refs, it))
-        why = "" if cob in refs else ", which it needs"
-        options = "".join(f" --only {ref}" for ref in sorted(refs))
+        why = "" if cob in refs else ", which it needs,"
+        options = "".join(f" --only {ref}" for ref in sorted(refs if cob in refs else {*refs, cob}))
         raise UsageError(
             f"a change of {cob}{why} is pending; a restart changes nothing",
             hint=f"bring it about with `cobweb apply{options}`",
@@ -79,7 +86,7 @@ def _with_needs(
     graph: Graph,
     before: Baseline,
     cobs: AbstractSet[CobId],
-    renew: AbstractSet[CobId] = frozenset(),
+    renew: AbstractSet[CobId],
 ) -> frozenset[CobId]:
     """Return objects with all that their ways to where they should be need, and their machines.
 
@@ -89,7 +96,7 @@ def _with_needs(
     for need in graph.needs:
         needs.setdefault(need.cob, []).append(need)
     todo = [(cob, graph.cobs[cob].preferred) for cob in sorted(cobs)]
-    todo += [(cob, left_for(graph.cobs[cob])) for cob in sorted(renew)]
+    todo += [(cob, _left_for(graph.cobs[cob])) for cob in sorted(renew)]
     found = set(todo)
     while todo:
         cob, over = todo.pop()
@@ -107,7 +114,7 @@ def _with_needs(
     return frozenset(cob for cob, _ in found)
 
 
-def left_for(cob: Cob) -> State:
+def _left_for(cob: Cob) -> State:
     """Return the state from which an object that is to be renewed comes back."""
     return OUTDATED if OUTDATED in cob.type.states else cob.type.remove
 

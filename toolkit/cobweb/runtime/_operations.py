@@ -86,8 +86,8 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     exceptions = exceptions or Exceptions()
     names = pending_renames(desired, store)
     store = with_renames(store, names, generation)
-    if exceptions.only:
-        desired = narrowed(desired, store, store.states(), exceptions.only)
+    if exceptions.names:
+        desired = narrowed(desired, store, store.states(), exceptions)
     course = course_of(
         desired, store, refresh=refresh, generation=generation, exceptions=exceptions
     )
@@ -116,6 +116,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         refresh=refresh,
         budgets=exceptions.budgets,
         only=tuple(sorted(exceptions.only)),
+        renew=tuple(sorted(exceptions.renew)),
         given_up=tuple(sorted(course.given_up)),
         refusals=refusals_of(
             desired, store, course.believed, max_removals=max_removals, deletes=deletes
@@ -153,9 +154,13 @@ def _at_rest(course: Course) -> Prediction | None:
     known, cobs = course.before.known, course.graph.cobs
     if course.removal.removed or course.removal.undefined or course.change is not None:
         return None
-    if course.lending.slots or any(
-        known.get(cob) != it.preferred and it.host not in course.given_up
-        for cob, it in cobs.items()
+    if (
+        course.renew
+        or course.lending.slots
+        or any(
+            known.get(cob) != it.preferred and it.host not in course.given_up
+            for cob, it in cobs.items()
+        )
     ):
         return None
     switches = tuple(
@@ -215,7 +220,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     names, number = pending_renames(desired, store), _next_generation(store, desired, whole=True)
     after = with_renames(store, names, number)
     records = after.states()
-    desired = narrowed(desired, after, records, orders.exceptions.only)
+    desired = narrowed(desired, after, records, orders.exceptions)
     most, deletes = orders.max_removals, orders.deletes
     refuse(refusals_of(desired, after, records, max_removals=most, deletes=deletes))
     with private_folder() as folder:

@@ -88,8 +88,8 @@ class Plan:
     those of them whose state the journal has lost: what they need is only known after the check.
     `switches` are the hosts that would go over from another generation, those that do so together
     in one group, in order. `planner` is who made the stages. `budgets` are other bounds than the
-    site's, by name, `only` the objects that it is for (none: all), `given_up` hosts that are left
-    alone. With `refusals` it is not begun.
+    site's, by name, `only` the objects that it is for (none: all), `renew` those that are taken
+    for changed, `given_up` hosts that are left alone. With `refusals` it is not begun.
     """
 
     site: str
@@ -111,6 +111,7 @@ class Plan:
     planner: str = DEFAULT_PLANNER
     budgets: Mapping[str, int] = field(default_factory=dict)
     only: tuple[CobId, ...] = ()
+    renew: tuple[CobId, ...] = ()
     given_up: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
 
@@ -166,6 +167,7 @@ class Plan:
             "planner": self.planner,
             "budgets": dict(sorted(self.budgets.items())),
             "only": list(self.only),
+            "renew": list(self.renew),
             "counts": self.counts,
             "changes": [change.as_data() for change in self.changes],
             "contents": "".join(change.content for change in self.changes),
@@ -200,7 +202,8 @@ class PlanFile:
     `states` says where objects were when the plan was made, or why that was not known: `NEW`,
     `CHANGED` or `IN_DOUBT`. Objects of the site that do not stand there were where they are wanted.
     `contents` begin the digests of those to be added or changed; `removed` are those to be removed.
-    `goes_out` are those that leave serving or are restarted. `budgets` and `only` as in `Plan`.
+    `goes_out` are those that leave serving or are restarted. `budgets`, `only` and `renew`
+    as in `Plan`.
     """
 
     site: str
@@ -215,6 +218,7 @@ class PlanFile:
     goes_out: frozenset[CobId] = frozenset()
     budgets: Mapping[str, int] = field(default_factory=dict)
     only: frozenset[CobId] = frozenset()
+    renew: frozenset[CobId] = frozenset()
 
 
 NEW, CHANGED, IN_DOUBT = "new", "to be changed", "in doubt"
@@ -302,6 +306,7 @@ def _plan_file(data: Mapping[str, Any]) -> PlanFile:
         goes_out=frozenset([*data["downtime"], *data["restarts"]]),
         budgets=data["budgets"],
         only=frozenset(data["only"]),
+        renew=frozenset(data["renew"]),
     )
 
 

@@ -14,7 +14,7 @@ from cobweb.model import CobId, State
 from cobweb.runtime._desired import Desired
 from cobweb.store import CobRecord, CobRenamed, Store
 
-__all__ = ["names_since", "pending_renames", "renames_of", "with_renames"]
+__all__ = ["first_names", "names_since", "pending_renames", "renames_of", "with_renames"]
 
 
 def names_since(renames: Iterable[CobRenamed], generation: int) -> Mapping[CobId, CobId]:
@@ -29,6 +29,20 @@ def names_since(renames: Iterable[CobRenamed], generation: int) -> Mapping[CobId
         first = next((old for old, new in names.items() if new == rename.old), rename.old)
         names[first] = rename.new
     return {old: new for old, new in names.items() if old != new}
+
+
+def first_names(renames: Iterable[CobRenamed]) -> Mapping[CobId, CobId]:
+    """Return what hosts know objects by, by today's names, where that is another name.
+
+    Types remember on a host whose what is there is. That stays as it was when an object is renamed,
+    so it keeps its first name there; who gets a name later that was given up is known by it and the
+    generation in which it was. `renames` are in the order in which they happened.
+    """
+    names: dict[CobId, CobId] = {}
+    for rename in renames:
+        names[rename.new] = names.pop(rename.old, rename.old)
+        names[rename.old] = CobId(f"{rename.old}~{rename.generation}")
+    return {now: first for now, first in names.items() if now != first}
 
 
 def pending_renames(desired: Desired, store: Store) -> Mapping[CobId, CobId]:

@@ -206,6 +206,7 @@ class Run:
             self._record.tell(course.told(hosts))
         for cob in sorted(course.changed):
             self._record.became_unknown(cob, "content")
+        self._record.tell(("cob.gave_up", {"cob": wait.cob}) for wait in course.left)
         self._dispatcher.hold_transitions()
         self._absorb(self._engine.start(course.known, course.held, **course.beliefs()))
         self._carried.look()
@@ -441,7 +442,7 @@ class Run:
 
     def _cob_vars(self, it: Cob, *, target: State) -> dict[str, Any]:
         return {
-            "id": it.id,
+            "id": self._course.first_names.get(it.id, it.id),
             "name": it.name,
             "host": it.host,
             "type": it.type.name,

@@ -53,9 +53,10 @@ def check_promises(
     where an object that is new moves on a host that switches only later.
 
     In a run that failed, P5 asks of each object that is not where it has to end why: it failed, its
-    host is lost, it asks for a lock or did so when it gave up, lends one, was restless, or has no
-    way. If nothing failed and nothing is lost, somebody must have asked in vain for one that asks
-    for nothing itself, as who is outside of what the run may move does.
+    host is lost, it asks for a lock or did so when it gave up, lends one, was restless, has no way,
+    or is joined by needs with one that gave up before anything began. If nothing failed and nothing
+    is lost, somebody must have asked in vain for one that asks for nothing itself, as who is
+    outside of what the run may move does.
 
     The graph says nothing of limits, and who waits for room asks for nothing. So an object may wait
     where it, or one that needs join it with, has the name of another one that failed, is lost, or
@@ -109,6 +110,8 @@ class _Watch:
         self._strayed: dict[tuple[int, object], int] = {}
         self._restless: set[int] = set()
         self._given_up: dict[int, dict[int, str]] = {}
+        self._left: set[int] = set()
+        self._begun = False
         self._slots: set[tuple[str, str]] = set()
         self._hurt: set[int] = set()
         self._seq = self._place = 0
@@ -194,7 +197,7 @@ class _Watch:
     def _is_in(self, on: int, state: str) -> bool:
         """Say whether an object is in a state, or in one of a group."""
         now = self._state[on]
-        return now == state or (self._has_groups and now in self._members(on, state))
+        return now in self._members(on, state) if self._has_groups else now == state
 
     def _lent_state(self, cob: int, said: str) -> str:
         """Return which state a lock is on: of a group the one that its object is in, or was."""
@@ -289,9 +292,15 @@ class _Watch:
         self._state[cob] = sys.intern(state)
 
     def _on_gave_up(self, cob: int, _event: Event) -> None:
-        """Keep in mind what an object asks for that is about to take its requests back."""
+        """Keep in mind what an object asks for that is about to take its requests back.
+
+        Before anybody asks or moves, what gives up is left alone, since it is known to wait for
+        ever, and so is all that needs join with it.
+        """
         if cob in self._asked:
             self._given_up[cob] = dict(self._asked[cob])
+        elif not self._begun:
+            self._left.add(cob)
 
     def _forget(self, cob: int) -> None:
         """Keep in mind where an object was that may have lent a group of states there."""
@@ -305,6 +314,7 @@ class _Watch:
         return self._is_behind(cob) and state in self._graph.kinds[cob].states
 
     def _on_request(self, cob: int, holder: int, state: str) -> None:
+        self._begun = True
         self._asked.setdefault(holder, {})[cob] = state
         graph = self._graph_of(holder)
         often = graph.steps.asks(holder, cob, state) or graph.locks.asks(holder, cob, state)
@@ -387,6 +397,8 @@ class _Watch:
         for other in self._by_name(self._pinned.get(cob, ())):
             who = self._names[other]
             self._broken("P1", f"{name} moves while the transition of {who} needs it")
+        self._begun = True
+        self._left.discard(cob)
         self._given_up.pop(cob, None)
         self._run(cob, step, needs)
         self._count(cob, step, 0 if self._old else graph.takes(cob, step))
@@ -471,6 +483,7 @@ class _Watch:
             for cob in range(len(self._graph.kinds))
             if kept.get(_name_of(self._names[cob]), frozenset()) - {cob}
         }
+        shut.update(part[cob] for cob in self._left)
         return [cob for cob in idle if part[cob] not in shut]
 
     def _may_wait_for_slot(self, cob: int) -> bool:

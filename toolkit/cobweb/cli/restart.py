@@ -1,0 +1,73 @@
+"""`cobweb restart`: have objects leave and come back, and change nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cobweb.cli._analysis import check_all
+from cobweb.cli._applying import adopting, carry_out, orders_of, run_options
+from cobweb.cli._complete import complete_reference
+from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._output import Output
+from cobweb.cli._pipeline import in_pipeline, tell_run
+from cobweb.cli._request import Request
+from cobweb.cli._running import tell_result
+from cobweb.cli._session import open_site
+from cobweb.errors import UsageError
+
+
+@click.command("restart", epilog=examples("cobweb restart app01/app", "cobweb restart db01/db -y"))
+@click.argument(
+    "cobs", metavar="REF...", nargs=-1, required=True, shell_complete=complete_reference
+)
+@run_options
+@output_option()
+@site_options
+@pass_request
+def command(  # noqa: PLR0913  # one parameter per option of section 7
+    request: Request,
+    /,
+    *,
+    cobs: tuple[str, ...],
+    events: str | None,
+    wait: float | None,
+    yes: bool,
+    annotations: bool,
+    **options: Any,
+) -> int:
+    """Have objects leave and come back, under their needs and limits.
+
+    What has to step aside for that comes back, too; nothing else is moved. An
+    object of which a change is pending is refused. On a terminal the plan is
+    shown first and a question asked, unless --yes is given; without one --yes
+    is needed.
+    """
+    from cobweb.model import CobId
+    from cobweb.runtime import desired_of, refuse_pending
+
+    if options["on_failure"] == "rollback":
+        hint = "leave --on-failure out"
+        raise UsageError("after a restart there is nothing to go back to", hint=hint)
+    output, refs = Output.of(request), frozenset(map(CobId, cobs))
+    orders = orders_of(request, {**options, "only": cobs, "renew": cobs})
+    with open_site(request) as session:
+        check_all(session, None)
+        result = carry_out(
+            session,
+            output,
+            adopting(session, orders, options["adopt"]),
+            lambda: desired_of(session.site),
+            command="restart",
+            events=events,
+            wait_s=wait,
+            check=lambda desired: refuse_pending(desired, session.store(create=True), refs),
+            ask=not yes,
+        )
+        if result is None:
+            return 0
+        tell_result(output, result)
+        if annotations and result.exit_code and in_pipeline():
+            tell_run(session, result.run)
+    return result.exit_code
