@@ -22,6 +22,7 @@ MODULES = (
     "_detour",
     "_engine",
     "_estimate",
+    "_homes",
     "_hosts",
     "_inputs",
     "_lender",
@@ -33,6 +34,7 @@ MODULES = (
     "_problem",
     "_proof",
     "_protocol",
+    "_renewals",
     "_returns",
     "_room",
     "_rounds",
@@ -42,6 +44,7 @@ MODULES = (
     "_symmetry",
     "_tables",
     "_trials",
+    "_turns",
     "_units",
     "_ways",
 )

@@ -291,3 +291,19 @@ def only(problem: Problem, needs: Sequence[Need], budgets: Sequence[Budget]) -> 
     graph = replace(problem.graph, needs=tuple(needs), budgets=tuple(budgets))
     less = replace(problem, graph=graph, needs=by_cob(needs), budgets=graph.budgets)
     return Drawn(less, world_of(less))
+
+
+def test_a_proof_may_touch_on_what_the_search_does_not_look_at() -> None:
+    """What an object that cannot move would need for a step of its own is a constant."""
+    graph = graph_of("x/a x/b x/c", "x/a *>up x/b up", "x/b *>up x/c up")
+    a, b, c = (CobId(f"x/{name}") for name in "abc")
+    problem = Problem(
+        graph=graph,
+        states=dict.fromkeys((a, b, c), "down"),
+        needs=by_cob(graph.needs),
+        budgets=(),
+        goals={a: "up"},
+        fixed={b},
+    )
+    assert isinstance(find_order(problem, [a]), NoOrder)
+    assert [str(need) for need in explain(problem, [a]).needs] == ["(x/a, * -> up) <- (x/b, up)"]

@@ -36,6 +36,14 @@ def test_nothing_is_foreseen_of_what_has_no_order() -> None:
     assert Engine(graph).foresee({}) == ()
 
 
+def test_what_has_no_order_is_proved_by_its_needs() -> None:
+    """And nothing is where there is one."""
+    graph = graph_of("s/a s/b", "s/a *>up s/b up", "s/b *>up s/a up")
+    (proof,) = Engine(graph).prove(dict.fromkeys(graph.cobs, "down"))
+    assert set(proof.needs) == set(graph.needs)
+    assert Engine(TURNED).prove({CobId("s/a"): "down", CobId("s/b"): "up"}) == ()
+
+
 def foreseen() -> Foreseen:
     """Return the order for `TURNED`, from where it is thought to be."""
     (order,) = Engine(TURNED).foresee({CobId("s/a"): "down", CobId("s/b"): "up"})
@@ -331,3 +339,28 @@ def test_two_that_push_each_other_out_for_ever_stop_and_are_named() -> None:
     drive.run()
     kinds = {drive.engine.chain(cob)[-1].kind for cob in drive.engine.unsettled()}
     assert WaitKind.CHURN in kinds
+
+
+def test_who_was_asked_away_says_by_whom() -> None:
+    """It is where it is wanted, though not where it wants to be."""
+    drive = Drive(graph_of("x/a x/b", "x/a down>up x/b down"), {"x/a": "down", "x/b": "up"})
+    drive.ended("x/b")
+    assert drive.why("x/b") == "x/b requested x/a down, x/a running"
+
+
+def test_room_that_another_limit_has_just_given_away_is_not_lent_twice() -> None:
+    """The first unit takes the only slot of the second limit with it."""
+    budgets = (budget_of("a/app", name="narrow"), budget_of("b/app a/app", name="wide"))
+    run = rolled(webs(1, "a b", budgets=budgets), webs(2, "a b", budgets=budgets))
+    run.run()
+    assert run.told("lends") == ["narrow lends to a", "wide lends to a", "wide lends to b"]
+    assert run.engine.unsettled() == ()
+
+
+def test_what_no_limit_concerns_goes_over_with_its_host() -> None:
+    """It waits for the slot of the host, and is tied to nothing."""
+    before, after = (of(it, webs(it, "a", more={"a/lone": SIMPLE}), "a/lone") for it in (1, 2))
+    run = rolled(before, after)
+    run.run()
+    assert run.told("->", "lends", "switched")[:2] == ["rolling lends to a", "a switched"]
+    assert run.engine.unsettled() == ()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cobweb.generation import merged_budgets
-from cobweb.model import Budget, CobId, Unit
+from cobweb.model import Budget, CobId, Unit, host_of
 
 A, B, C = (CobId(f"{host}/web") for host in "abc")
 OLD_A = CobId("a/old")
@@ -55,3 +57,34 @@ def test_a_budget_that_nothing_has_changed_of_is_the_same() -> None:
     (merged,) = merged_budgets([goal], [goal], ALL)
     assert merged == goal
     assert merged_budgets([], [], ALL) == ()
+
+
+def test_what_a_unit_is_may_change_in_the_same_commit() -> None:
+    """A member that goes belongs to the unit of its host, not to the rack of before."""
+    old = Budget(name="l", units=(Unit(name="r", members=frozenset({A, B})),))
+    gone = {CobId(f"{host_of(cob)}/gone") for cob in (A, B)}
+    before = replace(old, units=(replace(old.units[0], members=frozenset({A, B}) | gone),))
+    goal = Budget(
+        name="l", units=tuple(Unit(name=host_of(cob), members=frozenset({cob})) for cob in (A, B))
+    )
+    (merged,) = merged_budgets([goal], [before], {A, B} | gone)
+    assert {unit.name: len(unit.members) for unit in merged.units} == {
+        host_of(A): 2,
+        host_of(B): 2,
+    }
+
+
+def test_a_unit_that_is_an_object_stays_one() -> None:
+    """A member of then is a unit of its own, by its name."""
+    goal = Budget(name="l", units=(Unit(name=A, members=frozenset({A})),))
+    before = Budget(name="l", units=(Unit(name="r", members=frozenset({A, B})),))
+    (merged,) = merged_budgets([goal], [before], {A, B})
+    assert [unit.name for unit in merged.units] == [A, B]
+
+
+def test_a_host_that_no_unit_has_now_is_one_of_its_own() -> None:
+    """It was in a rack with one that is a unit now."""
+    goal = Budget(name="l", units=(Unit(name=host_of(A), members=frozenset({A, CobId("a/x")})),))
+    before = Budget(name="l", units=(Unit(name="r", members=frozenset({A, B})),))
+    (merged,) = merged_budgets([goal], [before], {A, B})
+    assert [unit.name for unit in merged.units] == [host_of(A), host_of(B)]

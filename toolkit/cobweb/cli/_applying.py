@@ -48,6 +48,7 @@ __all__ = ["adopting", "carry_out", "go_back", "orders_of", "run_options"]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _AGREE = "add --yes, or save a plan with `cobweb plan --out FILE` and apply that"
+_AGREE_TO_GO_BACK = "add --yes"
 
 _RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option("-m", "--message", default="", help="Kept with the generation: why this is done."),
@@ -231,7 +232,7 @@ def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) 
         )
         if plan.is_empty and not plan.checks:
             return plan
-        refuse_unasked(_AGREE)
+        refuse_unasked(_AGREE if desired.kept is None else _AGREE_TO_GO_BACK)
         return plan if _confirmed(output, plan) else None
 
 

@@ -11,7 +11,8 @@ from cobweb._durations import seconds_of
 
 __all__ = ["BOUND", "DURATION", "FAILURES", "Allowance"]
 
-_FAILURES = re.compile(r"(\d+)(%?)")
+_NUMBER = re.compile("[0-9]{1,9}")
+_FAILURES = re.compile(r"([0-9]{1,9})(%?)")
 _ALL_PERCENT = 100
 
 
@@ -56,7 +57,7 @@ class _Bound(click.ParamType[tuple[str, int]]):
         if isinstance(value, tuple):
             return value
         name, _, number = value.partition("=")
-        if not name or not number.isascii() or not number.isdecimal() or not int(number):
+        if not name or not _NUMBER.fullmatch(number) or not int(number):
             self.fail(f"{value!r} is no limit with a number from 1, such as rolling=2", param, ctx)
         return name, int(number)
 

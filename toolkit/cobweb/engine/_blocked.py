@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._needs import Wanted, agreed, of_state, of_step
-from cobweb.engine._node import CHURNED, IDLE, IMMOVABLE, UNPLANNED, Node
+from cobweb.engine._node import CHURNED, IDLE, IMMOVABLE, STAY, UNPLANNED, Node
 from cobweb.engine._room import no_room_for, no_room_for_host
 from cobweb.engine._values import Blocked, WaitKind
 from cobweb.model import UNKNOWN, CobId, State
@@ -154,8 +154,9 @@ def _at_rest(node: Node, before: Blocked | None) -> Blocked | None:
         return _kept(node)
     if not node.up:
         return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
-    state = node.cob.preferred
-    return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=state, detail="stays")
+    if node.goal != STAY and not node.stuck & IMMOVABLE:
+        return None  # it takes room where it should be
+    return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=node.cob.preferred, detail="stays")
 
 
 def _kept(node: Node) -> Blocked | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from cobweb.engine._homes import is_home
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import CHECKING, Node
 from cobweb.engine._trials import Trial, TrialStage, trials_of
@@ -67,7 +68,7 @@ class Canaries:
         """Ask for the pause that is due, or let the others follow; say whether they may."""
         if trial.lost or trial.stage in (TrialStage.THROUGH, TrialStage.PAUSED):
             return False
-        if sum(self._lender.is_home(unit) and not unit.held for unit in trial.chosen) < len(
+        if sum(is_home(self._machine, unit) and not unit.held for unit in trial.chosen) < len(
             trial.chosen
         ):
             if trial.stage is TrialStage.CHECKED and not self._is_checking(trial):

@@ -18,8 +18,9 @@ from collections.abc import Iterable, Iterator
 
 from cobweb.engine._canaries import Canaries
 from cobweb.engine._departures import Departure, PlanBook, Way, departure
+from cobweb.engine._homes import is_home
 from cobweb.engine._machine import Machine
-from cobweb.engine._node import IDLE, IMMOVABLE, STAY, Node
+from cobweb.engine._node import IDLE, Node
 from cobweb.engine._problem import Standing
 from cobweb.engine._rounds import Rounds
 from cobweb.engine._rules import replan
@@ -386,7 +387,7 @@ class Lender:
 
     def _take_back(self, unit: UnitBook) -> bool:
         """Take a slot back from a unit that is home; say whether it was."""
-        if not (self.is_home(unit) if unit.began else self._is_unused(unit)):
+        if not (is_home(self._machine, unit) if unit.began else self._is_unused(unit)):
             if not unit.began:
                 self._touched.add(unit.key)  # whose step it is for may be elsewhere
             return False
@@ -440,41 +441,6 @@ class Lender:
             self._forget(node)
         self._machine.effects.append(SlotReturned(*unit.key))
         self._dirty = True
-
-    def is_home(self, unit: UnitBook) -> bool:
-        """Say whether a unit is home; checks its members where nobody has since its last step."""
-        machine = self._machine
-        if not self._is_settled(unit):
-            return False
-        to_check = [
-            node
-            for node in unit.members
-            if self._should_serve(unit, node) and machine.checked_at.get(node.id, -1) <= unit.last
-        ]
-        for node in to_check:
-            machine.check(node)
-        return not to_check
-
-    def _is_settled(self, unit: UnitBook) -> bool:
-        """Say whether all in the scope of a unit is where the goal wants it."""
-        machine, hosts = self._machine, self._machine.hosts
-        if hosts is not None and any(hosts.waits(node.cob.host) for node in unit.scope):
-            return False
-        for node in unit.scope:
-            if node.absent:
-                continue
-            if node.activity is not IDLE or node.suspect or not node.up or node.failed:
-                return False
-            if not node.stuck & IMMOVABLE and node.away:
-                return False
-        group = unit.book.budget.group
-        wanted = (node for node in unit.members if self._should_serve(unit, node))
-        return all(machine.working.serves(node, group) for node in wanted)
-
-    def _should_serve(self, unit: UnitBook, node: Node) -> bool:
-        """Say whether the goal wants a member to serve."""
-        goal = node.cob.preferred if node.goal == STAY else node.goal
-        return not node.absent and node.type.serves(goal, unit.book.budget.group)
 
     def give_up_unused(self) -> bool:
         """Take back slots that nothing can be done with; say whether somebody else may have one."""

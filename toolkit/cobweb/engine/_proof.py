@@ -64,7 +64,10 @@ class _Explanation:
             if any(cob in self._moves.at for unit in budget.units for cob in unit.members)
         ]
         self._needs = [need for cob in self._moves.cobs for need in problem.needs.get(cob, ())]
-        self._relaxed = Graph(cobs={cob: self._only_moves(cob) for cob in self._moves.cobs})
+        asked = {need.on for need in self._needs} - self._moves.at.keys()
+        constants = {cob: self._constant(cob) for cob in sorted(asked)}
+        movers = {cob: self._only_moves(cob) for cob in self._moves.cobs}
+        self._relaxed = Graph(cobs=movers | constants)
 
     def run(self) -> Proof:
         """Leave out what can be spared: budgets first, then needs."""
@@ -108,11 +111,16 @@ class _Explanation:
     def _unreached(self, needs: Collection[Need]) -> tuple[tuple[CobId, State], ...]:
         """Return who does not get where it should be, even if nothing is ever lost."""
         graph = replace(self._relaxed, needs=tuple(needs))
-        states = {cob: self._problem.states[cob] for cob in self._moves.cobs}
+        states = {cob: self._problem.states[cob] for cob in graph.cobs}
         reached = Reach(graph, Patterns(graph), states).reached
         aims = self._moves.aims(self._cobs)
         pairs = zip(self._moves.cobs, aims, strict=True)
         return tuple(pair for pair in pairs if pair not in reached)
+
+    def _constant(self, cob: CobId) -> Cob:
+        """Return an object that the search does not look at, since it stays as it is."""
+        it = self._problem.graph.cobs[cob]
+        return replace(it, type=replace(it.type, transitions=()))
 
     def _only_moves(self, cob: CobId) -> Cob:
         """Return an object with those steps alone that may be taken."""

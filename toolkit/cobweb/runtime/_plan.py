@@ -280,7 +280,7 @@ def read_plan(text: str, name: str) -> PlanFile:
         if seal != digest(data):
             raise PlanError(f"{name}: the plan was edited or damaged", hint=hint)
         return _plan_file(data)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PlanError(f"{name}: this is no plan", hint=hint) from error
 
 

@@ -131,7 +131,12 @@ def stuck_waits(waits: Iterable[Wait]) -> tuple[Wait, ...]:
 def _is_told(wait: Wait) -> bool:
     """Say whether an object waits for what is no matter of order."""
     removal = any(it.kind is WaitKind.NO_WAY and it.state == "removal" for it in wait.chain)
-    return removal or any(link.kind in _TOLD for link in wait.chain)
+    return removal or any(link.kind in _TOLD or _is_canary(link) for link in wait.chain)
+
+
+def _is_canary(link: Blocked) -> bool:
+    """Say whether something waits for the verdict of a canary, which is none of order."""
+    return link.kind is WaitKind.LIMIT and link.detail.endswith(", canary")
 
 
 def ending_of(waits: Iterable[Wait], *, interrupted: bool) -> Ending:
