@@ -461,13 +461,18 @@ def _switching(
     before: Baseline,
     due: AbstractSet[str],
 ) -> tuple[frozenset[str], tuple[tuple[str, ...], ...]]:
-    """Return the hosts that switch in the run, and those that have when it begins, in groups."""
+    """Return the hosts that switch in the run, and those that have when it begins, in groups.
+
+    A host of which no generation is known cannot go on with what it had, and does not wait.
+    """
     ordered = {host for group in removal.order.groups for host in group}
     ordered |= {host_of(cob) for cob in removal.undefined | removal.removed}
     changing = {host_of(cob) for cob in before.changed | before.added}
     budgets = (*desired.graph.budgets, *removal.graph.budgets)
     limited = {host_of(cob) for it in budgets for unit in it.units for cob in unit.members}
-    waiting = frozenset(host for host in due if host in ordered or host in limited & changing)
+    unknown = {host_of(cob) for cob in before.changed if not active.get(host_of(cob))}
+    limited = (limited & changing) - unknown
+    waiting = frozenset(host for host in due if host in ordered or host in limited)
     rest = due - waiting
     groups = (
         tuple(sorted(host for host in rest if active.get(host))),
