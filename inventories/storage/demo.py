@@ -124,7 +124,9 @@ class Demo:
 
     def _all_away(self) -> None:
         self._lab.edit_model(lambda it: it.update(present=False))
-        applied = self._apply("All goes: present is false")
+        number = len(self._lab.model()["servers"])
+        all_at_once = ("--budget", f"one-server-busy={number}")
+        applied = self._apply("All goes: present is false, all servers at once", *all_at_once)
         volume = applied.place("st1/volume", "stopped")
         mounts = [
             applied.place(f"{name}/data-mount", "down") for name in self._lab.model()["clients"]

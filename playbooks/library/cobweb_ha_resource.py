@@ -195,8 +195,10 @@ def _works(cluster: Cluster, name: str) -> bool:
 def _is_well(instance: Mapping[str, str], *, is_clone: bool) -> bool:
     if "true" in (instance.get("blocked"), instance.get("orphaned"), instance.get("failed")):
         return False
-    # A clone has no instance where its node is away or it may not run.
-    return not instance.get("pending") and (is_clone or instance.get("role") in RUNNING)
+    # A clone has no instance where its node is away or it may not run. One that is being looked at
+    # runs, as far as anybody knows.
+    is_at_rest = instance.get("pending") in (None, "", "Monitoring")
+    return is_at_rest and (is_clone or instance.get("role") in RUNNING)
 
 
 def _cannot_run_somewhere(cluster: Cluster, wanted: Wanted) -> bool:

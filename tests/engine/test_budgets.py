@@ -274,7 +274,7 @@ def test_who_wants_to_be_down_and_has_served_occupies_room() -> None:
     after = rolled(goal, replace(of(2, goal, " ".join(goal.cobs))), lending=run.journal.lending())
     after.run()
     assert after.told("lends") == []
-    assert after.why("a/app") == "a/app limit rolling b/app"
+    assert after.why("a/app") == "a/app limit rolling b/app, b/app excluded stays"
 
 
 # --- several units at once

@@ -5,12 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cobweb.engine import Changeover, Engine, HostVanished, Lending, SlotReturned, WaitKind
+from cobweb.engine import (
+    Changeover,
+    Engine,
+    HostsSwitched,
+    HostVanished,
+    Lending,
+    SlotReturned,
+    WaitKind,
+)
 from cobweb.model import CobId, Graph, host_of
 from tests.support.drive import Drive
 from tests.support.graphs import SIMPLE, budget_of, graph_of, type_of
 from tests.support.rollout import Rollout
 from tests.support.webs import RELOADED, STOPPED, of, rolled, webs
+from tests.support.words import after
 
 OLD_FIRST = "x/old up>down x/app down"
 
@@ -269,3 +278,71 @@ def test_a_changeover_of_nothing_changes_nothing() -> None:
     assert engine.unsettled() == ()
     assert host_of(CobId("a/app")) == "a"
     engine.step(HostVanished(host="a"))
+
+
+def test_nobody_repairs_what_the_goal_mends() -> None:
+    """Nor asks for it: the host waits for its removal alone."""
+    base = graph_of("x/app x/old x/tail", *after("x/tail", "x/app"))
+    goal = of(2, graph_of("x/app x/tail", *after("x/tail", "x/app")), "x/app")
+    run = rolled(base, goal, {"x/app": "down", "x/tail": "down"})
+    run.run()
+    assert run.told("->", "switched") == [
+        "x/old up -> down",
+        "x switched",
+        "x/app down -> up",
+        "x/tail down -> up [x/app up]",
+    ]
+
+
+def test_what_failed_under_the_old_content_is_tried_with_the_new_one() -> None:
+    """Where a budget may keep a host waiting, a repair goes before, and may be in vain."""
+    more = {"b/old": SIMPLE}
+    run = rolled(webs(1, "a b", more=more), webs(2, "a b"), {"b/app": "down"})
+    run.fails = {CobId("b/app")}
+    run.watch = lambda effect: run.fails.clear() if isinstance(effect, HostsSwitched) else None
+    run.run()
+    assert run.told("b/app down", "b/app is", "b switched") == [
+        "b/app is down (journal)",
+        "b/app down -> up",
+        "b/app is unknown (transition)",
+        "b/app is down (check)",
+        "b switched",
+        "b/app is unknown (content)",
+        "b/app is down (check)",
+        "b/app down -> up",
+        "b/app is up (transition)",
+    ]
+    assert run.engine.unsettled() == ()
+
+
+def test_a_check_for_one_departure_is_one_for_another_that_relies_on_the_same() -> None:
+    """Under another budget; the second waits for it."""
+    needs = ("a/app down>up c/db up", "b/app down>up c/db up")
+    budgets = (budget_of("a/app", name="one"), budget_of("b/app", name="two"))
+    base, goal = (
+        webs(version, "a b", *needs, more={"c/db": SIMPLE}, budgets=budgets) for version in (1, 2)
+    )
+    run = rolled(base, goal)
+    run.run()
+    assert run.told("c/db check", "lends") == ["c/db check", "one lends to a", "two lends to b"]
+    assert run.engine.unsettled() == ()
+
+
+def test_what_is_renewed_is_renewed_on_a_host_that_waits_too() -> None:
+    """Though nothing of it changes, and only a removal holds the host back."""
+    run = rolled(graph_of("x/app x/old"), graph_of("x/app"))
+    run.renew = frozenset({CobId("x/app")})
+    run.run()
+    assert run.told("x/app outdated ->") == ["x/app outdated -> up"]
+
+
+def test_a_look_ahead_does_not_begin_with_hosts_that_never_have_room_to_switch() -> None:
+    """Both take a member out for their removal, and switch together."""
+    more = {"a/old": SIMPLE, "b/old": SIMPLE}
+    needs = ("a/old up>down a/app down", "b/old up>down b/app down")
+    base = webs(1, "a b", *needs, more=more)
+    run = rolled(base, webs(2, "a b"), order=((("a", "b"), ()),), returns=True)
+    run.run()
+    assert run.told("->", "lends") == []
+    reason = run.engine.chain(CobId("a/old"))[-1]
+    assert (reason.kind, reason.detail, reason.together) == (WaitKind.LIMIT, "rolling", ("a", "b"))

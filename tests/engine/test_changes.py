@@ -230,6 +230,18 @@ def test_a_client_that_stopped_in_vain_comes_home() -> None:
     assert run.why("a/app") == "a/app lock x/other, x/other failed"
 
 
+def test_who_has_what_it_asked_of_one_and_asks_another_in_vain_asks_nobody_away() -> None:
+    """It waits on: nobody is away from home for it."""
+    needs = ("h/a down>up h/x up", "h/a down>up i/z up")
+    graph = graph_of("h/a h/x i/z", *needs)
+    drive = Drive(graph, {"h/a": "down", "h/x": "up", "i/z": "down"}, returns=True)
+    drive.ended("i/z", ok=False)
+    drive.checked("i/z", "down")
+    drive.run()
+    assert not [line for line in drive.lines if "gave up" in line]
+    assert drive.why("h/a") == "h/a lock i/z up, i/z failed down"
+
+
 def test_what_was_stopped_for_a_lock_that_is_never_granted_comes_home() -> None:
     """`x` may be locked only while `y` is down and `z` up, and `z` fails."""
     needs = ("h/a down>up h/x up", "h/x up h/y down", "h/x up i/z up")

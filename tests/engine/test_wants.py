@@ -52,7 +52,7 @@ def test_what_it_wants_is_home_for_budgets_as_well() -> None:
     drive = Drive(wanting(graph, a="ready", b="ready"), {"x/a": "up", "x/b": "up"})
     assert moves(drive) == ["x/a up -> ready"]
     assert drive.engine.slots() == frozenset()
-    assert drive.why("x/b") == "x/b limit x/a ready"
+    assert drive.why("x/b") == "x/b limit x/a ready, x/a excluded ready"
 
 
 def test_a_wanted_state_without_a_way_is_found() -> None:

@@ -176,7 +176,7 @@ def test_a_change_goes_through_the_servers_while_a_client_works(cluster: Cluster
     waiting = [name for name in SERVERS if name != failed]
     assert f"Volume id mismatch for brick {failed}:{BRICK}" in broken.err
     for name in waiting:
-        assert f"{name}/heal-gate waits for room in a limit (one-server-busy)" in broken.err
+        assert f"{name}/gluster-unit waits for room in a limit (one-server-busy)" in broken.err
     done = places(mended)
     first, second = sorted(waiting, key=lambda name: done[f"{name}/glusterd", "down"])
     assert done[f"{failed}/heal-gate", "healed"] < done[f"{first}/heal-gate", "busy"]
@@ -211,7 +211,12 @@ def test_all_goes_in_order(cluster: Cluster) -> None:
     """Mounts, volume, bricks, pool, daemons; what the bricks hold stays on the disks."""
     cluster.run(CLIENT, "sh", "-c", "echo kept > /mnt/data/kept")
     cluster.want_nothing()
-    run = ended(cluster.operator.apply())
+    refused = ended(cluster.operator.apply(), 4)
+    assert (
+        "(one-server-busy: st1, st2, st3 at once; --budget one-server-busy=3 lets them)"
+        in refused.err
+    )
+    run = ended(cluster.operator.apply("--budget", f"one-server-busy={len(SERVERS)}"))
     done = places(run)
     mount, stop = done["cl1/data-mount", "down"], done["st1/volume", "stopped"]
     bricks = [done[f"{name}/bricks", "down"] for name in SERVERS]

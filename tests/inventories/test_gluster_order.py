@@ -44,6 +44,7 @@ def apply(
         capsys.readouterr()
         options = ["--executor", "simulate", "--yes", "--max-removals", "100%"]
         options += ["--events", "-", "--parallel", str(parallel)]
+        options += ["--budget", f"one-server-busy={len(SERVERS)}"] if gone else []
         ended = main(["-C", str(tmp_path), "apply", *options])
         shown = capsys.readouterr()
         assert ended == code, shown.err

@@ -255,6 +255,7 @@ class Rollout:
         self.jobs: list[Effect] = []
         self.watch: Callable[[Effect], None] | None = None
         self.kill_after = -1
+        self.renew: frozenset[CobId] = frozenset()
         self.engine: Engine
 
     # --- lives
@@ -282,6 +283,7 @@ class Rollout:
                 believed={cob: it for cob, it in journal.believed.items() if cob in graph.cobs},
                 changed=fresh,
                 still=frozenset(journal.still & graph.cobs.keys()),
+                renew=self.renew,
             )
         )
 

@@ -204,7 +204,7 @@ def first_few(waits: Sequence[Wait]) -> tuple[list[Wait], Tally[str], int]:
     like_them: Tally[str] = Tally()
     others = 0
     for wait in waits:
-        cause = str(wait.chain[-1].cob) if len(wait.chain) > 1 else ""
+        cause = _cause(wait)
         if cause and per_cause[cause] >= _SHOWN_PER_CAUSE:
             like_them[cause] += 1
         elif len(told) >= _SHOWN:
@@ -213,6 +213,13 @@ def first_few(waits: Sequence[Wait]) -> tuple[list[Wait], Tally[str], int]:
             told.append(wait)
             per_cause[cause] += 1
     return told, like_them, others
+
+
+def _cause(wait: Wait) -> str:
+    last = wait.chain[-1] if wait.chain else None
+    if last is not None and last.together:
+        return f"more room in {last.detail}"
+    return str(last.cob) if last is not None and len(wait.chain) > 1 else ""
 
 
 def _last_line(result: RunResult) -> str:

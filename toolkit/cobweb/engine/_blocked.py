@@ -5,7 +5,7 @@ from __future__ import annotations
 from cobweb.engine._machine import Machine
 from cobweb.engine._needs import Wanted, agreed, of_state, of_step
 from cobweb.engine._node import CHURNED, IDLE, IMMOVABLE, STAY, UNPLANNED, Node
-from cobweb.engine._room import no_room_for, no_room_for_host
+from cobweb.engine._room import Reason, no_room_for, no_room_for_host
 from cobweb.engine._values import Blocked, WaitKind
 from cobweb.model import UNKNOWN, CobId, State
 
@@ -51,7 +51,7 @@ def _unswitched(machine: Machine, node: Node) -> Blocked | None:
         return Blocked(cob=node.id, kind=WaitKind.UNSWITCHED, on=holder, detail=host)
     found = no_room_for_host(machine, host)
     if found is not None:
-        return Blocked(cob=node.id, kind=WaitKind.LIMIT, on=found[1], detail=found[0])
+        return _no_room(node, found)
     return Blocked(cob=node.id, kind=WaitKind.HALTED)
 
 
@@ -125,10 +125,17 @@ def _no_step(node: Node, target: State) -> Blocked | None:
 def _held_back(machine: Machine, node: Node) -> Blocked | None:
     """Say which limit keeps an object from asking for anything."""
     found = no_room_for(machine, node)
-    if found is None:
-        return None
+    return None if found is None else _no_room(node, found, node.target)
+
+
+def _no_room(node: Node, reason: Reason, state: State = "") -> Blocked:
     return Blocked(
-        cob=node.id, kind=WaitKind.LIMIT, on=found[1], state=node.target, detail=found[0]
+        cob=node.id,
+        kind=WaitKind.LIMIT,
+        on=reason.on,
+        state=state,
+        detail=reason.label,
+        together=reason.together,
     )
 
 
@@ -154,9 +161,13 @@ def _at_rest(node: Node, before: Blocked | None) -> Blocked | None:
         return _kept(node)
     if not node.up:
         return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
-    if node.goal != STAY and not node.stuck & IMMOVABLE:
-        return None  # it takes room where it should be
-    return Blocked(cob=node.id, kind=WaitKind.EXCLUDED, state=node.cob.preferred, detail="stays")
+    return Blocked(
+        cob=node.id,
+        kind=WaitKind.EXCLUDED,
+        state=node.cob.preferred,
+        detail="stays",
+        is_home=node.goal != STAY and not node.stuck & IMMOVABLE,
+    )
 
 
 def _kept(node: Node) -> Blocked | None:

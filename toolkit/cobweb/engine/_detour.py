@@ -168,7 +168,10 @@ def _is_fixed(machine: Machine, node: Node) -> bool:
         return True
     if node.state == UNKNOWN and node.id not in machine.guesses:
         return True
-    return machine.lender is not None and machine.lender.canaries.holds(node)
+    lender = machine.lender
+    if lender is None or node.standing is None:
+        return False
+    return lender.canaries.holds(node) or any(map(lender.is_too_much, node.standing.scopes))
 
 
 def _is_as_thought(detour: Detour, at: Node) -> bool:

@@ -124,6 +124,8 @@ class Engine:
         self._started = True
         machine = self._machine
         machine.renewing.update(dict.fromkeys(renew & machine.nodes.keys(), ""))
+        if machine.hosts is not None:
+            machine.hosts.open()
         machine.tracks = machine.tracks or believed is not None
         if machine.tracks:
             machine.working.still.update((cob, OUTDATED) for cob in still)
@@ -133,8 +135,6 @@ class Engine:
                 machine.nodes[holder].plan_asked = OTHER_LIFE
         for node in machine.nodes.values():
             self._begin(node, states.get(node.id, UNKNOWN))
-        if machine.hosts is not None:
-            machine.hosts.open()
         for order in orders:
             begin(machine, order)
         return self._drain()

@@ -10,7 +10,7 @@ of the bases alone is obeyed until both of its hosts have switched.
 from __future__ import annotations
 
 from cobweb.engine._machine import Machine
-from cobweb.engine._node import IDLE, STAY, Node
+from cobweb.engine._node import BROKEN, IDLE, STAY, UNCHECKED, Node
 from cobweb.engine._rules import replan
 from cobweb.engine._values import Changeover, HostsSwitched, StateReason
 from cobweb.model import UNKNOWN, Cob, CobId, LockNeed, Need, State, host_of
@@ -51,11 +51,11 @@ class HostBook:
             node = machine.nodes.get(cob)
             if node is not None and node.cob.host in self._based:
                 self._set_back(node)
+        self._resting: list[Node] = []
         for cob in sorted(change.asked):
             node = machine.nodes.get(cob)
             if node is not None and not node.removed and node.cob.host in self._based:
-                node.goal = STAY
-                node.retarget()
+                self._rest(node)
         self._parts: list[tuple[CobId, ...]] = []
         self._part_of: dict[CobId, int] = {}
         self._unseen: dict[int, set[CobId]] = {}
@@ -74,7 +74,17 @@ class HostBook:
         return node.cob.host in self._waiting and node.id in self._changes and not node.gone
 
     def open(self) -> None:
-        """Begin: switch what may switch at once."""
+        """Begin: switch what may switch at once.
+
+        Who waits only for removals stays where it is, unless asked: what its base had it be may be
+        what the goal mends. Where a budget may keep a host waiting, a repair waits for nothing.
+        """
+        machine = self._machine
+        for host in sorted(self._waiting):
+            for node in machine.on_host(host):
+                is_free = node.standing is None and node.id not in machine.renewing
+                if is_free and not node.removed and node.goal != STAY:
+                    self._rest(node)
         self._stirred.update(self._left)
 
     def goal_of(self, node: Node) -> Cob | None:
@@ -165,16 +175,20 @@ class HostBook:
     def end_stay(self) -> bool:
         """Have what waits for its own preferred state no longer; say whether anything moves."""
         moved = False
-        for cob in sorted(self._change.asked):
-            node = self._machine.nodes.get(cob)
-            if node is not None and node.goal == STAY:
+        for node in self._resting:
+            if node.goal == STAY:
                 node.goal = node.cob.preferred
                 node.retarget()
                 self._machine.touch(node)
                 moved = True
         return moved
 
-    # --- what is removed
+    # --- what is removed, and what stays until it is
+
+    def _rest(self, node: Node) -> None:
+        node.goal = STAY
+        node.retarget()
+        self._resting.append(node)
 
     def _keep_until_seen(self) -> None:
         """Have removed objects stay until those that needs tie to them were looked at as well.
@@ -293,6 +307,7 @@ class HostBook:
         if node.removed:
             machine.working.served.discard(node.id)
         node.removed = node.absent = False
+        node.stuck &= ~(BROKEN | UNCHECKED)  # that was the content of before
         node.become(goal, machine.table_of(node.id), goal.preferred)
         machine.note_prior(node, served=served)
         guess = change.guesses.get(node.id, UNKNOWN)

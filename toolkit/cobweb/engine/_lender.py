@@ -25,7 +25,7 @@ from cobweb.engine._problem import Standing
 from cobweb.engine._rounds import Rounds
 from cobweb.engine._rules import replan
 from cobweb.engine._turns import Rank, Turns
-from cobweb.engine._units import UnitBook, book_of, give_standing
+from cobweb.engine._units import UnitBook, book_of, give_standing, mates_of
 from cobweb.engine._values import (
     Lending,
     Served,
@@ -175,6 +175,13 @@ class Lender:
             return [unit]
         found = {it.key: it for host in mates for it in self.units_on(host)}
         return [unit, *(found[key] for key in sorted(found) if key != unit.key)]
+
+    def is_too_much(self, unit: UnitBook) -> bool:
+        """Say whether hosts that switch together take out more units than a budget ever holds."""
+        if len(self._together(unit)) == 1:
+            return False
+        plan = self.plan(unit).units
+        return not all(it.book.can_hold(mates_of(it, plan)) for it in plan)
 
     def units_on(self, host: str) -> list[UnitBook]:
         """Return the units that have something in scope on a host."""
@@ -358,9 +365,12 @@ class Lender:
         if unit.skipped or (trial is not None and trial.refuses_unit(unit)):
             return False
         hosts = self._machine.hosts
-        if hosts is not None and any(map(hosts.pending, unit.hosts)):
+        if hosts is None:
+            return not any(node.failed or not node.up for node in unit.scope)
+        if any(map(hosts.pending, unit.hosts)):
             return False
-        return not any(node.failed or not node.up for node in unit.scope)
+        failed = (node for node in unit.scope if node.failed or not node.up)
+        return all(node.up and hosts.has_to_change(node) for node in failed)
 
     def _full(self, wanted: set[tuple[str, str]]) -> set[str]:
         """Return the budgets in which not all these units may be out with those that are."""

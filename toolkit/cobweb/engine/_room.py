@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from cobweb.engine._departures import Way, departure
-from cobweb.engine._lender import Lender
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import Node
 from cobweb.engine._trials import Trial
-from cobweb.engine._units import UnitBook
+from cobweb.engine._units import UnitBook, mates_of
 from cobweb.model import CobId
 
 __all__ = ["no_room_for", "no_room_for_host"]
 
-Reason = tuple[str, CobId | None]
-"""The label of a limit, and an object that takes its room or is its canary."""
+
+class Reason(NamedTuple):
+    """The label of a limit, an object that takes its room or is its canary, and who goes at once.
+
+    `together` are the units of one departure that is more than the limit ever holds.
+    """
+
+    label: str
+    on: CobId | None = None
+    together: tuple[str, ...] = ()
 
 
 def no_room_for(machine: Machine, node: Node) -> Reason | None:
@@ -23,18 +31,18 @@ def no_room_for(machine: Machine, node: Node) -> Reason | None:
     lender, standing = machine.lender, node.standing
     if lender is None or standing is None or node.plan_move is not None:
         return None
-    lacking: list[UnitBook] = []
+    departures: list[list[UnitBook]] = []
     for unit in standing.scopes:
         trial = lender.canaries.of(unit)
         if trial is not None and lender.changes(node) and trial.refuses(node):
             return _canary(machine, trial)
-        lacking += _lacking(lender, unit)
+        departures.append(lender.plan(unit).units)
     move = node.move()
     assert move is not None
     way = Way(node, node.table, node.state, move.step.dest)
     way.still = machine.working.still.get(node.id, "")
-    lacking += [unit for unit in departure(machine, (way,)).units if not unit.held]
-    return _taken(lacking, node.id) if lacking else None
+    departures.append(departure(machine, (way,)).units)
+    return _taken(departures, node.id)
 
 
 def no_room_for_host(machine: Machine, host: str) -> Reason | None:
@@ -45,12 +53,7 @@ def no_room_for_host(machine: Machine, host: str) -> Reason | None:
     for trial in lender.canaries.all:
         if trial.refuses_host(host):
             return _canary(machine, trial)
-    lacking = [it for unit in lender.units_on(host) for it in _lacking(lender, unit)]
-    return _taken(lacking, None) if lacking else None
-
-
-def _lacking(lender: Lender, unit: UnitBook) -> list[UnitBook]:
-    return [it for it in lender.plan(unit).units if not it.held]
+    return _taken([lender.plan(unit).units for unit in lender.units_on(host)], None)
 
 
 def _canary(machine: Machine, trial: Trial) -> Reason:
@@ -62,21 +65,35 @@ def _canary(machine: Machine, trial: Trial) -> Reason:
         for node in unit.scope
         if _is_off(node) or (hosts is not None and hosts.has_to_change(node))
     )
-    return f"{trial.name}, canary", next((node.id for node in away), None)
+    return Reason(f"{trial.name}, canary", next((node.id for node in away), None))
 
 
-def _taken(lacking: Iterable[UnitBook], cob: CobId | None) -> Reason:
-    """Name the first limit with somebody in the way, who is not `cob` itself."""
+def _taken(departures: Iterable[list[UnitBook]], cob: CobId | None) -> Reason | None:
+    """Name the first limit with somebody in the way, who is not `cob` itself.
+
+    None where no departure lacks a slot; with nobody where one alone is too much for a limit.
+    """
     label = ""
-    for unit in lacking:
-        label = _label(unit)
-        others = (it for it in unit.book.units if it.takes_room and it is not unit)
-        for other in others:
-            off = [node for node in other.scope if _is_off(node)]
-            first = next((node.id for node in off or other.members if node.id != cob), None)
+    for units in departures:
+        for unit in units:
+            if unit.held:
+                continue
+            mates = mates_of(unit, units)
+            label = _label(unit)
+            if not unit.book.can_hold(mates):
+                return Reason(label, together=tuple(it.name for it in mates))
+            first = next((it for it in _in_the_way(unit) if it != cob), None)
             if first is not None:
-                return label, first
-    return label, None
+                return Reason(label, first)
+    return Reason(label) if label else None
+
+
+def _in_the_way(unit: UnitBook) -> Iterator[CobId]:
+    """Yield who takes room in the budget of a unit: of each other unit who is off, or all."""
+    for other in unit.book.units:
+        if other.takes_room and other is not unit:
+            off = [node for node in other.scope if _is_off(node)]
+            yield from (node.id for node in off or other.members)
 
 
 def _label(unit: UnitBook) -> str:

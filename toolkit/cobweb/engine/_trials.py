@@ -18,8 +18,6 @@ from cobweb.model import CobId, host_of
 
 __all__ = ["Trial", "TrialStage", "trials_of"]
 
-NEW = Canary()
-
 
 class TrialStage(StrEnum):
     """How far a canary has come."""
@@ -82,15 +80,15 @@ class Trial:
             if unit.name in before.units - here
             and not given_up.isdisjoint(map(host_of, unit.members))
         )
-        self.choose((it for it in self.lead.units if it.name in before.units), before)
+        self.choose(it for it in self.lead.units if it.name in before.units)
+        self.stage = TrialStage.THROUGH if before.through else TrialStage.OUT
 
-    def choose(self, units: Iterable[UnitBook], before: Canary = NEW) -> None:
-        """Have these units go first."""
+    def choose(self, units: Iterable[UnitBook]) -> None:
+        """Have these units go first; where there are none, there is no canary."""
         self.chosen = list(units)
         self._scope = {node.id for unit in self.chosen for node in unit.scope}
         self._mine = {node.cob.host for unit in self.chosen for node in unit.scope}
-        is_open = self.chosen or self.lost
-        self.stage = TrialStage.OUT if is_open and not before.through else TrialStage.THROUGH
+        self.stage = TrialStage.OUT if self.chosen else TrialStage.THROUGH
 
     def refuses_host(self, host: str) -> bool:
         """Say whether a host has to wait for the canary with its switch."""

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from cobweb.engine._node import MOVING, Node
 from cobweb.model import UNKNOWN, Budget, CobId, State, Transition, Unit
 
-__all__ = ["BudgetBook", "Standing", "UnitBook", "Working", "book_of", "give_standing"]
+__all__ = ["BudgetBook", "Standing", "UnitBook", "Working", "book_of", "give_standing", "mates_of"]
 
 
 class Working:
@@ -194,6 +194,14 @@ class BudgetBook:
             for domain, bound in self._bounds(units)
         )
 
+    def can_hold(self, units: Iterable[UnitBook]) -> bool:
+        """Say whether these alone may be out at the same time."""
+        units = tuple(units)
+        return all(
+            sum(not domain or domain in unit.domains for unit in units) <= bound
+            for domain, bound in self._bounds(units)
+        )
+
     def _bounds(self, units: Iterable[UnitBook]) -> Iterator[tuple[str, int]]:
         """Yield the bounds that count for these units, by domain; "" is all units together."""
         budget = self.budget
@@ -217,6 +225,11 @@ class BudgetBook:
                 self.populations[domain] = self.populations.get(domain, 0) + sign
             if takes:
                 self.takens[domain] = self.takens.get(domain, 0) + sign
+
+
+def mates_of(unit: UnitBook, units: Iterable[UnitBook]) -> list[UnitBook]:
+    """Return those of some units that are in the same budget as this one, itself included."""
+    return [it for it in units if it.book is unit.book]
 
 
 def book_of(budget: Budget, nodes: Mapping[CobId, Node], given_up: AbstractSet[str]) -> BudgetBook:

@@ -431,10 +431,16 @@ class WaitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """Why `cob` is not in its preferred state or does not give what it was asked for."""
+    """Why `cob` is not in its preferred state or does not give what it was asked for.
+
+    `together` are the units of a limit that can only go out at once, and are more than it ever has
+    room for. `is_home` marks one that takes room for good, where it should be.
+    """
 
     cob: CobId
     kind: WaitKind
     on: CobId | None = None
     state: State = ""
     detail: str = ""
+    together: tuple[str, ...] = ()
+    is_home: bool = False

@@ -71,14 +71,25 @@ def link_text(link: Blocked) -> str:
     if link.kind is WaitKind.FAILED and link.detail:
         return f"{link.cob} would fail: {link.detail}"
     if link.kind is WaitKind.EXCLUDED and link.detail:
-        return f"{link.cob} stays as it is while what is gone is removed"
+        why = ", and takes that room" if link.is_home else " while what is gone is removed"
+        return f"{link.cob} stays as it is{why}"
     if link.kind is WaitKind.LIMIT and link.on is None:
-        what = "the pause of a limit" if _is_canary(link) else "more room than a limit has"
-        return f"{link.cob} waits for {what} ({link.detail})"
+        return _no_room_text(link)
     detail = f" ({link.detail})" if link.detail else ""
     return _SENTENCES[link.kind].format(
         cob=link.cob, on=link.on, state=link.state, host=host_of(link.cob), detail=detail
     )
+
+
+def _no_room_text(link: Blocked) -> str:
+    """Say what nobody in particular is in the way of."""
+    if _is_canary(link):
+        return f"{link.cob} waits for the pause of a limit ({link.detail})"
+    detail = link.detail
+    if link.together:
+        name, number = detail.partition(" ")[0], len(link.together)
+        detail += f": {', '.join(link.together)} at once; --budget {name}={number} lets them"
+    return f"{link.cob} waits for more room than a limit has ({detail})"
 
 
 def _is_canary(link: Blocked) -> bool:

@@ -131,7 +131,8 @@ def stuck_waits(waits: Iterable[Wait]) -> tuple[Wait, ...]:
 def _is_told(wait: Wait) -> bool:
     """Say whether an object waits for what is no matter of order."""
     removal = any(it.kind is WaitKind.NO_WAY and it.state == "removal" for it in wait.chain)
-    return removal or any(link.kind in _TOLD or _is_canary(link) for link in wait.chain)
+    links = [link for link in wait.chain if not link.is_home]
+    return removal or any(link.kind in _TOLD or _is_canary(link) for link in links)
 
 
 def _is_canary(link: Blocked) -> bool:
@@ -178,6 +179,7 @@ def chain_data(
             "on": link.on,
             "state": link.state,
             "detail": link.detail,
+            "together": list(link.together),
             "message": said.get(link.cob, ""),
         }
         for link in chain

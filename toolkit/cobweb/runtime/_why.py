@@ -56,6 +56,7 @@ class Reason:
                 on=link["on"],
                 state=link["state"],
                 detail=link["detail"],
+                together=tuple(link.get("together", ())),
             )
             for link in self.chain
         )
