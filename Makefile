@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: help demo storage-demo test images bench compiled coverage lint types imports dead constraints clean
+.PHONY: help demo storage-demo test fuzz images bench compiled coverage lint types imports dead constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /: /'
@@ -36,6 +36,10 @@ storage-demo: $(VENV)/.dev  ## set up, change and tear down a storage cluster on
 
 test: $(VENV)/.dev  ## install Cobweb and run all tests
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+FUZZ_SECONDS ?= 3600
+fuzz: $(VENV)/.dev  ## run the command line on made-up input (FUZZ_SECONDS=3600, from COBWEB_FUZZ_SEED)
+	COBWEB_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest tests/bounds/test_fuzz.py
 
 images: $(VENV)/.dev  ## build the images of the hosts that tests run on (needs root)
 	@$(BIN)/python -m tests.support.fabric.images

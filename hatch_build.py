@@ -15,8 +15,11 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODULES = (
+    "_bank",
     "_blocked",
+    "_borrower",
     "_canaries",
+    "_capacity",
     "_cone",
     "_departures",
     "_detour",
@@ -37,9 +40,11 @@ MODULES = (
     "_renewals",
     "_returns",
     "_room",
+    "_rooms",
     "_rounds",
     "_rules",
     "_search",
+    "_shared",
     "_stubborn",
     "_symmetry",
     "_tables",

@@ -146,12 +146,15 @@ def tell(action: str, *units: str) -> None:
 
 
 def journal(units: Sequence[str], since: float) -> str:
-    """Return what units have last written since then, to follow a message; nothing if nothing."""
+    """Return what units have last written since then, to follow a message; nothing if nothing.
+
+    It is read backwards: with `--since`, some versions of journalctl give the first lines.
+    """
     if not units:
         return ""
     sync = ["journalctl", "--sync"]
     command = ["journalctl", "--quiet", "--no-pager", "--output=cat", f"--since=@{since:.3f}"]
-    command += [f"--lines={JOURNAL_LINES}", *(f"--unit={unit}" for unit in units)]
+    command += ["--reverse", f"--lines={JOURNAL_LINES}", *(f"--unit={unit}" for unit in units)]
     try:
         subprocess.run(sync, capture_output=True, timeout=SHOW_S, check=False)
         read = subprocess.run(
@@ -159,7 +162,7 @@ def journal(units: Sequence[str], since: float) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    text = read.stdout.strip()[-JOURNAL_LIMIT:]
+    text = "\n".join(reversed(read.stdout.splitlines())).strip()[-JOURNAL_LIMIT:]
     return f"; journal: {text}" if text else ""
 
 

@@ -23,14 +23,7 @@ from cobweb.model import (
     TransitionNeed,
 )
 
-SITE = """\
-cobweb: 1
-name: figure1
-inventory:
-  all:
-    children:
-      back: {hosts: {alpha: {port: 8080}}}
-      front: {hosts: {beta: {}}}
+TYPE = """\
 types:
   simple:
     states: [outdated, down, up]
@@ -42,6 +35,20 @@ types:
       up -> down: {tasks: simple/stop.yml}
       outdated -> up: {tasks: simple/start.yml}
       outdated -> down: {tasks: simple/stop.yml}
+"""
+
+SITE = (
+    """\
+cobweb: 1
+name: figure1
+inventory:
+  all:
+    children:
+      back: {hosts: {alpha: {port: 8080}}}
+      front: {hosts: {beta: {}}}
+"""
+    + TYPE
+    + """\
 cobs:
   cfg:
     type: simple
@@ -56,6 +63,7 @@ cobs:
     on: front
     requires: [a@back]
 """
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +95,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def make_site(tmp_path: Path) -> Callable[[str], Path]:
-    """Write a site.yml, and the task files of the type `simple`, and return the folder."""
+    """Write a site.yml, and a simple.yml for its imports with a type of this name; return where."""
 
     def make(text: str) -> Path:
         folder = tmp_path / "site"
@@ -95,6 +103,7 @@ def make_site(tmp_path: Path) -> Callable[[str], Path]:
         tasks.mkdir(parents=True)
         for name in ("check", "start", "stop"):
             (tasks / f"{name}.yml").write_text("- set_fact: {cob_state: up}\n", encoding="utf-8")
+        (folder / "simple.yml").write_text(TYPE, encoding="utf-8")
         (folder / "site.yml").write_text(text, encoding="utf-8")
         return folder
 

@@ -15,19 +15,9 @@ SITE = """\
 cobweb: 1
 name: four
 inventory: {all: {hosts: {'web[1:4]': {version: 1}}}}
-types:
-  app:
-    states: [outdated, down, up]
-    preferred: up
-    remove: down
-    check: {tasks: simple/check.yml}
-    transitions:
-      down -> up: {tasks: simple/start.yml}
-      up -> down: {tasks: simple/stop.yml}
-      outdated -> up: {tasks: simple/start.yml}
-      outdated -> down: {tasks: simple/stop.yml}
+imports: [simple.yml]
 cobs:
-  app: {type: app, on: all, spec: {text: "{{ version }}"}}
+  app: {type: simple, on: all, spec: {text: "{{ version }}"}}
 limits:
   rolling: {on: all, cob: app, max: 1, first: 1}
 """

@@ -158,19 +158,9 @@ LIMITED = """\
 cobweb: 1
 name: three
 inventory: {all: {hosts: {'web[1:3]': {version: 1}}}}
-types:
-  app:
-    states: [outdated, down, up]
-    preferred: up
-    remove: down
-    check: {tasks: simple/check.yml}
-    transitions:
-      down -> up: {tasks: simple/start.yml}
-      up -> down: {tasks: simple/stop.yml}
-      outdated -> up: {tasks: simple/start.yml}
-      outdated -> down: {tasks: simple/stop.yml}
+imports: [simple.yml]
 cobs:
-  app: {type: app, on: all, spec: {text: "{{ version }}"}}
+  app: {type: simple, on: all, spec: {text: "{{ version }}"}}
 limits: {rolling: {on: all, cob: app, max: 1}}
 """
 

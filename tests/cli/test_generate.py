@@ -121,6 +121,27 @@ def test_a_file_that_is_made_no_more_is_removed(run: Run, site: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("words", [("generate",), ("generate", "--check"), ("validate",)])
+def test_a_link_among_the_made_files_is_not_followed(
+    run: Run, site: Path, words: tuple[str, ...]
+) -> None:
+    run("-C", str(site), "generate")
+    (site / "generated" / "more.yml").symlink_to("/proc/version")
+    ran = run("-C", str(site), *words)
+    assert ran.code == 1
+    assert "more.yml is a symbolic link, and so not a made file" in ran.err
+
+
+def test_nothing_is_written_through_a_link(run: Run, site: Path) -> None:
+    precious = site.parent / "precious"
+    precious.write_text("mine", encoding="utf-8")
+    (site / "generated").mkdir()
+    (site / "generated" / "hosts.yml.cobweb-draft").symlink_to(precious)
+    assert run("-C", str(site), "generate").code == 0
+    assert precious.read_text(encoding="utf-8") == "mine"
+    assert not (site / "generated" / "hosts.yml").is_symlink()
+
+
 def test_a_file_of_somebody_else_is_in_the_way(run: Run, site: Path) -> None:
     """Nothing is written then, of no file."""
     (site / "generated").mkdir()

@@ -15,21 +15,11 @@ SITE = """\
 cobweb: 1
 name: few
 inventory: {all: {hosts: {'web[1:3]': {}, db1: {}}, vars: {text: one, schema: one, odd: one}}}
-types:
-  thing:
-    states: [outdated, down, up]
-    preferred: up
-    remove: down
-    check: {tasks: simple/check.yml}
-    transitions:
-      down -> up: {tasks: simple/start.yml}
-      up -> down: {tasks: simple/stop.yml}
-      outdated -> up: {tasks: simple/start.yml}
-      outdated -> down: {tasks: simple/stop.yml}
+imports: [simple.yml]
 cobs:
-  db: {type: thing, on: db1, spec: {text: "{{ schema }}"}}
-  app: {type: thing, on: 'web*', spec: {text: "{{ text }}"}, requires: [db@db1]}
-  odd: {type: thing, on: 'web*', spec: {text: "{{ odd }}"}}
+  db: {type: simple, on: db1, spec: {text: "{{ schema }}"}}
+  app: {type: simple, on: 'web*', spec: {text: "{{ text }}"}, requires: [db@db1]}
+  odd: {type: simple, on: 'web*', spec: {text: "{{ odd }}"}}
 """
 RELEASE = (("text: one", "text: two"), ("schema: one", "schema: two"))
 
@@ -93,7 +83,7 @@ def test_what_is_new_or_gone_elsewhere_waits(run: Run, few: Path, tmp_path: Path
         ("schema: one", "schema: two"),
         ("'web*', spec: {text: \"{{ odd", "'web1', spec: {x: \"{{ odd"),
     )
-    edit(few, ("  app: {type", "  new: {type: thing, on: web3}\n  app: {type"))
+    edit(few, ("  app: {type", "  new: {type: simple, on: web3}\n  app: {type"))
     events = tmp_path / "events.jsonl"
     planned = json.loads(run("-C", few, "plan", "--only", "db1/db", "-o", "json").out)
     assert (planned["counts"], planned["only"]) == (

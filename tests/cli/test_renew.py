@@ -15,6 +15,7 @@ SITE = """\
 cobweb: 1
 name: few
 inventory: {all: {hosts: {'web[1:3]': {}, db1: {}}, vars: {text: one, odd: one}}}
+imports: [simple.yml]
 types:
   plain:
     states: [down, up]
@@ -24,20 +25,10 @@ types:
     transitions:
       down -> up: {tasks: simple/start.yml}
       up -> down: {tasks: simple/stop.yml}
-  thing:
-    states: [outdated, down, up]
-    preferred: up
-    remove: down
-    check: {tasks: simple/check.yml}
-    transitions:
-      down -> up: {tasks: simple/start.yml}
-      up -> down: {tasks: simple/stop.yml}
-      outdated -> up: {tasks: simple/start.yml}
-      outdated -> down: {tasks: simple/stop.yml}
 cobs:
   db: {type: plain, on: db1}
-  app: {type: thing, on: 'web*', spec: {text: "{{ text }}"}, requires: [db@db1]}
-  odd: {type: thing, on: 'web*', spec: {text: "{{ odd }}"}}
+  app: {type: simple, on: 'web*', spec: {text: "{{ text }}"}, requires: [db@db1]}
+  odd: {type: simple, on: 'web*', spec: {text: "{{ odd }}"}}
 limits:
   rolling: {on: all, cob: app, max: 1}
 """

@@ -145,6 +145,7 @@ def test_a_plan_of_another_site_is_told_as_such(
     run: Run, site: Path, site_text: str, tmp_path: Path
 ) -> None:
     plan = make_plan(run, site)
+    (tmp_path / ".git").mkdir()
     other = tmp_path / "other"
     other.mkdir()
     (other / "simple").symlink_to(site / "simple")

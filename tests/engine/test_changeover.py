@@ -346,3 +346,21 @@ def test_a_look_ahead_does_not_begin_with_hosts_that_never_have_room_to_switch()
     assert run.told("->", "lends") == []
     reason = run.engine.chain(CobId("a/old"))[-1]
     assert (reason.kind, reason.detail, reason.together) == (WaitKind.LIMIT, "rolling", ("a", "b"))
+
+
+def test_nobody_goes_out_who_relies_on_a_host_that_does_not_answer() -> None:
+    """It would not come back; who waits names that host."""
+    needs = ("a/app down>up c/db up", "b/app down>up c/db up")
+    base, goal = (webs(version, "a b", *needs, more={"c/db": SIMPLE}) for version in (1, 2))
+    run = rolled(base, goal, returns=True)
+    run.begin()
+    run.dead.add("c")
+    run.vanish("c")
+    run.finish()
+    assert run.told("->", "lends") == []
+    for host in "ab":
+        assert run.why(f"{host}/app") == f"{host}/app lock c/db, c/db unreachable c"
+    run.come_back("c")
+    run.dead.clear()
+    run.finish()
+    assert run.engine.unsettled() == ()

@@ -13,8 +13,9 @@ from cobweb._garbage import no_collections
 from cobweb.errors import Place
 from cobweb.inventory import _schemas
 from cobweb.inventory._bulk import make_all
+from cobweb.inventory._meter import RenderError
 from cobweb.inventory._nodes import VAULT_KEY, Leaf, told_apart
-from cobweb.inventory._sandbox import Environment, RenderError, YamlLexer
+from cobweb.inventory._sandbox import Environment, YamlLexer
 from cobweb.inventory._schemas import SpecChecker
 from cobweb.inventory._templates import Template
 from cobweb.model import CobId, LockNeed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cobweb.inventory._filters import FILTERS
-from cobweb.inventory._sandbox import RenderError
+from cobweb.inventory._meter import RenderError
 from cobweb.inventory._templates import Templates
 
 VALUES: dict[str, Any] = {

@@ -133,6 +133,7 @@ def test_sites_that_share_a_file_by_links_keep_apart(
     maker: Maker, tmp_path: Path, cache: Cache
 ) -> None:
     maker.root = tmp_path
+    (tmp_path / ".git").mkdir()
     maker.write({"site.yml": SITE, "tasks/check.yml": "- debug:"})
     for name in ("one", "two"):
         (tmp_path / name / "group_vars").mkdir(parents=True)

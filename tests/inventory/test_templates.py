@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cobweb.errors import SiteError
-from cobweb.inventory._sandbox import MAX_TEXT, RenderError
+from cobweb.inventory._meter import MAX_TEXT, RenderError
 from cobweb.inventory._templates import Templates
 
 VALUES: dict[str, Any] = {
@@ -21,12 +21,67 @@ VALUES: dict[str, Any] = {
     "secret": {"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n31\n"},
     "nothing": None,
 }
+VALUES["hold"] = {"deep": [VALUES["secret"]]}
 
 
 DOUBLING = (
     "{{% set n = namespace(x='x') %}}{{% for i in range(99) %}}"
     "{{% set n.x = n.x {} n.x %}}{{% endfor %}}{{{{ n.x | length }}}}"
 )
+
+
+VAULTED = "stands inside a longer text"
+UNREADABLE = "cannot read a vaulted value"
+CLOSED = "a vaulted value has no parts"
+MARKS: dict[str, str] = {
+    "{{ [secret] | string }}": VAULTED,
+    "{{ {'a': [secret]} | string }}": VAULTED,
+    "{{ [secret] }} ": VAULTED,
+    "{{ (secret, 1) }} ": VAULTED,
+    "{{ hold }} ": VAULTED,
+    "{{ [secret] ~ '' }}": VAULTED,
+    "{{ hold ~ '' }}": VAULTED,
+    "{{ [secret] | join }}": VAULTED,
+    "{{ [secret, 'a'] | join(',') }}": VAULTED,
+    "{{ [secret, 'a'] | select('defined') | join(',') }}": VAULTED,
+    "{{ [secret, 'a'] | reverse | join(',') }}": VAULTED,
+    "{{ ['a', 'b'] | join(secret) }}": VAULTED,
+    "{{ ['a', 'b'] | join(d=[secret]) }}": VAULTED,
+    "{{ [secret] | map('string') | list }}": UNREADABLE,
+    "{{ [[secret]] | map('string') | list }}": VAULTED,
+    "{{ [secret] | upper }}": VAULTED,
+    "{{ [secret] | replace('a', 'b') }}": VAULTED,
+    "{{ [secret] | e }}": VAULTED,
+    "{{ [secret] | tojson }}": VAULTED,
+    "{{ [secret] | to_yaml }}": UNREADABLE,
+    "{{ (secret, 1) | to_json }}": UNREADABLE,
+    "{{ [secret] | hash }}": UNREADABLE,
+    "{{ [secret] | b64encode }}": UNREADABLE,
+    "{{ '%s' | format(secret) }}": UNREADABLE,
+    "{{ '%s' | format([secret]) }}": VAULTED,
+    "{{ '{}'.format(secret) }}": VAULTED,
+    "{{ '{a}'.format(a=[secret]) }}": VAULTED,
+    "{{ '{0.__ansible_vault}'.format(secret) }}": VAULTED,
+    "{{ ('x' | safe).join([secret]) }}": VAULTED,
+    "{{ ('x' | safe).join([secret] | select) }}": VAULTED,
+    "{{ ('x' | safe).replace('x', [secret]) }}": VAULTED,
+    "{{ secret.__ansible_vault }}": CLOSED,
+    "{{ secret['__ansible_vault'] }}": CLOSED,
+    "{{ secret.values() | first }}": CLOSED,
+    "{{ dict(secret, a=1).__ansible_vault }}": CLOSED,
+    "{{ [secret] | map(attribute='__ansible_vault') | first }}": CLOSED,
+    "{{ [secret] | groupby('__ansible_vault') }}": CLOSED,
+    "{{ '__ansible_vault' | extract(secret) }}": UNREADABLE,
+    "{{ 'a' | extract({'a': secret}, '__ansible_vault') }}": UNREADABLE,
+    "{{ [secret] | subelements('__ansible_vault') }}": UNREADABLE,
+    "{{ [secret] | items2dict('__ansible_vault', '__ansible_vault') }}": UNREADABLE,
+    "{% set n = namespace(a=secret) %}{{ n }}": VAULTED,
+    "{{ namespace(a=secret) | upper }}": VAULTED,
+    "{% for key, value in {'a': secret}.items() %}{{ value }}{% endfor %}": VAULTED,
+    "{% macro m(x) %}{{ [x] }}{% endmacro %}{{ m(secret) }}": VAULTED,
+    "{% filter upper %}{{ [secret] }}{% endfilter %}": VAULTED,
+}
+"""Templates that would write the mark of a vaulted value into a text, and why they do not."""
 
 
 def render(text: str) -> Any:
@@ -75,6 +130,30 @@ def test_values(text: str, value: Any) -> None:
     found = render(text)
     assert found == value
     assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(("text", "reason"), MARKS.items())
+def test_no_mark_of_a_vaulted_value_gets_into_a_text(text: str, reason: str) -> None:
+    with pytest.raises(RenderError) as caught:
+        render(text)
+    assert reason in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ [secret] }}",
+        "{{ [secret] | list }}",
+        "{{ [secret, secret] | unique }}",
+        "{{ [[secret]] | flatten }}",
+        "{{ [secret] | select('mapping') }}",
+        "{{ {'a': secret} | dict2items | map(attribute='value') }}",
+        "{{ {'a': secret}.values() }}",
+        "{{ ['a'] | map('extract', {'a': secret}) }}",
+    ],
+)
+def test_a_vaulted_value_stays_one_in_lists(text: str) -> None:
+    assert render(text) == [VALUES["secret"]]
 
 
 @pytest.mark.parametrize(
@@ -218,3 +297,41 @@ def test_a_vaulted_value_passes_through_variables(spec: Callable[..., Any]) -> N
         "q": [{"__ansible_vault": "abc"}],
         "r": {"__ansible_vault": "x"},
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("{type: simple, on: app01, spec: {p: '{{ [key] | string }}'}}", "site.yml:3:"),
+        ("{type: simple, on: app01, spec: {p: '{{ key.__ansible_vault }}'}}", "site.yml:3:"),
+        ("{type: simple, on: app01, want: '{{ [key] }}'}", "site.yml:3:"),
+        ("{type: simple, on: app01, want: '{{ key }}'}", "site.yml:3:"),
+        ("{type: page, on: app01, spec: {template: page.j2}}", "page.j2:"),
+        ("{type: simple, on: '{{ [key] | string }}'}", "site.yml:3:"),
+    ],
+)
+def test_a_mark_in_a_text_is_a_finding_with_its_place(maker: Any, text: str, place: str) -> None:
+    page = """
+  page:
+    states: [up, down]
+    preferred: up
+    remove: down
+    check: {tasks: check.yml}
+    transitions: {down -> up: , up -> down: }
+    spec: {properties: {template: {x-cobweb: template}, content: {}}}
+"""
+    variables = "{app: {hosts: {app01: }}, all: {vars: {key: !vault abc}}}"
+    site = f"cobweb: 1\ninventory: {variables}\ncobs: {{c: {text}}}\n{maker.types}{page}"
+    found = maker.findings({"site.yml": site, "page.j2": "{{ [key] }}", "check.yml": "- debug:"})
+    assert [it for it in found if it.startswith(place) and "vaulted value" in it], found
+    assert "abc" not in "".join(found)
+
+
+def test_a_group_of_a_limit_is_not_named_by_a_mark(maker: Any) -> None:
+    site = """cobweb: 1
+inventory: {all: {vars: {rack: !vault abc}}, app: {hosts: {app01: }}}
+cobs: {c: {type: simple, on: app}}
+limits: {l: {on: app, cob: c, max: 1, per: rack}}
+"""
+    found = maker.findings({"site.yml": site, "check.yml": "- debug:"})
+    assert [it for it in found if it.startswith("site.yml:4:") and "vaulted value" in it], found

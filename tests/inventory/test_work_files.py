@@ -111,6 +111,7 @@ def test_links_to_folders_are_not_followed(maker: Maker, tmp_path: Path) -> None
 
 def test_files_beside_an_imported_file_outside_are_kept_alone(maker: Maker, tmp_path: Path) -> None:
     maker.root = tmp_path / "prod"
+    (tmp_path / ".git").mkdir()
     maker.write(
         {
             "site.yml": "cobweb: 1\nimports: [../common/ntp.yml]\ninventory: {app: {hosts: {h: }}}",

@@ -151,7 +151,7 @@ def test_what_is_no_value_is_read_over() -> None:
 
 def test_an_anchor_is_set_once_and_before_its_aliases() -> None:
     assert wrong("a: &x 1\nb: &x 2") == [
-        "f.yml:2:4: this is not YAML: second occurrence (mend the syntax)"
+        "f.yml:2:4: this is not YAML: the anchor `x` is there twice (give one of them another name)"
     ]
     assert wrong("a: *x\nb: &x 2") == [
         (

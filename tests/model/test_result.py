@@ -12,6 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.model import (
+    CobType,
+    PythonAction,
+    Tasks,
+    connection_problem,
     connection_variables,
     fill_in,
     has_late_values,
@@ -100,6 +104,80 @@ def test_results_are_merged_by_key() -> None:
 def test_connection_variables_are_those_of_ansible() -> None:
     results = {"ansible_host": "10.0.0.1", "ansible_port": 22, "ip": "10.0.0.1"}
     assert connection_variables(results) == {"ansible_host": "10.0.0.1", "ansible_port": 22}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("ip", {"any": ["thing"]}, ""),
+        ("ansible_host", "10.0.0.1", ""),
+        ("ansible_host", "node-1.example.org", ""),
+        ("ansible_host", "fe80::1%eth0", ""),
+        ("ansible_host", None, ""),
+        ("ansible_host", "-oProxyCommand=id", "no name or address"),
+        ("ansible_host", "a b", "no name or address"),
+        ("ansible_host", "{{ lookup('pipe', 'id') }}", "no name or address"),
+        ("ansible_host", "a" * 300, "no name or address"),
+        ("ansible_host", "a\n", "no name or address"),
+        ("ansible_host", "fe80::1%;id", "no address"),
+        ("ansible_host", "fe80::g", "no address"),
+        ("ansible_host", ["h"], "no name or address"),
+        ("ansible_port", 22, ""),
+        ("ansible_port", "2222", ""),
+        ("ansible_port", 0, "no number"),
+        ("ansible_port", 65536, "no number"),
+        ("ansible_port", True, "no number"),
+        ("ansible_port", "22 -v", "no number"),
+        ("ansible_port", 22.5, "no number"),
+        ("ansible_user", "ann.b@example.org", ""),
+        ("ansible_user", "-l", "no name of a user"),
+        ("ansible_user", "a;id", "no name of a user"),
+        ("ansible_user", 5, "no name of a user"),
+        ("ansible_ssh_host", "h", "not for results"),
+        ("ansible_ssh_common_args", "-v", "not for results"),
+        ("ansible_connection", "local", "not for results"),
+        ("ansible_become", True, "not for results"),
+        ("ansible_python_interpreter", "/usr/bin/python3", "not for results"),
+        ("ansible_anything", 1, "not for results"),
+    ],
+)
+def test_a_host_says_little_of_its_connection(key: str, value: Any, problem: str) -> None:
+    found = connection_problem({key: value})
+    assert (found is None) == (not problem)
+    assert found is None or (found[0] == key and problem in found[1])
+
+
+def test_what_a_type_opens_is_checked_as_well() -> None:
+    names = ("ansible_ssh_host", "ansible_timeout", "ansible_ssh_private_key_file")
+    good = {"ansible_ssh_host": "h", "ansible_timeout": 5, "ansible_ssh_private_key_file": "/k"}
+    assert connection_problem(good, names) is None
+    for key, value in (("ansible_ssh_host", "-v"), ("ansible_timeout", "1\n2"), (names[2], ["k"])):
+        assert connection_problem({**good, key: value}, names) is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("ansible_connection", "ansible_become", "ansible_become_exe", "ansible_become_method"),
+        *("ansible_ssh_common_args", "ansible_ssh_executable", "ansible_python_interpreter"),
+        *("ansible_paramiko_proxy_command", "ansible_winrm_kinit_cmd", "ansible_playbook_python"),
+        "ansible_ssh_pkcs11_provider",
+    ],
+)
+def test_what_can_name_a_program_is_opened_for_python_alone(name: str) -> None:
+    """That is code of the controller already; a task says what a host has told it."""
+    action = Tasks(path="/t.yml")
+    kind = CobType(
+        name="t",
+        states=("up",),
+        preferred="up",
+        remove="up",
+        check=action,
+        transitions=(),
+        connection=(name, "ansible_timeout"),
+    )
+    assert kind.opens(action) == {"ansible_timeout"}
+    assert kind.opens(PythonAction(type_name="t", method="check")) == {name, "ansible_timeout"}
 
 
 @pytest.mark.parametrize(

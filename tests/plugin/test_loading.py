@@ -449,6 +449,16 @@ BROKEN = [
         reason="type t: its group 'off' names a state twice",
     ),
     Broken(
+        name="type_connection",
+        source=_type(connection="('port',)"),
+        reason="type t: its `connection` names 'port', which is no variable of a connection",
+    ),
+    Broken(
+        name="type_connection_runs",
+        source=_type(connection="('ansible_ssh_args',)"),
+        reason="type t: its `connection` names 'ansible_ssh_args', which can run programs here",
+    ),
+    Broken(
         name="type_serving",
         source=_type(serving="('up', 'gone')"),
         reason="type t: its `serving` names 'gone', which is not one of its states",

@@ -34,6 +34,7 @@ BAD = {
     "serving": ("remove: down", "remove: down\nserving: up", "`serving` must be a list of words"),
     "server": ("remove: down", "remove: down\nserving: [1]", "`serving` must be a list of words"),
     "nobody": ("remove: down", "remove: down\nserving: []", "`serving` names no states"),
+    "connection": ("remove: down", "remove: down\nconnection: {}", "`connection` must be a list"),
     "interrupts": ("attempts: 2", "interrupts: 1", "`interrupts` must be true or false"),
     "checks": ("{tasks: check.yml}", "{tasks: a, interrupts: true}", "unknown keys: interrupts"),
     "schema": ("remove: down", "remove: down\nspec: list.json", "list.json is no mapping"),
@@ -58,6 +59,11 @@ def test_groups_of_states_are_read(tmp_path: Path) -> None:
     """In the order of writing."""
     path = _file(tmp_path, f"{GOOD}groups: {{stopped: [outdated, down]}}\n")
     assert type_file(path)().cob_type().groups == {"stopped": ("outdated", "down")}
+
+
+def test_what_its_results_may_say_of_the_connection_is_read(tmp_path: Path) -> None:
+    path = _file(tmp_path, f"{GOOD}connection: [ansible_timeout]\n")
+    assert type_file(path)().cob_type().connection == ("ansible_timeout",)
 
 
 def test_what_serves_is_read(tmp_path: Path) -> None:

@@ -59,6 +59,19 @@ def test_what_is_told_has_bounds(rig: MakeRig, figure: MakeGraph) -> None:
     assert {len(task["message"]) for task in end["tasks"]} == {LONGEST_MESSAGE}
 
 
+def test_of_a_long_message_the_end_is_kept(rig: MakeRig, figure: MakeGraph) -> None:
+    cause = "--election-timeout is too short"
+    tasks = (TaskOutput(name="start", status="failed", message="y" * 9999 + cause),)
+    it = rig(
+        figure(), _failing(JobKind.TRANSITION, message=f"start: {'y' * 9999}{cause}", tasks=tasks)
+    )
+    it.go()
+    (end,) = [event for event in it.events("transition.end") if event["result"] == "failed"]
+    assert end["message"].startswith("start: ")
+    assert end["message"].endswith(cause)
+    assert end["tasks"][0]["message"].endswith(cause)
+
+
 @pytest.mark.parametrize("kind", list(JobKind))
 def test_the_end_names_hosts_that_could_not_be_reached(
     rig: MakeRig, figure: MakeGraph, kind: JobKind

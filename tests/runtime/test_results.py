@@ -29,7 +29,7 @@ from cobweb.runtime import (
     drift_site,
     plan_site,
 )
-from cobweb.store import RunInfo, Store, open_store
+from cobweb.store import ResultsWritten, RunInfo, Store, open_store
 from cobweb.testing import FakeExecutor
 
 NODE, APP = CobId("n1/node"), CobId("n2/app")
@@ -72,18 +72,26 @@ class Place:
     world: dict[CobId, str] = field(default_factory=dict)
     jobs: list[Job] = field(default_factory=list)
     runs: int = 0
+    say: Callable[[str], None] = lambda _text: None
 
     def write(self, text: str = NODE_TEXT + APP_TEXT, inventory: str = INVENTORY) -> None:
         (self.root / "site.yml").write_text(TYPES + inventory + text, encoding="utf-8")
         (self.root / "tasks").mkdir(exist_ok=True)
         (self.root / "tasks" / "work.yml").write_text("- debug:\n", encoding="utf-8")
 
+    def keep(self, host: str, **results: Any) -> None:
+        """Keep results as an earlier Cobweb did, which kept whatever a host said."""
+        self.store.write([ResultsWritten(host=host, results=results)])
+
     def apply(
         self, answer: Answer | None = None, *, interrupts: Interrupts | None = None, **orders: Any
     ) -> RunResult:
         _, loaded = self._fake(answer)
         desired = desired_of(load_site(self.root))
-        info, caller = self._info("apply"), Caller(interrupts=interrupts or Interrupts())
+        info, caller = (
+            self._info("apply"),
+            Caller(interrupts=interrupts or Interrupts(), say=self.say),
+        )
         return apply_site(desired, loaded, self.store, Orders(**orders), caller, info=info)
 
     def plan(self) -> Plan:
@@ -92,7 +100,9 @@ class Place:
     def drift(self, answer: Answer | None = None) -> DriftResult:
         _, loaded = self._fake(answer)
         desired = desired_of(load_site(self.root))
-        return drift_site(desired, loaded, self.store, Orders(), Caller(), info=self._info("drift"))
+        return drift_site(
+            desired, loaded, self.store, Orders(), Caller(say=self.say), info=self._info("drift")
+        )
 
     def job(self, cob: CobId, kind: JobKind = JobKind.TRANSITION) -> Job:
         """Return the last job of an object."""
@@ -357,3 +367,50 @@ def test_what_was_handed_back_outlives_a_kill(either: Place, tmp_path: Path) -> 
     assert either.job(NODE).cob_vars["results"] == {"id": 7}
     assert either.store.states()[NODE].attempt == 1
     assert either.store.results() == {"n1": {"id": 7, "ip": "10.0.0.1"}}
+
+
+ATTACKS: Mapping[str, Any] = {
+    "ansible_ssh_common_args": '-o ProxyCommand="sh -c id"',
+    "ansible_connection": "local",
+    "ansible_become_method": "x",
+    "ansible_python_interpreter": "sh",
+    "ansible_host": "-oProxyCommand=id",
+    "ansible_port": "22 -v",
+    "ansible_user": "a;b",
+}
+
+
+@pytest.mark.parametrize("key", ATTACKS)
+def test_a_host_that_says_how_it_is_reached_fails_and_is_named(place: Place, key: str) -> None:
+    """Nothing of what it handed back is kept; what does not need it goes on."""
+    place.write(NODE_TEXT + "  other: {type: simple, on: n2}\n")
+    result = place.apply(handing(NODE, id="5", **{key: ATTACKS[key]}))
+    assert result.ending is Ending.FAILED
+    assert f"the result `{key}`" in result.messages[NODE]
+    assert place.store.results() == {}
+    assert place.store.states()[CobId("n2/other")].state == "up"
+
+
+def test_a_type_opens_more_by_name(place: Place) -> None:
+    opened = TYPES.replace("remove: down", "remove: down\n    connection: [ansible_timeout]")
+    (place.root / "site.yml").write_text(opened + INVENTORY + NODE_TEXT, encoding="utf-8")
+    place.apply(handing(NODE, ansible_timeout=30))
+    assert place.store.results() == {"n1": {"ansible_timeout": 30}}
+    place.drift()
+    assert place.job(NODE, JobKind.CHECK).host_vars == {"ansible_timeout": 30}
+
+
+@pytest.mark.parametrize("command", ["apply", "drift"])
+def test_what_was_kept_before_is_taken_away_and_told(place: Place, command: str) -> None:
+    place.write(NODE_TEXT)
+    place.apply()
+    place.keep("n1", **ATTACKS, id="5")
+    said: list[str] = []
+    place.say = said.append
+    place.drift() if command == "drift" else place.apply(refresh=Refresh.ALL)
+    assert place.job(NODE, JobKind.CHECK).host_vars == {}
+    assert place.job(NODE, JobKind.CHECK).cob_vars["results"] == {"id": "5"}
+    assert place.store.results() == {"n1": {"id": "5"}}
+    (line,) = said
+    assert line.startswith("n1: ")
+    assert all(f"`{key}`" in line for key in ATTACKS)

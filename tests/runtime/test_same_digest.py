@@ -58,7 +58,8 @@ print(desired_of(load_site(Path(sys.argv[1]))).evaluated.digest)
 
 
 def checkout(folder: Path, files: dict[str, str], *, last_first: bool = False) -> Path:
-    """Write the files in an order, and return the site's folder."""
+    """Write the files of a repository in an order, and return the site's folder."""
+    (folder / ".git").mkdir(parents=True, exist_ok=True)
     for name in sorted(files, reverse=last_first):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -88,10 +88,14 @@ class StartedRun:
 
 
 class Operator:
-    """Works on one site from the fabric's network; `folder` is the site."""
+    """Works on one site from the fabric's network; `folder` is the site.
 
-    def __init__(self, fabric: Fabric, folder: Path) -> None:
+    `under` is a command that runs another one, here cobweb.
+    """
+
+    def __init__(self, fabric: Fabric, folder: Path, *, under: Sequence[str] = ()) -> None:
         self._fabric = fabric
+        self._under = under
         self._runs = 0
         self.folder = folder
 
@@ -138,7 +142,7 @@ class Operator:
         return [text for run in runs for text in check_promises(run.events, graph)]
 
     def _start(self, arguments: Sequence[str], events: Path) -> StartedRun:
-        argv = self._fabric.inside(_COBWEB, "-C", str(self.folder), *arguments)
+        argv = self._fabric.inside(*self._under, _COBWEB, "-C", str(self.folder), *arguments)
         return StartedRun(argv, events, self.folder)
 
     def _next_events(self) -> Path:

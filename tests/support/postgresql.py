@@ -12,6 +12,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -26,10 +27,22 @@ _PORT_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgreSQL:
-    """A running server; `folder` is its private directory."""
+    """A server; `folder` is its private directory, `processes` are its lives."""
 
     port: int
     folder: Path
+    bin_dir: Path
+    processes: list[subprocess.Popen[str]]
+
+    def kill(self) -> None:
+        """End it as a crash does: all sessions, and what was not committed."""
+        self.processes[-1].send_signal(signal.SIGQUIT)
+        self.processes[-1].wait()
+
+    def start(self) -> None:
+        """Start it again on its port; return when it is ready."""
+        process, _ = _start(self.bin_dir, self.folder, _unprivileged(), self.port)
+        self.processes.append(process)
 
     def url(self, database: str) -> str:
         """Return the SQLAlchemy URL of a database of this server."""
@@ -52,6 +65,19 @@ def postgresql() -> Iterator[PostgreSQL]:
         pytest.fail("needs PostgreSQL: apt-get install postgresql")
     if bin_dir is None:
         pytest.skip("needs PostgreSQL: apt-get install postgresql")
+    with _server(bin_dir) as server:
+        yield server
+
+
+@pytest.fixture
+def own_postgresql(postgresql: PostgreSQL) -> Iterator[PostgreSQL]:
+    """Start a server for one test, which may `kill` it and `start` it again."""
+    with _server(postgresql.bin_dir) as server:
+        yield server
+
+
+@contextmanager
+def _server(bin_dir: Path) -> Iterator[PostgreSQL]:
     folder = Path(tempfile.mkdtemp(prefix="cobweb-pg-"))
     try:
         user = _unprivileged()
@@ -59,11 +85,12 @@ def postgresql() -> Iterator[PostgreSQL]:
             shutil.chown(folder, user)
         _init(bin_dir, folder, user)
         process, port = _start(bin_dir, folder, user)
+        server = PostgreSQL(port=port, folder=folder, bin_dir=bin_dir, processes=[process])
         try:
-            yield PostgreSQL(port=port, folder=folder)
+            yield server
         finally:
-            process.send_signal(signal.SIGINT)  # "fast": end sessions, then stop
-            process.wait()
+            server.processes[-1].send_signal(signal.SIGINT)  # "fast": end sessions, then stop
+            server.processes[-1].wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -118,10 +145,12 @@ def _init(bin_dir: Path, folder: Path, user: str | None) -> None:
     )
 
 
-def _start(bin_dir: Path, folder: Path, user: str | None) -> tuple[subprocess.Popen[str], int]:
+def _start(
+    bin_dir: Path, folder: Path, user: str | None, port: int = 0
+) -> tuple[subprocess.Popen[str], int]:
     """Start the server on a free port; another process may take the port first, so try again."""
     for _ in range(_PORT_ATTEMPTS):
-        port = _free_port()
+        port = port or _free_port()
         # -F: no fsync; what the tests kill are clients, never the machine.
         process = subprocess.Popen(
             [bin_dir / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder, "-F"],
@@ -140,6 +169,7 @@ def _start(bin_dir: Path, folder: Path, user: str | None) -> tuple[subprocess.Po
             return process, port
         process.kill()
         process.wait()
+        port = 0
     raise RuntimeError("PostgreSQL does not start")
 
 

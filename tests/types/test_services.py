@@ -96,6 +96,7 @@ def test_the_example_of_its_page_works(fabric: Fabric, units: Units, tmp_path: P
 
 
 DIES = "[Service]\nExecStart=/bin/sh -c 'echo cannot read my file; exit 3'\n"
+TALKS = DIES.replace("echo", "for i in $(seq 30); do echo line $i; done; echo")
 AGAIN = DIES + "Restart=always\nRestartSec=100ms\n"
 LATER = DIES.replace("exit 3", "sleep 0.2; exit 3")
 ONCE = "[Service]\nType=oneshot\nExecStart=/bin/true\n"
@@ -103,6 +104,7 @@ STAYS = ONCE + "RemainAfterExit=yes\n"
 FAULTS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "dies at once": (DIES, {}, "exit status 3; journal: .*cannot read my file"),
     "dies a little later": (LATER, {}, "has started and ended.*cannot read my file"),
+    "dies after many words": (TALKS, {}, "journal: .*line 30 cannot read my file"),
     "starts again and again": (AGAIN, {}, "has started and ended.*cannot read my file"),
     "comes to rest": (ONCE, {}, "comes to rest after each start"),
     "bad unit file": ("[Service]\n", {}, "cannot load it.service: .*bad unit file setting"),

@@ -26,6 +26,7 @@ __all__ = [
     "ProviderError",
     "RefusedError",
     "SiteError",
+    "StoreAwayError",
     "StoreError",
     "UsageError",
 ]
@@ -145,6 +146,10 @@ class GenerationError(CobwebError):
 
 class StoreError(CobwebError):
     """The state database cannot be read or written."""
+
+
+class StoreAwayError(StoreError):
+    """The state database is away, or has no room: it may be there again in a while."""
 
 
 class LockedError(CobwebError):

@@ -6,7 +6,6 @@ INI files, executable scripts and configurations of inventory plugins are read b
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -16,6 +15,7 @@ from typing import Any, ClassVar
 
 from cobweb.errors import CobwebError
 from cobweb.model import Host
+from cobweb.plugin import JsonError, json_of
 from cobweb_plugins.ansible._results import bounded
 from cobweb_plugins.ansible._workspace import ansible_config, ansible_tool
 
@@ -70,8 +70,8 @@ class AnsibleInventory:
         if done.returncode:
             raise CobwebError(f"cannot read the inventory {source}: {bounded(done.stderr)}")
         try:
-            found = json.loads(done.stdout)
-        except ValueError as error:
+            found = json_of(done.stdout, "its output")
+        except JsonError as error:
             message = f"ansible-inventory printed no JSON for {source}: {error}"
             raise CobwebError(message) from error
         return dict(found)

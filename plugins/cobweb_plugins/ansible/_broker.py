@@ -13,6 +13,9 @@ must not begin any more: what is not sent yet is dropped; what is sent in part s
 server gets nothing more; what is on its way is cancelled, which the server looks for before it
 begins. Where no other lane has a call there, or the server has not said anything yet, the way
 there is cut.
+
+A server is a host's word, and may say anything. What is no answer to a call that it has ends this
+server alone: what had begun there is lost, all else on this way is refused.
 """
 
 from __future__ import annotations
@@ -24,14 +27,19 @@ import os
 import selectors
 import socket
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import IO, Any
+from typing import Any
 
-from cobweb_plugins.ansible._warm import MAGIC, NOISE_BYTES, SSH_FAILED, start_command
-from cobweb_plugins.ansible._wire import encode
+from cobweb_plugins.ansible._warm import (
+    ERROR_BYTES,
+    MAGIC,
+    NOISE_BYTES,
+    SSH_FAILED,
+    answers,
+    start_command,
+)
+from cobweb_plugins.ansible._wire import Messages, RubbishError, encode
 
 __all__ = ["serve"]
 
@@ -48,31 +56,12 @@ def serve(listener: socket.socket, parent: int) -> None:
     _Broker(listener, parent).serve()
 
 
-class _Messages:
-    """Cuts a stream into lines of JSON with the bytes that they announce under `sizes`."""
-
-    def __init__(self, *sizes: str) -> None:
-        self._sizes = sizes
-        self._buffer = b""
-
-    def feed(self, data: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
-        self._buffer += data
-        while b"\n" in self._buffer:
-            line, _, rest = self._buffer.partition(b"\n")
-            message = json.loads(line)
-            size = sum(message.get(name, 0) for name in self._sizes)
-            if len(rest) < size:
-                return
-            self._buffer = rest[size:]
-            yield message, rest[:size]
-
-
 class _Lane:
     """A lane's connection."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.messages = _Messages("size")
+        self.messages = Messages("size", check=json.loads)
 
     def answer(self, message: dict[str, Any], data: bytes = b"") -> None:
         """Send an answer; the lane waits for it, unless it has ended meanwhile."""
@@ -92,29 +81,50 @@ class _Request:
     begun: bool = False
 
 
+class _Errors:
+    """What a server, or the way to it, complains of: the end of it, however much there is."""
+
+    def __init__(self, source: int) -> None:
+        self.source = source
+        self.said = b""
+        os.set_blocking(source, False)  # the interface of os
+
+    def read(self) -> bool:
+        """Take what has come; say no at the end, or where there is nothing."""
+        try:
+            data = os.read(self.source, RECEIVE_BYTES)
+        except OSError:  # nothing is there, or it has been closed meanwhile
+            return False
+        self.said = (self.said + data)[-ERROR_BYTES:]
+        return bool(data)
+
+
 class _Server:
-    """A server on a host; `has_spoken` once it has begun with a call."""
+    """A server on a host; `has_spoken` once it has begun with a call, `rubbish` its last word."""
 
     def __init__(self, key: Key, python: str) -> None:
         self.key = key
         self.has_spoken = self.is_cut = False
+        self.rubbish = ""
         self.requests: dict[int, _Request] = {}
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the server
         argv, source = start_command(key[:-1], python)
         self.process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
+        assert self.process.stderr is not None
         self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
+        self.errors = _Errors(self.process.stderr.fileno())
         os.set_blocking(self.stdin, False)  # the interface of os
         self.unsent = bytearray(source)
         self._sending = 0
         self._waiting: list[int] = []
         self._cancels = b""
+        self._cancelled: set[int] = set()
         self._known: set[str] = set()
         self._noise: bytes | None = b""
-        self._messages = _Messages("out", "err")
+        self.messages = answers()
 
     def ask(self, number: int, request: _Request) -> None:
         """Put a call into the queue of what is to be sent."""
@@ -155,7 +165,16 @@ class _Server:
         if self.unsent and self._sending == number:
             return False
         self._cancels += encode({"cancel": number})
+        self._cancelled.add(number)
         return True
+
+    def check(self, message: dict[str, Any]) -> None:
+        """Raise RubbishError where a message is no answer to a call that is to be answered so."""
+        number, op = message["id"], message["op"]
+        request = self.requests.get(number)
+        fits = request is not None and (op == "ended") == request.begun
+        if not fits or (op == "cancelled" and number not in self._cancelled):
+            raise RubbishError(f"`{op}` of a call of which it cannot say that")
 
     def take_back(self, numbers: list[int]) -> list[_Request]:
         """Forget calls that it does not begin."""
@@ -175,17 +194,17 @@ class _Server:
         """Say whether nothing is known of it yet."""
         return self._noise is not None
 
-    def receive(self) -> list[tuple[dict[str, Any], bytes]] | None:
-        """Return the messages that have come; None at the end of the server."""
+    def receive(self) -> bytes | None:
+        """Return what has come of messages; None at the end of the server."""
         data = os.read(self.stdout, RECEIVE_BYTES)
         if self._noise is not None:
             self._noise += data
             if MAGIC not in self._noise:
-                return [] if data and len(self._noise) < NOISE_BYTES else None
+                return b"" if data and len(self._noise) < NOISE_BYTES else None
             data, self._noise = self._noise.partition(MAGIC)[2], None
         elif not data:
             return None
-        return list(self._messages.feed(data))
+        return data
 
     def close_input(self) -> None:
         """Let the server end once it has nothing to do."""
@@ -207,11 +226,13 @@ class _Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        self._errors.seek(0)
-        with self._errors:
-            return code, self._errors.read().decode(errors="replace")
+        self.errors.read()  # a pipe holds less than one reads at once
+        self.errors.source = -1
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+        said = self.errors.said.decode(errors="replace")
+        return code, f"the module server there said {self.rubbish}" if self.rubbish else said
 
 
 class _Broker:
@@ -249,6 +270,9 @@ class _Broker:
             self._send(what)
         elif isinstance(what, _Server):
             self._hear_server(what)
+        elif isinstance(what, _Errors):
+            if not what.read():
+                self._forget_errors(what)
         else:
             self._goes_on = False
 
@@ -299,6 +323,7 @@ class _Broker:
         if server is None:
             server = self._servers[request.key] = _Server(request.key, request.python)
             self._selector.register(server.stdout, selectors.EVENT_READ, server)
+            self._selector.register(server.errors.source, selectors.EVENT_READ, server.errors)
             self._limit()
         server.ask(next(self._numbers), request)
         self._send(server)
@@ -326,15 +351,24 @@ class _Broker:
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(server.stdin)
 
+    def _forget_errors(self, errors: _Errors) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(errors.source)
+
     def _hear_server(self, server: _Server) -> None:
-        messages = server.receive()
-        if messages is None:
+        try:
+            data = server.receive()
+            for message, more in server.messages.feed(data or b""):
+                self._hear(server, message, more)
+        except RubbishError as error:
+            server.rubbish, data = str(error), None
+            server.cut()
+            self._unfit.add(server.key)
+        if data is None:
             self._ended(server)
-            return
-        for message, data in messages:
-            self._hear(server, message, data)
 
     def _hear(self, server: _Server, message: dict[str, Any], data: bytes) -> None:
+        server.check(message)
         match message["op"]:
             case "begun":
                 server.has_spoken = True
@@ -351,6 +385,7 @@ class _Broker:
     def _ended(self, server: _Server) -> None:
         """Answer the calls of a server that has ended, or hand them to the next."""
         self._selector.unregister(server.stdout)
+        self._forget_errors(server.errors)
         self._forget_input(server)
         if self._servers.get(server.key) is server:
             del self._servers[server.key]

@@ -1,8 +1,9 @@
 """Runs a command and ends it, with all that it started, when the coordinator is gone.
 
-`python -m cobweb_plugins.ansible._guard SOCKET FOLDER NUMBER COMMAND...`: connects, says hello,
-starts the command in a session of its own and ends with its exit code. When the connection is lost,
-the coordinator was killed: all below is ended, and the files of the run are removed. Neither a
+`python -m cobweb_plugins.ansible._guard SOCKET FOLDER NUMBER MEMORY COMMAND...`: connects, says
+hello, starts the command in a session of its own and ends with its exit code. No process of it may
+take more than MEMORY bytes, if that is not 0. When the connection is lost, the coordinator was
+killed: all below is ended, and the files of the run are removed. Neither a
 hang-up nor the end of ansible-playbook would do: its workers, and our lanes, have sessions of their
 own, and what it prints into a terminal that is gone ends it before it can clean up.
 """
@@ -10,6 +11,7 @@ own, and what it prints into a terminal that is gone ends it before it can clean
 from __future__ import annotations
 
 import os
+import resource
 import select
 import shutil
 import signal
@@ -29,7 +31,7 @@ GRACE_S = 1.5
 
 def main(arguments: Sequence[str]) -> int:
     """Return the exit code of the command, 1 where the coordinator is gone."""
-    path, data, number, *command = arguments
+    path, data, number, memory, *command = arguments
     folders = (Path(path).parent, Path(data))
     with socket.socket(socket.AF_UNIX) as connection:
         try:
@@ -41,6 +43,9 @@ def main(arguments: Sequence[str]) -> int:
         before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ansible-runner ignores it
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         signal.signal(signal.SIGHUP, before)
+        if int(memory):
+            hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+            resource.prlimit(child.pid, resource.RLIMIT_DATA, (int(memory), hard))
         if _outlived(connection, child.pid):
             return child.wait()
         tree = Tree(child.pid)

@@ -66,4 +66,5 @@ def ended(job: Job, fields: Mapping[str, Any]) -> Report:
         message=fields.get("message", ""),
         tasks=tuple(TaskOutput(**task) for task in fields["tasks"]),
         results=fields.get("results", {}),
+        in_doubt=fields.get("in_doubt", False),
     )

@@ -132,7 +132,10 @@ class AnsibleExecutor(BaseExecutor):
             job = lane.take()
             assert job is not None
             report = job.ended(message) if isinstance(job, Sweep) else ended(job, message)
-            self._reports.append(report)
+            if report.in_doubt:
+                self._sweep(lane, report)
+            else:
+                self._reports.append(report)
             if message["retire"]:
                 self._leaving.append(self._lanes.pop(number))
         if lane.connection.lost and number in self._lanes:

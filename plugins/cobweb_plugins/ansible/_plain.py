@@ -1,4 +1,6 @@
-"""The executor `ansible-plain`: one ansible-playbook per job, on public interfaces only.
+"""The executor `ansible-plain`: one ansible-playbook per job, on public interfaces.
+
+The one exception is the guard of environments (`strategy/cobweb_environment.py`).
 
 Slower (a second and more of processor time per job) and plainer: for versions of ansible-core that
 the executor `ansible` was not tested with. Each command runs under a guard that ends it when the
@@ -20,15 +22,19 @@ from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._processes import end_ssh_masters
 from cobweb_plugins.ansible._results import (
     EVENTS,
-    FACTS,
     MARK_TASK,
+    SAY_FACTS,
     Collector,
     TaskEnd,
+    facts_of,
 )
 from cobweb_plugins.ansible._runner import Command, RunnerThread, installed_version
 from cobweb_plugins.ansible._workspace import Workspace, fresh_arguments
 
 __all__ = ["AnsiblePlainExecutor"]
+
+MEMORY_BYTES = 1 << 30
+"""How much the processes of a job may take each that has to do with another host."""
 
 OnEnd = Callable[[], None]
 UNSAFE_MARK = "__ansible_unsafe"
@@ -85,7 +91,9 @@ class AnsiblePlainExecutor(BaseExecutor):
         variables = files.playbook(f"{name}.json", known)
         playbook = files.playbook(f"{name}.yml", [play])
         arguments = (*self._more_inventory(job), "-e", f"@{variables}", str(playbook))
-        return files.command(job.number, *arguments, ident=name)
+        connection = self._setting.hosts[job.host].variables.get("ansible_connection")
+        memory = 0 if connection == "local" else MEMORY_BYTES
+        return files.command(job.number, *arguments, ident=name, memory=memory)
 
     def _more_inventory(self, job: Job) -> tuple[str, ...]:
         """Return the arguments by which the host has the variables that were handed back."""
@@ -96,13 +104,18 @@ class AnsiblePlainExecutor(BaseExecutor):
         return ("-i", str(path))
 
     def _play(self, job: Job) -> dict[str, Any]:
-        play = _play(job)
-        if not job.fresh:
-            return play
-        usual = self._files.ssh_arguments()
-        variables = {**self._setting.hosts[job.host].variables, **job.host_vars}
-        arguments = variables.get(SSH_ARGS_VARIABLE, usual)
-        return {**play, "vars": {SSH_ARGS_VARIABLE: fresh_arguments(arguments)}}
+        """Return the play of a job; what the site says of the host counts above facts of modules.
+
+        Not variables of the connection: of these Ansible takes no facts, and delegated hosts have
+        their own.
+        """
+        known = self._setting.hosts[job.host].variables
+        own = {key: it for key, it in known.items() if not key.startswith("ansible_")}
+        if job.fresh:
+            variables = {**known, **job.host_vars}
+            arguments = variables.get(SSH_ARGS_VARIABLE, self._files.ssh_arguments())
+            own[SSH_ARGS_VARIABLE] = fresh_arguments(arguments)
+        return {**_play(job), "vars": own}
 
     def _hear(self) -> None:
         for connection, hello in self._hub.take_hellos():
@@ -155,7 +168,6 @@ class _Run:
         self.stopped = False
         self.stop_report: Report | None = None
         self._collector = Collector()
-        self._facts: dict[str, Any] = {}
         self._nothing_matched = False
         self.thread = RunnerThread(command, on_end=on_end, on_event=self._event)
 
@@ -168,7 +180,6 @@ class _Run:
             return
         data = event.get("event_data", {})
         result = data.get("res") or {}
-        self._note_facts(result)
         task = data.get("task") or data.get("task_action") or ""
         self._collector.add(
             TaskEnd(
@@ -177,14 +188,10 @@ class _Run:
                 result=result,
                 changed=bool(result.get("changed")),
                 ignored=bool(data.get("ignore_errors")),
+                facts=facts_of(result),
+                says=data.get("task_action") in SAY_FACTS,
             )
         )
-
-    def _note_facts(self, result: Mapping[str, Any]) -> None:
-        items = [i for i in result.get("results") or () if isinstance(i, Mapping)]
-        for one in (result, *items):
-            facts = one.get("ansible_facts") or {}
-            self._facts |= {name: facts[name] for name in FACTS if name in facts}
 
     def report(self) -> Report | None:
         """Return the report of the ended run; None where its stop is reported elsewhere."""
@@ -195,8 +202,7 @@ class _Run:
         if self.thread.code != 0 and not self._collector.failure:
             return failed(self.job, self.thread.problem())
         check = self.job.kind is JobKind.CHECK
-        is_ok = self.thread.code == 0
-        fields = self._collector.end(ok=is_ok, check=check, facts=self._facts)
+        fields = self._collector.end(ok=self.thread.code == 0, check=check)
         return ended(self.job, fields)
 
 

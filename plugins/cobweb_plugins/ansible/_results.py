@@ -5,21 +5,25 @@ Used on both sides, on results that Ansible has censored already (`no_log`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+from cobweb.model import results_problem
 
 __all__ = [
     "EVENTS",
-    "FACTS",
     "MARK_TASK",
     "MESSAGE_LIMIT",
     "RESULTS_FACT",
+    "SAY_FACTS",
     "SECRET_FACT",
+    "STATE_LIMIT",
     "Collector",
     "TaskEnd",
     "bounded",
     "describe",
+    "facts_of",
     "state_error",
 ]
 
@@ -34,6 +38,12 @@ RESULTS_FACT, SECRET_FACT = "cob_results", "cob_secret_results"
 FACTS = (STATE_FACT, MESSAGE_FACT, RESULTS_FACT, SECRET_FACT)
 """All facts by which tasks speak to Cobweb."""
 
+SAY_FACTS = frozenset(f"{name}set_fact" for name in ("", "ansible.builtin.", "ansible.legacy."))
+"""The action that sets them. It runs on the controller; what a module says comes from a host."""
+
+STATE_LIMIT = 200
+"""Characters that the name of a state may have."""
+
 MARK_TASK = "look for marks of other sites on the host"
 """The task of ours that comes first in a job (`_host_marks`); what it found is what it wrote."""
 
@@ -47,21 +57,22 @@ MESSAGE_LIMIT = 600
 
 
 def bounded(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Return `text` on one line, stripped and cut to `limit` characters."""
+    """Return `text` on one line, stripped, of at most `limit` characters.
+
+    What is too long loses what stands after its first third: causes stand at the end.
+    """
     line = " ".join(text.split())
     if len(line) <= limit:
         return line
-    half = (limit - 5) // 2
-    return f"{line[:half]} ... {line[-half:]}"
+    first = (limit - 5) // 3
+    return f"{line[:first]} ... {line[first + 5 - limit :]}"
 
 
 def describe(result: Mapping[str, Any]) -> str:
     """Return what a task result says: its message, and what its command wrote to stderr."""
     if censored := result.get("censored"):
         return bounded(str(censored))
-    failing = _failing_item(result.get("results"))
-    if failing is not None:
-        return describe(failing)
+    result = _failing_item(result.get("results")) or result
     parts = [_text(result.get(key)) for key in ("msg", "reason")]
     stderr = _text(result.get("stderr")) or _text(result.get("module_stderr"))
     if stderr or not any(parts):
@@ -70,7 +81,10 @@ def describe(result: Mapping[str, Any]) -> str:
 
 
 def _text(value: object) -> str:
-    return "" if value is None else str(value).strip()
+    try:
+        return "" if value is None else str(value).strip()
+    except RecursionError:
+        return f"a {type(value).__name__} that is too deep to be shown"
 
 
 def _failing_item(items: object) -> Mapping[str, Any] | None:
@@ -82,7 +96,10 @@ def _failing_item(items: object) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEnd:
-    """One end of a task: `result` censored, `delegated` the other host that it ran on, if any."""
+    """One end of a task: `result` censored, `delegated` the other host that it ran on, if any.
+
+    `facts` are those of `FACTS` in it, as they are; they count if the task `says` them: no module.
+    """
 
     event: str
     name: str
@@ -90,6 +107,27 @@ class TaskEnd:
     changed: bool
     ignored: bool
     delegated: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    says: bool = False
+
+
+def facts_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of `FACTS` that the result of a task has, also one of a loop; the last counts.
+
+    A result may come from a host, so that anything may stand anywhere in it.
+    """
+    found: dict[str, Any] = {}
+    for one in (result, *_items(result)):
+        facts = one.get("ansible_facts")
+        if isinstance(facts, Mapping):
+            found |= {name: facts[name] for name in FACTS if name in facts}
+    return found
+
+
+def _items(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    items = result.get("results")
+    if isinstance(items, Sequence) and not isinstance(items, str):
+        yield from (item for item in items if isinstance(item, Mapping))
 
 
 class Collector:
@@ -102,6 +140,8 @@ class Collector:
     def __init__(self) -> None:
         self._tasks: list[dict[str, str]] = []
         self._said: list[str] = []
+        self.facts: dict[str, Any] = {}
+        self._lie = ""
         self.failure = ""
         self.unreachable = False
 
@@ -109,6 +149,11 @@ class Collector:
         """Take the end of a task."""
         wrote = bounded(_text(end.result.get("stdout"))) if end.name == MARK_TASK else ""
         text = wrote or describe(end.result)
+        if end.says and end.event == "ok":
+            self.facts |= end.facts
+        elif end.facts:
+            name = min(end.facts)
+            self._lie = f"{end.name}: a module of the host said `{name}`, which is for set_fact"
         status = "changed" if end.event == "ok" and end.changed else end.event
         self._tasks.append({"name": end.name, "status": status, "message": text})
         if end.event == "ok" and end.result.get(MESSAGE_FACT):
@@ -123,18 +168,22 @@ class Collector:
         """Return the fields of a report."""
         return {"outcome": outcome, "tasks": self._tasks[-TASKS_LIMIT:], **fields}
 
-    def end(self, *, ok: bool, check: bool, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def end(
+        self, *, ok: bool, check: bool, facts: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Return the fields of the report of a job that came to its end; `facts` are `FACTS`.
 
-        What tasks handed back is in it also where a later one failed.
+        Without them those that tasks said count. What tasks handed back is in it also where a later
+        one failed.
         """
+        facts = self.facts if facts is None else facts
         results, problem = handed_back(facts)
         if not ok:
             outcome = "unreachable" if self.unreachable else "failed"
             message = self.failure or "Ansible gave no reason"
             return self.report(outcome, message=message, results=results)
         state = facts.get(STATE_FACT) if check else ""
-        if problem := problem or state_error(state):
+        if problem := self._lie or problem or (state_error(state) if check else ""):
             return self.report("failed", message=problem, results=results)
         words = _text(facts.get(MESSAGE_FACT)) if check else "; ".join(self._said)
         return self.report("ok", state=state, message=bounded(words), results=results)
@@ -147,8 +196,11 @@ def handed_back(facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
         return {}, ""
     if not isinstance(results, Mapping):
         return {}, f"tasks set {RESULTS_FACT} to a {type(results).__name__}, results are a mapping"
-    names = {secret} if isinstance(secret, str) else set(map(str, secret))
+    many = isinstance(secret, Sequence | set) and not isinstance(secret, str)
+    names = set(map(str, secret)) if many else {str(secret)}
     kept = {key: value for key, value in results.items() if key not in names}
+    if problem := results_problem(kept):
+        return {}, problem
     refused = sorted(map(str, results.keys() - kept.keys()))
     return kept, f"the result {refused[0]} is secret, and no secret is kept" if refused else ""
 
@@ -159,4 +211,6 @@ def state_error(state: object) -> str:
         return "the check set no fact cob_state"
     if not isinstance(state, str):
         return f"the check set cob_state to a {type(state).__name__}, a state is a string"
+    if len(state) > STATE_LIMIT:
+        return f"the check set cob_state to {len(state)} characters, a state has {STATE_LIMIT}"
     return ""

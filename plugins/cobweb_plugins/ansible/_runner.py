@@ -2,11 +2,16 @@
 
 ansible-runner gives the process a session and a terminal of its own, so that Ctrl-C on ours does
 not reach it, and keeps what it prints.
+
+It finds events in what is printed, by escape sequences, and what a host says may be printed as it
+is. So each process has a number that its own events carry (ansible-runner's `JOB_ID`) and that no
+host is told; an event without it is a host's forgery and counts for nothing.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import secrets
 import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +26,7 @@ from cobweb_plugins.ansible._results import bounded
 __all__ = ["Command", "RunnerThread", "installed_version"]
 
 OUTPUT_TAIL = 20_000
+NUMBER_BITS = 62
 ERROR_MARKS = ("[ERROR]", "ERROR!")
 
 
@@ -50,6 +56,7 @@ class RunnerThread:
         self._on_event = on_event
         self._ended = threading.Event()
         self._problem = ""
+        self._number = secrets.randbits(NUMBER_BITS)
         self.code: int | None = None
         self._thread = threading.Thread(target=self._run, name=f"ansible-runner {command.ident}")
         self._thread.daemon = True
@@ -97,7 +104,7 @@ class RunnerThread:
             ident=self._command.ident,
             binary=program,
             cmdline=shlex.join(arguments),
-            envvars=dict(self._command.environment),
+            envvars={**self._command.environment, "JOB_ID": str(self._number)},
             fact_cache_type="none",
             quiet=True,
             suppress_env_files=True,
@@ -107,7 +114,7 @@ class RunnerThread:
         self.code = runner.rc
 
     def _handle(self, event: Mapping[str, Any]) -> bool:
-        if self._on_event is not None:
+        if self._on_event is not None and event.get("job_id") == self._number:
             self._on_event(event)
         return False
 

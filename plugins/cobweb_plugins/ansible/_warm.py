@@ -24,16 +24,20 @@ from importlib.resources import files
 from typing import IO, Any
 
 from cobweb_plugins.ansible._sweep import MARK_VARIABLE
-from cobweb_plugins.ansible._wire import encode
+from cobweb_plugins.ansible._wire import Messages, RubbishError, encode
 
 __all__ = [
+    "ERROR_BYTES",
+    "LINE_BYTES",
     "MAGIC",
     "NOISE_BYTES",
+    "RESULT_BYTES",
     "SSH_FAILED",
     "Call",
     "Lost",
     "Place",
     "Servers",
+    "answers",
     "call_of",
     "place_of",
     "start_command",
@@ -48,6 +52,14 @@ SSH_FAILED = 255
 RECEIVE_BYTES = 1 << 16
 NOISE_BYTES = 1 << 16
 """What a login may print before the server speaks."""
+LINE_BYTES = 1 << 12
+"""The longest line of a message of a server."""
+RESULT_BYTES = 16 << 20
+"""What a module may write to both of its outputs together."""
+ERROR_BYTES = 1 << 16
+"""What is kept of the complaints of a server, or of the way to it."""
+SHOWN = 60
+OPS = ("begun", "ended", "cancelled", "stale")
 BOOT = "import os;b=b''\nwhile len(b)<{size}:b+=os.read(0,{size}-len(b)) or exit(1)\nexec(b)"
 WRAPPER_CALL = b'\nif __name__ == "__main__":\n    _ansiballz_main(\n'
 ARGUMENTS = re.compile(
@@ -137,11 +149,45 @@ def message_of(call: Call, *, mark: str, cwd: str) -> dict[str, Any]:
     }
 
 
+def answers() -> Messages:
+    """Return what cuts the words of a server into messages; RubbishError for what is none."""
+    return Messages("out", "err", check=_answer, longest=LINE_BYTES)
+
+
+def _answer(line: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        message = None
+    if (
+        not isinstance(message, dict)
+        or message.get("op") not in OPS
+        or not _is_number(message, "id")
+    ):
+        raise RubbishError(f"what is no message: {line[:SHOWN]!r}")
+    if message["op"] != "ended":
+        return {"id": message["id"], "op": message["op"]}
+    if not all(_is_number(message, name) for name in ("code", "out", "err")):
+        raise RubbishError(f"an end without code and sizes: {line[:SHOWN]!r}")
+    size = message["out"] + message["err"]
+    if size > RESULT_BYTES:
+        raise RubbishError(f"a result of {size} bytes; a module may write {RESULT_BYTES}")
+    return message
+
+
+def _is_number(message: dict[str, Any], name: str) -> bool:
+    return type(message.get(name)) is int and message[name] >= 0
+
+
 class Servers:
-    """The servers that a lane can ask: its own on this machine, by a broker those on others."""
+    """The servers that a lane can ask: its own on this machine, by a broker those on others.
+
+    `in_doubt` is set once the broker has ended in the middle of a call: nobody knows how that went.
+    """
 
     def __init__(self, broker: str = "") -> None:
         self._broker = broker
+        self.in_doubt = False
         self._link: socket.socket | None = None
         self._running: dict[str, _Server] = {}
         self._unfit: set[str] = set()
@@ -166,6 +212,7 @@ class Servers:
             return _ask_broker(link, encode(asked) + call.code)
         except OSError as error:
             self._unlink()
+            self.in_doubt = True
             raise Lost(1, f"the broker of module servers is gone: {error}".encode()) from error
         except Lost:
             raise

@@ -122,10 +122,13 @@ class Workspace:
         """Where the coordinator listens."""
         return self.sockets / "s"
 
-    def command(self, number: int, *arguments: str, ident: str) -> Command:
-        """Return the command that runs ansible-playbook under guard `number`."""
+    def command(self, number: int, *arguments: str, ident: str, memory: int = 0) -> Command:
+        """Return the command that runs ansible-playbook under guard `number`.
+
+        It may take at most `memory` bytes; 0 for as much as it likes.
+        """
         guard = (sys.executable, "-m", "cobweb_plugins.ansible._guard")
-        run = (str(self.socket), str(self.data), str(number))
+        run = (str(self.socket), str(self.data), str(number), str(memory))
         playbook = (ansible_tool("ansible-playbook"), "-i", str(self.inventory), *self._extra())
         return Command(
             arguments=(*guard, *run, *playbook, *arguments),

@@ -11,16 +11,19 @@ import click
 
 from cobweb.errors import (
     CobwebError,
+    LockedError,
     ModelError,
     NoLayoutError,
     RefusedError,
     SiteError,
     UsageError,
 )
+from cobweb.model import CobId
 from cobweb.plugin import SiteAccess
 from cobweb_plugins.cluster._desk import Desk, Said
+from cobweb_plugins.cluster._edit import SiteEdit
 
-__all__ = ["apply_change", "apply_options"]
+__all__ = ["apply_options", "apply_site", "edit_site"]
 
 _PASSED = (
     ("message", "-m", "Kept with the generation: why this is done."),
@@ -54,32 +57,27 @@ def apply_options(function: Any) -> Any:
     return function
 
 
-def apply_change(
-    desk: Desk,
-    changes: Mapping[str, Said | None],
-    given: Mapping[str, Any],
-    *,
-    forget: tuple[str, ...] = (),
-) -> int:
-    """Write what clusters become, and have the site applied; return the exit code.
+def edit_site(
+    desk: Desk, edit: SiteEdit, changes: Mapping[str, Said | None], given: Mapping[str, Any]
+) -> frozenset[CobId]:
+    """Write what clusters become, and look at what comes of it; return what is on their nodes.
 
     SiteError where the site would not be sound with it, UsageError where nobody has agreed to the
     change and nobody can be asked, RefusedError where more would be removed than is on the nodes of
-    these clusters and `--max-removals` allows: then nothing has changed. `forget` are
-    objects that are given up, once they are gone from the site and it is applied.
+    these clusters and `--max-removals` allows.
     """
     access = desk.access
     deletes = desk.objects_of(changes)
     if desk.tenant is not None:
         _refuse_pending(access, desk.tenant)
     try:
-        with desk.changing(changes) as is_changed:
-            if given["apply_not"]:
-                access.graph()
-            else:
-                access.refuse_removals(deletes, given["apply_max_removals"])
-            if not (given["apply_yes"] or given["apply_not"]):
-                access.refuse_unasked()
+        is_changed = desk.change(edit, changes)
+        if given["apply_not"]:
+            access.graph()
+        else:
+            access.refuse_removals(deletes, given["apply_max_removals"])
+        if not (given["apply_yes"] or given["apply_not"]):
+            access.refuse_unasked()
     except RefusedError as error:
         error.add_note("nothing was changed, neither in the site nor on hosts")
         raise
@@ -89,12 +87,25 @@ def apply_change(
         raise _unchanged(error) from error.__cause__
     if is_changed:
         access.summary("the site is edited; commit it when all is well")
+    return deletes
+
+
+def apply_site(
+    access: SiteAccess,
+    deletes: frozenset[CobId],
+    given: Mapping[str, Any],
+    *,
+    forget: tuple[str, ...] = (),
+) -> int:
+    """Have the edited site applied, or planned only; return the exit code.
+
+    `deletes` may be removed; `forget` are objects that are given up, now that they are gone from
+    the site.
+    """
     output = ("-o", access.output)
     if given["apply_not"]:
         return access.run("plan", *output, deletes=deletes)
     wait = ("--wait", given["apply_wait"]) if given["apply_wait"] else ()
-    if forget:
-        access.run("forget", "--yes", *wait, *forget)
     words = [
         word
         for name, option, _ in _PASSED
@@ -102,7 +113,13 @@ def apply_change(
         for word in (option, given[f"apply_{name}"])
     ]
     yes = ("--yes",) if given["apply_yes"] else ()
-    return access.run("apply", *words, *yes, *output, deletes=deletes)
+    try:
+        if forget:
+            access.run("forget", "--yes", *wait, *forget)
+        return access.run("apply", *words, *yes, *output, deletes=deletes)
+    except LockedError as error:
+        error.add_note("the edit of the site stays: `cobweb apply` carries it out")
+        raise
 
 
 def _unchanged(error: SiteError) -> SiteError:

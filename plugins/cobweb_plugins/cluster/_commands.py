@@ -14,9 +14,10 @@ from cobweb.errors import UsageError
 from cobweb.model import host_of, name_of
 from cobweb.plugin import on_site, seconds_of, site_access
 from cobweb_plugins.cluster import _operations as operations
-from cobweb_plugins.cluster._apply import apply_change, apply_options
+from cobweb_plugins.cluster._apply import apply_options, apply_site, edit_site
 from cobweb_plugins.cluster._compile import NODE
 from cobweb_plugins.cluster._desk import Desk
+from cobweb_plugins.cluster._edit import SiteEdit
 from cobweb_plugins.cluster._look import MOST_NODES, list_command, solve_command, status_command
 from cobweb_plugins.cluster._plan_command import plan_command
 from cobweb_plugins.cluster._values import value_of
@@ -62,14 +63,17 @@ def _operation(function: _F) -> Any:
     @wraps(function)
     def command(tenant: str | None, **options: Any) -> int:
         given = {key: options.pop(key) for key in list(options) if key.startswith("apply_")}
-        desk = Desk(site_access(click.get_current_context()), tenant)
-        changes: Mapping[str, Any] = function(desk, **options)
-        if not changes:
-            desk.access.summary("there is nothing to do")
-            return 0
-        forget = _services_of(desk, options["name"]) if options.get("force") else ()
         given["apply_message"] = given["apply_message"] or _told(name, options)
-        return apply_change(desk, changes, given, forget=forget)
+        access = site_access(click.get_current_context())
+        with SiteEdit(access.dir, access.summary) as edit:
+            desk = Desk(access, tenant)
+            changes: Mapping[str, Any] = function(desk, **options)
+            if not changes:
+                access.summary("there is nothing to do")
+                return 0
+            forget = _services_of(desk, options["name"]) if options.get("force") else ()
+            deletes = edit_site(desk, edit, changes, given)
+        return apply_site(access, deletes, given, forget=forget)
 
     name = function.__name__.strip("_").replace("_", "-")
     epilog = f"\b\nExamples:\n  cobweb cluster {name} {_EXAMPLES[name]}".rstrip()
@@ -109,16 +113,21 @@ _services = click.argument("services", nargs=-1, required=True)
 @click.option("--owner", help="Who it belongs to.")
 @click.option("--set", "to_set", metavar="KEY=VALUE", multiple=True, help="Configuration.")
 def _create(desk: Desk, name: str, to_set: tuple[str, ...], **asked: Any) -> Mapping[str, Any]:
-    """Create a cluster of a template."""
-    if name in (desk.sections.get("clusters") or {}):
-        hint = f"`cobweb cluster scale {name}` and the like change it"
-        raise UsageError(f"there is a cluster {name} already", hint=hint)
+    """Create a cluster of a template; one that is as asked for already is applied."""
     said = {key: value for key, value in asked.items() if value is not None}
     if "services" in said:
         said["services"] = _list(said["services"])
     if desk.tenant is not None:
         said["tenant"] = desk.tenant
     said = operations.configured(said, _pairs(to_set, plain=False))
+    there = (desk.sections.get("clusters") or {}).get(name)
+    if there is not None:
+        if {key: value for key, value in there.items() if key != "lease"} == said:
+            return {name: there}  # asked for before, and perhaps not carried out
+        hint = (
+            f"`cobweb apply` carries out what the site says; `cobweb cluster scale {name}` and the"
+        )
+        raise UsageError(f"there is a cluster {name} already", hint=f"{hint} like change it")
     template = desk.catalog.templates.get(said["template"])
     if template is not None:
         said = operations.leased(said, template.lease, _now())

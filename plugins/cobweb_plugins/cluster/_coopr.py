@@ -6,6 +6,7 @@ was taken over. Lease times are milliseconds there, and numbers are often texts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,9 +26,13 @@ KINDS: Mapping[str, str] = {
 }
 """Coopr's kinds of entities, and the parts of a catalog that they become."""
 
+_FREE = ("fields", "config")
+"""What may have any values, which are not looked at."""
+
 MB_PER_GB = 1024
 MS_PER_S = 1000
 LONGEST_MS = 366 * 86400 * MS_PER_S
+_WHOLE = re.compile("-?[0-9]{1,18}")
 UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -104,7 +109,24 @@ def converted(entity: Entity, notes: Notes) -> dict[str, Any]:
     """Return an entity in the words of the catalog; what it has besides goes to `notes`."""
     make = _CONVERTERS[entity.kind]
     reader = _Reader(kind=KINDS[entity.kind], name=entity.name, notes=notes)
-    return make({key: it for key, it in entity.data.items() if key != "name"}, reader)
+    made = make({key: it for key, it in entity.data.items() if key != "name"}, reader)
+    return {key: _once(it, key, reader) for key, it in made.items()}
+
+
+def _once(value: Any, within: str, reader: _Reader) -> Any:
+    """Return a value with each name once in its lists of names, which Coopr reads as sets."""
+    if isinstance(value, Mapping):
+        return {
+            key: it if key in _FREE else _once(it, f"{within}.{key}", reader)
+            for key, it in value.items()
+        }
+    if not isinstance(value, list):
+        return value
+    if not all(isinstance(it, str) for it in value):
+        return [_once(it, within, reader) for it in value]
+    for name in sorted({it for it in value if value.count(it) > 1}):
+        reader.left_out(f"{within}: {name}", "it is named more than once there")
+    return list(dict.fromkeys(value))
 
 
 def _same(*keys: str) -> dict[str, str]:
@@ -224,7 +246,8 @@ def _names(value: Any) -> Any:
 def _constraints(data: Raw, reader: _Reader) -> dict[str, Any]:
     found = reader.known(data, _same("size", "layout", "services"), "constraints")
     if "size" in found:
-        found["size"] = reader.known(found["size"], _same("min", "max"), "constraints.size")
+        size = reader.known(found["size"], _same("min", "max"), "constraints.size")
+        found["size"] = {key: _whole(value) for key, value in size.items()}
     if "layout" in found:
         known = _same("mustcoexist", "cantcoexist")
         layout = reader.known(found["layout"], known, "constraints.layout")
@@ -235,7 +258,8 @@ def _constraints(data: Raw, reader: _Reader) -> dict[str, Any]:
         rule = reader.known(words, _same("hardwaretypes", "imagetypes", "quantities"), within)
         if "quantities" in rule:
             counts = _same("min", "max", "ratio", "step")
-            rule["quantities"] = reader.known(rule["quantities"], counts, f"{within}.quantities")
+            said = reader.known(rule["quantities"], counts, f"{within}.quantities")
+            rule["quantities"] = {key: _whole(value) for key, value in said.items()}
         rules[name] = rule
     return {key: value for key, value in {**found, "services": rules}.items() if value}
 
@@ -244,11 +268,17 @@ def _lease(data: Raw, reader: _Reader) -> dict[str, Any]:
     found = reader.known(data, _same("initial", "max", "step"), "administration.leaseduration")
     lease = {}
     for key, value in found.items():
-        if isinstance(value, int) and 0 <= value <= LONGEST_MS:
-            lease[key] = _duration(value)
+        time_ms = _whole(value)
+        if isinstance(time_ms, int) and 0 <= time_ms <= LONGEST_MS:
+            lease[key] = _duration(time_ms)
         else:
             reader.left_out(f"lease.{key}", f"{value} ms is more than 366 days, or no time")
     return {"initial": 0, "max": 0, "step": 0, **lease}
+
+
+def _whole(value: Any) -> Any:
+    """Return a whole number that is written as a text, as older releases of Coopr read it, too."""
+    return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value.strip()) else value
 
 
 def _duration(milliseconds: int) -> str | int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cobweb.errors import CobwebError, UsageError
+from cobweb.plugin import JsonError, json_file
 from cobweb_plugins.cluster._coopr import KINDS, Entity, Notes, kind_of
 from cobweb_plugins.cluster._coopr_shape import misshapen
 from cobweb_plugins.cluster._yaml_text import yaml_lines
@@ -53,11 +54,9 @@ def read_entities(source: Path, notes: Notes) -> list[Entity]:
 def _entities(file: Path, root: Path, notes: Notes) -> Iterator[Entity]:
     name = str(file.relative_to(root))
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CobwebError(f"cannot read {file}: {error.strerror}") from error
-    except ValueError as error:
-        raise CobwebError(f"{file} is no JSON: {error}", hint="nothing was written") from error
+        data = json_file(file)
+    except JsonError as error:
+        raise CobwebError(str(error), hint="nothing was written") from error
     for listed, entity in _listed(data, _kind_by_name(file)):
         said = entity.get("name") if isinstance(entity, Mapping) else None
         kind = listed or (kind_of(entity) if isinstance(entity, Mapping) else "")

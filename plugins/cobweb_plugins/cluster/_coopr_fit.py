@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from cobweb_plugins.cluster._catalog_checks import catalog_problems
 from cobweb_plugins.cluster._coopr import Notes
 
-__all__ = ["fitted"]
+__all__ = ["fitted", "sound"]
 
 Raw = Mapping[str, Any]
 TYPES = ("hardwaretypes", "imagetypes")
@@ -32,6 +33,39 @@ def fitted(made: Raw, site: Raw, notes: Notes) -> dict[str, dict[str, Any]]:
     while fit.templates():
         pass
     return fit.made
+
+
+def sound(made: Raw, site: Raw, schema: Raw, notes: Notes) -> dict[str, dict[str, Any]]:
+    """Return the parts of a catalog without the entities of which each alone is wrong.
+
+    `site` is the site's own catalog with the automators that will be there, `schema` that of the
+    section. What is wrong with the site's own part is not looked at here.
+    """
+    from jsonschema import Draft202012Validator
+
+    validator = Draft202012Validator(dict(schema))
+    parts = {kind: dict(entities) for kind, entities in made.items()}
+    while True:
+        whole = {
+            kind: {**(site.get(kind) or {}), **parts.get(kind, {})} for kind in {**site, **parts}
+        }
+        found = [
+            (("catalog", *error.absolute_path), error.message)
+            for error in validator.iter_errors(whole)
+        ]
+        found = found or [(path, message) for path, message, _ in catalog_problems(whole)]
+        wrong: dict[tuple[str, str], str] = {}
+        for path, message in found:
+            kind, name, *within = (*map(str, path[1:]), "", "")
+            if name in parts.get(kind, {}):
+                where = ".".join(it for it in within if it)
+                wrong.setdefault((kind, name), f"{where}: {message}" if where else message)
+        if not wrong:
+            return parts
+        for (kind, name), why in wrong.items():
+            del parts[kind][name]
+            notes.add(kind, name, "", why)
+        parts = fitted(parts, site, notes)
 
 
 class _Fit:

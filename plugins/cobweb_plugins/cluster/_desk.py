@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
@@ -47,13 +46,17 @@ class Desk:
         return self.catalog_of(self.sections)
 
     @cached_property
+    def _lock_text(self) -> str:
+        return self.access.read(LOCK_FILE) or ""
+
+    @cached_property
     def locked(self) -> Mapping[str, LockedCluster]:
         """The layouts that are pinned, of clusters that the site has.
 
         Others are what an interrupted delete has left: a new cluster of that name has none.
         """
         known = self.sections.get(CLUSTERS) or {}
-        found = read_lock(self.access.read(LOCK_FILE))
+        found = read_lock(self._lock_text or None)
         return {name: it for name, it in found.items() if name in known}
 
     @property
@@ -140,11 +143,10 @@ class Desk:
             return self.locked[name]
         return pin(resolved, self.solver(resolved, solver), self.locked.get(name))
 
-    @contextmanager
-    def changing(self, changes: Mapping[str, Said | None]) -> Iterator[bool]:
-        """Write clusters anew (None: there is none any more) and their layouts.
+    def change(self, edit: SiteEdit, changes: Mapping[str, Said | None]) -> bool:
+        """Write clusters anew (None: there is none any more) and their layouts; say if any differ.
 
-        Yields whether that changed anything. What was written is taken back where the block raises.
+        All that `changes` follow from was read since the edit began.
         """
         every = {**(self.sections.get(CLUSTERS) or {}), **changes}
         after = {name: said for name, said in every.items() if said is not None}
@@ -155,14 +157,12 @@ class Desk:
                 resolved = self.resolve(catalog, name)
                 self._refuse_provider(resolved)
                 locked[name] = self.layout(resolved)
-        with SiteEdit(self.access.dir) as edit:
-            is_changed = False
-            for name, said in changes.items():
-                before = (self.sections.get(CLUSTERS) or {}).get(name)
-                if said != before:
-                    is_changed |= _write(edit, self._file(name), name, before, said)
-            is_changed |= edit.write(LOCK_FILE, lock_text(locked))
-            yield is_changed
+        is_changed = False
+        for name, said in changes.items():
+            before = (self.sections.get(CLUSTERS) or {}).get(name)
+            if said != before:
+                is_changed |= _write(edit, self._file(name), name, before, said)
+        return edit.write(LOCK_FILE, lock_text(locked), self._lock_text) or is_changed
 
     def _refuse_provider(self, resolved: Resolved) -> None:
         """Refuse a provider that no plugin has, or fields that it does not take: SiteError."""

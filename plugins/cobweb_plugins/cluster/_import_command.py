@@ -15,7 +15,7 @@ from cobweb_plugins.cluster._automators import task_file
 from cobweb_plugins.cluster._catalog_read import read_catalog
 from cobweb_plugins.cluster._coopr import KINDS, Notes, converted
 from cobweb_plugins.cluster._coopr_files import is_ours, module_text, read_entities, with_import
-from cobweb_plugins.cluster._coopr_fit import fitted
+from cobweb_plugins.cluster._coopr_fit import fitted, sound
 from cobweb_plugins.cluster._edit import SiteEdit
 
 __all__ = ["import_command"]
@@ -66,6 +66,9 @@ def import_coopr(site: SiteAccess, source: Path, into: str) -> dict[str, Any]:
         sources[KINDS[entity.kind], entity.name] = entity.source
     catalog = site.sections().get("catalog") or {}
     parts = fitted(made, catalog, notes)
+    wanted, _ = _automators(site, folder, parts, catalog)
+    own = {**catalog, "automators": {**(catalog.get("automators") or {}), **wanted}}
+    parts = sound(parts, own, site.plugins.sections["catalog"].schema, notes)
     modules = {part: module_text(part, parts[part], _of(part, sources)) for part in parts}
     wanted, automators = _automators(site, folder, parts, catalog)
     if wanted:
@@ -125,7 +128,7 @@ def _write(
         if text is not None and not is_ours(text):
             message = f"{name} was not written by `cobweb import coopr`, or was changed since"
             raise CobwebError(message, hint="name another folder with --into; nothing was written")
-    with SiteEdit(site.dir) as edit:
+    with SiteEdit(site.dir, site.summary) as edit:
         for name, text in files.items():
             (site.dir / name).parent.mkdir(parents=True, exist_ok=True)
             edit.write(name, text)

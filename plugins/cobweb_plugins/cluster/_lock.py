@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from cobweb.errors import CobwebError
-from cobweb.plugin import data_dir
+from cobweb.plugin import JsonError, data_dir, json_of
 
 __all__ = ["LOCK_FILE", "LockedCluster", "LockedNode", "layout_of", "lock_text", "read_lock"]
 
@@ -87,8 +87,8 @@ def read_lock(text: str | None) -> dict[str, LockedCluster]:
     if text is None:
         return {}
     try:
-        data = json.loads(text)
-    except ValueError as error:
+        data = json_of(text, LOCK_FILE)
+    except JsonError as error:
         raise CobwebError(f"{LOCK_FILE} is no JSON: {error}", hint=_HINT) from error
     from jsonschema import Draft202012Validator
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from math import inf
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from cobweb.errors import ModelError, NoLayoutError, UsageError
 from cobweb.model import TaskGraph
-from cobweb.plugin import TaskPlanner, site_access
+from cobweb.plugin import TaskPlanner, json_file, site_access
 from cobweb_plugins.cluster._compile import host_of_node
 from cobweb_plugins.cluster._desk import Desk
 from cobweb_plugins.cluster._lock import LockedCluster
@@ -101,7 +100,7 @@ def _durations(path: Path | None) -> Callable[[str, str | None], float]:
     if path is None:
         return lambda _action, _service: 1.0
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        said = json_file(path)
         known = {str(key): float(value) for key, value in said.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise UsageError(f"cannot read durations from {path}: {error}") from error

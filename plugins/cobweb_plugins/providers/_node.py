@@ -58,6 +58,13 @@ _SPEC: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
+_CONNECTION = (
+    "ansible_python_interpreter",
+    "ansible_ssh_common_args",
+    "ansible_ssh_private_key_file",
+)
+"""What a provider, which runs here, may say of a connection besides address, port and user."""
+
 OWNER = "provider_owner"
 """The result that says for which cluster a machine was made."""
 
@@ -78,6 +85,7 @@ class Node:
             preferred="bootstrapped",
             remove="absent",
             serving=("bootstrapped",),
+            connection=_CONNECTION,
             check=_python("check"),
             check_timeout_s=300.0,
             transitions=(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cobweb.errors import ProviderError
-from cobweb.plugin import Machine, NodeRequest
+from cobweb.plugin import Machine, NodeRequest, json_file
 
 __all__ = ["Static"]
 
@@ -207,7 +207,7 @@ def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {"format": _FORMAT, "serial": 0, "hosts": {}}
     try:
-        lent: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        lent: dict[str, Any] = json_file(path)
         known = lent["format"] == _FORMAT
     except (ValueError, KeyError, TypeError) as error:
         raise ProviderError(f"{path} is damaged: {error}") from error

@@ -13,7 +13,14 @@ import pytest
 
 from cobweb_plugins.ansible._plain import _text_only
 from cobweb_plugins.ansible._processes import Tree, descendants, end_ssh_masters
-from cobweb_plugins.ansible._results import MESSAGE_LIMIT, Collector, TaskEnd, bounded, describe
+from cobweb_plugins.ansible._results import (
+    MESSAGE_LIMIT,
+    Collector,
+    TaskEnd,
+    bounded,
+    describe,
+    facts_of,
+)
 from cobweb_plugins.ansible._wire import LineBuffer, encode
 
 
@@ -167,3 +174,64 @@ def test_what_a_transition_says_of_itself_is_its_message() -> None:
     assert collector.end(ok=True, check=False, facts={})["message"] == (
         "kept a local edit; and another"
     )
+
+
+@pytest.mark.parametrize("name", ["cob_state", "cob_results", "cob_message", "cob_secret_results"])
+@pytest.mark.parametrize("looped", [False, True])
+def test_a_module_says_nothing_to_cobweb(name: str, *, looped: bool) -> None:
+    """Only set_fact does, which runs here; what a module says comes from its host."""
+    result: dict[str, Any] = {"ansible_facts": {name: {"ansible_connection": "local"}}}
+    result = {"results": [5, {}, result]} if looped else result
+    facts = facts_of(result)
+    assert facts == {name: {"ansible_connection": "local"}}
+    collector = Collector()
+    end = TaskEnd(event="ok", name="t", result=result, changed=False, ignored=False, facts=facts)
+    collector.add(end)
+    fields = collector.end(ok=True, check=False)
+    assert fields["results"] == {}
+    assert fields["message"] == f"t: a module of the host said `{name}`, which is for set_fact"
+    assert fields["outcome"] == "failed"
+
+
+def test_what_set_fact_says_counts() -> None:
+    """Of several tasks the last one."""
+    collector = Collector()
+    for state in ("down", "up"):
+        facts = {"cob_state": state, "cob_results": {"a": 1}}
+        result = {"ansible_facts": facts}
+        end = TaskEnd(
+            event="ok",
+            name="t",
+            result=result,
+            changed=False,
+            ignored=False,
+            facts=facts,
+            says=True,
+        )
+        collector.add(end)
+    fields = collector.end(ok=True, check=True)
+    assert (fields["outcome"], fields["state"], fields["results"]) == ("ok", "up", {"a": 1})
+
+
+@pytest.mark.parametrize("word", ["results", "ansible_facts", "msg", "stdout", "cob_message"])
+@pytest.mark.parametrize("value", [5, "x", [1, [2]], {"a": {"b": []}}, None, True, [{"failed": 1}]])
+def test_a_result_may_be_anything(word: str, value: object) -> None:
+    result = {word: value, "failed": True}
+    end = TaskEnd(
+        event="ok", name="t", result=result, changed=False, ignored=False, facts=facts_of(result)
+    )
+    collector = Collector()
+    collector.add(end)
+    assert collector.end(ok=True, check=False)["outcome"] == "ok"
+
+
+def test_a_state_has_a_length() -> None:
+    fields = Collector().end(ok=True, check=True, facts={"cob_state": "x" * 10_000})
+    assert fields["message"] == "the check set cob_state to 10000 characters, a state has 200"
+
+
+def test_what_is_too_much_to_be_kept_is_not_told_on() -> None:
+    """It would only be carried to where it is refused."""
+    fields = Collector().end(ok=True, check=False, facts={"cob_results": {"a": "x" * 100_000}})
+    assert fields["results"] == {}
+    assert fields["message"].startswith("results of 100009 characters of JSON")

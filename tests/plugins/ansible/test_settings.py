@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import stat
 import tempfile
@@ -212,3 +214,39 @@ def test_sockets_stand_where_there_is_room_for_their_paths(
     assert (workspace.sockets.parent == folder) is is_short
     assert len(os.fsencode(workspace.sockets)) < 75
     workspace.remove()
+
+
+FORGER = """#!/usr/bin/python
+import json, sys
+text = TEXT
+sys.stdout.write(json.dumps({"msg": text, "warnings": [text], "exception": text, "failed": True}))
+"""
+
+
+@BOTH
+def test_what_a_module_prints_is_no_event(make_bench: Make, kind: type) -> None:
+    """ansible-runner finds events in what is printed, also in what a host has said."""
+    facts = {"cob_state": "up", "cob_results": {"ansible_host": "10.0.0.9"}}
+    data = {"task": "forged", "task_action": "set_fact", "res": {"ansible_facts": facts}}
+    event = {"uuid": "0", "job_id": 1, "event": "runner_on_ok", "event_data": data}
+    code = base64.b64encode(json.dumps(event).encode()).decode()
+    text = f"\x1b[K{code}\x1b[{len(code)}D\x1b[K\n"
+    bench = make_bench(kind, parallel=1)
+    bench.write("site/library/forge.py", FORGER.replace("TEXT", repr(text)))
+    tasks = bench.tasks("forge.yml", "- forge:\n  ignore_errors: true\n- debug:\n")
+    (report,) = bench.run(bench.job(tasks, check=True))
+    assert report.outcome is Outcome.FAILED
+    assert report.message == "the check set no fact cob_state"
+    assert report.results == {}
+    assert [task.name for task in report.tasks] == ["forge", "debug"]
+
+
+def test_a_plain_job_on_another_host_has_a_bound_of_memory(make_bench: Make) -> None:
+    """One on this machine has none: its modules run below it."""
+    there = Host(name="far", variables={"ansible_host": "10.9.9.9"})
+    here = Host(name="near", variables={"ansible_connection": "local"})
+    bench = make_bench(AnsiblePlainExecutor, inventory={"far": there, "near": here})
+    tasks = bench.tasks("limit.yml", "- debug: {msg: \"{{ lookup('pipe', 'ulimit -d') }}\"}\n")
+    reports = bench.run(*(bench.job(tasks, host=name) for name in ("far", "near")))
+    said = [report.tasks[-1].message for report in reports]
+    assert said == [str(_plain.MEMORY_BYTES // 1024), "unlimited"]

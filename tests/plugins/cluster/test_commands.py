@@ -168,7 +168,7 @@ def _cobs(shown: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("create", "first", "--template", "stack", "--nodes", "2"), 64, "a cluster first already"),
+        (("create", "first", "--template", "stack", "--nodes", "3"), 64, "a cluster first already"),
         (("create", "c", "--template", "stak", "--nodes", "2"), 3, "there is no template `stak`"),
         (("create", "C", "--template", "stack", "--nodes", "2"), 3, "C"),
         (("create", "c", "--template", "stack", "--nodes", "1"), 3, "db can't be with web"),

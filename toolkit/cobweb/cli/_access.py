@@ -58,8 +58,9 @@ class CliAccess:
 
     def read(self, name: str) -> str | None:
         """Return the text of a file of the site, or None."""
-        path = self.dir / name
-        return path.read_text(encoding="utf-8") if path.is_file() else None
+        from cobweb.inventory import read_text
+
+        return read_text(self._session.path, name, allow_outside=self._request.allow_outside)
 
     def graph(self) -> Graph:
         """Return the evaluated site's objects."""
@@ -137,7 +138,8 @@ class CliAccess:
         from cobweb.inventory import read_sections
 
         schemas = {name: section.schema for name, section in self.plugins.sections.items()}
-        return read_sections(self._session.path, schemas)
+        allow_outside = self._request.allow_outside
+        return read_sections(self._session.path, schemas, allow_outside=allow_outside)
 
     def _shared(self) -> list[str]:
         """Return the shared options of this call as words, but for the format of data."""
@@ -148,5 +150,7 @@ class CliAccess:
             "--no-color": request.no_color,
             "--strict-plugins": request.strict_plugins,
             "--no-cache": request.no_cache,
+            "--allow-outside": request.allow_outside,
+            "--trust-inventory": request.trust_inventory,
         }
         return [*words, *(flag for flag, is_set in flags.items() if is_set)]

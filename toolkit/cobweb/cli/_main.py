@@ -22,6 +22,10 @@ from cobweb.errors import CobwebError, Finding, SiteError
 __all__ = ["ExitCode", "main"]
 
 _COMPLETION = "_COBWEB_COMPLETE"
+_BOUNDS = {
+    RecursionError: "what it was given is nested too deeply (hand over plainer data)",
+    MemoryError: "the memory does not suffice (hand over less, or give it more)",
+}
 _GARBAGE_THRESHOLDS = (50_000, 20, 100)
 
 
@@ -41,8 +45,9 @@ class ExitCode(IntEnum):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `cobweb` with these arguments (default: those of the process); return its exit code.
 
-    A user's mistake and a failed operation are one message on standard error. Anything else that
-    is raised is a defect of Cobweb or a plugin: its traceback is shown, and the code is 1.
+    A user's mistake and a failed operation are one message on standard error, and so is input that
+    is too deep or too large where no reader refuses it by a limit of its own. Anything else that is
+    raised is a defect of Cobweb or a plugin: its traceback is shown, and the code is 1.
     """
     if argv is None:  # the process is Cobweb's own
         _collect_rarely()
@@ -58,6 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
         code = _say("interrupted", ExitCode.INTERRUPTED)
+    except (RecursionError, MemoryError) as error:
+        code = _say(f"cobweb: {_BOUNDS[type(error)]}", ExitCode.FAILED)
     except Exception:  # noqa: BLE001 - the outermost border; the whole traceback is shown
         traceback.print_exc()
         code = _say("this is a defect of cobweb or of a plugin; please report it", ExitCode.FAILED)

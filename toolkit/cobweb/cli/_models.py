@@ -18,7 +18,7 @@ def note_stale_models(session: Session, output: Output) -> None:
     from cobweb.inventory import find_models
     from cobweb.runtime import written_digest
 
-    for model in find_models(session.path):
+    for model in find_models(session.path, allow_outside=session.allow_outside):
         written = written_digest(model)
         if written != hashlib.sha256(model.path.read_bytes()).hexdigest():
             where = f"{model.into.relative_to(model.site_dir)}/"

@@ -93,15 +93,13 @@ def output_option(*formats: Format, default: Format = Format.TEXT) -> Callable[[
 
 
 def site_options(function: _F) -> _F:
-    """Add `-C SITE`, `--strict-plugins`, `--no-cache` and the options of `log_options`."""
-    return _site_option(_strict_option(_cache_option(log_options(function))), None)
+    """Add `-C SITE`, what the site may do, `--strict-plugins`, `--no-cache` and `log_options`."""
+    return _site_option(_shared_options(log_options(function)), None)
 
 
 def group_options(function: _F) -> _F:
     """Add all shared options to the group, where they stand before the command's name."""
-    return _site_option(
-        _strict_option(_cache_option(_group_format(log_options(function)))), "COBWEB_SITE"
-    )
+    return _site_option(_shared_options(_group_format(log_options(function))), "COBWEB_SITE")
 
 
 def log_options(function: _F) -> _F:
@@ -317,6 +315,24 @@ def _site_option(function: _F, envvar: str | None) -> _F:
         expose_value=False,
         help="Folder or file of the site; default $COBWEB_SITE, or the nearest site.yml upwards.",
     )(function)
+
+
+def _shared_options(function: _F) -> _F:
+    outside = click.option(
+        "--allow-outside",
+        is_flag=True,
+        callback=_keep("allow_outside"),
+        expose_value=False,
+        help="Let the site use files outside of its Git repository.",
+    )
+    trust = click.option(
+        "--trust-inventory",
+        is_flag=True,
+        callback=_keep("trust_inventory"),
+        expose_value=False,
+        help="Let an inventory run programs; what plans or runs tasks does so anyway.",
+    )
+    return outside(trust(_strict_option(_cache_option(function))))
 
 
 def _strict_option(function: _F) -> _F:

@@ -52,6 +52,8 @@ class Request:
     log_format: Format = Format.TEXT
     strict_plugins: bool = False
     no_cache: bool = False
+    allow_outside: bool = False
+    trust_inventory: bool = False
     deletes: frozenset[CobId] = frozenset()
 
 

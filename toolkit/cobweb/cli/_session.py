@@ -6,16 +6,18 @@ import logging
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from cobweb.cli._request import Request
 from cobweb.errors import CobwebError, Finding, Place, SiteError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cobweb._cache import Cache
     from cobweb.inventory import Site
-    from cobweb.model import Graph
-    from cobweb.plugin import Plugins
+    from cobweb.model import Graph, Host
+    from cobweb.plugin import Adapter, Plugins
     from cobweb.store import Store
 
 __all__ = ["Session", "open_site"]
@@ -30,7 +32,8 @@ class Session:
     Everything is loaded when it is first asked for, so that a command pays for what it uses only.
     Errors are those of the packages asked: SiteError for a missing or invalid site, PluginError
     for a broken plugin where `strict_plugins` is set, StoreError for the state database.
-    A session is a context manager that closes the store.
+    Files outside of the site's repository, and programs that tell its hosts, are refused where
+    they are not allowed. A session is a context manager that closes the store.
     """
 
     def __init__(
@@ -39,10 +42,14 @@ class Session:
         *,
         strict_plugins: bool = False,
         no_cache: bool = False,
+        allow_outside: bool = False,
+        trust_inventory: bool = False,
     ) -> None:
         self._wanted = site_path
         self._strict = strict_plugins
         self._no_cache = no_cache
+        self.allow_outside = allow_outside
+        self._trust_inventory = trust_inventory
         self._stores: dict[bool, Store] = {}
 
     @cached_property
@@ -83,14 +90,17 @@ class Session:
         from cobweb.inventory import load_site
 
         path, plugins = self.path, self.plugins
+        adapters = plugins.adapters.values()
+        readers = adapters if self._trust_inventory else map(_distrusted, adapters)
         _LOG.info("site: %s", path)
         try:
             return load_site(
                 path,
                 types=plugins.types,
-                adapters=tuple(plugins.adapters.values()),
+                adapters=tuple(readers),
                 sections={name: section.schema for name, section in plugins.sections.items()},
                 expanders=tuple(plugins.expanders.values()),
+                allow_outside=self.allow_outside,
                 cache=self.cache,
             )
         except SiteError as error:
@@ -120,7 +130,7 @@ class Session:
         from cobweb.store import open_store
 
         if create not in self._stores:
-            url, folder = find_state(self.path)
+            url, folder = find_state(self.path, allow_outside=self.allow_outside)
             self._stores[create] = open_store(url, folder, create=create)
         return self._stores[create]
 
@@ -136,9 +146,18 @@ class Session:
         self.close()
 
 
-def open_site(request: Request) -> Session:
-    """Return the session that the shared options ask for; nothing is read yet."""
-    return Session(request.site, strict_plugins=request.strict_plugins, no_cache=request.no_cache)
+def open_site(request: Request, *, runs_tasks: bool = False) -> Session:
+    """Return the session that the shared options ask for; nothing is read yet.
+
+    A command that `runs_tasks` of the site, or plans them, lets its inventory run programs, too.
+    """
+    return Session(
+        request.site,
+        strict_plugins=request.strict_plugins,
+        no_cache=request.no_cache,
+        allow_outside=request.allow_outside,
+        trust_inventory=request.trust_inventory or runs_tasks,
+    )
 
 
 def _here() -> Path:
@@ -147,3 +166,19 @@ def _here() -> Path:
     except OSError as error:
         message = f"the current folder cannot be read: {error.strerror}"
         raise CobwebError(message, hint="name the site with -C") from error
+
+
+def _distrusted(adapter: Adapter) -> Adapter:
+    """Return an adapter that tells no hosts: what it reads may be a program, or start one."""
+
+    class Distrusted:
+        name: ClassVar[str] = adapter.name
+        reads = staticmethod(adapter.reads)
+
+        def hosts(self, source: Path) -> Iterable[Host]:
+            raise CobwebError(
+                f"`{source.name}` may run programs, which this command lets no inventory do",
+                hint="`--trust-inventory` if you trust all who write this site, or write YAML",
+            )
+
+    return Distrusted()

@@ -39,7 +39,8 @@ def section_data(session: Session, name: str, words: Sequence[str]) -> dict[str,
     from cobweb.inventory import read_sections
 
     sections = session.plugins.sections
-    read = read_sections(session.path, {each: it.schema for each, it in sections.items()})
+    schemas = {each: it.schema for each, it in sections.items()}
+    read = read_sections(session.path, schemas, allow_outside=session.allow_outside)
     make = getattr(sections[name], "show", None)
     try:
         data = make(read.data, session.plugins) if make else read.data.get(name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb._foreign_json import read_bounded
 from cobweb.cli._analysis import check_all
 from cobweb.cli._applying import adopting, carry_out, go_back, orders_of, run_options
 from cobweb.cli._models import note_stale_models
@@ -80,7 +81,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     limit = _limit(saved, limit, options, replan=replan)
     orders = orders_of(request, {**options, "refresh": _refresh(saved, options["refresh"])})
     output = Output.of(request)
-    with open_site(request) as session:
+    with open_site(request, runs_tasks=True) as session:
         orders = adopting(session, orders, options["adopt"])
         note_stale_models(session, output)
         check_all(session, limit)
@@ -198,9 +199,9 @@ def _refuse_stale(session: Session, saved: PlanFile | None, desired: Desired) ->
 
 
 def _read(path: Path) -> PlanFile:
-    from cobweb.runtime import read_plan
+    from cobweb.runtime import MAX_PLAN_BYTES, read_plan
 
     try:
-        return read_plan(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
+        return read_plan(read_bounded(path, MAX_PLAN_BYTES), str(path))
+    except OSError as error:
         raise PlanError(f"cannot read the plan {path}: {error}") from error

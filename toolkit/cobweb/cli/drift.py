@@ -96,7 +96,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         verbosity=request.verbosity,
     )
     output = Output.of(request)
-    with open_site(request) as session:
+    with open_site(request, runs_tasks=True) as session:
         check_all(session, limit)
         result = _look(session, output, orders, limit=limit, events=events, wait_s=wait)
         if not output.data(drift_data(result)):

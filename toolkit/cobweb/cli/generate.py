@@ -58,7 +58,7 @@ def _make_all(session: Session) -> list[tuple[Model, tuple[MadeFile, ...]]]:
     from cobweb.inventory import find_models
     from cobweb.runtime import made_files
 
-    models = find_models(session.path)
+    models = find_models(session.path, allow_outside=session.allow_outside)
     if not models:
         raise UsageError(
             "the site has no data model", hint="`generate` in site.yml names one, see docs/site.md"

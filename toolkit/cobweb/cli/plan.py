@@ -143,7 +143,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         "max_removals": None if max_removals is None else str(max_removals),
         "deletes": sorted(request.deletes),
     }
-    with open_site(request) as session:
+    with open_site(request, runs_tasks=True) as session:
         if generation is not None:
             asked["generation"] = generation
             back = _printed(session, output, asked, removal_bound(max_removals))

@@ -52,7 +52,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         raise UsageError("after a restart there is nothing to go back to", hint=hint)
     output, refs = Output.of(request), frozenset(map(CobId, cobs))
     orders = orders_of(request, {**options, "only": cobs, "renew": cobs})
-    with open_site(request) as session:
+    with open_site(request, runs_tasks=True) as session:
         check_all(session, None)
         result = carry_out(
             session,

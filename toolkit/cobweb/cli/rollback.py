@@ -47,7 +47,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
 
     output = Output.of(request)
     orders = orders_of(request, options)
-    with open_site(request) as session:
+    with open_site(request, runs_tasks=True) as session:
         orders = adopting(session, orders, options["adopt"])
         chosen = generation or to_go_back_to(session.store())
         output.summary(f"going back to generation {chosen}")

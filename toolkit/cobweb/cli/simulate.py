@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb._foreign_json import JsonError, json_file
 from cobweb.cli._analysis import check_graph
 from cobweb.cli._options import (
     events_option,
@@ -182,7 +183,7 @@ def _durations(graph: Graph, path: Path | None) -> Mapping[str, Any]:
     _known(seconds, [*map(str, graph.cobs), *names, *types], "object, name or type")
     for name, value in seconds.items():
         ends = value if isinstance(value, list) and len(value) == _ENDS else [value, value]
-        numbers = [end for end in ends if isinstance(end, int | float) and end >= 0]
+        numbers = [end for end in ends if isinstance(end, int | float) and 0 <= end < inf]
         if len(numbers) != _ENDS or isinstance(value, bool) or ends[0] > ends[1]:
             raise UsageError(
                 f"{path}: {name} takes {value!r}", hint="seconds from 0, or [least, most]"
@@ -205,9 +206,9 @@ def _known(names: Mapping[str, Any] | tuple[str, ...], known: list[str], kind: s
 
 def _json_file(path: Path) -> Mapping[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: {error}", hint="a JSON object is wanted") from error
+        data = json_file(path)
+    except JsonError as error:
+        raise UsageError(str(error), hint="a JSON object is wanted") from error
     if not isinstance(data, dict):
         raise UsageError(f"{path}: this is no JSON object", hint='{"host/name": ...}')
     return data

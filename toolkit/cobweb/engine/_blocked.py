@@ -129,6 +129,8 @@ def _held_back(machine: Machine, node: Node) -> Blocked | None:
 
 
 def _no_room(node: Node, reason: Reason, state: State = "") -> Blocked:
+    if reason.state:
+        return Blocked(cob=node.id, kind=WaitKind.LOCK, on=reason.on, state=reason.state)
     return Blocked(
         cob=node.id,
         kind=WaitKind.LIMIT,
@@ -157,10 +159,10 @@ def _at_rest(node: Node, before: Blocked | None) -> Blocked | None:
     """Say why an object that lacks nothing does not do more for the link before."""
     if before is None:
         return None
-    if before.kind is not WaitKind.LIMIT or node.asking(node.state):
-        return _kept(node)
     if not node.up:
         return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
+    if before.kind is not WaitKind.LIMIT or node.asking(node.state):
+        return _kept(node)
     return Blocked(
         cob=node.id,
         kind=WaitKind.EXCLUDED,

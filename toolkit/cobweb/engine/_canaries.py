@@ -34,21 +34,34 @@ class Canaries:
         self.all = trials_of(books)
         self._trial_of = {book.budget.name: it for it in self.all for book in it.books}
 
+    def trial_of(self, limit: str) -> Trial | None:
+        """Return the canary of a budget."""
+        return self._trial_of.get(limit)
+
     def of(self, unit: UnitBook) -> Trial | None:
         """Return the canary that a unit waits for, or is part of."""
         return self._trial_of.get(unit.book.budget.name)
 
     def begin(self, trial: Trial) -> None:
-        """Choose who goes first: who did before, else units that have something to change."""
-        before = self._lending.canaries.get(trial.name)
-        if before is not None:
+        """Choose who goes first: who did before, else units that have something to change.
+
+        A borrower chooses nobody; a lender waits until all engines have told what changes.
+        """
+        bank, before = self._lender.bank, self._lending.canaries.get(trial.name)
+        if self._lender.borrower is not None:
+            trial.stage = TrialStage.OUT
+        elif before is not None:
             trial.go_on(before, self._lending.given_up)
-            return
-        changing = [
-            unit
-            for unit in trial.lead.units
-            if unit.should and any(map(self._lender.changes, unit.scope))
-        ]
+        elif bank is not None:
+            trial.stage, trial.undecided = TrialStage.OUT, True
+        else:
+            self._choose(trial)
+        if bank is not None:
+            for book in trial.books:
+                bank.begin(book.budget.name)
+
+    def _choose(self, trial: Trial) -> None:
+        changing = [unit for unit in trial.lead.units if self._may_go_first(unit)]
         hosts = self._machine.hosts
         changing.sort(
             key=lambda unit: (
@@ -61,6 +74,22 @@ class Canaries:
         if trial.chosen:
             self._write(trial)
 
+    def _may_go_first(self, unit: UnitBook) -> bool:
+        """Say whether a unit should serve and has a change in its scope."""
+        return (unit.should or unit.far_should) and self._changes(unit)
+
+    def _changes(self, unit: UnitBook) -> bool:
+        bank = self._lender.bank
+        if any(map(self._lender.changes, unit.scope)):
+            return True
+        return bank is not None and any(bank.stands(unit, "changes"))
+
+    def _is_home(self, trial: Trial, unit: UnitBook) -> bool:
+        """Say whether a unit that went first is where it should be, on all engines."""
+        bank = self._lender.bank
+        is_far = bank is None or all(bank.stands(unit, "home", trial.round))
+        return is_home(self._machine, unit) and not unit.held and is_far
+
     def _write(self, trial: Trial) -> None:
         self._machine.effects.append(CanaryWritten(trial.name, trial.value))
 
@@ -68,9 +97,10 @@ class Canaries:
         """Ask for the pause that is due, or let the others follow; say whether they may."""
         if trial.lost or trial.stage in (TrialStage.THROUGH, TrialStage.PAUSED):
             return False
-        if sum(is_home(self._machine, unit) and not unit.held for unit in trial.chosen) < len(
-            trial.chosen
-        ):
+        bank = self._lender.bank
+        if self._lender.borrower is not None or (trial.undecided and not self._decide(trial)):
+            return False
+        if sum(self._is_home(trial, unit) for unit in trial.chosen) < len(trial.chosen):
             if trial.stage is TrialStage.CHECKED and not self._is_checking(trial):
                 trial.stage = TrialStage.OUT
             return False
@@ -81,20 +111,61 @@ class Canaries:
             return False
         trial.stage = TrialStage.THROUGH
         self._write(trial)
+        self._wake(trial)
+        if bank is not None:
+            bank.tell_verdicts(trial)
+        return True
+
+    def _decide(self, trial: Trial) -> bool:
+        """Choose who goes first once all engines have told what changes; say if any does."""
+        bank = self._lender.bank
+        assert bank is not None
+        if not bank.has_heard_all(trial):
+            return False
+        trial.undecided = False
+        self._choose(trial)
+        self._wake(trial)
+        bank.tell_verdicts(trial)
+        return trial.is_open
+
+    def _wake(self, trial: Trial) -> None:
         self._lender.stir_all()
         for book in trial.books:
             for unit in book.units:
                 self._lender.stir(unit)
                 self._lender.wake(unit)
-        return True
+
+    def let_all(self, limit: str) -> None:
+        """Let all others follow, as the lender of a limit says."""
+        trial = self._trial_of[limit]
+        trial.stage = TrialStage.THROUGH
+        self._wake(trial)
+
+    def let_first(self, unit: UnitBook) -> None:
+        """Let a unit go first, as the lender says."""
+        trial = self._trial_of[unit.key[0]]
+        if unit not in trial.chosen and trial.is_open:
+            trial.choose([*trial.chosen, unit])
+            self._wake(trial)
+
+    def doubt(self, limit: str) -> None:
+        """Have what went first be checked again."""
+        for unit in self._trial_of[limit].chosen:
+            unit.last = max(unit.last, self._last_check(unit))
 
     def _is_checking(self, trial: Trial) -> bool:
-        return any(node.activity is CHECKING for unit in trial.chosen for node in unit.scope)
+        bank = self._lender.bank
+        for unit in trial.chosen:
+            if any(node.activity is CHECKING for node in unit.scope):
+                return True
+            if bank is not None and None in bank.stands(unit, "home", trial.round):
+                return True
+        return False
 
     def _waiting_for(self, trial: Trial) -> bool:
         """Say whether another unit has something to do that the canary holds back."""
         return any(
-            trial.refuses_unit(unit) and any(map(self._lender.changes, unit.scope))
+            trial.refuses_unit(unit) and self._changes(unit)
             for book in trial.books
             for unit in book.units
         )
@@ -113,8 +184,9 @@ class Canaries:
         for trial in self.all:
             if trial.name == limit:
                 trial.stage = TrialStage.CHECKED
-                for unit in trial.chosen:
-                    unit.last = max(unit.last, self._last_check(unit))
+                self.doubt(limit)
+                if self._lender.bank is not None:
+                    trial.round = self._lender.bank.begin(limit, again=True)
         self._lender.stir_all()
 
     def _last_check(self, unit: UnitBook) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine import _blocked, _inputs
+from cobweb.engine._capacity import Ear, Voice
 from cobweb.engine._detour import Foreseen, abandon, advance, begin, foresee, look_ahead, prove
 from cobweb.engine._hosts import HostBook
 from cobweb.engine._lender import Lender
@@ -21,6 +22,7 @@ from cobweb.engine._protocol import repeat, restore
 from cobweb.engine._renewals import found
 from cobweb.engine._returns import give_up
 from cobweb.engine._rules import settle, start
+from cobweb.engine._shared import Shared
 from cobweb.engine._values import (
     Blocked,
     Canary,
@@ -48,9 +50,11 @@ class Engine:
     state that it is in. `goals` overrides the preferred state of objects; one whose goal is
     `STAY` moves only when it is asked to. Those of `failed` have failed earlier in this run and
     start nothing more. `change` says what hosts stand in that are to switch to the graph, `lending`
-    what is durable of budgets. Only `may_go_out` may leave serving (None: all may). With `returns`
-    what is away only for something that cannot be done comes home at the end. `incarnation` is at
-    least 1 and grows from one life of a coordinator to the next.
+    what is durable of budgets. Where engines share the objects, the one that `lends` keeps all
+    limits and the others borrow of it (`_capacity`); with None each engine counts its own alone.
+    Only `may_go_out` may leave serving (None: all may). With `returns` what is away only for
+    something that cannot be done comes home at the end. `incarnation` is at least 1 and grows from
+    one life of a coordinator to the next.
     """
 
     def __init__(  # noqa: PLR0913 - the contract of the runtime; all but the graph have defaults
@@ -67,6 +71,7 @@ class Engine:
         lending: Lending = NOTHING_LENT,
         may_go_out: AbstractSet[CobId] | None = None,
         returns: bool = False,
+        lends: bool | None = None,
         settings: EngineSettings = DEFAULT_SETTINGS,
     ) -> None:
         nodes: dict[CobId, Node] = {}
@@ -91,8 +96,13 @@ class Engine:
             give_needs(change.needs, nodes)
             machine.hosts = HostBook(machine, change)
             machine.guesses = change.guesses
+        shared: Ear | Voice | None = None
+        if lends is not None and len(own) < len(cobs):
+            shared = Ear(machine, life) if lends else Voice(machine, life)
         if graph.budgets or lending.slots:
-            machine.lender = Lender(machine, graph, lending)
+            machine.lender = Lender(machine, graph, lending, shared)
+        if shared is not None:
+            machine.shared = Shared(machine, shared)
         machine.counts = machine.counts or machine.hosts is not None or machine.lender is not None
         machine.tracks = machine.lender is not None or may_go_out is not None or change is not None
         self._returns = returns
@@ -137,6 +147,8 @@ class Engine:
             self._begin(node, states.get(node.id, UNKNOWN))
         for order in orders:
             begin(machine, order)
+        if machine.shared is not None:
+            machine.shared.open()
         return self._drain()
 
     def _begin(self, node: Node, state: State) -> None:
@@ -208,7 +220,8 @@ class Engine:
     def resend(self) -> tuple[Send, ...]:
         """Say again to all foreign neighbours what was said last, in case it was lost."""
         machine = self._machine
-        return tuple(Send(m) for node in machine.nodes.values() for m in repeat(machine, node))
+        said = tuple(Send(m) for node in machine.nodes.values() for m in repeat(machine, node))
+        return said if machine.shared is None else (*said, *machine.shared.repeat())
 
     def busy(self) -> frozenset[CobId]:
         """Return the objects with a check or transition in flight."""
@@ -331,6 +344,8 @@ class Engine:
             return True
         if machine.halted:
             return False
+        if machine.shared is not None:
+            machine.shared.let_on()
         return machine.lender is not None and machine.lender.lend()
 
     def _untie(self) -> bool:

@@ -31,6 +31,8 @@ __all__ = ["apply"]
 def apply(machine: Machine, event: Input) -> None:
     """Carry one input into the machine; ProtocolError where it does not fit, nothing changed."""
     if isinstance(event, Receive):
+        if machine.shared is not None and machine.shared.receive(event.message):
+            return
         machine.node(event.message.receiver)
         receive(machine, event.message)
         return

@@ -16,7 +16,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
+from cobweb.engine._bank import Ask, Bank
+from cobweb.engine._borrower import Borrower
 from cobweb.engine._canaries import Canaries
+from cobweb.engine._capacity import Ear, Voice
 from cobweb.engine._departures import Departure, PlanBook, Way, departure
 from cobweb.engine._homes import is_home
 from cobweb.engine._machine import Machine
@@ -37,18 +40,31 @@ from cobweb.model import CobId, Graph, State, Transition
 __all__ = ["Lender"]
 
 
-_Candidate = tuple[Rank, Departure, Node | None]
-"""What goes out, whose step that is where it is none of a unit's own, and when it comes."""
+_Candidate = tuple[Rank, Departure, Node | Ask | None]
+"""When it comes, what goes out, and whose step or wish that is where it is no unit's own."""
 
 
 class Lender:
-    """All budgets of an engine."""
+    """All budgets of an engine.
 
-    def __init__(self, machine: Machine, graph: Graph, lending: Lending) -> None:
+    With an `ear` it lends to other engines as well, through its `bank`; with a `voice` it borrows.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        graph: Graph,
+        lending: Lending,
+        shared: Ear | Voice | None = None,
+    ) -> None:
         self._machine = machine
         self._lending = lending
         self._budgets = graph.budgets
-        books = (book_of(it, machine.nodes, lending.given_up) for it in graph.budgets)
+        is_shared = shared is not None
+        books = [
+            book_of(it, machine.nodes, lending.given_up, is_shared=is_shared)
+            for it in graph.budgets
+        ]
         self.books = [book for book in books if book.units]
         self._units = {unit.key: unit for book in self.books for unit in book.units}
         self._of_host: dict[str, list[UnitBook]] = {}
@@ -58,15 +74,21 @@ class Lender:
         self._holding: dict[tuple[str, str], UnitBook] = {}
         self._askers: dict[CobId, Node] = {}
         self._plans = PlanBook(machine)
-        self._rounds: dict[Rank, float] = {}
-        self._checks = Rounds(machine, self.books)
+        self.begun: dict[Rank, float] = {}
+        self.checks = Rounds(machine, self.books)
         self._closed: set[str] = set()
         self._dirty = True
-        give_standing(machine.nodes, self.books)
+        give_standing(machine.nodes, self.books, graph.needs if is_shared else ())
         for unit in self._units.values():
             for host in sorted({node.cob.host for node in unit.scope}):
                 self._of_host.setdefault(host, []).append(unit)
         self.canaries = Canaries(machine, self, self.books, lending)
+        self.bank: Bank | None = None
+        self.borrower: Borrower | None = None
+        if isinstance(shared, Ear):
+            self.bank = Bank(machine, self, shared, graph)
+        elif shared is not None:
+            self.borrower = Borrower(machine, self, shared)
 
     def open(self, fresh: Iterable[CobId]) -> None:
         """Begin with what is known: slots that are out, and who goes first; `fresh` is changed."""
@@ -194,7 +216,7 @@ class Lender:
         self._dirty = True
         standing = node.standing
         assert standing is not None
-        self._checks.update(node)
+        self.checks.update(node)
         self._forget(node)
         for unit in standing.units:
             self._count(unit)
@@ -240,7 +262,7 @@ class Lender:
             for node in self._machine.on_host(host):
                 self._forget(node)
                 if node.standing is not None:
-                    self._checks.update(node)
+                    self.checks.update(node)
             for unit in self.units_on(host):
                 self._touched.add(unit.key)
                 unit.began = unit.began or unit.held
@@ -251,8 +273,10 @@ class Lender:
 
     def stir(self, unit: UnitBook) -> None:
         """Have a unit looked at when slots are lent next."""
-        if self._turns.add(unit, self._rank(unit)):
+        if self._turns.add(unit, self.rank(unit)):
             self._dirty = True
+        if self.borrower is not None:
+            self.borrower.touched[unit.key] = unit
 
     def stir_all(self) -> None:
         """Have slots be lent again, once nobody has anything to say."""
@@ -279,11 +303,13 @@ class Lender:
         touched = sorted(self._touched & self._holding.keys())
         self._touched.clear()
         moved = sum(self._take_back(self._holding[key]) for key in touched) > 0
-        moved = self._take_back_room() or moved
+        moved = (self.borrower is None and self._take_back_room()) or moved
         moved = sum(self.canaries.go_on(trial) for trial in self.canaries.all) > 0 or moved
-        return self._lend_all() or moved or len(self._machine.effects) > before
+        moved = self._lend_all() or moved or len(self._machine.effects) > before
+        return moved or (self._machine.shared is not None and bool(self._machine.queue))
 
-    def _held(self) -> list[UnitBook]:
+    def held(self) -> list[UnitBook]:
+        """Return the units that have a slot, by name."""
         return [self._holding[key] for key in sorted(self._holding)]
 
     def lend_anyway(self) -> bool:
@@ -292,12 +318,15 @@ class Lender:
 
     def _lend_all(self, *, full: bool = False) -> bool:
         """Lend to all who may have a slot, in order; who waits for checks keeps the room."""
+        if self.borrower is not None:
+            return self.borrower.lend()
+        bank = self.bank
         lent, reserved = False, set[tuple[str, str]]()
-        before = self._rounds
-        self._rounds = dict(before) if self._checks.busy else {}
+        before = self.begun
+        self.begun = dict(before) if self.checks.busy else {}
         self._closed.clear()
-        for rank, asks, asker in self._candidates(full=full):
-            need = [unit for unit in asks.units if not unit.held]
+        for rank, asks, asker in self.candidates(full=full):
+            need = [unit for unit in asks.units if not unit.held or isinstance(asker, Ask)]
             wanted = reserved | {unit.key for unit in need}
             full_ones = self._full(wanted)
             if not need or full_ones:
@@ -306,25 +335,48 @@ class Lender:
                 )
                 continue
             began_s = before.get(rank, self._machine.now_s)
-            if not self._checks.is_known(asks, need, began_s):
-                self._rounds[rank] = began_s
+            if not self.checks.is_known(asks, need, began_s):
+                self.begun[rank] = began_s
                 reserved = wanted
                 continue
-            self._rounds.pop(rank, None)
-            for unit in need:
-                self._take(unit, asker)
+            if bank is not None and bank.is_early(need):
+                continue
+            if bank is not None and not bank.is_told(rank, map(self._units.__getitem__, wanted)):
+                reserved = wanted
+                continue
+            self.begun.pop(rank, None)
+            self._lend(rank, need, asker)
             lent = True
+        if bank is not None:
+            bank.begin_due()
         return lent
 
-    def _candidates(self, *, full: bool) -> Iterator[_Candidate]:
+    def _lend(self, rank: Rank, need: list[UnitBook], asker: Node | Ask | None) -> None:
+        if self.bank is not None:
+            self.bank.lent_to(rank)
+        if isinstance(asker, Ask):
+            assert self.bank is not None
+            self.bank.grant(asker)
+            return
+        for unit in need:
+            self.take(unit, asker)
+
+    def candidates(self, *, full: bool) -> Iterator[_Candidate]:
         """Yield what waits for slots, in order; unless `full` of budgets with room alone.
 
         Units in a budget of which a member is under way, or being checked, wait for its end.
         """
-        busy, held = self._checks.closed, self._holding.keys()
+        busy, held = self.checks.closed, self._holding.keys()
         books = (book for book in self.books if book.budget.name not in busy)
-        turns = [self._turns.of(book, self._closed, held, full=full) for book in books]
+        turns: list[Iterator[tuple[Rank, UnitBook | Ask]]] = []
+        turns += [self._turns.of(book, self._closed, held, full=full) for book in books]
+        if self.bank is not None:
+            turns.append(self.bank.asks())
         for rank, unit in heapq.merge(*turns, key=_first):
+            if isinstance(unit, Ask):
+                if busy.isdisjoint(key[0] for key in unit.keys):
+                    yield rank, Departure(unit.units, [], set()), unit
+                continue
             is_open = unit.book.has_spare and unit.key[0] not in self._closed
             if is_open or full or unit.takes_room:
                 plan = self.plan(unit) if self._can_go(unit) else None
@@ -332,16 +384,38 @@ class Lender:
                     yield rank, plan, None
                 elif plan is not None:
                     self._turns.drop(unit)
+                    self._let_in(unit)
         for cob in sorted(self._askers):
             asks = self._asked_by(self._askers[cob])
             if asks is not None and busy.isdisjoint(it.book.budget.name for it in asks.units):
                 yield (2, 0, (0, 0.0, ""), 0, cob), asks, self._askers[cob]
 
-    def _rank(self, unit: UnitBook) -> Rank:
+    def is_due(self, unit: UnitBook) -> bool:
+        """Say whether a unit waits for a slot, here, and could go."""
+        return self._is_able(unit) and not all(it.held for it in self.plan(unit).units)
+
+    def _let_in(self, unit: UnitBook) -> None:
+        """Have those looked at again that wait in a unit which needs no slot any more.
+
+        An engine that owns all does so when nothing moves, which none of several can see.
+        """
+        if self.bank is None and self.borrower is None:
+            return
+        waiting = unit.waiting.values()
+        for node in [node for node in waiting if not self._holds_back(unit, node)]:
+            del unit.waiting[node.id]
+            self._machine.touch(node)
+
+    def units(self, keys: Iterable[tuple[str, str]]) -> list[UnitBook]:
+        """Return those of these units that there are."""
+        return [self._units[key] for key in keys if key in self._units]
+
+    def rank(self, unit: UnitBook) -> Rank:
         """Return when the turn of a unit comes."""
         hosts = self._machine.hosts
         place = 0 if hosts is None else max(map(hosts.place, unit.hosts), default=0)
-        return int(not unit.out), place, unit.rank[1], unit.rank[2], unit.name
+        is_first = unit.out or unit.far_takes
+        return int(not is_first), place, unit.rank[1], unit.rank[2], unit.name
 
     def _asked_by(self, node: Node) -> Departure | None:
         """Return what goes out for the next step of an object; None where it need not wait."""
@@ -364,6 +438,10 @@ class Lender:
         trial = self.canaries.of(unit)
         if unit.skipped or (trial is not None and trial.refuses_unit(unit)):
             return False
+        return self._is_able(unit)
+
+    def _is_able(self, unit: UnitBook) -> bool:
+        """Say whether nothing in a unit has failed or is lost that a switch would not mend."""
         hosts = self._machine.hosts
         if hosts is None:
             return not any(node.failed or not node.up for node in unit.scope)
@@ -379,15 +457,18 @@ class Lender:
             of_book.setdefault(key[0], []).append(self._units[key])
         return {name for name, units in of_book.items() if not units[0].book.has_room(units)}
 
-    def _take(self, unit: UnitBook, asker: Node | None) -> None:
+    def take(self, unit: UnitBook, asker: Node | Ask | None) -> None:
+        """Give a unit a slot."""
         unit.book.hold(unit, held=True)
         self._holding[unit.key] = unit
         self._touched.add(unit.key)
         unit.began = unit.moved = False
-        unit.asker = None if asker is None else (asker, asker.state)
+        unit.asker = (asker, asker.state) if isinstance(asker, Node) else None
         unit.last = self._machine.epoch
         self._machine.effects.append(SlotTaken(*unit.key))
         self._dirty = True
+        if self.borrower is not None:
+            self.borrower.touched[unit.key] = unit
         for it in self._together(unit):
             self.wake(it)
         for node in self._askers.values():
@@ -414,7 +495,7 @@ class Lender:
         """Take back slots of which nothing has gone out where others were found out; say if any."""
         if not any(book.is_over for book in self.books):
             return False
-        idle = [unit for unit in self._held() if not unit.moved and not unit.out]
+        idle = [unit for unit in self.held() if not unit.moved and not unit.out]
         crowded = [unit for unit in idle if not unit.book.has_room((unit,))]
         taken: list[UnitBook] = []
         for unit in crowded:
@@ -454,7 +535,7 @@ class Lender:
 
     def give_up_unused(self) -> bool:
         """Take back slots that nothing can be done with; say whether somebody else may have one."""
-        unused = [unit for unit in self._held() if not unit.began]
+        unused = [unit for unit in self.held() if not unit.began]
         for unit in unused:
             self._give_back(unit)
             unit.skipped = True
@@ -483,12 +564,12 @@ class Lender:
             counting=counting,
             serving=dict(working.still),
             leaving={n.id for b in self.books for u in b.units for n in u.members if n.removed},
-            owed=silent.union(unit.key for unit in self._held()),
+            owed=silent.union(unit.key for unit in self.held()),
         )
 
     def slots(self) -> frozenset[tuple[str, str]]:
         """Return who has a slot."""
-        return frozenset(unit.key for unit in self._held())
+        return frozenset(unit.key for unit in self.held())
 
 
 def _wants(asker: Node, state: State) -> bool:
@@ -497,5 +578,5 @@ def _wants(asker: Node, state: State) -> bool:
     return asker.activity is not IDLE or (is_off and asker.up)
 
 
-def _first(pair: tuple[Rank, UnitBook]) -> Rank:
+def _first(pair: tuple[Rank, UnitBook | Ask]) -> Rank:
     return pair[0]

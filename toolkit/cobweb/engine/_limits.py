@@ -9,20 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from cobweb.engine._node import MOVING, Node
 from cobweb.model import CobId, Limit, LimitGroup, Transition
 from cobweb.model.cob import ANY
 
-__all__ = ["LimitBook"]
+if TYPE_CHECKING:
+    from cobweb.engine._rooms import Rooms
+
+__all__ = ["Counter", "LimitBook"]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Counter:
-    """One group of one limit: who counts now, and who waits for room."""
+class Counter:
+    """One group of one limit: who counts now, and who waits for room.
+
+    Where engines share it, `far` are the members that others own. The lender knows which of them
+    are `away`: have room, or have not told. At a borrower room is lent: `lent` says to whom.
+    """
 
     limit: Limit
     group: LimitGroup
+    far: frozenset[CobId] = frozenset()
+    away: set[CobId] = field(default_factory=set)
+    lent: set[CobId] | None = None
     busy: set[CobId] = field(default_factory=set)
     waiting: list[CobId] = field(default_factory=list)
     queued: set[CobId] = field(default_factory=set)
@@ -30,7 +41,11 @@ class _Counter:
 
     @property
     def room(self) -> bool:
-        return len(self.busy) < self.group.bound
+        return len(self.busy) + len(self.away) < self.group.bound
+
+    def lacks_room(self, cob: CobId) -> bool:
+        """Say whether an object that has no room yet gets none now."""
+        return not self.room if self.lent is None else cob not in self.lent
 
     def queue(self, cob: CobId) -> None:
         """Have an object looked at when room comes."""
@@ -57,20 +72,32 @@ class _Counter:
 
 
 class LimitBook:
-    """All limits, found by object; only owned objects count. `limits`: whether there are any."""
+    """All limits, found by object; only owned objects count. `limits`: whether there are any.
 
-    __slots__ = ("_by_member", "_freed", "limits")
+    `rooms` is who speaks of them with other engines, if there are some that share them.
+    """
+
+    __slots__ = ("_all", "_by_member", "_freed", "limits", "rooms")
 
     def __init__(self, limits: Iterable[Limit], nodes: Mapping[CobId, Node]) -> None:
-        self._by_member: dict[CobId, list[_Counter]] = {}
-        self._freed: list[_Counter] = []
+        self.rooms: Rooms | None = None
+        self._by_member: dict[CobId, list[Counter]] = {}
+        self._freed: list[Counter] = []
+        self._all: list[Counter] = []
         for limit in limits:
             for group in limit.groups:
-                counter = _Counter(limit=limit, group=group)
+                counter = Counter(limit=limit, group=group)
+                self._all.append(counter)
                 for member in sorted(group.members):
                     if member in nodes:
                         self._by_member.setdefault(member, []).append(counter)
         self.limits = bool(self._by_member)
+
+    def share(self, nodes: Mapping[CobId, Node]) -> list[Counter]:
+        """Have all groups know of their members that other engines own, and return them."""
+        for counter in self._all:
+            counter.far = counter.group.members.difference(nodes)
+        return self._all
 
     def update(self, node: Node) -> None:
         """Count the object anew after its state or activity changed."""
@@ -79,7 +106,7 @@ class LimitBook:
                 counter.busy.add(node.id)
             elif node.id in counter.busy:
                 counter.busy.discard(node.id)
-                self._free(counter)
+                self.free(counter)
 
     def full(self, node: Node, step: Transition) -> str:
         """Return the name of the first limit that has no room for `step`, or ""."""
@@ -96,7 +123,10 @@ class LimitBook:
         counter = self._full(node, step)
         if counter is None:
             return False
-        counter.queue(node.id)
+        if counter.lent is None:
+            counter.queue(node.id)
+        if self.rooms is not None:
+            self.rooms.want(counter, node.id)
         return True
 
     def next_waiting(self) -> CobId | None:
@@ -111,11 +141,16 @@ class LimitBook:
             self._freed.pop(0)
         return None
 
-    def _full(self, node: Node, step: Transition) -> _Counter | None:
+    def _full(self, node: Node, step: Transition) -> Counter | None:
         counters = self._by_member.get(node.id, ())
-        return next((c for c in counters if not c.room and c.asks(node, step)), None)
+        return next((c for c in counters if c.lacks_room(node.id) and c.asks(node, step)), None)
 
-    def _free(self, counter: _Counter) -> None:
+    def counters(self, cob: CobId) -> list[Counter]:
+        """Return the groups of limits that an object belongs to."""
+        return self._by_member.get(cob, [])
+
+    def free(self, counter: Counter) -> None:
+        """Have those looked at that wait for room: there may be some."""
         if not counter.freed:
             counter.freed = True
             self._freed.append(counter)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from cobweb.engine._detour import Detour
     from cobweb.engine._hosts import HostBook
     from cobweb.engine._lender import Lender
+    from cobweb.engine._shared import Shared
 
 __all__ = ["RETURNS_PER_INCARNATION", "EngineSettings", "Machine", "give_needs"]
 
@@ -71,7 +72,8 @@ class Machine:
     `heard` has the newest incarnation of each neighbour elsewhere that was heard of, `flying`
     counts the checks and transitions in flight. `cobs` are the objects of the graph, for what their
     types say of groups, and None where no type has any. `wanted` are all objects of the graph.
-    `lender` and `hosts` are None where there are no budgets, or no host has to switch. `may_go_out`
+    `lender` and `hosts` are None where there are no budgets, or no host has to switch, `shared`
+    where no other engine counts on the same limits. `may_go_out`
     are the only objects that may leave serving (None: all may). `guesses` are the states that the
     checks of unknown objects will most likely find, `checked_s` when the last check of an object
     ended, by `now_s`, `checked_at` in which epoch. `given_up` says why objects gave up. `detours`
@@ -111,6 +113,7 @@ class Machine:
         "renewing",
         "searched",
         "settings",
+        "shared",
         "tracks",
         "wanted",
         "working",
@@ -146,6 +149,7 @@ class Machine:
         self.working = Working()
         self.lender: Lender | None = None
         self.hosts: HostBook | None = None
+        self.shared: Shared | None = None
         self.may_go_out: AbstractSet[CobId] | None = None
         self.tracks = False
         self.counts = False

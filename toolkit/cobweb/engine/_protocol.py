@@ -27,7 +27,18 @@ from cobweb.engine._values import (
 )
 from cobweb.model import CobId, State
 
-__all__ = ["grant_all", "recall", "receive", "release", "repeat", "request", "restore"]
+__all__ = [
+    "answers",
+    "grant_all",
+    "is_again",
+    "is_news",
+    "recall",
+    "receive",
+    "release",
+    "repeat",
+    "request",
+    "restore",
+]
 
 
 def request(machine: Machine, node: Node, on: CobId, state: State) -> None:
@@ -133,6 +144,21 @@ def receive(machine: Machine, message: Message) -> None:
         _take_answer(machine, node, message)
 
 
+def is_news(message: Message, old: Word | None) -> bool:
+    """Say whether a word is newer than the last one that its speaker was heard to say."""
+    return old is None or (message.incarnation, message.seq) > (old.incarnation, old.seq)
+
+
+def is_again(message: Message, old: Word) -> bool:
+    """Say whether a word is the last one once more: its answer may have been lost."""
+    return (message.incarnation, message.seq) == (old.incarnation, old.seq)
+
+
+def answers(message: Message, word: Word) -> bool:
+    """Say whether an answer is one to this word, and not to one that was taken back."""
+    return (message.known, message.seq) == (word.incarnation, word.seq)
+
+
 def repeat(machine: Machine, node: Node) -> list[Message]:
     """Return what the object has said last to each neighbour elsewhere, for lost mail."""
     said = [
@@ -200,8 +226,8 @@ def _take_word(machine: Machine, node: Node, message: Message) -> None:
         if message.state == old.state:
             _adopt(machine, node, old, message)
             return
-    elif old is not None and (message.incarnation, message.seq) <= (old.incarnation, old.seq):
-        if old.granted and (message.incarnation, message.seq) == (old.incarnation, old.seq):
+    elif not is_news(message, old):
+        if old is not None and old.granted and is_again(message, old):
             machine.send(_answer(machine, node, message.sender, old))
         return
     _replace(machine, node, old, message)
@@ -250,7 +276,7 @@ def _speaks_of(message: Message, word: Word) -> bool:
         return False
     if not word.incarnation:
         return True
-    return (message.known, message.seq) == (word.incarnation, word.seq)
+    return answers(message, word)
 
 
 def _say_again(machine: Machine, node: Node, on: CobId) -> None:

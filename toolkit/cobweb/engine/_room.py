@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from cobweb.engine._departures import Way, departure
+from cobweb.engine._departures import Departure, Way, departure
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import Node
 from cobweb.engine._trials import Trial
 from cobweb.engine._units import UnitBook, mates_of
-from cobweb.model import CobId
+from cobweb.model import CobId, State
 
 __all__ = ["no_room_for", "no_room_for_host"]
 
@@ -18,12 +18,14 @@ __all__ = ["no_room_for", "no_room_for_host"]
 class Reason(NamedTuple):
     """The label of a limit, an object that takes its room or is its canary, and who goes at once.
 
-    `together` are the units of one departure that is more than the limit ever holds.
+    `together` are the units of one departure that is more than the limit ever holds. With `state`
+    the room is there, and what is relied on in that state is on a host that does not answer.
     """
 
     label: str
     on: CobId | None = None
     together: tuple[str, ...] = ()
+    state: State = ""
 
 
 def no_room_for(machine: Machine, node: Node) -> Reason | None:
@@ -31,17 +33,17 @@ def no_room_for(machine: Machine, node: Node) -> Reason | None:
     lender, standing = machine.lender, node.standing
     if lender is None or standing is None or node.plan_move is not None:
         return None
-    departures: list[list[UnitBook]] = []
+    departures: list[Departure] = []
     for unit in standing.scopes:
         trial = lender.canaries.of(unit)
         if trial is not None and lender.changes(node) and trial.refuses(node):
             return _canary(machine, trial)
-        departures.append(lender.plan(unit).units)
+        departures.append(lender.plan(unit))
     move = node.move()
     assert move is not None
     way = Way(node, node.table, node.state, move.step.dest)
     way.still = machine.working.still.get(node.id, "")
-    departures.append(departure(machine, (way,)).units)
+    departures.append(departure(machine, (way,)))
     return _taken(departures, node.id)
 
 
@@ -53,7 +55,7 @@ def no_room_for_host(machine: Machine, host: str) -> Reason | None:
     for trial in lender.canaries.all:
         if trial.refuses_host(host):
             return _canary(machine, trial)
-    return _taken([lender.plan(unit).units for unit in lender.units_on(host)], None)
+    return _taken(map(lender.plan, lender.units_on(host)), None)
 
 
 def _canary(machine: Machine, trial: Trial) -> Reason:
@@ -68,18 +70,21 @@ def _canary(machine: Machine, trial: Trial) -> Reason:
     return Reason(f"{trial.name}, canary", next((node.id for node in away), None))
 
 
-def _taken(departures: Iterable[list[UnitBook]], cob: CobId | None) -> Reason | None:
+def _taken(departures: Iterable[Departure], cob: CobId | None) -> Reason | None:
     """Name the first limit with somebody in the way, who is not `cob` itself.
 
     None where no departure lacks a slot; with nobody where one alone is too much for a limit.
     """
     label = ""
-    for units in departures:
-        for unit in units:
+    for plan in departures:
+        for unit in plan.units:
             if unit.held:
                 continue
-            mates = mates_of(unit, units)
+            mates = mates_of(unit, plan.units)
             label = _label(unit)
+            lost = next((node for node in plan.relied if not node.up), None)
+            if lost is not None:
+                return Reason(label, lost.id, state=lost.state)
             if not unit.book.can_hold(mates):
                 return Reason(label, together=tuple(it.name for it in mates))
             first = next((it for it in _in_the_way(unit) if it != cob), None)

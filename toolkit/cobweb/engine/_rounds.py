@@ -17,7 +17,7 @@ from cobweb.engine._node import CHECKING, IDLE, Node
 from cobweb.engine._units import BudgetBook, UnitBook
 from cobweb.model import Budget, CobId
 
-__all__ = ["Rounds"]
+__all__ = ["NEVER", "Rounds"]
 
 NEVER = float("-inf")
 """When something was checked that never was."""
@@ -94,11 +94,12 @@ class Rounds:
     def is_known(self, asks: Departure, need: list[UnitBook], began_s: float) -> bool:
         """Say whether what a departure relies on was checked lately; if not, have it checked.
 
-        What was checked since `began_s` is known, however long the other checks take.
+        What was checked since `began_s` is known, however long the other checks take. Of a member
+        that is silent its budget knows that it is out; nobody relies on any other silent object.
         """
         machine, is_known = self._machine, True
         budgets = {unit.book.budget.name: unit.book.budget for unit in need}
-        trusts = {name: self._trust(budgets[name]) for name in sorted(budgets)}
+        trusts = {name: self.trust(budgets[name]) for name in sorted(budgets)}
         for name, trust_s in trusts.items():
             ages = self._ages[name]
             is_known = is_known and not ages.active
@@ -106,7 +107,7 @@ class Rounds:
                 is_known = not self._has_checked(node) and is_known
         since_s = min(began_s, machine.now_s - min(trusts.values()))
         for node in self._relied(asks):
-            if node.activity is not IDLE:
+            if node.activity is not IDLE or not node.up:
                 is_known = False
             elif machine.checked_s.get(node.id, NEVER) < since_s:
                 is_known = not self._has_checked(node) and is_known
@@ -127,7 +128,8 @@ class Rounds:
             if not node.absent and self._machine.expected(node) == node.state:
                 yield node
 
-    def _trust(self, budget: Budget) -> float:
+    def trust(self, budget: Budget) -> float:
+        """Return for how many seconds a budget trusts a check."""
         own = budget.trust_s
         return self._machine.settings.trust_s if own is None else own
 

@@ -32,7 +32,8 @@ class Trial:
     """The canary of budgets that share members; `lead` is the one that asks for most units.
 
     `lost` are units that went first and are on given-up hosts: nobody can say any more whether they
-    stand, so the canary stays open.
+    stand, so the canary stays open. `round` is the one of the lead, where engines share it, in
+    which the canary was last checked. While it is `undecided` nobody goes first yet.
     """
 
     __slots__ = (
@@ -45,7 +46,9 @@ class Trial:
         "lead",
         "lost",
         "pause_s",
+        "round",
         "stage",
+        "undecided",
     )
 
     def __init__(self, books: list[BudgetBook]) -> None:
@@ -55,7 +58,8 @@ class Trial:
         self.stage = TrialStage.THROUGH
         self.chosen: list[UnitBook] = []
         self.lost: frozenset[str] = frozenset()
-        self.epoch = 0
+        self.epoch = self.round = 0
+        self.undecided = False
         self._hosts = {n.cob.host for book in books for unit in book.units for n in unit.scope}
         self._scope: set[CobId] = set()
         self._mine: set[str] = set()
@@ -64,6 +68,11 @@ class Trial:
     def name(self) -> str:
         """The name of the budget that the canary belongs to."""
         return self.lead.budget.name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether others have to wait for it."""
+        return self.stage is not TrialStage.THROUGH
 
     @property
     def value(self) -> Canary:
@@ -92,12 +101,11 @@ class Trial:
 
     def refuses_host(self, host: str) -> bool:
         """Say whether a host has to wait for the canary with its switch."""
-        is_open = self.stage is TrialStage.THROUGH
-        return not is_open and host in self._hosts and host not in self._mine
+        return self.is_open and host in self._hosts and host not in self._mine
 
     def refuses(self, node: Node) -> bool:
         """Say whether a change of an object has to wait for the canary."""
-        return self.stage is not TrialStage.THROUGH and node.id not in self._scope
+        return self.is_open and node.id not in self._scope
 
     def refuses_unit(self, unit: UnitBook) -> bool:
         """Say whether nothing of a unit's scope is in that of the canary."""
@@ -111,6 +119,7 @@ def trials_of(books: Iterable[BudgetBook]) -> list[Trial]:
     parts: list[tuple[set[CobId], list[BudgetBook]]] = []
     for book in books:
         members = {node.id for unit in book.units for node in unit.members}
+        members.update(cob for unit in book.units for cob in unit.far)
         shared = [part for part in parts if part[0] & members]
         parts = [part for part in parts if not part[0] & members]
         for other, _ in shared:

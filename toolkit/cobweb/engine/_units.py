@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine._node import MOVING, Node
-from cobweb.model import UNKNOWN, Budget, CobId, State, Transition, Unit
+from cobweb.model import UNKNOWN, Budget, CobId, Need, State, Transition, Unit, host_of
 
 __all__ = ["BudgetBook", "Standing", "UnitBook", "Working", "book_of", "give_standing", "mates_of"]
 
@@ -74,6 +74,10 @@ class UnitBook:
     whose step it has the slot for, in which state, where that is not a step of its own scope.
     `skipped`: it had a slot and could do nothing with it. `last` is the epoch of the last end of a
     transition in its scope. `waiting` are the objects of its scope that may not move yet.
+
+    Where engines share a budget, `far` are the members that others own and `far_scope` the rest of
+    its scope there. What the lender was told of them: `far_takes` room, `far_should` serve; with
+    `doubt` not all has been told anew since the round `since`, or the present one.
     """
 
     __slots__ = (
@@ -81,6 +85,11 @@ class UnitBook:
         "began",
         "book",
         "domains",
+        "doubt",
+        "far",
+        "far_scope",
+        "far_should",
+        "far_takes",
         "held",
         "hosts",
         "last",
@@ -92,6 +101,7 @@ class UnitBook:
         "rank",
         "scope",
         "should",
+        "since",
         "skipped",
         "waiting",
         "went_out",
@@ -110,11 +120,20 @@ class UnitBook:
         self.last = 0
         self.asker: tuple[Node, State] | None = None
         self.waiting: dict[CobId, Node] = {}
+        self.far: tuple[CobId, ...] = ()
+        self.far_scope: tuple[CobId, ...] = ()
+        self.far_takes = self.far_should = self.doubt = False
+        self.since = 0
 
     @property
     def takes_room(self) -> bool:
         """Whether it counts against the bound."""
-        return self.held or (self.out and self.should)
+        return self.held or self.far_takes or (self.out and self.should)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is one of those of which a percentage is taken."""
+        return (self.should and not self.leaving) or self.far_should
 
     @property
     def key(self) -> tuple[str, str]:
@@ -133,18 +152,19 @@ class UnitBook:
 class BudgetBook:
     """One budget: how much room is taken, all together and by domain."""
 
-    __slots__ = ("budget", "population", "populations", "taken", "takens", "units")
+    __slots__ = ("budget", "doubted", "population", "populations", "taken", "takens", "units")
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.units: list[UnitBook] = []
+        self.doubted: dict[str, UnitBook] = {}
         self.population = self.taken = 0
         self.populations: dict[str, int] = {}
         self.takens: dict[str, int] = {}
 
     def update(self, unit: UnitBook, working: Working) -> bool:
         """Count a unit anew; say whether anything of it has changed."""
-        before = (unit.should and not unit.leaving, unit.takes_room)
+        before = (unit.is_counted, unit.takes_room)
         was = (unit.should, unit.out, unit.leaving)
         counting = unit.counting(working)
         unit.should = bool(counting)
@@ -152,7 +172,7 @@ class BudgetBook:
         unit.out = any(not working.serves(node, group) for node in counting)
         unit.leaving = all(node.leaves for node in unit.members)
         self._add(unit, before, -1)
-        self._add(unit, (unit.should and not unit.leaving, unit.takes_room), 1)
+        self._add(unit, (unit.is_counted, unit.takes_room), 1)
         return was != (unit.should, unit.out, unit.leaving)
 
     def count(self, unit: UnitBook, working: Working) -> None:
@@ -168,6 +188,17 @@ class BudgetBook:
         unit.held = held
         self._add(unit, (False, before), -1)
         self._add(unit, (False, unit.takes_room), 1)
+
+    def tell(self, unit: UnitBook, *, takes: bool, should: bool, doubt: bool) -> None:
+        """Count a unit anew by what was told of its members elsewhere."""
+        before = (unit.is_counted, unit.takes_room)
+        unit.far_takes, unit.far_should, unit.doubt = takes, should, doubt
+        self._add(unit, before, -1)
+        self._add(unit, (unit.is_counted, unit.takes_room), 1)
+        if doubt:
+            self.doubted[unit.name] = unit
+        else:
+            self.doubted.pop(unit.name, None)
 
     @property
     def has_spare(self) -> bool:
@@ -185,9 +216,13 @@ class BudgetBook:
             return self.taken > budget.bound(self.population)
         return any(taken > budget.count for taken in self.takens.values())
 
-    def has_room(self, units: Iterable[UnitBook]) -> bool:
-        """Say whether, with these lent as well, the units that are out are at most the bound."""
+    def has_room(self, units: Iterable[UnitBook], doubted: Iterable[UnitBook] = ()) -> bool:
+        """Say whether, with these lent as well, the units that are out are at most the bound.
+
+        Those that are `doubted` count as out.
+        """
         more = [unit for unit in units if not unit.takes_room]
+        more += [unit for unit in doubted if not unit.takes_room and unit not in more]
         return all(
             self._taken(domain) + sum(not domain or domain in unit.domains for unit in more)
             <= bound
@@ -232,23 +267,38 @@ def mates_of(unit: UnitBook, units: Iterable[UnitBook]) -> list[UnitBook]:
     return [it for it in units if it.book is unit.book]
 
 
-def book_of(budget: Budget, nodes: Mapping[CobId, Node], given_up: AbstractSet[str]) -> BudgetBook:
-    """Return the book of a budget, with units that have a member here; none of given-up hosts."""
+def book_of(
+    budget: Budget,
+    nodes: Mapping[CobId, Node],
+    given_up: AbstractSet[str],
+    *,
+    is_shared: bool = False,
+) -> BudgetBook:
+    """Return the book of a budget, with units that have a member here; none of given-up hosts.
+
+    One that engines share has all its units.
+    """
     book = BudgetBook(budget)
     for index, unit in enumerate(budget.units):
         found = (nodes.get(cob) for cob in sorted(unit.members))
         members = [n for n in found if n is not None and n.cob.host not in given_up]
-        if members:
+        far = unit.members - nodes.keys() if is_shared else frozenset()
+        if members or far:
             book.units.append(UnitBook(book, unit, index, members))
+            book.units[-1].far = tuple(sorted(it for it in far if host_of(it) not in given_up))
     return book
 
 
-def give_standing(nodes: Mapping[CobId, Node], books: Iterable[BudgetBook]) -> None:
+def give_standing(
+    nodes: Mapping[CobId, Node], books: Iterable[BudgetBook], shared: Iterable[Need] = ()
+) -> None:
     """Tell each object which units concern it: as a member, by scope, or by what it may ask for.
 
-    Whom these may ask in turn is known to the lender as well: a departure relies on them.
+    Whom these may ask in turn is known to the lender as well: a departure relies on them. `shared`
+    are the needs of all engines where the budgets are of all.
     """
     near: dict[CobId, set[CobId]] = {}
+    _tie(near, shared)
     askers: dict[CobId, list[CobId]] = {}
     asked: dict[CobId, list[CobId]] = {}
     for node in nodes.values():
@@ -262,7 +312,9 @@ def give_standing(nodes: Mapping[CobId, Node], books: Iterable[BudgetBook]) -> N
         for unit in book.units:
             for member in unit.members:
                 _standing(member).units.append(unit)
-            for cob in sorted(_tied(unit, near).intersection(nodes)):
+            tied = _tied(unit, near)
+            unit.far_scope = tuple(sorted(tied.difference(nodes, unit.far)))
+            for cob in sorted(tied.intersection(nodes)):
                 unit.scope.append(nodes[cob])
                 _standing(nodes[cob]).scopes.append(unit)
                 concerned[cob] = None
@@ -271,6 +323,12 @@ def give_standing(nodes: Mapping[CobId, Node], books: Iterable[BudgetBook]) -> N
     for cob in concerned:
         if cob in nodes:
             _standing(nodes[cob])
+
+
+def _tie(near: dict[CobId, set[CobId]], needs: Iterable[Need]) -> None:
+    for need in needs:
+        near.setdefault(need.cob, set()).add(need.on)
+        near.setdefault(need.on, set()).add(need.cob)
 
 
 def _add_reached(found: dict[CobId, None], links: Mapping[CobId, list[CobId]]) -> None:
@@ -290,8 +348,8 @@ def _standing(node: Node) -> Standing:
 
 def _tied(unit: UnitBook, near: dict[CobId, set[CobId]]) -> set[CobId]:
     """Return the members and all on the unit's hosts that needs tie to them, either way."""
-    hosts = {node.cob.host for node in unit.members}
-    found = {node.id for node in unit.members}
+    found = {node.id for node in unit.members}.union(unit.far)
+    hosts = set(map(host_of, found))
     todo = [*found]
     while todo:
         for cob in near.get(todo.pop(), ()):

@@ -96,7 +96,8 @@ class Message:
     counts what the holder said to the locked object; an answer bears the number that it answers.
     `known` is the incarnation of the receiver that the sender speaks to (0: it never heard of one),
     so an answer to an earlier life is told apart. A stale stamp changes nothing, nor does a message
-    of another generation.
+    of another generation. To and from limits `slots` are sets of (limit, unit): those that the
+    sender holds, then each that it asks for; in a grant, those that were lent (`_capacity`).
     """
 
     kind: MessageKind
@@ -107,6 +108,7 @@ class Message:
     seq: int
     generation: int
     known: int = 0
+    slots: tuple[tuple[tuple[str, str], ...], ...] = ()
 
 
 # --- inputs

@@ -10,7 +10,7 @@ from cobweb.inventory._explain import VAULTED, Explanation, UsedVariable
 from cobweb.inventory._fits import unfit_specs
 from cobweb.inventory._load import find_site, load_site
 from cobweb.inventory._models import Model, ModelContent, find_models, read_model
-from cobweb.inventory._section_data import SectionData, read_sections
+from cobweb.inventory._section_data import SectionData, read_sections, read_text
 from cobweb.inventory._site import Site
 from cobweb.inventory._state import find_state
 
@@ -28,5 +28,6 @@ __all__ = [
     "load_site",
     "read_model",
     "read_sections",
+    "read_text",
     "unfit_specs",
 ]

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from cobweb.errors import Place
 from cobweb.inventory._findings import Findings, did_you_mean
-from cobweb.inventory._scope import EvaluationError, Evaluator
+from cobweb.inventory._scope import EvaluationError, Evaluator, text_of
 from cobweb.model import Budget, CobId, Limit, LimitGroup, Unit, cob_id
 
 HOST, OBJECT = "host", "object"
@@ -57,7 +57,7 @@ class HostWords:
     def variable(self, host: str, asked: Written, what: str) -> str | None:
         """Return the value of a host variable as text; None with a finding where it has none."""
         try:
-            return str(self._evaluator.scope(host).lookup(asked.text))
+            return text_of(self._evaluator.scope(host).lookup(asked.text), asked.place)
         except KeyError:
             known = self._evaluator.scope(host).names()
             hint = did_you_mean(

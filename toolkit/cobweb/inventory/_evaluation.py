@@ -13,13 +13,13 @@ from cobweb.inventory._cobs import CobDef, Cobs, no_state
 from cobweb.inventory._drift import Ignored
 from cobweb.inventory._explain import Explainer, Explanation
 from cobweb.inventory._files import Files
-from cobweb.inventory._findings import Findings
+from cobweb.inventory._findings import Findings, bounded
 from cobweb.inventory._kept import Head
 from cobweb.inventory._limits import Limits
 from cobweb.inventory._needs import Expansion
 from cobweb.inventory._patterns import PatternError, Patterns
 from cobweb.inventory._references import References
-from cobweb.inventory._scope import EvaluationError, Evaluator
+from cobweb.inventory._scope import EvaluationError, Evaluator, text_of
 from cobweb.inventory._specs import Specs, marked_properties
 from cobweb.inventory._tasks import missing_actions
 from cobweb.inventory._templates import is_template
@@ -102,13 +102,15 @@ class Evaluation:
     def explain(self, ref: str) -> Explanation:
         """Return where a value came from; see `Site.explain`."""
         explainer = Explainer(self.parts.evaluator, self.parts.cobs.defs, self._specs)
-        explanation = explainer.explain(ref)
+        with bounded(self.parts.files.site_file):
+            explanation = explainer.explain(ref)
         self._findings.raise_if_any()
         return explanation
 
     def findings_of_files(self) -> tuple[Finding, ...]:
         """Return what is wrong with files that only a run needs, and in unused variables."""
-        self.parts.evaluator.variables.read_all()
+        with bounded(self.parts.files.site_file):
+            self.parts.evaluator.variables.read_all()
         found = Findings()
         used = {cob.type.name for cob in self.parts.cobs.defs.values()}
         for use in self.parts.uses:
@@ -137,7 +139,7 @@ class Evaluation:
         return self._specs.trees.archives
 
     def _made(self, seeds: Mapping[str, Sequence[str]], chosen: frozenset[str] | None) -> Graph:
-        with no_collections():
+        with no_collections(), bounded(self.parts.files.site_file):
             instances, needs = self._expansion.reach(seeds)
             cobs = self._cobs(instances)
             fill_watches(cobs, needs, self.parts.cobs.defs)
@@ -176,7 +178,7 @@ class Evaluation:
             return cob.want
         place = cob.body.items["want"].place
         try:
-            want = str(self.parts.evaluator.scope(host).render(cob.want, place))
+            want = text_of(self.parts.evaluator.scope(host).render(cob.want, place), place)
         except EvaluationError as error:
             self._findings.add(error.place, error.message, error.hint, host=host)
             return ""

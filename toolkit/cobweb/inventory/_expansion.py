@@ -42,9 +42,12 @@ class ExpandContext:
     def read(self, name: str) -> str | None:
         """Return the text of a file of the site, by its name there; None if there is none.
 
-        OSError or ValueError where it cannot be read as text.
+        OSError or ValueError where it cannot be read as text, ModelError where it is not for the
+        site to read.
         """
         path = self.site_dir / name
+        if self._files.refusal(path):
+            raise ModelError([((), *self._files.absent(f"file `{name}`", path, otherwise=""))])
         return self._files.data(path).decode() if self._files.is_file(path) else None
 
 
@@ -76,7 +79,8 @@ def expand_all(
             _add(made, expander.expand(sections, context), node)
         except ModelError as error:
             for path, message, hint in error.problems:
-                files.findings.add(at(root, iter(path)).place, message, hint)
+                where = at(root, iter(path)) if path else node
+                files.findings.add(where.place, message, hint)
     return made
 
 

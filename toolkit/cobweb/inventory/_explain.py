@@ -8,8 +8,8 @@ from typing import Any
 from cobweb.errors import Place, UsageError
 from cobweb.inventory._cobs import CobDef
 from cobweb.inventory._findings import did_you_mean
+from cobweb.inventory._meter import RenderError
 from cobweb.inventory._nodes import Leaf, Map, Node, Seq, is_vault
-from cobweb.inventory._sandbox import RenderError
 from cobweb.inventory._scope import EvaluationError, Evaluator
 from cobweb.inventory._specs import FILLED, Specs, marked_properties
 from cobweb.inventory._templates import is_template

@@ -2,10 +2,15 @@
 
 The notes are what was asked of the disk and what it said (contents by SHA-256, what there is under
 a name, the members of a folder). As long as the disk says the same, the same site comes out.
+
+A site has the files of its repository, and no others unless the user allows it: who writes a site
+is not always who evaluates it. What is not for the site is answered as if it was not there, and
+cannot be read.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -14,7 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cobweb.errors import Place
-from cobweb.inventory._findings import Findings
+from cobweb.generation import is_below
+from cobweb.inventory._findings import Findings, did_you_mean
 from cobweb.inventory._nodes import Node
 from cobweb.inventory._trees import digest_of_folder
 from cobweb.inventory._yaml import read_yaml
@@ -27,6 +33,21 @@ Notes = Mapping[tuple[str, str], str]
 
 _FILE, _DIR, _NEITHER = "file", "dir", ""
 
+_SYSTEM = ("/proc", "/dev", "/sys")
+"""What is there is the machine itself; no site has a use for it, whatever the user allows."""
+
+_REFUSALS: Mapping[str, tuple[str, str]] = {
+    "system": (
+        "is of the running system, and never a file of a site",
+        "write into the site what it needs of this",
+    ),
+    "outside": (
+        "is outside of the site's repository",
+        "move it there; `--allow-outside` if you trust all who write this site",
+    ),
+}
+"""Why a path is not for a site, and what helps."""
+
 
 class Member(NamedTuple):
     """An entry of a folder; links are followed."""
@@ -34,15 +55,25 @@ class Member(NamedTuple):
     path: Path
     is_dir: bool
     is_file: bool
+    is_link: bool
+
+
+def repository_of(folder: Path) -> Path:
+    """Return the root of the Git repository that has a folder, or the folder where none has."""
+    return next((it for it in (folder, *folder.parents) if os.path.lexists(it / ".git")), folder)
 
 
 class Files:
-    """Reads the files of a site; places name them relative to the site's folder."""
+    """Reads the files of a site; places name them relative to the site's folder.
 
-    def __init__(self, site_file: Path, findings: Findings) -> None:
+    They are below its repository's root, links followed, or anywhere with `allow_outside`.
+    """
+
+    def __init__(self, site_file: Path, findings: Findings, *, allow_outside: bool = False) -> None:
         self.site_file = site_file.absolute()
         self.site_dir = site_file.parent.resolve()
         self.findings = findings
+        self._root = "/" if allow_outside else str(repository_of(self.site_dir))
         self.notes: dict[tuple[str, str], str] = {}
         self.foreign = False
         """Whether a plugin was asked for hosts; the notes do not say all then."""
@@ -62,7 +93,10 @@ class Files:
         return (self.site_dir / place.file).parent
 
     def data(self, path: Path) -> bytes:
-        """Return the bytes of a file; OSError where it cannot be read."""
+        """Return the bytes of a file; OSError where it cannot be read, or is not for the site."""
+        refusal = self.refusal(path)
+        if refusal:
+            raise PermissionError(errno.EACCES, f"it {refusal[0]}")
         data = path.read_bytes()
         self._note("data", str(path), hashlib.sha256(data).hexdigest())
         return data
@@ -73,21 +107,54 @@ class Files:
 
     def is_file(self, path: Path) -> bool:
         """Say whether there is a file of this name."""
-        return self._asked("kind", str(path)) == _FILE
+        return self._kind(path) == _FILE
 
     def is_dir(self, path: Path) -> bool:
         """Say whether there is a folder of this name."""
-        return self._asked("kind", str(path)) == _DIR
+        return self._kind(path) == _DIR
+
+    def is_installed(self, folder: Path) -> bool:
+        """Say whether there is a folder that no site names, where it may be outside."""
+        return self._asked("kind", str(folder)) == _DIR
+
+    def refusal(self, path: Path) -> tuple[str, str] | None:
+        """Return why a path is not for the site to use, and what helps; None if it is."""
+        real = self._asked("resolve", str(path)) + "/"
+        if any(is_below(real, folder) for folder in _SYSTEM):
+            return _REFUSALS["system"]
+        return None if is_below(real, self._root) else _REFUSALS["outside"]
+
+    def absent(self, what: str, *paths: Path, otherwise: str) -> tuple[str, str]:
+        """Return message and hint for a name in the site: none of its `paths` can be used.
+
+        `otherwise` is the hint where nothing beside the last path has a similar name.
+        """
+        refusals = [self.refusal(path) for path in paths]
+        if refusals[-1] and all(refusals):
+            return f"{what} {refusals[-1][0]}", refusals[-1][1]
+        known = [each.path.name for each in self.members(paths[-1].parent)]
+        hint = did_you_mean(paths[-1].name, known, otherwise=otherwise)
+        return f"{what} does not exist", hint
 
     def resolve(self, path: Path) -> Path:
         """Return the absolute path, links followed."""
         return Path(self._asked("resolve", str(path)))
 
     def members(self, folder: Path) -> tuple[Member, ...]:
-        """Return what is in a folder, sorted by name; nothing for what is none."""
+        """Return what is in a folder, sorted by name; nothing for what is none.
+
+        A link that leads to what is not for the site is a file, which cannot be read.
+        """
+        if self.refusal(folder):
+            return ()
         members = _members(str(folder))
         self._note("members", str(folder), _digest(members))
-        return members
+        return tuple(
+            each._replace(is_dir=False, is_file=True)
+            if each.is_link and self.refusal(each.path)
+            else each
+            for each in members
+        )
 
     def glob(self, folder: Path, pattern: str) -> list[Path]:
         """Return the paths below a folder that a glob matches, sorted."""
@@ -108,7 +175,8 @@ class Files:
             data = self.data(path)
         except OSError as error:
             message = f"cannot read the file: {error.strerror or error}"
-            self.findings.add(Place(file=self.name(path)), message)
+            _, hint = self.refusal(path) or ("", "")
+            self.findings.add(Place(file=self.name(path)), message, hint)
             return None
         if data.startswith(VAULT_HEADER):
             hint = "vault single values, as `ansible-vault encrypt_string` does"
@@ -119,6 +187,9 @@ class Files:
         if node is None and empty_hint and not found:
             self.findings.add(Place(file=self.name(path)), "the file is empty", empty_hint)
         return node
+
+    def _kind(self, path: Path) -> str:
+        return _NEITHER if self.refusal(path) else self._asked("kind", str(path))
 
     def _note(self, question: str, path: str, said: str) -> None:
         """Note what was said first; that it was another thing later, too."""
@@ -156,8 +227,15 @@ def _members(folder: str) -> tuple[Member, ...]:
     if _kind(folder) != _DIR:
         return ()
     with os.scandir(folder) as entries:
-        found = [Member(Path(each.path), each.is_dir(), each.is_file()) for each in entries]
+        found = [
+            Member(Path(each.path), each.is_dir(), each.is_file(), each.is_symlink())
+            for each in entries
+        ]
     return tuple(sorted(found))
+
+
+def _resolve(name: str) -> str:
+    return name if "\0" in name else os.path.realpath(name)
 
 
 def _tree(question: str) -> str:
@@ -186,6 +264,6 @@ _QUESTIONS: Mapping[str, Callable[[str], str]] = {
     "members": lambda folder: _digest(_members(folder)),
     "glob": lambda question: _digest(_glob(question)),
     "tree": _tree,
-    "resolve": os.path.realpath,
+    "resolve": _resolve,
 }
 """How each question is asked."""

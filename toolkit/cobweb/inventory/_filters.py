@@ -15,16 +15,23 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, zip_longest
 from typing import Any
-from warnings import catch_warnings, simplefilter
 
 import yaml
 from jinja2 import Undefined, pass_environment
-from jinja2.filters import do_unique
+from jinja2.filters import do_unique, make_attrgetter
 
+from cobweb._foreign_json import json_of
+from cobweb.inventory._meter import check_text
 from cobweb.inventory._nodes import holds_vault, is_vault
+from cobweb.inventory._regex import Regex
+from cobweb.inventory._yaml_text import YamlTextError, yaml_of
 
 _TRUE = ("1", "on", "yes", "true", "t", "y")
 _FALSE = ("0", "off", "no", "false", "f", "n", "")
+
+
+MAX_COMPARED = 5000
+"""So many lists or mappings `unique`, `union` and their like compare with each other."""
 
 
 class FilterError(ValueError):
@@ -87,13 +94,13 @@ def _to_nice_yaml(value: Any, indent: int = 4, **options: Any) -> str:
 
 
 def _from_json(value: Any) -> Any:
-    return json.loads(_text(value, "from_json"))
+    return json_of(_text(value, "from_json"), "`from_json`")
 
 
 def _from_yaml(value: Any) -> Any:
     try:
-        return yaml.safe_load(_text(value, "from_yaml"))
-    except yaml.YAMLError as error:
+        return yaml_of(_text(value, "from_yaml"))
+    except YamlTextError as error:
         raise FilterError(f"`from_yaml` cannot read its text: {error}") from error
 
 
@@ -130,20 +137,22 @@ def _merged(
     return result
 
 
-def _regex(pattern: str, *, ignorecase: bool = False, multiline: bool = False) -> re.Pattern[str]:
-    flags = (re.IGNORECASE if ignorecase else 0) | (re.MULTILINE if multiline else 0)
-    try:
-        with catch_warnings():
-            simplefilter("ignore", FutureWarning)  # the user's expression, not ours
-            return re.compile(pattern, flags)
-    except re.error as error:
-        raise FilterError(f"`{pattern}` is no regular expression: {error}") from error
+def _regex(pattern: str, *, ignorecase: bool = False, multiline: bool = False) -> Regex:
+    return Regex(pattern, ignorecase=ignorecase, multiline=multiline)
 
 
 def _regex_replace(
     value: Any, pattern: str = "", replacement: str = "", *, count: int = 0, **flags: bool
 ) -> str:
-    return _regex(pattern, **flags).sub(replacement, _text(value, "regex_replace"), count=count)
+    pieces: list[str] = []
+    size = 0
+    for piece in _regex(pattern, **flags).replaced(
+        _text(value, "regex_replace"), replacement, count
+    ):
+        size += len(piece)
+        check_text(size)
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def _regex_search(value: Any, pattern: str, *groups: str, **flags: bool) -> Any:
@@ -163,8 +172,14 @@ def _group(name: str) -> int | str:
 
 
 def _regex_findall(value: Any, pattern: str, **flags: bool) -> list[Any]:
-    found = _regex(pattern, **flags).findall(_text(value, "regex_findall"))
-    return [list(item) if isinstance(item, tuple) else item for item in found]
+    found: list[Any] = []
+    size = 0
+    for match in _regex(pattern, **flags).all_in(_text(value, "regex_findall")):
+        groups = ["" if group is None else group for group in match.groups()]
+        found.append(groups if len(groups) > 1 else groups[0] if groups else match[0])
+        size += sum(map(len, groups)) if groups else len(match[0])
+        check_text(size)
+    return found
 
 
 def _b64encode(value: Any, encoding: str = "utf-8") -> str:
@@ -203,7 +218,7 @@ def _unique(
 ) -> Any:
     listed = _list(value, "unique")
     if any(isinstance(item, dict | list) for item in listed):
-        return [item for index, item in enumerate(listed) if item not in listed[:index]]
+        return _distinct(listed)
     return list(do_unique(environment, listed, case_sensitive, attribute))
 
 
@@ -223,12 +238,55 @@ def _defined(value: Any) -> Any:
     return value
 
 
+class _Pool:
+    """Values that are looked for; lists and mappings among them one by one."""
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        self._hashed: set[Any] = set()
+        self._others: list[Any] = []
+        for value in values:
+            self.add(value)
+
+    def __contains__(self, value: object) -> bool:
+        return value in (self._hashed if _is_hashed(value) else self._others)
+
+    def add(self, value: Any) -> None:
+        """Add a value; FilterError for too many that cannot be hashed."""
+        if _is_hashed(value):
+            self._hashed.add(value)
+            return
+        self._others.append(value)
+        if len(self._others) > MAX_COMPARED:
+            raise FilterError(f"more than {MAX_COMPARED} lists or mappings are compared")
+
+
 def _distinct(values: Iterable[Any]) -> list[Any]:
     found: list[Any] = []
+    pool = _Pool()
     for value in values:
-        if value not in found:
+        if value not in pool:
+            pool.add(value)
             found.append(value)
     return found
+
+
+def _is_hashed(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+@pass_environment
+def _sum(environment: Any, values: Any, attribute: Any = None, start: Any = 0) -> Any:
+    """Add up numbers; lists are joined, each copied once."""
+    listed = list(values)
+    if attribute is not None:
+        listed = list(map(make_attrgetter(environment, attribute), listed))
+    if isinstance(start, list | tuple):
+        return type(start)(chain(start, *listed))
+    return sum(listed, start)
 
 
 def _union(one: Any, other: Any) -> list[Any]:
@@ -236,12 +294,12 @@ def _union(one: Any, other: Any) -> list[Any]:
 
 
 def _difference(one: Any, other: Any) -> list[Any]:
-    gone = _list(other, "difference")
+    gone = _Pool(_list(other, "difference"))
     return _distinct(item for item in _list(one, "difference") if item not in gone)
 
 
 def _intersect(one: Any, other: Any) -> list[Any]:
-    kept = _list(other, "intersect")
+    kept = _Pool(_list(other, "intersect"))
     return _distinct(item for item in _list(one, "intersect") if item in kept)
 
 
@@ -274,7 +332,7 @@ def _items2dict(value: Any, key_name: str = "key", value_name: str = "value") ->
     listed = _list(value, "items2dict")
     if not all(isinstance(i, Mapping) and key_name in i and value_name in i for i in listed):
         raise FilterError(f"`items2dict` takes mappings with `{key_name}` and `{value_name}`")
-    return {item[key_name]: item[value_name] for item in listed}
+    return {_extract(key_name, item): _extract(value_name, item) for item in listed}
 
 
 def _zip(value: Any, *others: Any) -> list[list[Any]]:
@@ -288,15 +346,18 @@ def _zip_longest(value: Any, *others: Any, fillvalue: Any = None) -> list[list[A
 
 
 def _extract(item: Any, container: Any, morekeys: Any = None) -> Any:
-    value = container[item]
-    keys = morekeys if isinstance(morekeys, list) else [] if morekeys is None else [morekeys]
-    for key in keys:
+    value = container
+    more = morekeys if isinstance(morekeys, list) else [] if morekeys is None else [morekeys]
+    for key in (item, *more):
+        if is_vault(value):
+            raise FilterError("the filter `extract` cannot read a vaulted value")
         value = value[key]
     return value
 
 
 def _subelements(value: Any, key: str) -> list[list[Any]]:
-    return [[item, part] for item in _list(value, "subelements") for part in item[key]]
+    listed = _list(value, "subelements")
+    return [[item, part] for item in listed for part in _extract(key, item)]
 
 
 def _quote(value: Any) -> str:
@@ -378,6 +439,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "split": _split,
     "splitext": _splitext,
     "subelements": _subelements,
+    "sum": _sum,
     "symmetric_difference": _symmetric_difference,
     "ternary": _ternary,
     "to_json": _to_json,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 
 from cobweb.errors import Finding, Place, SiteError
 
@@ -52,6 +54,22 @@ class Findings:
         """Raise a SiteError with all that was collected."""
         if self._hosts:
             raise SiteError(self.sorted())
+
+
+@contextmanager
+def bounded(site_file: Path) -> Iterator[None]:
+    """Make a SiteError of a site that is too deep or too large and that no limit has refused."""
+    try:
+        yield
+    except RecursionError as error:
+        raise _unbounded(site_file, "a part of the site is nested too deeply") from error
+    except MemoryError as error:
+        raise _unbounded(site_file, "the memory does not suffice for the site") from error
+
+
+def _unbounded(site_file: Path, message: str) -> SiteError:
+    place = Place(file=site_file.name)
+    return SiteError([Finding(place=place, message=message, hint="make it plainer or smaller")])
 
 
 def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "") -> str:

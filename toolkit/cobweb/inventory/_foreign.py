@@ -1,4 +1,4 @@
-"""What plugins add to a site before it is read."""
+"""What is settled before a site is read: what plugins add, and what the user allows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from cobweb.model import CobType
 class Foreign:
     """COB types by name, readers of inventories, further sections with their JSON Schemas.
 
-    `expanders` are those of the sections that stand for hosts and objects.
+    `expanders` are those of the sections that stand for hosts and objects. With `allow_outside` the
+    site may use files outside of its repository.
     """
 
     types: Mapping[str, CobType]
     adapters: Sequence[HostSource]
     sections: Mapping[str, Mapping[str, Any]]
     expanders: Sequence[Expander]
+    allow_outside: bool = False

@@ -69,7 +69,7 @@ class Inventory:
         """Work out depth and membership; circles of groups are findings and are cut."""
         self._cut_circles(findings)
         self._adopt()
-        self._depth = self._depths()
+        self._depth = self._depths(findings)
         member_of: dict[str, dict[str, None]] = {name: {} for name in self.hosts}
         for name in self.groups:
             self._members[name] = self._collect(name)
@@ -117,33 +117,39 @@ class Inventory:
                 ungrouped.hosts[host] = None
 
     def _cut_circles(self, findings: Findings) -> None:
-        done: set[str] = set()
+        done: dict[str, None] = {}
         for name in self.groups:
-            self._walk(name, [], done, findings)
+            self._walk(name, done, findings)
 
-    def _walk(self, name: str, chain: list[str], done: set[str], findings: Findings) -> None:
-        if name in done:
-            return
-        for child in list(self.groups[name].children):
-            if child == name or child in chain:
-                ring = [*chain, name, child]
+    def _walk(self, top: str, done: dict[str, None], findings: Findings) -> None:
+        """Add a group and those below it to `done`, children first; a loop, for depth has no limit.
+
+        A child that is further up the way is cut off.
+        """
+        way = {} if top in done else {top: iter(list(self.groups[top].children))}
+        while way:
+            name = next(reversed(way))
+            child = next(way[name], None)
+            if child is None:
+                done[name] = None
+                del way[name]
+            elif child in way:
+                ring = [*way, child]
                 shown = " -> ".join(ring[ring.index(child) :])
                 hint = "leave one of the children out"
                 findings.add(self.groups[child].place, f"groups go in a circle: {shown}", hint)
                 del self.groups[name].children[child]
-            else:
-                self._walk(child, [*chain, name], done, findings)
-        done.add(name)
+            elif child not in done:
+                way[child] = iter(list(self.groups[child].children))
 
-    def _depths(self) -> dict[str, int]:
+    def _depths(self, findings: Findings) -> dict[str, int]:
+        """Return the longest way down from `all` to each group, each looked at once."""
+        children_first: dict[str, None] = {}
+        self._walk(ALL, children_first, findings)
         depth = dict.fromkeys(self.groups, 0)
-        queue = [ALL]
-        while queue:
-            name = queue.pop()
+        for name in reversed(children_first):
             for child in self.groups[name].children:
-                if depth[child] < depth[name] + 1:
-                    depth[child] = depth[name] + 1
-                    queue.append(child)
+                depth[child] = max(depth[child], depth[name] + 1)
         return depth
 
     def _collect(self, name: str) -> tuple[str, ...]:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import cobweb
 from cobweb._code import code_of
-from cobweb.inventory._files import Notes
+from cobweb.inventory._files import Notes, repository_of
 from cobweb.inventory._foreign import Foreign
 
-_LIBRARIES = ("jinja2", "jsonschema", "PyYAML")
+_LIBRARIES = ("jinja2", "jsonschema", "PyYAML", "regex")
 
 
 def place_key(site_file: Path) -> str:
@@ -30,13 +30,15 @@ def place_key(site_file: Path) -> str:
 def base_key(site_file: Path, foreign: Foreign) -> str:
     """Return the digest of what is known before a file of the site is read.
 
-    That is where the site is, what plugins add and the code that expands their sections, whose home
-    it is (roles are looked for there), the versions of Python and of the libraries that evaluate,
-    the contents of Cobweb's own modules, and how this machine writes the numbers of a packed graph.
+    That is where the site is, which files it may use, what plugins add and the code that expands
+    their sections, whose home it is (roles are looked for there), the versions of Python and of the
+    libraries that evaluate, the contents of Cobweb's own modules, and how this machine writes the
+    numbers of a packed graph.
     """
     sections = foreign.sections.items()
     parts = [
         place_key(site_file),
+        [str(repository_of(site_file.parent.resolve())), foreign.allow_outside],
         os.path.expanduser("~"),  # noqa: PTH111  # Path.home raises where there is none
         repr(sorted(foreign.types.items())),
         repr(sorted((name, dict(schema)) for name, schema in sections)),

@@ -18,7 +18,7 @@ from cobweb.inventory._drift import read_drift
 from cobweb.inventory._evaluation import Evaluation, Parts
 from cobweb.inventory._expansion import Expanded, Expander, clashes, expand_all, joined
 from cobweb.inventory._files import Files
-from cobweb.inventory._findings import Findings
+from cobweb.inventory._findings import Findings, bounded
 from cobweb.inventory._foreign import Foreign
 from cobweb.inventory._hosts import Inventory
 from cobweb.inventory._kept import find_kept
@@ -65,30 +65,38 @@ def load_site(  # noqa: PLR0913 - keywords of its own for each thing that plugin
     adapters: Sequence[HostSource] = (),
     sections: Mapping[str, Mapping[str, Any]] = _NONE,
     expanders: Sequence[Expander] = (),
+    allow_outside: bool = False,
     cache: Cache | None = None,
 ) -> Site:
     """Return the site at `path`, a folder or its `site.yml`; SiteError with all findings.
 
     `types` are those of plugins, `adapters` read foreign inventories, `sections` are further
     top-level keys with their JSON Schemas, `expanders` those of them that stand for hosts and
-    objects. Specs are evaluated later, when `Site.graph` needs them.
+    objects. Files outside of the repository that has the site are refused without `allow_outside`.
+    Specs are evaluated later, when `Site.graph` needs them.
     A large site is kept in `cache`, and comes from there while nothing that made it differs.
     """
     site_file = site_file_of(path)
-    foreign = Foreign(types=types, adapters=adapters, sections=sections, expanders=expanders)
+    foreign = Foreign(
+        types=types,
+        adapters=adapters,
+        sections=sections,
+        expanders=expanders,
+        allow_outside=allow_outside,
+    )
     read = partial(_parts, site_file, foreign)
     base = partial(base_key, site_file, foreign)
     kept = find_kept(cache, site_file, base, types) if cache else None
     if kept is not None:
         return Site(read, kept=kept)
-    with no_collections():
+    with no_collections(), bounded(site_file):
         parts = read()
     return Site(lambda: parts, cache=cache)
 
 
 def _parts(site_file: Path, foreign: Foreign) -> Parts:
     findings = Findings()
-    files = Files(site_file, findings)
+    files = Files(site_file, findings, allow_outside=foreign.allow_outside)
     root = load_modules(site_file, files)
     if root is None:
         findings.raise_if_any()

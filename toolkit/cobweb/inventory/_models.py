@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ class Model:
     into: Path
     place: Place
     site_dir: Path
+    allow_outside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +62,17 @@ class ModelContent:
             yield Finding(place=at(self._node, iter(path)).place, message=message, hint=hint)
 
 
-def find_models(path: Path) -> tuple[Model, ...]:
+def find_models(path: Path, *, allow_outside: bool = False) -> tuple[Model, ...]:
     """Return the models of the site at `path`, in the order of writing.
 
     SiteError where there is no site, or `generate` is not as it should be.
     """
     site_file = site_file_of(path)
-    if _WORD not in site_file.read_bytes():
-        return ()
     findings = Findings()
-    files = Files(site_file, findings)
+    files = Files(site_file, findings, allow_outside=allow_outside)
+    with suppress(OSError):  # which is told when it is read
+        if _WORD not in files.data(site_file):
+            return ()
     root = as_map(files.read(site_file), "a site file", findings)
     if root is None or "generate" not in root.items:
         findings.raise_if_any()
@@ -78,7 +81,7 @@ def find_models(path: Path) -> tuple[Model, ...]:
     entries = section.items if section else {}
     found = [_model(name, section, node, files) for name, node in entries.items() if section]
     findings.raise_if_any()
-    return tuple(model for model in found if model is not None)
+    return tuple(replace(it, allow_outside=allow_outside) for it in found if it is not None)
 
 
 def _model(name: str, section: Map, node: Node, files: Files) -> Model | None:
@@ -90,7 +93,10 @@ def _model(name: str, section: Map, node: Node, files: Files) -> Model | None:
     known_keys(body, _KEYS, what, files.findings)
     path, into = files.site_dir / name, _folder(body, what, files)
     if not files.is_file(path):
-        files.findings.add(place, f"there is no file {name}", "paths are relative to the site")
+        message, hint = f"there is no file {name}", "paths are relative to the site"
+        if files.refusal(path):
+            message, hint = files.absent(f"file `{name}`", path, otherwise=hint)
+        files.findings.add(place, message, hint)
         return None
     if not required(body, "adapter", what, files.findings, hint="as in `adapter: storage`"):
         return None
@@ -120,7 +126,8 @@ def read_model(model: Model, schema: Mapping[str, Any]) -> ModelContent:
     from cobweb.inventory._schemas import SpecChecker
 
     findings = Findings()
-    files = Files(model.site_dir / "site.yml", findings)
+    site_file = model.site_dir / "site.yml"
+    files = Files(site_file, findings, allow_outside=model.allow_outside)
     node = as_map(files.read(model.path, empty_hint="it says nothing"), "a model", findings)
     findings.raise_if_any()
     if node is None:

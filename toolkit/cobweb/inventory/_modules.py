@@ -12,13 +12,15 @@ from pathlib import Path
 
 from cobweb.errors import Place
 from cobweb.inventory._files import Files
-from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._merge import merge
 from cobweb.inventory._nodes import Leaf, Map, Seq
 from cobweb.inventory._read import as_map, texts
 
 MAX_MODULES = 1000
 """More imported files are a finding."""
+
+MAX_IMPORT_DEPTH = 100
+"""So many files may import each other in a chain."""
 
 MADE_HINT = "run `cobweb generate`, which makes the files of that folder"
 
@@ -57,6 +59,10 @@ def _load(
             continue
         if len(done) > MAX_MODULES:
             files.findings.add(place, f"more than {MAX_MODULES} imported files")
+        if len(chain) + 1 >= MAX_IMPORT_DEPTH:
+            message = f"more than {MAX_IMPORT_DEPTH} files import each other in a chain"
+            files.findings.add(place, message, "import some of them from a file further up")
+            continue
         _load(imported, files, modules, [*chain, path], done)
     modules.append(_with_paths(module, files))
 
@@ -78,14 +84,19 @@ def _imports(module: Map, path: Path, files: Files) -> list[tuple[Path, Place]]:
     found: list[tuple[Path, Place]] = []
     for name, place in texts(module, "imports", "the site", files.findings):
         folder = files.folder(place)
-        if any(sign in name for sign in "*?["):
-            paths = [] if Path(name).is_absolute() else files.glob(folder, name)
-            paths = [each for each in paths if files.is_file(each) and files.resolve(each) != path]
-        else:
-            paths = [folder / name] if files.is_file(folder / name) else []
-        if not paths:
-            hint = MADE_HINT if _is_made(module, name) else _near(folder, name)
-            files.findings.add(place, f"imported file `{name}` does not exist", hint)
+        named = [folder / name]
+        if any(sign in name for sign in "*?[") and not Path(name).is_absolute():
+            named = [each for each in files.glob(folder, name) if files.resolve(each) != path]
+        paths = [each for each in named if files.is_file(each)]
+        refused = next((each for each in named if files.refusal(each)), None)
+        if refused or not paths:
+            near = f"imports are relative to {folder.name}/, the folder of the file that names them"
+            target = refused or folder / name
+            message, hint = files.absent(f"imported file `{name}`", target, otherwise=near)
+            if not refused and os.path.lexists(target):
+                message, hint = f"imported file `{name}` is no file", ""
+            is_made = not refused and _is_made(module, name)
+            files.findings.add(place, message, MADE_HINT if is_made else hint)
         found += [(files.resolve(each), place) for each in paths]
     return found
 
@@ -99,13 +110,6 @@ def _is_made(module: Map, name: str) -> bool:
     named = [body.items.get("into") for body in bodies if isinstance(body, Map)]
     folders = {into.value if isinstance(into, Leaf) else DEFAULT_FOLDER for into in named}
     return any(Path(name).parent == Path(str(folder)) for folder in folders)
-
-
-def _near(folder: Path, name: str) -> str:
-    target = folder / name
-    known = [path.name for path in target.parent.glob("*.y*ml")] if target.parent.is_dir() else []
-    hint = f"imports are relative to {folder.name}/, the folder of the file that names them"
-    return did_you_mean(target.name, known, otherwise=hint)
 
 
 def _with_paths(module: Map, files: Files) -> Map:

@@ -120,6 +120,6 @@ def is_vault(value: object) -> bool:
 
 def holds_vault(value: object) -> bool:
     """Say whether a plain value is or contains a vaulted one."""
-    if isinstance(value, dict):
-        return is_vault(value) or any(holds_vault(item) for item in value.values())
-    return isinstance(value, list) and any(holds_vault(item) for item in value)
+    if isinstance(value, Mapping):
+        return VAULT_KEY in value or any(map(holds_vault, value.values()))
+    return isinstance(value, list | tuple | set) and any(map(holds_vault, value))

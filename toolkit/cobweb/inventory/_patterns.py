@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fnmatch import translate
-from warnings import catch_warnings, simplefilter
 
 from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._hosts import Inventory
+from cobweb.inventory._regex import Regex, RegexError
 
 _SUBSCRIPT = re.compile(
     r"(?P<expression>.+)\[(?:(?P<index>-?[0-9]+)|(?P<first>[0-9]+):(?P<last>[0-9]*))\]"
@@ -68,7 +68,10 @@ class Patterns:
 
     def _part(self, part: str) -> tuple[str, ...]:
         if part not in self._parts:
-            self._parts[part] = self._match(part)
+            try:
+                self._parts[part] = self._match(part)
+            except RegexError as error:
+                raise PatternError(str(error), "leave nested repetitions out") from error
         return self._parts[part]
 
     def _match(self, part: str) -> tuple[str, ...]:
@@ -115,13 +118,10 @@ def _split(pattern: str) -> list[str]:
 
 
 def _matcher(expression: str) -> Matcher:
-    source = expression[1:] if expression[0] == "~" else translate(expression)
     try:
-        with catch_warnings():
-            simplefilter("ignore", FutureWarning)  # the user's expression, not ours
-            return re.compile(source).match
-    except re.error as error:
-        raise PatternError(f"`{expression}` is no regular expression: {error}") from error
+        return Regex(expression[1:] if expression[0] == "~" else translate(expression)).match
+    except RegexError as error:
+        raise PatternError(f"`{expression}` {error.reason}") from error
 
 
 def _slice(hosts: tuple[str, ...], subscript: re.Match[str], part: str) -> tuple[str, ...]:

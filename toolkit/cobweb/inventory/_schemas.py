@@ -6,7 +6,6 @@ schema: what it says is not known before it is used. Importing this module loads
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -23,6 +22,7 @@ from referencing.exceptions import Unresolvable
 from cobweb.errors import Place
 from cobweb.inventory._findings import did_you_mean, one_of
 from cobweb.inventory._nodes import Map, Node, at, is_vault, key_place, told_apart
+from cobweb.inventory._regex import RegexError, regex_of
 
 _TYPES = {
     "string": "text",
@@ -44,9 +44,61 @@ def _guarded(check: Any, validator: Any, value: Any, instance: Any, schema: Any)
     return check(validator, value, instance, schema)
 
 
+def _text_pattern(validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
+    """Check a text; jsonschema's own check has no bound on its time."""
+    if validator.is_type(instance, "string") and not regex_of(pattern).search(instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, parts: Any, instance: Any, _schema: Any) -> Iterator[Any]:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, part in parts.items():
+        for key, value in instance.items():
+            if regex_of(pattern).search(key):
+                yield from validator.descend(value, part, path=key, schema_path=pattern)
+
+
+def _additional(validator: Any, part: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if not validator.is_type(instance, "object"):
+        return
+    extra = [key for key in instance if not _is_named(key, schema)]
+    if validator.is_type(part, "object"):
+        for key in extra:
+            yield from validator.descend(instance[key], part, path=key)
+    elif not part and extra:
+        yield ValidationError(f"additional properties: {', '.join(map(repr, extra))}")
+
+
+def _is_named(key: str, schema: Mapping[str, Any]) -> bool:
+    patterns = schema.get("patternProperties", {})
+    return key in schema.get("properties", {}) or any(regex_of(it).search(key) for it in patterns)
+
+
+def _unevaluated(validator: Any, part: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    """Check what no other keyword has; what others match by `re` has no bound on its time."""
+    if _has_key(validator.schema, "patternProperties"):
+        raise RegexError("patternProperties", "does not go with `unevaluatedProperties`")
+    check = Draft202012Validator.VALIDATORS["unevaluatedProperties"]
+    yield from check(validator, part, instance, schema)
+
+
+def _has_key(schema: Any, key: str) -> bool:
+    if isinstance(schema, Mapping):
+        return key in schema or any(_has_key(part, key) for part in schema.values())
+    return isinstance(schema, list) and any(_has_key(part, key) for part in schema)
+
+
+_OWN = {
+    "pattern": _text_pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional,
+    "unevaluatedProperties": _unevaluated,
+}
+_CHECKS = {**Draft202012Validator.VALIDATORS, **_OWN}
 _Validator: Any = extend(  # type: ignore[no-untyped-call]  # jsonschema has no types for it
     Draft202012Validator,
-    {name: partial(_guarded, check) for name, check in Draft202012Validator.VALIDATORS.items()},
+    {name: partial(_guarded, check) for name, check in _CHECKS.items()},
 )
 
 
@@ -81,6 +133,9 @@ _NAMES_ONLY = {
 """Keywords of a spec's schema that look at the names of properties, not at values."""
 
 _CHOICES = ("allOf", "anyOf", "oneOf")
+
+
+_UNUSABLE = (Unresolvable, RecursionError, RegexError)
 
 
 class SpecChecker:
@@ -120,10 +175,13 @@ class SpecChecker:
                 return
             for error in self._validator.iter_errors(spec):
                 yield from _problems(_deepest(error), node, self._whole)
-        except (Unresolvable, RecursionError) as error:
+        except _UNUSABLE as error:
             reason = "it refers to itself" if isinstance(error, RecursionError) else str(error)
             message = f"the type's schema cannot be used: {reason}"
-            yield node.place, message, "mend the `$ref` in `spec` of the type"
+            part = "expression" if isinstance(error, RegexError) else "`$ref`"
+            yield node.place, message, f"mend the {part} in `spec` of the type"
+        except OverflowError as error:  # of `multipleOf`
+            yield node.place, f"a number of {self._whole} is too large: {error}", ""
 
     def _outline(self, spec: Any) -> tuple[Any, ...] | None:
         """Return what decides whether a spec fits; None if that is much, or it is no mapping."""
@@ -197,7 +255,7 @@ def _unknown(error: ValidationError, node: Node, where: str) -> Iterator[Problem
     known = list(error.schema.get("properties", {})) if isinstance(error.schema, dict) else []
     patterns = error.schema.get("patternProperties", {}) if isinstance(error.schema, dict) else {}
     for key in error.instance if isinstance(error.instance, dict) else ():
-        if key not in known and not any(re.search(pattern, key) for pattern in patterns):
+        if key not in known and not any(regex_of(it).search(str(key)) for it in patterns):
             place = key_place(node, str(key)) if isinstance(node, Map) else node.place
             hint = did_you_mean(str(key), known, otherwise=f"known are {one_of(known)}")
             yield place, f"unknown key `{key}` in {where}", hint

@@ -10,8 +10,9 @@ from typing import Any
 from cobweb.errors import Place
 from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._hosts import ALL, Inventory
+from cobweb.inventory._meter import RenderError
 from cobweb.inventory._nodes import Leaf, Map, Node, Seq, plain
-from cobweb.inventory._sandbox import RenderError
+from cobweb.inventory._sandbox import checked
 from cobweb.inventory._templates import Templates, is_template
 from cobweb.inventory._variables import Variables
 
@@ -39,6 +40,14 @@ class EvaluationError(Exception):
         self.place = place
         self.message = message
         self.hint = hint
+
+
+def text_of(value: Any, place: Place) -> str:
+    """Return a value as text; EvaluationError where a vaulted value would be in it."""
+    try:
+        return str(checked(value))
+    except RenderError as failure:
+        raise EvaluationError(place, failure.message, failure.hint) from failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,15 +188,21 @@ class Scope:
         if node is None:
             return self._magic(name)
         if name in self._open or len(self._open) >= MAX_CHAIN:
-            chain = " -> ".join([*self._open[-4:], name])
-            message = f"variables refer to each other for ever: {chain}"
-            raise EvaluationError(node.place, message, "give one of them a value of its own")
+            raise self._endless(name, node.place)
         self._open.append(name)
         try:
             self._values[name] = self.evaluate(node)
         finally:
             self._open.pop()
         return self._values[name]
+
+    def _endless(self, name: str, place: Place) -> EvaluationError:
+        chain = " -> ".join([*self._open[-4:], name])
+        if name in self._open:
+            message = f"variables refer to each other for ever: {chain}"
+            return EvaluationError(place, message, "give one of them a value of its own")
+        message = f"more than {MAX_CHAIN} variables refer to each other in a chain: {chain}"
+        return EvaluationError(place, message, "let some refer to what is further down the chain")
 
     def view(self) -> Mapping[str, Any]:
         """Return the variables as a mapping whose values are evaluated when they are used.

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from cobweb.errors import Finding, ModelError, Place, SiteError
+from cobweb.inventory._expansion import ExpandContext
 from cobweb.inventory._files import Files
 from cobweb.inventory._findings import Findings
 from cobweb.inventory._load import sections_of, site_file_of
 from cobweb.inventory._modules import load_modules
 from cobweb.inventory._nodes import Map, at
 
-__all__ = ["SectionData", "read_sections"]
+__all__ = ["SectionData", "read_sections", "read_text"]
 
 COMMAND_LINE = "command line"
 """The place of what stands in no file."""
@@ -50,14 +51,16 @@ class SectionData:
         return at(self._root, iter(path)).place
 
 
-def read_sections(path: Path, schemas: Mapping[str, Mapping[str, Any]]) -> SectionData:
+def read_sections(
+    path: Path, schemas: Mapping[str, Mapping[str, Any]], *, allow_outside: bool = False
+) -> SectionData:
     """Return the sections of `schemas` that the site at `path` has, by their schemas.
 
     SiteError where there is no site, its files cannot be merged, or a section does not fit.
     """
     site_file = site_file_of(path)
     findings = Findings()
-    files = Files(site_file, findings)
+    files = Files(site_file, findings, allow_outside=allow_outside)
     root = load_modules(site_file, files)
     findings.raise_if_any()
     if root is None:
@@ -65,3 +68,9 @@ def read_sections(path: Path, schemas: Mapping[str, Mapping[str, Any]]) -> Secti
     data = sections_of(root, schemas, findings)
     findings.raise_if_any()
     return SectionData(dir=files.site_dir, data=data, _root=root)
+
+
+def read_text(path: Path, name: str, *, allow_outside: bool = False) -> str | None:
+    """Return the text of a file of the site at `path`; see `ExpandContext.read`."""
+    files = Files(site_file_of(path), Findings(), allow_outside=allow_outside)
+    return ExpandContext(site_dir=files.site_dir, _files=files).read(name)

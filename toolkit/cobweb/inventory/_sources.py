@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 from cobweb.errors import CobwebError, Place
 from cobweb.inventory._files import Files, Member
-from cobweb.inventory._findings import Findings, did_you_mean
+from cobweb.inventory._findings import Findings
 from cobweb.inventory._hosts import ALL, HostEntry, Inventory
 from cobweb.inventory._known import check_variables
 from cobweb.inventory._nodes import Leaf, Map, Node, Seq, key_place, kind
@@ -67,10 +67,8 @@ class Sources:
             self._note_folder(path.parent)
             self._file(path, place)
         else:
-            folder = path.parent
-            known = [each.name for each in folder.iterdir()] if folder.is_dir() else []
-            hint = did_you_mean(path.name, known, otherwise="paths are relative to their file")
-            self._findings.add(place, f"inventory `{self._files.name(path)}` does not exist", hint)
+            what, hint = f"inventory `{self._files.name(path)}`", "paths are relative to their file"
+            self._findings.add(place, *self._files.absent(what, path, otherwise=hint))
 
     def _folder(self, folder: Path, place: Place) -> None:
         resolved = self._files.resolve(folder)
@@ -87,11 +85,13 @@ class Sources:
         if adapter:
             self._adapted(adapter, folder, place)
             return
-        for path, is_dir, _ in members:
-            if is_dir:
-                self._folder(path, place)
+        for each in members:
+            if each.is_dir:
+                self._folder(each.path, place)
+            elif self._files.is_file(each.path):
+                self._file(each.path, place)
             else:
-                self._file(path, place)
+                self._files.read(each.path)  # which says why it cannot be
 
     def _file(self, path: Path, place: Place) -> None:
         if path.suffix in _YAML:

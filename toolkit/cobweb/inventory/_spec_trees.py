@@ -23,9 +23,8 @@ from cobweb.generation import (
     tree_digest,
 )
 from cobweb.inventory._files import VAULT_HEADER, Files
-from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._nodes import is_vault
-from cobweb.inventory._scope import EvaluationError, Evaluator
+from cobweb.inventory._scope import EvaluationError, Evaluator, text_of
 from cobweb.inventory._trees import TreeFolder
 
 __all__ = ["SpecTrees"]
@@ -118,9 +117,9 @@ class SpecTrees:
             hint = "name a folder; a COB of type `file` takes one file"
             self._findings.add(place, f"`{name}` is no folder", hint)
             return None
-        known = [each.path.name for each in self._files.members(candidates[-1].parent)]
-        hint = did_you_mean(candidates[-1].name, known, otherwise="paths are relative to the site")
-        self._findings.add(place, f"folder `{name}` does not exist", hint)
+        hint = "paths are relative to the site"
+        absent = self._files.absent(f"folder `{name}`", *candidates, otherwise=hint)
+        self._findings.add(place, *absent)
         return None
 
     def _read(self, folder: Path, asked: _Asked) -> _Packed:
@@ -164,17 +163,17 @@ class SpecTrees:
         try:
             text = template.data.decode()
             found = self._evaluator.scope(host).render(text, place, file=True)
+            if not is_vault(found):
+                return text_of(found, place)
         except UnicodeDecodeError:
             self._findings.add(place, "the file is not UTF-8", "only text can be a template")
             return None
         except EvaluationError as error:
             self._findings.add(error.place, error.message, error.hint, host=host)
             return None
-        if is_vault(found):
-            hint = f"{_VAULTED}; write this file with a COB of type `file`"
-            self._findings.add(place, "the template gives a vaulted value", hint, host=host)
-            return None
-        return str(found)
+        hint = f"{_VAULTED}; write this file with a COB of type `file`"
+        self._findings.add(place, "the template gives a vaulted value", hint, host=host)
+        return None
 
     def _are_apart(self, packed: _Packed, place: Place) -> bool:
         """Say whether no two files have one name once the templates have lost their ending."""

@@ -17,9 +17,8 @@ from cobweb.errors import Place
 from cobweb.generation import TREE
 from cobweb.inventory._cobs import CobDef
 from cobweb.inventory._files import VAULT_HEADER, Files
-from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._nodes import VAULT_KEY, Leaf, Node, is_vault, told_apart
-from cobweb.inventory._scope import EvaluationError, Evaluator
+from cobweb.inventory._scope import EvaluationError, Evaluator, text_of
 from cobweb.inventory._spec_trees import SpecTrees
 from cobweb.model import CobType
 
@@ -170,12 +169,10 @@ class Specs:
             return True
         try:
             rendered = self._evaluator.scope(host).render(found.text, found.place, file=True)
+            spec[CONTENT] = rendered if is_vault(rendered) else text_of(rendered, found.place)
         except EvaluationError as error:
             self._findings.add(error.place, error.message, error.hint, host=host)
             return False
-        spec[CONTENT] = (
-            rendered if isinstance(rendered, str) or is_vault(rendered) else str(rendered)
-        )
         return True
 
     def _text(self, name: object, place: Place, key: str) -> _FileText | None:
@@ -185,12 +182,9 @@ class Specs:
         candidates = (self._files.folder(place) / name, self._files.site_dir / name)
         path = next((each for each in candidates if self._files.is_file(each)), None)
         if path is None:
-            near = candidates[-1].parent
-            known = [each.name for each in near.iterdir()] if near.is_dir() else []
-            hint = did_you_mean(
-                candidates[-1].name, known, otherwise="paths are relative to the site"
-            )
-            self._findings.add(place, f"file `{name}` does not exist", hint)
+            hint = "paths are relative to the site"
+            absent = self._files.absent(f"file `{name}`", *candidates, otherwise=hint)
+            self._findings.add(place, *absent)
             return None
         if path not in self._texts:
             self._texts[path] = self._read(path)

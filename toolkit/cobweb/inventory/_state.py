@@ -9,26 +9,27 @@ from __future__ import annotations
 from pathlib import Path
 
 from cobweb.inventory._files import Files
-from cobweb.inventory._findings import Findings
+from cobweb.inventory._findings import Findings, bounded
 from cobweb.inventory._load import site_file_of, state_url_of
 from cobweb.inventory._modules import load_modules
 
 __all__ = ["find_state"]
 
 
-def find_state(path: Path) -> tuple[str, Path]:
+def find_state(path: Path, *, allow_outside: bool = False) -> tuple[str, Path]:
     """Return the URL of the state database of the site at `path`, and the site's folder.
 
     SiteError where there is no site, it cannot be read at all, or `state` itself is wrong.
     """
     site_file = site_file_of(path)
     whole = Findings()
-    site_dir = site_file.parent.resolve()
-    root = load_modules(site_file, Files(site_file, whole))
+    files = Files(site_file, whole, allow_outside=allow_outside)
+    with bounded(site_file):
+        root = load_modules(site_file, files)
     if root is None:
         whole.raise_if_any()
         raise AssertionError("a site without a mapping has findings")
     of_state = Findings()
     url = state_url_of(root, of_state)
     of_state.raise_if_any()
-    return url, site_dir
+    return url, files.site_dir

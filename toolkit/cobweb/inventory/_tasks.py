@@ -9,7 +9,6 @@ import yaml
 
 from cobweb.errors import Finding, Place
 from cobweb.inventory._files import Files
-from cobweb.inventory._findings import did_you_mean
 from cobweb.inventory._types import ActionUse
 from cobweb.model import Role, Tasks
 
@@ -24,24 +23,16 @@ def missing_actions(use: ActionUse, files: Files) -> Iterator[Finding]:
     if isinstance(use.action, Tasks):
         path = Path(use.action.path)
         if not files.is_file(path):
-            yield _missing_file(use.place, what, path, files)
+            hint = "looked for beside the file that names it, and in playbooks/ and tasks/"
+            told = f"{what}: task file `{files.name(path)}`"
+            message, hint = files.absent(told, path, otherwise=hint)
+            yield Finding(place=use.place, message=message, hint=hint)
         else:
             yield from _bad_tasks(path, files)
     elif isinstance(use.action, Role) and not _role_exists(use.action.name, files):
         hint = f"put it into {files.site_dir.name}/roles/, or install it with ansible-galaxy"
         message = f"{what}: role `{use.action.name}` does not exist"
         yield Finding(place=use.place, message=message, hint=hint)
-
-
-def _missing_file(place: Place, what: str, path: Path, files: Files) -> Finding:
-    known = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-    hint = did_you_mean(
-        path.name,
-        known,
-        otherwise="looked for beside the file that names it, and in playbooks/ and tasks/",
-    )
-    message = f"{what}: task file `{files.name(path)}` does not exist"
-    return Finding(place=place, message=message, hint=hint)
 
 
 def _bad_tasks(path: Path, files: Files) -> Iterator[Finding]:
@@ -70,12 +61,12 @@ def _role_exists(name: str, files: Files) -> bool:
     path = Path(name)
     if path.is_absolute():
         return files.is_dir(path)
-    folders = [files.site_dir / "roles", *(Path(each).expanduser() for each in _ROLE_FOLDERS)]
-    if any(files.is_dir(folder / name) for folder in folders):
+    own = files.is_dir(files.site_dir / "roles" / name)
+    if own or any(files.is_installed(Path(each).expanduser() / name) for each in _ROLE_FOLDERS):
         return True
     parts = name.split(".")
     if len(parts) != _COLLECTION_PARTS:
         return False
     inside = Path("ansible_collections", parts[0], parts[1], "roles", parts[2])
-    roots = [files.site_dir / "collections", *(Path(each).expanduser() for each in _COLLECTIONS)]
-    return any(files.is_dir(root / inside) for root in roots)
+    own = files.is_dir(files.site_dir / "collections" / inside)
+    return own or any(files.is_installed(Path(it).expanduser() / inside) for it in _COLLECTIONS)

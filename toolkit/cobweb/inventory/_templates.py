@@ -18,21 +18,21 @@ from jinja2.lexer import Lexer
 from jinja2.utils import missing
 
 from cobweb.inventory._filters import FilterError
-from cobweb.inventory._sandbox import (
-    INTERNAL,
-    MAX_TEXT,
-    SCOPE,
-    STEPS,
-    Environment,
+from cobweb.inventory._meter import (
+    MAX_VALUE,
+    VALUE_COST,
+    Meter,
     RenderError,
-    YamlLexer,
-    checked,
+    check_bits,
+    check_text,
+    too_large,
 )
+from cobweb.inventory._sandbox import INTERNAL, METER, SCOPE, Environment, YamlLexer, checked
 
 MAX_RESULTS = 1000
 """So many results are kept per template, for hosts where its variables have the same values."""
 
-_VALUE = "__cobweb_value"
+_RESULT = "__cobweb_value"
 _SIGN = re.compile(r"\{[{%#]")
 _UNDEFINED = re.compile(r"'([^']+)' is undefined")
 _NO_ENTRY = re.compile(r" object' has no attribute '([^']+)'$")
@@ -77,7 +77,10 @@ class Template:
         except UndefinedError as error:
             raise _undefined(error) from error
         except RecursionError as error:
-            raise RenderError("the template calls itself for ever") from error
+            message = "the template is nested too deeply, or calls itself for ever"
+            raise RenderError(message) from error
+        except MemoryError as error:
+            raise RenderError("the memory does not suffice for the template") from error
         except _FAILURES as error:
             raise RenderError(f"the template fails: {error}") from error
 
@@ -90,16 +93,16 @@ class Template:
         if self._native:
             return _plain(_defined(values, self.names[0]))
         return _join(
-            str(checked(_defined(values, piece.name))) if isinstance(piece, _Name) else piece
+            checked(_defined(values, piece.name)) if isinstance(piece, _Name) else piece
             for piece in self._pieces
         )
 
     def _rendered(self, lookup: Lookup) -> Any:
-        values = {**self._globals, SCOPE: lookup, STEPS: [0]}
+        values = {**self._globals, SCOPE: lookup, METER: Meter()}
         context = self._template.new_context(values, shared=True)
         pieces = self._template.root_render_func(context)
         text = _join(pieces)
-        return _plain(context.vars[_VALUE]) if self._native else text
+        return _plain(context.vars[_RESULT]) if self._native else text
 
 
 _FAILURES = (
@@ -134,7 +137,7 @@ def _pieces(tree: syntax.Template, environment: Environment) -> tuple[str | _Nam
     return tuple(found)
 
 
-_OWN = (SCOPE, STEPS)
+_OWN = (SCOPE, METER)
 
 
 def _found(lookup: Lookup, name: str) -> Any:
@@ -177,8 +180,12 @@ class Templates:
         except TemplateSyntaxError as error:
             message = f"the template is wrong: {error.message}"
             return RenderError(message, hint=_syntax_hint(str(error.message)), line=error.lineno)
-        except RecursionError:
+        except RenderError as error:
+            return error
+        except (RecursionError, MemoryError, SyntaxError):  # of Jinja2, and of Python below it
             return RenderError("the template is nested too deeply")
+        except (ValueError, OverflowError) as error:
+            return RenderError(f"the template is wrong: {error}")
 
 
 def _make_native(tree: syntax.Template, text: str) -> bool:
@@ -190,7 +197,7 @@ def _make_native(tree: syntax.Template, text: str) -> bool:
         return False
     if isinstance(output.nodes[0], syntax.TemplateData):
         return False
-    tree.body[0] = syntax.Assign(syntax.Name(_VALUE, "store"), output.nodes[0], lineno=1)
+    tree.body[0] = syntax.Assign(syntax.Name(_RESULT, "store"), output.nodes[0], lineno=1)
     return True
 
 
@@ -199,27 +206,47 @@ def _join(pieces: Any) -> str:
     size = 0
     for piece in pieces:
         size += len(piece)
-        if size > MAX_TEXT:
-            raise RenderError(f"the template makes more than {MAX_TEXT} characters")
+        check_text(size)
         parts.append(piece)
     return "".join(parts)
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as plain data; iterators and tuples become lists."""
-    if isinstance(value, Undefined):
-        value._fail_with_undefined_error()  # noqa: SLF001  the one way to its message
-    if value is None or isinstance(value, bool | int | float | str):
-        return str(value) if isinstance(value, str) else value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | range) or hasattr(value, "__next__"):
-        return [_plain(item) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted(_plain(item) for item in value)
-    if hasattr(value, "__iter__") and not isinstance(value, type):
-        return [_plain(item) for item in value]
-    raise RenderError(f"the template gives no plain value but {type(value).__name__}")
+    """Return a value as plain data, of bounded size; iterators and tuples become lists."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool or kind is float:
+        return value
+    return _Copy().of(value)
+
+
+class _Copy:
+    """Makes plain data and counts what it makes, what is there twice too."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUE // VALUE_COST
+
+    def of(self, value: Any) -> Any:
+        """Return a value as plain data; RenderError for what is none, and for too much of it."""
+        self._left -= 1
+        if self._left < 0:
+            raise too_large()
+        if isinstance(value, Undefined):
+            value._fail_with_undefined_error()  # noqa: SLF001  the one way to its message
+        if value is None or isinstance(value, bool | float | str):
+            return str(value) if isinstance(value, str) else value
+        if isinstance(value, int):
+            check_bits(value.bit_length())
+            return value
+        return self._inner(value)
+
+    def _inner(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {str(key): self.of(item) for key, item in value.items()}
+        if isinstance(value, set | frozenset):
+            return sorted(self.of(item) for item in value)
+        if hasattr(value, "__iter__") and not isinstance(value, type):
+            return [self.of(item) for item in value]
+        raise RenderError(f"the template gives no plain value but {type(value).__name__}")
 
 
 def _undefined(error: UndefinedError) -> RenderError:
@@ -235,6 +262,8 @@ def _undefined(error: UndefinedError) -> RenderError:
 
 
 def _syntax_hint(message: str) -> str:
+    if "no loader" in message:
+        return "a template is one file: `include`, `import` and `extends` are not possible"
     if "No filter named" in message or "no filter named" in message:
         return "see docs/site.md for the filters; lookups are not possible"
     if "end of print statement" in message:

@@ -13,15 +13,26 @@ from cobweb.inventory._files import Files
 from cobweb.inventory._findings import did_you_mean, one_of
 from cobweb.inventory._nodes import Leaf, Map, Node, key_place, kind, plain
 from cobweb.inventory._read import as_map, flag, known_keys, number, required, text, texts
-from cobweb.model import UNKNOWN, Action, CobType, Nothing, Role, State, Tasks, Transition
+from cobweb.model import (
+    UNKNOWN,
+    Action,
+    CobType,
+    Nothing,
+    Role,
+    State,
+    Tasks,
+    Transition,
+    decides_what_runs_here,
+)
 
 _KEYS = (
     *("states", "preferred", "remove", "spec", "check", "transitions", "revert", "prepare"),
-    *("groups", "serving", "description"),
+    *("groups", "serving", "connection", "description"),
 )
 _ACTION_KEYS = ("tasks", "role", "timeout", "attempts")
 _STEP_KEYS = (*_ACTION_KEYS, "interrupts")
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
+_VARIABLE = re.compile(r"ansible_[a-z0-9_]+")
 _ARROW = re.compile(r"\s*(\S+)\s*->\s*(\S+)\s*")
 
 
@@ -97,6 +108,7 @@ class Types:
             prepare=prepare,
             groups=groups,
             serving=serving,
+            connection=self._connection(body, what),
             place=place,
         )
 
@@ -142,6 +154,18 @@ class Types:
             return ()
         written = texts(body, "serving", what, self._findings)
         return self._some_states(body, "serving", "`serving`", written, states)
+
+    def _connection(self, body: Map, what: str) -> tuple[str, ...]:
+        """Return the variables of the connection that results may say; findings for the rest."""
+        written = texts(body, "connection", what, self._findings)
+        for name, place in written:
+            if decides_what_runs_here(name):
+                message = f"no host may say `{name}`: it can run programs on the controller"
+                self._findings.add(place, message, "write it in the inventory")
+            elif not _VARIABLE.fullmatch(name):
+                hint = "they begin with `ansible_`"
+                self._findings.add(place, f"`{name}` is no variable of a connection", hint)
+        return tuple(dict.fromkeys(name for name, _ in written))
 
     def _some_states(
         self,
@@ -279,8 +303,21 @@ class Types:
         if not isinstance(action, Nothing):
             key = "tasks" if "tasks" in body.items else "role"
             place = body.items[key].place
+            self._refuse_outside(action, label, place)
             self.uses.append(ActionUse(type_name=name, what=what, action=action, place=place))
         return action, timeout, attempts
+
+    def _refuse_outside(self, action: Action, label: str, place: Place) -> None:
+        """Find a task file or a role that is not for the site to use."""
+        if isinstance(action, Tasks):
+            what, path = "task file", Path(action.path)
+        else:
+            assert isinstance(action, Role)
+            what, path = "role", self._files.site_dir / "roles" / action.name
+        refusal = self._files.refusal(path)
+        if refusal:
+            message = f"{label}: {what} `{self._files.name(path)}` {refusal[0]}"
+            self._findings.add(place, message, refusal[1])
 
     def _attempts(self, body: Map, label: str) -> int:
         value = number(body, "attempts", label, self._findings)

@@ -73,7 +73,7 @@ def _tree(folder: Path, files: Files) -> Iterator[Path]:
     while folders and number <= MAX_FILES:
         here = folders.pop()
         with suppress(OSError):
-            for path, is_dir, is_file in files.members(here):
+            for path, is_dir, is_file, _ in files.members(here):
                 if path.name.startswith(".") or number > MAX_FILES:
                     continue
                 if is_file:

@@ -123,7 +123,8 @@ class _Reader:
 
     def _anchored(self, event: Any) -> _Anchor:
         if event.anchor in self._anchors:
-            raise ComposerError(None, None, "second occurrence", event.start_mark)
+            problem = f"the anchor `{event.anchor}` is there twice"
+            raise ComposerError(None, None, problem, event.start_mark)
         made = self._anchors[event.anchor] = _Anchor(event)
         return made
 
@@ -317,6 +318,7 @@ def _syntax_hint(problem: str) -> str:
         "\\t": "indent with spaces, not with tabs",
         "cannot start any token": "put quotes round the value, and indent with spaces",
         "mapping values are not": "put quotes round a value with `: `, or mend the indentation",
+        "is there twice": "give one of them another name",
         "undefined alias": "name an anchor that stands before it in the same file",
         "another document": "write one document per file, without a second `---`",
         "control characters": "save the file as UTF-8 text",

@@ -36,8 +36,11 @@ from cobweb.model.graph import (
 from cobweb.model.host import Host
 from cobweb.model.job import Job, JobKind, Outcome, Report, TaskOutput
 from cobweb.model.result import (
+    USUAL_CONNECTION,
     Results,
+    connection_problem,
     connection_variables,
+    decides_what_runs_here,
     fill_in,
     has_late_values,
     late_result,
@@ -59,6 +62,7 @@ __all__ = [
     "NONE",
     "OUTDATED",
     "UNKNOWN",
+    "USUAL_CONNECTION",
     "Action",
     "Budget",
     "Cob",
@@ -92,7 +96,9 @@ __all__ = [
     "Unit",
     "chain_seconds",
     "cob_id",
+    "connection_problem",
     "connection_variables",
+    "decides_what_runs_here",
     "fill_in",
     "has_late_values",
     "host_of",

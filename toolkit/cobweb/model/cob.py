@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NewType
 
 from cobweb.errors import Place
+from cobweb.model.result import decides_what_runs_here
 
 __all__ = [
     "ANY",
@@ -130,6 +131,7 @@ class CobType:
     `groups` maps names, none of which is a state's, to some of `states`: a need may name a group
     instead of a state, and is met in any of these. `serving` are the states in which an object
     works for its users now (design, section 5b); () stands for the preferred state alone.
+    `connection` names variables of the connection that its results may say besides the usual ones.
     """
 
     name: str
@@ -144,6 +146,7 @@ class CobType:
     prepare: str = ""
     groups: Mapping[str, tuple[State, ...]] = field(default_factory=dict)
     serving: tuple[State, ...] = ()
+    connection: tuple[str, ...] = ()
     place: Place | None = None
     _ways: dict[tuple[State, State], tuple[Transition, ...] | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -196,6 +199,14 @@ class CobType:
         ]
         whole = (name for name in names if set(self.members(name)) == set(common))
         return next(whole, common[0] if common else None)
+
+    def opens(self, action: Action) -> frozenset[str]:
+        """Return which variables of the connection results of an action may say, if not usual.
+
+        What can name a program to run here is for Python alone: that runs here anyway.
+        """
+        is_ours = isinstance(action, PythonAction)
+        return frozenset(it for it in self.connection if is_ours or not decides_what_runs_here(it))
 
     def actions(self) -> tuple[Action, ...]:
         """Return what the check and the transitions do, in this order."""

@@ -81,7 +81,8 @@ class Report:
     The message of a check that ended well may say what it found not to be as it should be.
     `began` says whether anything can have happened on the host: a cancelled job that never began
     has not touched it. `results` are what it hands back to later jobs, plain JSON data by key; they
-    are kept for its host, key by key, and None deletes one.
+    are kept for its host, key by key, and None deletes one. A failure that is `in_doubt` is one of
+    ours and not of the job's: what it did may have been done, and a check is to say so.
     """
 
     number: int
@@ -91,3 +92,4 @@ class Report:
     tasks: tuple[TaskOutput, ...] = field(default=())
     began: bool = True
     results: Mapping[str, Any] = field(default_factory=dict)
+    in_doubt: bool = False

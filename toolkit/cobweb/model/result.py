@@ -8,15 +8,19 @@ value in its place.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 __all__ = [
+    "USUAL_CONNECTION",
     "MissingResult",
     "Results",
+    "connection_problem",
     "connection_variables",
+    "decides_what_runs_here",
     "fill_in",
     "has_late_values",
     "late_result",
@@ -36,11 +40,25 @@ CONNECTION_PREFIX = "ansible_"
 RESULTS_LIMIT = 65_536
 """How long the JSON text of what one job hands back may be."""
 
+USUAL_CONNECTION = frozenset(("ansible_host", "ansible_port", "ansible_user"))
+"""The variables of the connection to a host that may be results of any type."""
+
 _MARK = "%{cobweb:"
 _TOKEN = re.compile(r"%\{cobweb:result:([^{}\s]+):([A-Za-z0-9_.-]+)\}")
 _KEY = re.compile(r"[A-Za-z0-9_.-]+")
 _VAULT_MARK = "__ansible_vault"
 _NOTHING = object()
+_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
+_ZONE = re.compile(r"[A-Za-z0-9_.-]{1,32}")
+_PORT = re.compile(r"[0-9]{1,5}")
+_LAST_PORT = 65_535
+_SHOWN = 60
+"""How much of a bad value is shown."""
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}")
+_WORD = re.compile(r"[^\x00-\x1f\x7f]{0,4096}")
+_RUNS_HERE = re.compile(
+    r"ansible_(?:connection|become.*|.*_(?:args|executable|interpreter|command|cmd|provider|python))"
+)
 
 
 def late_result(host: str, key: str) -> str:
@@ -87,6 +105,28 @@ def connection_variables(results: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in results.items() if key.startswith(CONNECTION_PREFIX)}
 
 
+def decides_what_runs_here(name: str) -> bool:
+    """Say whether a variable of a connection can name a program that runs on the controller."""
+    return _RUNS_HERE.fullmatch(name) is not None
+
+
+def connection_problem(
+    results: Mapping[str, Any], opened: Collection[str] = ()
+) -> tuple[str, str] | None:
+    """Return the first key that must not become a variable of a connection, and why; None if none.
+
+    `opened` are names that may, besides the usual ones. A value of None deletes and is none.
+    """
+    for key, value in connection_variables(results).items():
+        if value is None:
+            continue
+        if key not in USUAL_CONNECTION and key not in opened:
+            return key, "is not for results to say"
+        if said := _CONNECTION_VALUES.get(key.replace("_ssh_", "_"), _word_problem)(value):
+            return key, f"{said}: {str(value)[:_SHOWN]!r}"
+    return None
+
+
 def results_problem(results: object) -> str:
     """Say why something cannot be kept as results; "" if it can."""
     if not isinstance(results, Mapping):
@@ -95,6 +135,41 @@ def results_problem(results: object) -> str:
     if bad:
         return f"the key of a result is of letters, digits, `_`, `.` and `-`, not {bad[0]!r}"
     return _values_problem(results)
+
+
+def _host_problem(value: object) -> str:
+    text = value if isinstance(value, str) else ""
+    address, zoned, zone = text.partition("%")
+    if ":" not in address:
+        return "" if _NAME.fullmatch(text) else "is no name or address of a host"
+    try:
+        ipaddress.IPv6Address(address)
+    except ValueError:
+        return "is no address of a host"
+    return "" if not zoned or _ZONE.fullmatch(zone) else "is no address of a host"
+
+
+def _port_problem(value: object) -> str:
+    is_number = isinstance(value, int | str) and not isinstance(value, bool)
+    is_port = is_number and _PORT.fullmatch(str(value)) and 1 <= int(str(value)) <= _LAST_PORT
+    return "" if is_port else f"is no number from 1 to {_LAST_PORT}"
+
+
+def _user_problem(value: object) -> str:
+    return "" if isinstance(value, str) and _USER.fullmatch(value) else "is no name of a user"
+
+
+def _word_problem(value: object) -> str:
+    is_word = isinstance(value, str) and _WORD.fullmatch(value)
+    return "" if is_word or isinstance(value, int | float) else "is no line of text or number"
+
+
+_CONNECTION_VALUES = {
+    "ansible_host": _host_problem,
+    "ansible_port": _port_problem,
+    "ansible_user": _user_problem,
+}
+"""What is wrong with a value, by name; `ansible_ssh_host` and its like are other names of these."""
 
 
 def _values_problem(results: Mapping[str, Any]) -> str:

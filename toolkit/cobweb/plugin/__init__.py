@@ -7,6 +7,7 @@ and implements the hooks that it needs, marked with `hookimpl`; docs/plugins has
 from __future__ import annotations
 
 from cobweb._durations import seconds_of
+from cobweb._foreign_json import JsonError, json_file, json_of
 from cobweb._resources import data_dir
 from cobweb.plugin._access import (
     ACCESS_KEY,
@@ -58,6 +59,7 @@ __all__ = [
     "FailedPlugin",
     "Found",
     "Generator",
+    "JsonError",
     "Kind",
     "LoadedPlugin",
     "Machine",
@@ -80,6 +82,8 @@ __all__ = [
     "field_problems",
     "hookimpl",
     "is_on_site",
+    "json_file",
+    "json_of",
     "leaves",
     "load_plugins",
     "on_site",

@@ -7,7 +7,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from cobweb.model import ANY, UNKNOWN, Action, CobType, Missing, PythonAction
+from cobweb.model import (
+    ANY,
+    UNKNOWN,
+    Action,
+    CobType,
+    Missing,
+    PythonAction,
+    decides_what_runs_here,
+)
 from cobweb.plugin._hooks import RegisteredType
 from cobweb.plugin._kinds import Kind
 from cobweb.plugin.protocols import (
@@ -96,6 +104,7 @@ def cob_type_problems(cob_type: object, instance: object) -> tuple[str, ...]:
         *_state_problems(cob_type),
         *_group_problems(cob_type),
         *_serving_problems(cob_type),
+        *_connection_problems(cob_type),
         *_matrix_problems(cob_type),
     ]
     if cob_type.name != name:
@@ -244,6 +253,15 @@ def _group_problems(cob_type: CobType) -> Iterator[str]:
         for state in states:
             if state not in cob_type.states:
                 yield f"its group {name!r} names {state!r}, which is not one of its states"
+
+
+def _connection_problems(cob_type: CobType) -> Iterator[str]:
+    is_python = isinstance(cob_type.check, PythonAction)
+    for name in cob_type.connection:
+        if not re.fullmatch(r"ansible_[a-z0-9_]+", name):
+            yield f"its `connection` names {name!r}, which is no variable of a connection"
+        elif decides_what_runs_here(name) and not is_python:
+            yield f"its `connection` names {name!r}, which can run programs here"
 
 
 def _serving_problems(cob_type: CobType) -> Iterator[str]:

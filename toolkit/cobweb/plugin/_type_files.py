@@ -20,7 +20,7 @@ from cobweb.plugin._hooks import RegisteredType
 _KEYS = frozenset(
     [
         *("description", "states", "preferred", "remove", "spec", "check", "transitions"),
-        *("revert", "prepare", "groups", "serving"),
+        *("revert", "prepare", "groups", "serving", "connection"),
     ]
 )
 _ACTION_KEYS = frozenset(["tasks", "role", "timeout", "attempts"])
@@ -28,6 +28,7 @@ _STEP_KEYS = _ACTION_KEYS | {"interrupts"}
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "states": ((list,), "a list of words"),
     "serving": ((list,), "a list of words"),
+    "connection": ((list,), "a list of words"),
     "interrupts": ((bool,), "true or false"),
     "transitions": ((Mapping, NoneType), "a mapping"),
     "groups": ((Mapping, NoneType), "a mapping"),
@@ -78,6 +79,7 @@ def _read(path: Path) -> CobType:
             prepare=_shell_text(path, body, "prepare"),
             groups=_groups(path, body.get("groups")),
             serving=tuple(body.get("serving", ())),
+            connection=tuple(body.get("connection", ())),
         )
     except KeyError as error:
         raise CobwebError(f"{path}: {error.args[0]} is missing") from None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cobweb._foreign_json import JsonError, json_of
 from cobweb.errors import CobwebError
 from cobweb.report._recorder import Recorder
 from cobweb.report._values import Story
@@ -43,13 +43,13 @@ def record_lines(lines: Iterable[str], label: str) -> tuple[Story, tuple[str, ..
     line = ""
     try:
         for number, line in enumerate(lines, start=1):  # noqa: B007  # for the message
-            event = json.loads(line)
+            event = json_of(line, label)
             if event["type"] == "version":
                 _check_version(event, label)
                 recorder = Recorder()
                 runs += 1
             recorder.take(event)
-    except json.JSONDecodeError as error:
+    except JsonError as error:
         if line.endswith("\n") or not runs:
             raise _no_event(label, number, error) from error
         notes.append(f"{label}: line {number}, the last one, is cut off and was left out")
@@ -73,4 +73,6 @@ def _check_version(event: Mapping[str, Any], label: str) -> None:
 
 def _no_event(label: str, number: int, error: Exception) -> CobwebError:
     why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+    if isinstance(error, JsonError):
+        why = error.message
     return CobwebError(f"{label}:{number}: this is no event of Cobweb: {why}", hint=_HINT)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cobweb._text import shortened
 from cobweb.model import UNKNOWN, CobId, host_of
 from cobweb.report._columns import LATEST_MS, NONE, End, Heard, Steps, Waits
 from cobweb.report._values import Failure, Room, Story, Switched, TaskSaid
@@ -369,7 +370,7 @@ class Recorder:
             at_ms=now,
             attempt=int(event.get("attempt", 1)),
             seconds=float(event.get("seconds", 0.0)),
-            message=message if whole else message[:_SHORT],
+            message=message if whole else shortened(message, _SHORT),
             tasks=_tasks(event) if whole else (),
             whole=whole,
         )

@@ -29,7 +29,7 @@ from cobweb.runtime._operations import (
     told_stuck,
 )
 from cobweb.runtime._past import why_in_run
-from cobweb.runtime._plan import Change, Plan, PlanFile, plan_text, read_plan
+from cobweb.runtime._plan import MAX_PLAN_BYTES, Change, Plan, PlanFile, plan_text, read_plan
 from cobweb.runtime._prose import chain_lines, link_text
 from cobweb.runtime._refusals import refusals_of, refuse
 from cobweb.runtime._result import Ending, RunResult, Wait, chain_data, wait_data
@@ -42,6 +42,7 @@ __all__ = [
     "DEFAULT_PARALLEL",
     "DEFAULT_TIMEOUT_S",
     "KEPT",
+    "MAX_PLAN_BYTES",
     "Caller",
     "Change",
     "Desired",

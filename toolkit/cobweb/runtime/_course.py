@@ -212,13 +212,19 @@ class Course:
             for first, second in pairwise(members):
                 near.setdefault(first, []).append(second)
                 near.setdefault(second, []).append(first)
-        found = {wait.cob for wait in left}
+        found = {wait.cob: wait for wait in left}
         todo = sorted(found)
         while todo:
-            more = [cob for cob in near.get(todo.pop(), ()) if cob not in found]
-            found.update(more)
+            cob = todo.pop()
+            more = [other for other in near.get(cob, ()) if other not in found]
+            found.update(dict.fromkeys(more, found[cob]))
             todo += more
-        return replace(self, movable=self.movable - found, left=left)
+        told = {wait.cob for wait in left}
+        tied = (
+            _tied(cob, found[cob], self.expected[cob])
+            for cob in sorted((self.removed & found.keys()) - told)
+        )
+        return replace(self, movable=self.movable - found.keys(), left=(*left, *tied))
 
     def engine(
         self,
@@ -341,6 +347,16 @@ class Course:
         if more is None and on is not None and last is WaitKind.UNSWITCHED and is_elsewhere:
             more = (Blocked(cob=on, kind=WaitKind.EXCLUDED),)
         return wait if more is None else replace(wait, chain=(*wait.chain, *more))
+
+
+def _tied(cob: CobId, stuck: Wait, state: State) -> Wait:
+    """Return why a removed object stays: it is tied to one that is stuck."""
+    detail = f"is left alone: needs or limits tie it to {stuck.cob}"
+    return Wait(
+        cob=cob,
+        state=state,
+        chain=(Blocked(cob=cob, kind=WaitKind.HALTED, on=stuck.cob, detail=detail), *stuck.chain),
+    )
 
 
 def beliefs(store: Store, desired: Desired) -> Mapping[CobId, CobRecord]:

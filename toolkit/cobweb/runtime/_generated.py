@@ -89,6 +89,7 @@ def write_made(files: Iterable[MadeFile]) -> None:
         for it in changed:
             if it.text:
                 it.path.parent.mkdir(parents=True, exist_ok=True)
+                drafts[it.path].unlink(missing_ok=True)  # it may be a link
                 drafts[it.path].write_text(it.text, encoding="utf-8")
         for it in changed:
             if it.text:
@@ -138,6 +139,9 @@ def _made_file(path: Path, text: str) -> MadeFile:
 
 
 def _read(path: Path) -> str:
+    if path.is_symlink():  # which may lead to anywhere
+        hint = "remove it; `cobweb generate` makes the files of this folder"
+        raise CobwebError(f"{path} is a symbolic link, and so not a made file", hint=hint)
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

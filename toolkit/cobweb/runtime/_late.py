@@ -16,13 +16,16 @@ stands in for what is missing now.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cobweb.generation import redact
 from cobweb.model import (
+    USUAL_CONNECTION,
     Cob,
+    Graph,
     Job,
     JobKind,
     Missing,
@@ -30,14 +33,23 @@ from cobweb.model import (
     Outcome,
     Report,
     Results,
+    connection_problem,
     connection_variables,
     fill_in,
     has_late_values,
     results_problem,
 )
-from cobweb.store import CobRecord
+from cobweb.store import CobRecord, ResultsWritten
 
-__all__ = ["Late", "applied_now", "differs_now", "finished", "kept_results"]
+__all__ = [
+    "Late",
+    "applied_now",
+    "differs_now",
+    "finished",
+    "kept_results",
+    "refused_results",
+    "refused_words",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,19 +106,53 @@ def differs_now(cob: Cob, record: CobRecord, results: Results) -> bool:
     return not missing and filled != applied
 
 
-def kept_results(known: Mapping[str, Any], report: Report) -> tuple[Report, Mapping[str, Any]]:
+def kept_results(
+    known: Mapping[str, Any], report: Report, opened: AbstractSet[str]
+) -> tuple[Report, Mapping[str, Any]]:
     """Return a report, and which of its results say something else than is known of the host.
 
-    With results that cannot be kept it is a failure.
+    With results that cannot be kept it is a failure. `opened` is what its job's type says of the
+    connection besides the usual.
     """
     if not report.results:
         return report, {}
     problem = results_problem(report.results)
+    if not problem and (refused := connection_problem(report.results, opened)):
+        may = ", ".join(f"`{name}`" for name in sorted(USUAL_CONNECTION | opened))
+        problem = f"the result `{refused[0]}` {refused[1]} (of the connection they may say {may})"
     if not problem:
         return report, {key: it for key, it in report.results.items() if known.get(key) != it}
     message = f"{report.message}; {problem}" if report.message else problem
     outcome = Outcome.FAILED if report.outcome is Outcome.OK else report.outcome
     return replace(report, outcome=outcome, message=message), {}
+
+
+def refused_results(results: Results, graph: Graph) -> Iterator[ResultsWritten]:
+    """Yield what takes those results away, host by host, that no type of the host may hand back.
+
+    An earlier Cobweb kept what a host said, whatever it was. A host whose machine does not take
+    part is left as it is.
+    """
+    opened: dict[str, set[str]] = {}
+    for cob in graph.cobs.values():
+        if cob.type.connection:
+            opened.setdefault(cob.host, set()).update(cob.type.connection)
+    apart = {it.host for it in graph.cobs.values() if it.machine and it.machine not in graph.cobs}
+    for host in sorted(results.keys() & set(graph.hosts()) - apart):
+        left = dict(results[host])
+        while refused := connection_problem(left, opened.get(host, ())):
+            del left[refused[0]]
+        if gone := results[host].keys() - left.keys():
+            yield ResultsWritten(host=host, results=dict.fromkeys(sorted(gone)))
+
+
+def refused_words(refused: ResultsWritten) -> str:
+    """Say what was taken away."""
+    keys = ", ".join(f"`{key}`" for key in refused.results)
+    return (
+        f"{refused.host}: {keys} was kept as a result, which may not say that of its connection;"
+        " it is deleted and does not count"
+    )
 
 
 def _does_without(job: Job) -> bool:

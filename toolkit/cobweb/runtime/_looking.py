@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from cobweb._clock import wall_clock
+from cobweb._text import shortened
 from cobweb.model import (
     UNKNOWN,
     CobId,
@@ -49,7 +50,13 @@ from cobweb.runtime._frame import (
     told_if_broken,
 )
 from cobweb.runtime._kept_work import KeptWork
-from cobweb.runtime._late import Late, finished, kept_results
+from cobweb.runtime._late import (
+    Late,
+    finished,
+    kept_results,
+    refused_results,
+    refused_words,
+)
 from cobweb.runtime._record import LONGEST_MESSAGE, Record
 from cobweb.runtime._result import Ending
 from cobweb.store import (
@@ -125,6 +132,7 @@ def _looked(  # noqa: PLR0913  # as `drift_site`
         )
         with told_if_broken(store, info):
             looking = _Looking(look, dispatcher, record, caller, orders=orders)
+            looking.refuse(refused_results(look.results, desired.graph))
             result = looking.go(info.id)
     return replace(result, notices=tuple(emitter.notices))
 
@@ -160,6 +168,13 @@ class _Looking:
         self._machines = dict(look.machines)
         self._behind: dict[CobId, list[Subject]] = {}
         self._freed: deque[Subject] = deque()
+
+    def refuse(self, kept: Iterable[ResultsWritten]) -> None:
+        """Take results away that may not have been kept, and say so."""
+        for entry in kept:
+            self._results[entry.host] = merged_results(self._results[entry.host], entry.results)
+            self._record.write(entry)
+            self._caller.say(refused_words(entry))
 
     def go(self, run: str) -> DriftResult:
         """Check everything, or as much as the user lets it, and return what was found."""
@@ -275,7 +290,8 @@ class _Looking:
 
     def _keep_results(self, job: Job, report: Report) -> Report:
         known = self._results.get(job.host, {})
-        report, new = kept_results(known, report)
+        opened = self._subjects[job.cob].cob.type.opens(job.action)
+        report, new = kept_results(known, report, opened)
         if new:
             self._results[job.host] = merged_results(known, new)
             self._record.write(ResultsWritten(host=job.host, results=new))
@@ -322,7 +338,7 @@ class _Looking:
             message=report.message,
         )
         more = {"was": left.was, "was_since": left.was_since, "since": since}
-        said = {"message": report.message[:LONGEST_MESSAGE]} if report.message else {}
+        said = {"message": shortened(report.message, LONGEST_MESSAGE)} if report.message else {}
         self._record.found(cob, state, DRIFT, **more, **said)
         if state != subject.record.state or subject.record.reason != DRIFT:
             self._write(subject, state, DRIFT)

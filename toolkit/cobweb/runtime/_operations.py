@@ -35,6 +35,7 @@ from cobweb.runtime._host_marks import mark_of, unmark_left
 from cobweb.runtime._journal import NoJournal
 from cobweb.runtime._kept_work import KeptWork
 from cobweb.runtime._only import narrowed
+from cobweb.runtime._outage import PatientJournal
 from cobweb.runtime._plan import DEFAULT_PLANNER, Change, Plan, base_digest, changes_of
 from cobweb.runtime._predict import Prediction, predict_best
 from cobweb.runtime._prose import chain_lines, proof_lines
@@ -296,7 +297,7 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
                 beat_s=HEARTBEAT_S,
             ),
             _dispatcher(plugins, executor, setting, course.graph, store),
-            store,
+            PatientJournal(store, caller.interrupts, caller.say),
             emitter,
         )
         with told_if_broken(store, info):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cobweb._text import shortened
 from cobweb.engine import Effect
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
 from cobweb.runtime._events import Emitter, Told, of_effect
@@ -93,7 +94,9 @@ class Record:
     ) -> None:
         """Tell how the run ends; `unreachable` has what was said of each host that was lost."""
         end = {"result": result, "exit_code": exit_code, "counts": counts}
-        lost = {host: said[:LONGEST_MESSAGE] for host, said in sorted(unreachable.items())}
+        lost = {
+            host: shortened(said, LONGEST_MESSAGE) for host, said in sorted(unreachable.items())
+        }
         self._told.append(("run.end", end | ({"unreachable": lost} if lost else {})))
 
     def limit_resumed(self, limit: str) -> None:
@@ -177,12 +180,12 @@ def _failure(message: str, report: Report | None) -> dict[str, Any]:
     """Return what an event says of a failure; nothing where nothing was said."""
     tasks = [
         {
-            "name": task.name[:LONGEST_MESSAGE],
+            "name": shortened(task.name, LONGEST_MESSAGE),
             "status": task.status,
-            "message": "" if task.status in _QUIET else task.message[:LONGEST_MESSAGE],
+            "message": "" if task.status in _QUIET else shortened(task.message, LONGEST_MESSAGE),
         }
         for task in (report.tasks[-MOST_TASKS:] if report else ())
     ]
     lost = report is not None and report.outcome is Outcome.UNREACHABLE
-    said = {"message": message[:LONGEST_MESSAGE], "tasks": tasks, "unreachable": lost}
+    said = {"message": shortened(message, LONGEST_MESSAGE), "tasks": tasks, "unreachable": lost}
     return {key: value for key, value in said.items() if value}

@@ -1,8 +1,13 @@
-"""What becomes of a report: an input of the engine, entries of the journal, perhaps a retry."""
+"""What becomes of a report: an input of the engine, entries of the journal, perhaps a retry.
+
+A transition whose report is in doubt goes on, for the engine, until a check has said where it led
+to. In its target it has ended well; where it began it is tried again; anywhere else it has failed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from cobweb.engine import (
     CheckDropped,
@@ -48,11 +53,18 @@ class Reports:
         self._record = record
         self._dispatcher = dispatcher
         self._step = step
+        self._doubtful: dict[int, tuple[Job, Report]] = {}
 
     def take(self, job: Job, report: Report) -> None:
         """Take the report of a job."""
         if job.number not in self._so_far.probes:
             report = self._keep_results(job, report)
+        if report.in_doubt and not self._so_far.halted:
+            self._ask(job, report)
+            return
+        if job.number in self._doubtful:
+            self._settle(job, report)
+            return
         if report.outcome is Outcome.OK:
             self._meet(job.host)
         elif report.message:
@@ -64,10 +76,48 @@ class Reports:
         else:
             self._take_transition(job, report)
 
+    def _ask(self, job: Job, report: Report) -> None:
+        """Have a check, or the same one again, say what a job has done of which nobody knows."""
+        if job.kind is JobKind.CHECK:
+            asks = replace(job, number=self._dispatcher.next_number())
+            if job.number in self._so_far.probes:
+                self._so_far.probes.add(asks.number)
+            if job.number in self._doubtful:
+                self._doubtful[asks.number] = self._doubtful.pop(job.number)
+        else:
+            kind = self._so_far.cob(job.cob).type
+            asks = replace(
+                job,
+                number=self._dispatcher.next_number(),
+                kind=JobKind.CHECK,
+                action=kind.check,
+                source="",
+                dest="",
+                attempt=1,
+                timeout_s=kind.check_timeout_s,
+                confirm=None,
+            )
+            self._doubtful[asks.number] = (job, replace(report, in_doubt=False))
+        self._dispatcher.add(asks, first=True)
+
+    def _settle(self, check: Job, found: Report) -> None:
+        """End a transition by what the check has found that was made for it, or try it again."""
+        job, report = self._doubtful.pop(check.number)
+        state = found.state if found.outcome is Outcome.OK else None
+        if state == job.dest:
+            self.take(job, Report(number=job.number, outcome=Outcome.OK))
+        elif state == job.source and job.attempt == 1 and self._may_repeat(job):
+            self._dispatcher.add_retry(job)
+        elif found.outcome is Outcome.UNREACHABLE:
+            self.take(job, replace(found, number=job.number))
+        else:
+            self.take(job, report)
+
     def _keep_results(self, job: Job, report: Report) -> Report:
         """Keep what a job hands back, for all jobs that begin later; bad results fail the job."""
         known = self._so_far.results.get(job.host, {})
-        report, new = kept_results(known, report)
+        opened = self._so_far.cob(job.cob).type.opens(job.action)
+        report, new = kept_results(known, report, opened)
         if new:
             self._so_far.results[job.host] = merged_results(known, new)
             self._record.write(ResultsWritten(host=job.host, results=new))
@@ -102,6 +152,9 @@ class Reports:
 
     def _drop(self, job: Job) -> None:
         if job.number in self._so_far.probes:
+            return
+        if job.number in self._doubtful:
+            self.take(*self._doubtful.pop(job.number))
             return
         is_check = job.kind is JobKind.CHECK
         self._step(CheckDropped(cob=job.cob) if is_check else TransitionDropped(cob=job.cob))
@@ -159,12 +212,15 @@ class Reports:
             case _:
                 self._fail(job, report.message, report)
 
+    def _may_repeat(self, job: Job) -> bool:
+        so_far = self._so_far
+        # What may cut off its host is tried once.
+        return not so_far.halted and job.host not in so_far.lost and job.confirm is None
+
     def _may_retry(self, job: Job, report: Report) -> bool:
         so_far = self._so_far
-        if so_far.halted or job.host in so_far.lost or report.outcome is Outcome.CANCELLED:
+        if not self._may_repeat(job) or report.outcome is Outcome.CANCELLED:
             return False
-        if job.confirm is not None:
-            return False  # what may cut off its host is tried once
         if isinstance(job.action, Missing):
             return False  # what it lacks does not come by waiting
         step = so_far.cob(job.cob).type.transition(job.source, job.dest)

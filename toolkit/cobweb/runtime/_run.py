@@ -41,6 +41,7 @@ from cobweb.engine import (
     StateFound,
     StateReason,
 )
+from cobweb.errors import StoreAwayError
 from cobweb.model import (
     UNKNOWN,
     Cob,
@@ -54,6 +55,7 @@ from cobweb.model import (
     Report,
     Results,
     State,
+    merged_results,
 )
 from cobweb.runtime._carried import Carried
 from cobweb.runtime._confirm import switch_of
@@ -62,7 +64,7 @@ from cobweb.runtime._dispatch import Dispatcher, describe
 from cobweb.runtime._events import Emitter
 from cobweb.runtime._guard import Guard
 from cobweb.runtime._journal import Journal
-from cobweb.runtime._late import Late, finished
+from cobweb.runtime._late import Late, finished, refused_results, refused_words
 from cobweb.runtime._machines import BY_MACHINE
 from cobweb.runtime._progress import Progress
 from cobweb.runtime._record import Record
@@ -178,8 +180,18 @@ class Run:
             untaken = (job for job, _ in self._untaken)
             for line in describe([*untaken, *self._dispatcher.running()]):
                 error.add_note(f"stopped in the middle: {line}")
+            for line in self._left_out() if isinstance(error, StoreAwayError) else ():
+                error.add_note(line)
             self._dispatcher.close(kill=True)
             raise
+
+    def _left_out(self) -> Iterable[str]:
+        """Yield what does not work for its users now, as far as the engine knows."""
+        cobs = (self._engine.cob(cob) for cob in self._engine.unsettled())
+        out = [it.id for it in cobs if not it.type.serves(self._engine.state(it.id))]
+        if out:
+            more = f" and {len(out) - _SHOWN} more" if len(out) > _SHOWN else ""
+            yield f"out, or not known: {', '.join(out[:_SHOWN])}{more}; `cobweb apply` goes on"
 
     def _play(self, interrupts: Interrupts) -> None:
         """Go on until nothing is left to do or what is at work is to be stopped."""
@@ -191,7 +203,8 @@ class Run:
             self._so_far.now_s = self._dispatcher.now()
             self._take_all(ended)
             self._end_pauses()
-            self._setting.beat()
+            with suppress(StoreAwayError):  # what is written next waits for it
+                self._setting.beat()
             self._look_at(interrupts)
             self._flush()
         if self._dispatcher.idle():
@@ -199,7 +212,11 @@ class Run:
 
     def _begin(self) -> None:
         """Start the engine with what is believed."""
-        course = self._course
+        course, results = self._course, self._so_far.results
+        for refused in refused_results(results, course.graph):
+            results[refused.host] = merged_results(results[refused.host], refused.results)
+            self._record.write(refused)
+            self._setting.say(refused_words(refused))
         for entry in course.first():
             self._write(entry)
         for hosts in course.at_once:
@@ -297,7 +314,8 @@ class Run:
                 self._guard.heard(job.host)
             if self._record.size >= _LARGEST_BATCH:
                 self._record.flush()
-                self._setting.beat()
+                with suppress(StoreAwayError):
+                    self._setting.beat()
 
     def _end_pauses(self) -> None:
         for limit in self._dispatcher.ended_pauses():

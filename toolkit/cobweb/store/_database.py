@@ -22,7 +22,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 from sqlalchemy.pool import StaticPool
 
-from cobweb.errors import StoreError
+from cobweb.errors import StoreAwayError, StoreError
 from cobweb.store._tables import FORMAT, META, METADATA
 from cobweb.store._upgrade import OLDEST_FORMAT, upgrade
 
@@ -68,6 +68,12 @@ _SQLITE_ERRORS = {
     ),
     "SQLITE_IOERR": ("cannot be read or written", "check the disk and the free space on it"),
 }
+
+_MAY_COME_BACK = ("SQLITE_FULL", "SQLITE_BUSY")
+"""What somebody else may mend while we wait."""
+
+_AWAY = ("08", "53", "57P")
+"""How the SQLSTATE begins where a PostgreSQL server goes away, starts, or has no room."""
 
 _OTHER_ERROR = ("cannot be used", "check the server, and the rights of this user in the database")
 
@@ -339,6 +345,15 @@ def _damaged(label: str) -> StoreError:
 
 def _store_error(label: str, error: BaseException | None) -> StoreError:
     reason = str(error).strip().partition("\n")[0]
-    name: str = getattr(error, "sqlite_errorname", "")
-    what, hint = _SQLITE_ERRORS.get("_".join(name.split("_")[:2]), _OTHER_ERROR)
-    return StoreError(f"{label} {what}: {reason}", hint=hint)
+    name = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
+    what, hint = _SQLITE_ERRORS.get(name, _OTHER_ERROR)
+    kind = StoreAwayError if name in _MAY_COME_BACK or _is_away(error) else StoreError
+    return kind(f"{label} {what}: {reason}", hint=hint)
+
+
+def _is_away(error: BaseException | None) -> bool:
+    """Say whether a PostgreSQL server cannot be reached, or not now; without a code it cannot."""
+    code: str | None = getattr(error, "sqlstate", "")
+    if code is None:
+        return type(error).__name__ == "OperationalError"
+    return code.startswith(_AWAY)

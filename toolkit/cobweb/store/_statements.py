@@ -116,9 +116,19 @@ class Statements:
             found = self._cobs[names] = self._upsert(COBS, ("id", "run", *sorted(names)))
         return found
 
-    def write_events(self, cursor: Any, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Add events, tuples of all columns; PostgreSQL takes them three times as fast by COPY."""
-        if not self._is_postgresql:
+    def write_events(
+        self, cursor: Any, rows: Sequence[tuple[Any, ...]], *, again: bool = False
+    ) -> None:
+        """Add events, tuples of all columns; PostgreSQL takes them three times as fast by COPY.
+
+        With `again` those that are there already stay as they are.
+        """
+        if again:
+            make = postgresql.insert if self._is_postgresql else sqlite.insert
+            names = [column.name for column in EVENTS.columns]
+            insert: Any = make(EVENTS).values({name: bindparam(name) for name in names})
+            self._compiled(insert.on_conflict_do_nothing()).many_tuples(cursor, rows)
+        elif not self._is_postgresql:
             self._event.many_tuples(cursor, rows)
         elif rows:
             with cursor.copy(self._copy) as copy:

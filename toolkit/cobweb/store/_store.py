@@ -215,11 +215,12 @@ class Store:
         with self._database.read() as connection:
             return frozenset(_budgets.given_up(connection))
 
-    def write(self, entries: Sequence[Entry]) -> None:
+    def write(self, entries: Sequence[Entry], *, again: bool = False) -> None:
         """Store a batch as one transaction; it is durable when this returns.
 
         Events are stored under the run that `begin_run` told. LockedError where this store holds
-        the site lock and someone has broken it.
+        the site lock and someone has broken it. A batch may be written `again` where the answer to
+        its commit was lost: its events are stored once.
         """
         batch = fold(entries, generation=self._run[1].generation if self._run else 0)
         with self._database.write() as connection:
@@ -232,7 +233,7 @@ class Store:
             self._write_hosts(cursor, batch)
             self._write_results(cursor, batch)
             self._write_budgets(cursor, batch)
-            self._write_events(cursor, batch)
+            self._write_events(cursor, batch, again=again)
 
     # --- runs
 
@@ -417,12 +418,12 @@ class Store:
         run = self._run[1].id if self._run else ""
         _budgets.write(cursor, self._statements, batch, run=run)
 
-    def _write_events(self, cursor: DBAPICursor, batch: Batch) -> None:
+    def _write_events(self, cursor: DBAPICursor, batch: Batch, *, again: bool) -> None:
         if batch.events:
             assert self._run is not None, "events belong to a run: begin_run comes first"
             run = self._run[0]
             rows = [(run, *event) for event in batch.events]
-            self._statements.write_events(cursor, rows)
+            self._statements.write_events(cursor, rows, again=again)
 
     def _number_of(self, run: str) -> int | None:
         with self._database.read() as connection:

@@ -26,6 +26,7 @@ from cobweb.model import (
     Tasks,
     Transition,
     cob_id,
+    connection_problem,
     connection_variables,
     merged_results,
     results_problem,
@@ -233,7 +234,9 @@ class _Live:
         report = self._python(job) if isinstance(action, PythonAction) else self._submit(job)
         what = f"{job.source} -> {job.dest}" if job.dest else "check"
         expect(report.outcome is Outcome.OK, f"{what}: {report.outcome}: {report.message}")
-        problem = results_problem(report.results)
+        problem = results_problem(report.results) or connection_problem(
+            report.results, self.type.opens(action)
+        )
         expect(not problem, f"{what}: {problem}")
         self.results = merged_results(self.results, report.results)
         return report.state

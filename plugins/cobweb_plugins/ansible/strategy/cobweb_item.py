@@ -11,6 +11,10 @@ ansible-core 2.19): `StrategyBase._queue_task`, `_convert_wire_task_result_to_ra
 
 from __future__ import annotations
 
+import re
+import resource
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible._internal import _task
@@ -19,6 +23,7 @@ from ansible.executor.task_result import _RawTaskResult
 from ansible.plugins import loader as plugin_loader
 from ansible.plugins.strategy.linear import StrategyModule as LinearStrategy
 
+from cobweb_plugins.ansible._results import SAY_FACTS
 from cobweb_plugins.ansible._sweep import MARK_VARIABLE
 from cobweb_plugins.ansible.strategy.cobweb_warm import stand_apart, warm_up
 
@@ -29,6 +34,17 @@ DOCUMENTATION = """
     author: Cobweb
 """
 
+SAID_HERE = SAY_FACTS | {
+    f"{name}include_vars" for name in ("", "ansible.builtin.", "ansible.legacy.")
+}
+"""The actions whose facts are the site's own words."""
+INTERPRETER = ("discovered_interpreter_", "ansible_discovered_interpreter_")
+PYTHON = re.compile(r"/[\w./+-]*/(?:platform-)?(?:python|pypy)[\w.]*", re.ASCII)
+MEMORY_BYTES = 256 << 20
+"""How much a lane may take for what another host says in one task: its result, many times over."""
+TOO_MUCH = f"what the host said takes more than {MEMORY_BYTES >> 20} MiB of memory"
+LIMITS = resource.getrlimit(resource.RLIMIT_DATA)
+"""Soft and hard, as the user has set them."""
 KEYWORDS = ("connection", "port", "remote_user")
 RAW = "raw"
 
@@ -67,8 +83,29 @@ class StrategyModule(LinearStrategy):  # type: ignore[misc]  # ansible-core has 
                 self._variable_manager,
             ).run()
         self._loader.cleanup_all_tmp_files()
+        if "MemoryError" in str(result.get("exception", "")):
+            result["msg"] = TOO_MUCH
+        if task.action not in SAID_HERE:
+            _keep_to_facts(result, host.vars)
         fields = {**copied.dump_attrs(), "debugger": "never"}  # there is nobody to ask
         return _RawTaskResult(host=host, task=copied, return_data=result, task_fields=fields)
+
+
+def _keep_to_facts(result: dict[str, Any], site: Mapping[str, Any]) -> None:
+    """Take out of the facts that a module said what stands for something else than a fact.
+
+    That is what the `site` says of the host, and an interpreter that is no path of a Python: either
+    could get into what a later task runs on the controller.
+    """
+    items = result.get("results")
+    for one in (result, *(items if isinstance(items, list) else ())):
+        facts = one.get("ansible_facts") if isinstance(one, dict) else None
+        if not isinstance(facts, dict):
+            continue
+        for name in tuple(facts):
+            is_python = str(name).startswith(INTERPRETER)
+            if name in site or (is_python and not PYTHON.fullmatch(str(facts[name]))):
+                del facts[name]
 
 
 class _MarkingExecutor(TaskExecutor):  # type: ignore[misc]  # ansible-core has no types
@@ -86,13 +123,27 @@ class _MarkingExecutor(TaskExecutor):  # type: ignore[misc]  # ansible-core has 
         else:
             warm_up(self._connection, self._tqm.servers)
         place = None
-        if self._tqm.mark and _is_remote(handler, self._connection):
+        is_remote = _is_remote(handler, self._connection)
+        bound_memory(MEMORY_BYTES if is_remote else None)
+        if self._tqm.mark and is_remote:
             place = _place(self._task, self._connection, self._host)
             if place["marked"]:
                 mark = {MARK_VARIABLE: self._tqm.mark}
                 self._task.environment = [*(self._task.environment or ()), mark]
         self._tqm.at(place)
         return handler, context
+
+
+def bound_memory(most: int | None) -> None:
+    """Let this process take at most so many bytes more than it has; None lifts the bound."""
+    soft, hard = LIMITS
+    if most is not None:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        found = re.search(r"VmData:\s*(\d+) kB", status)
+        assert found is not None, "the kernel does not say how much memory we have"
+        bound = int(found[1]) * 1024 + most
+        soft = bound if soft == resource.RLIM_INFINITY else min(bound, soft)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def _is_remote(handler: Any, connection: Any) -> bool:

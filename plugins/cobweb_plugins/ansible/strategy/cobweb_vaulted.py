@@ -2,7 +2,8 @@
 """Vaulted values in a lane: made of their marks, and found again in what tasks say.
 
 It imports ansible-core, which is under the GNU General Public License v3 or later, and so stands
-under the same licence.
+under the same licence. Private parts that it leans on: Ansible's notices of values that a template
+uses.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible._internal._datatag._tags import VaultedValue
+from ansible._internal._templating._access import NotifiableAccessContextBase
 from ansible.errors import AnsibleError
-from ansible.parsing.vault import EncryptedString
+from ansible.parsing.vault import EncryptedString, VaultHelper
 
 from cobweb_plugins.ansible._hidden import Hidden
 
-__all__ = ["Vaulted", "revive"]
+__all__ = ["VaultUse", "Vaulted", "revive"]
+
+_OF_OTHERS = frozenset({"groups", "hostvars", "vars"})
 
 
 def revive(value: Any) -> Any:
@@ -51,6 +56,29 @@ class Vaulted:
             with contextlib.suppress(AnsibleError, ValueError):
                 self._known[key] = str(value)
         return self._known[key]
+
+
+class VaultUse(NotifiableAccessContextBase):  # type: ignore[misc]  # ansible-core has no types
+    """Notes whether a template uses a vaulted value, whatever it makes of it, while it is open."""
+
+    _type_interest = frozenset({EncryptedString, VaultedValue})
+
+    def __init__(self) -> None:
+        self._was_used = False
+
+    def _notify(self, o: Any) -> Any:
+        self._was_used = True
+        return o
+
+    def shows(self, made: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
+        """Say whether what came out may show a vaulted value; `variables` are those of the task."""
+        if not made:
+            return False
+        vaulted = (VaultHelper.get_ciphertext(it, with_tags=False) for it in made.values())
+        if self._was_used or any(vaulted):
+            return True
+        own = {name: value for name, value in variables.items() if name not in _OF_OTHERS}
+        return bool(Vaulted().hidden(own).data(made) != made)
 
 
 def _encrypted(value: Any) -> Iterator[EncryptedString]:

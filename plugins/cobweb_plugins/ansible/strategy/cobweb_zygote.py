@@ -24,6 +24,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ansible import constants
@@ -38,17 +39,19 @@ from cobweb_plugins.ansible._hidden import Hidden
 from cobweb_plugins.ansible._processes import Tree
 from cobweb_plugins.ansible._results import (
     EVENTS,
-    FACTS,
     MARK_TASK,
     MESSAGE_FACT,
     RESULTS_FACT,
+    SAY_FACTS,
     SECRET_FACT,
     Collector,
     TaskEnd,
     bounded,
+    facts_of,
 )
 from cobweb_plugins.ansible._warm import Servers
 from cobweb_plugins.ansible._wire import SOCKET_VARIABLE, LineBuffer, encode
+from cobweb_plugins.ansible.strategy.cobweb_item import TOO_MUCH, bound_memory
 from cobweb_plugins.ansible.strategy.cobweb_vaulted import Vaulted, revive
 
 DOCUMENTATION = """
@@ -62,6 +65,7 @@ VAULT_MARK = "__ansible_vault"
 RECEIVE_BYTES = 1 << 16
 BACKLOG = 512
 GRACE_S = 1.0
+BROKER_STARTS = 5
 JOBS_PER_LANE = 500
 """A lane ends after so many jobs, so that whatever modules leave in its memory goes with it."""
 KEPT_FACTS = "discovered_interpreter_"
@@ -129,8 +133,8 @@ class _Zygote:
         self._broker.end()
 
     def _fork(self, number: int) -> None:
-        if self._broker.pid == 0 and _has_others(self._tqm.get_inventory()):
-            self._broker.start([self._connection.fileno()])
+        if self._broker.starts == 0 and _has_others(self._tqm.get_inventory()):
+            self._start_broker()
         pid = os.fork()
         if pid:
             self._lanes[pid] = number
@@ -139,6 +143,9 @@ class _Zygote:
             self._become_lane(number)
         except BaseException:  # noqa: BLE001  # nothing may climb into the zygote's stack
             os._exit(1)
+
+    def _start_broker(self) -> None:
+        self._broker.start([self._connection.fileno()])
 
     def _become_lane(self, number: int) -> NoReturn:
         _stand_alone()
@@ -161,6 +168,8 @@ class _Zygote:
             number = self._lanes.pop(pid)
             with contextlib.suppress(OSError):
                 self._connection.sendall(encode({"op": "gone", "lane": number}))
+        if flags and self._broker.has_died():
+            self._start_broker()
 
 
 def _stand_alone() -> None:
@@ -181,18 +190,32 @@ def _has_others(inventory: Any) -> bool:
 
 
 class _Broker:
-    """The process that keeps the module servers of other hosts; `pid` is 0 until it is started.
+    """The process that keeps the module servers of other hosts; `pid` is 0 while there is none.
 
-    It ends when all have closed a pipe: this process, and the lanes, which are forked from it.
+    It ends when all have closed a pipe: this process, and the lanes that were forked from it since.
+    One that dies is started anew, `BROKER_STARTS` times; then modules run as Ansible runs them.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.pid = 0
+        self.starts = 0
         self._held = -1
+
+    def has_died(self) -> bool:
+        """Say, once, whether it has ended, which it never does by itself, and may start again."""
+        with contextlib.suppress(ChildProcessError):
+            if self.pid and os.waitpid(self.pid, os.WNOHANG)[0]:
+                self.pid = 0
+                os.close(self._held)
+                return self.starts < BROKER_STARTS
+        return False
 
     def start(self, foreign: Sequence[int]) -> None:
         """Fork it; it closes the `foreign` descriptors."""
+        self.starts += 1
+        with contextlib.suppress(FileNotFoundError):
+            Path(self.path).unlink()
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(self.path)
             listener.listen(BACKLOG)
@@ -285,10 +308,18 @@ class _Jobs:
         """Run one job and return the fields of its report."""
         self._tqm.begin(message.get("mark", ""), partial(self._tell_place, message["number"]))
         self._tqm.fresh = message.get("fresh", False)
+        servers = self._tqm.servers
+        servers.in_doubt = False
+        report = self._report(message)
+        return {**report, "in_doubt": servers.in_doubt and report["outcome"] == "failed"}
+
+    def _report(self, message: dict[str, Any]) -> dict[str, Any]:
         try:
             return self._run(message)
         except AnsibleError as error:
             text = str(error)
+        except MemoryError:
+            text = TOO_MUCH
         except Exception as error:  # noqa: BLE001  # the border to modules and plugins
             text = f"Ansible broke: {traceback.format_exception_only(error)[-1]}"
         text = bounded(self._tqm.hidden.text(text))
@@ -302,7 +333,10 @@ class _Jobs:
         self._forget()
         pattern = self._pattern(host)
         with self._variables_of(host, message.get("host_vars", {})):
-            return self._run_with(message, host, pattern)
+            try:
+                return self._run_with(message, host, pattern)
+            finally:
+                bound_memory(None)
 
     def _run_with(self, message: dict[str, Any], host: str, pattern: str) -> dict[str, Any]:
         self._loader.set_basedir(message["basedir"])
@@ -312,7 +346,7 @@ class _Jobs:
         code = self._play(message, pattern)
         ok = code == self._tqm.RUN_OK and host not in self._tqm._unreachable_hosts
         check = message.get("check", False)
-        return self._tqm.collector.end(ok=ok, check=check, facts=self._facts(host))
+        return self._tqm.collector.end(ok=ok, check=check, facts=self._facts())
 
     @contextlib.contextmanager
     def _variables_of(self, host: str, host_vars: dict[str, Any]) -> Iterator[None]:
@@ -332,15 +366,15 @@ class _Jobs:
         finally:
             known.vars = usual
 
-    def _facts(self, host: str) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Any]:
         """Return what tasks said by facts; a result that shows something vaulted is secret."""
-        facts = {name: self._fact(host, name) for name in FACTS}
+        facts: dict[str, Any] = dict(self._tqm.collector.facts)
         hidden = self._tqm.hidden
-        if isinstance(words := facts[MESSAGE_FACT], str):
+        if isinstance(words := facts.get(MESSAGE_FACT), str):
             facts[MESSAGE_FACT] = hidden.text(words)
-        if isinstance(results := facts[RESULTS_FACT], dict):
+        if isinstance(results := facts.get(RESULTS_FACT), dict):
             shown = {key for key, value in results.items() if hidden.data(value) != value}
-            facts[SECRET_FACT] = [*(facts[SECRET_FACT] or ()), *shown]
+            facts[SECRET_FACT] = [*_listed(facts.get(SECRET_FACT)), *shown]
         return facts
 
     def _pattern(self, host: str) -> str:
@@ -375,13 +409,6 @@ class _Jobs:
         except AnsibleEndPlay as end:
             return int(end.result)
 
-    def _fact(self, host: str, name: str) -> Any:
-        found = self._variables._nonpersistent_fact_cache.get(host, {}).get(name)
-        if found is None:
-            with contextlib.suppress(KeyError):
-                found = self._variables._fact_cache.get(host).get(name)
-        return transform_to_native_types(found)
-
     def _forget(self) -> None:
         """Drop what earlier jobs set: which lane serves a host is chance, so nothing may stay."""
         self._variables._nonpersistent_fact_cache.clear()
@@ -392,6 +419,10 @@ class _Jobs:
         for name in list(cache.keys()):
             facts = {k: v for k, v in cache.get(name).items() if k.startswith(KEPT_FACTS)}
             cache.set(name, facts)
+
+
+def _listed(secret: Any) -> Sequence[Any]:
+    return secret if isinstance(secret, list | tuple) else () if secret is None else (secret,)
 
 
 def _sweep_task(script: str, place: dict[str, Any]) -> dict[str, Any]:
@@ -471,12 +502,18 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
 
     def _collect(self, event: str, result: Any, *, ignored: bool) -> None:
         data = result._return_data
-        items = (data, *(i for i in data.get("results") or () if isinstance(i, dict)))
+        loop = data.get("results")
+        items = (
+            data,
+            *(i for i in (loop if isinstance(loop, list) else ()) if isinstance(i, dict)),
+        )
         self.dirty = self.dirty or any("add_host" in i or "add_group" in i for i in items)
         forgiven = ignored or (event == "unreachable" and bool(result.task.ignore_unreachable))
         other = result.task_fields.get("delegate_to")
         if other not in (None, result.host.name):
             self.hide(str(other), {})
+        fields = result.task_fields
+        foreign = fields.get("delegate_to") is not None and fields.get("delegate_facts")
         self.collector.add(
             TaskEnd(
                 event=event,
@@ -485,5 +522,7 @@ class _LaneQueueManager(TaskQueueManager):  # type: ignore[misc]  # ansible-core
                 changed=result.is_changed(),
                 ignored=forgiven,
                 delegated="" if other in (None, result.host.name) else str(other),
+                facts={} if foreign else transform_to_native_types(facts_of(data)),
+                says=result.task.action in SAY_FACTS,
             )
         )

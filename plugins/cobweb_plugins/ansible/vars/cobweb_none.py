@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Vars plugin that adds nothing: Cobweb has merged group_vars and host_vars already.
 
-It imports ansible-core, which is under the GNU General Public License v3 or later, and so stands
-under the same licence.
+Ansible makes it before any task, in both executors, so it is where tasks are guarded, too. It
+imports ansible-core, which is under the GNU General Public License v3 or later, and so stands under
+the same licence.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.vars import BaseVarsPlugin
+
+from cobweb_plugins.ansible.strategy.cobweb_environment import guard_environment
 
 DOCUMENTATION = """
     name: cobweb_none
@@ -24,6 +27,10 @@ class VarsModule(BaseVarsPlugin):  # type: ignore[misc]  # ansible-core has no t
 
     REQUIRES_ENABLED = True
     is_stateless = True  # else Ansible makes one for each path and task
+
+    def __init__(self) -> None:
+        super().__init__()
+        guard_environment()
 
     def get_vars(self, loader: Any, path: str, entities: Any) -> dict[str, Any]:
         """Return no variables."""

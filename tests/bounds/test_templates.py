@@ -1,0 +1,41 @@
+"""Templates that would fill the memory or take for ever are mistakes with a message."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cobweb.inventory._meter import RenderError
+from cobweb.inventory._templates import Templates
+from tests.support.bounded import bounded
+
+ROWS: list[list[Any]] = yaml.safe_load(
+    (Path(__file__).parent / "templates.yml").read_text(encoding="utf-8")
+)
+LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{one}: &{one} [{', '.join(['*' + other] * 9)}]\n"
+    for one, other in zip("bcdefghij", "abcdefghi", strict=True)
+)
+
+
+def render(text: str) -> int:
+    """Say what is wrong with a template, or what it gives."""
+    try:
+        value = Templates().get(text).render({"laughs": LAUGHS}.__getitem__)
+    except RenderError as error:
+        sys.stdout.write(error.message)
+        return 3
+    sys.stdout.write(f"value: {str(value)[:200]}")
+    return 0
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row[0])[:60])
+def test_what_takes_too_much_is_refused(row: list[Any]) -> None:
+    text, said = row
+    outcome = bounded(lambda: render(text))
+    assert said in outcome.said
+    assert outcome.end == (0 if said.startswith("value: ") else 3), outcome
