@@ -13,7 +13,7 @@ from cobweb.engine import Message, MessageKind, Receive, SlotTaken, StartTransit
 from cobweb.model import CobId, Graph, Limit, LimitGroup
 from tests.support.graphs import SIMPLE, budget_of, graph_of
 from tests.support.several import NEW, Mishaps, Seat, Several
-from tests.support.shared_sites import drawn, settling
+from tests.support.shared_sites import drawn, drawn_mishaps, settling
 from tests.support.webs import webs
 
 SEEDS = st.integers(0, 2**32)
@@ -350,3 +350,23 @@ def test_a_limit_whose_members_are_all_the_lenders_asks_nobody() -> None:
     run.finish()
     assert run.bounds.broken == []
     assert run.unsettled() == []
+
+
+@pytest.mark.parametrize("seed", [586, 2822])
+def test_a_unit_that_gave_up_gets_no_slot_for_the_change_of_another(seed: int) -> None:
+    """Also where one engine owns all: else it would be lent and given back for ever."""
+    it, random = drawn(seed), Random(seed + 1)
+    whole = [frozenset(it.graph.cobs)]
+    mishaps = drawn_mishaps(random)
+    trust_s = random.choice([0.0, 10.0, 60.0])
+    run = Several(
+        it.graph,
+        whole,
+        it.real,
+        changed=it.changed,
+        random=random,
+        mishaps=mishaps,
+        trust_s=trust_s,
+    )
+    run.run()
+    assert run.bounds.broken == []

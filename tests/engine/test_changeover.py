@@ -364,3 +364,33 @@ def test_nobody_goes_out_who_relies_on_a_host_that_does_not_answer() -> None:
     run.dead.clear()
     run.finish()
     assert run.engine.unsettled() == ()
+
+
+def test_a_unit_that_is_out_gives_back_its_slot_too_where_another_is_found_out() -> None:
+    """Before it has moved: its other member stays up."""
+    cobs = "a/app a/web c/app d/app"
+    base = of(
+        1, graph_of(dict.fromkeys(cobs.split(), STOPPED), budgets=(budget_of(cobs, 2),)), cobs
+    )
+    run = rolled(base, of(2, base, "a/app a/web"), {"a/app": "down", "d/app": "down"})
+    run.journal.served |= set(base.cobs)
+    run.fails = {CobId("a/app"), CobId("d/app")}
+    run.begin()
+    run.until("rolling lends to a")
+    run.dead.add("c")
+    run.vanish("c")
+    run.finish()
+    assert run.told("rolling", "a/web outdated") == ["rolling lends to a", "rolling has back a"]
+    assert run.why("a/web") == "a/web limit rolling c/app, c/app unreachable c"
+
+
+def test_a_member_that_never_served_and_does_not_answer_keeps_nobody_waiting() -> None:
+    """Nobody asks it again, and it takes no room."""
+    run = rolled(webs(1, "a b c"), webs(2, "a b c"), {"c/app": "down"})
+    run.begin()
+    run.dead.add("c")
+    run.vanish("c")
+    run.now_s += 100
+    run.finish()
+    assert run.told("lends") == ["rolling lends to a", "rolling lends to b"]
+    assert run.told("c/app check") == ["c/app check"]

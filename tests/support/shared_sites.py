@@ -12,7 +12,7 @@ from tests.support.several import NEW, Mishaps, Several
 from tests.support.webs import RELOADED, RESTARTED, STOPPED
 from tests.support.words import after, binds, requires, stops
 
-__all__ = ["drawn", "settling"]
+__all__ = ["drawn", "drawn_mishaps", "settling"]
 
 
 def drawn(seed: int, *, calm: bool = False, shares: bool = True) -> Several:
@@ -24,7 +24,7 @@ def drawn(seed: int, *, calm: bool = False, shares: bool = True) -> Several:
     limits = _limits(random, kinds) if random.random() < 0.5 or not budgets else ()
     graph = graph_of(kinds, *sorted(set(needs)), limits=limits, budgets=budgets)
     real = {cob: "up" if random.random() < 0.85 else "down" for cob in graph.cobs}
-    mishaps = Mishaps() if calm else _mishaps(random)
+    mishaps = Mishaps() if calm else drawn_mishaps(random)
     return _several(random, graph, real, mishaps, shares=shares)
 
 
@@ -115,7 +115,8 @@ def _limits(random: Random, kinds: dict[str, CobType]) -> tuple[Limit, ...]:
     return tuple(limits)
 
 
-def _mishaps(random: Random) -> Mishaps:
+def drawn_mishaps(random: Random) -> Mishaps:
+    """Draw how often mail is lost and doubled, and what else fails."""
     return Mishaps(
         lose=random.choice([0, 0.2, 0.4]),
         double=random.choice([0, 0.3]),

@@ -379,7 +379,7 @@ class Lender:
                 continue
             is_open = unit.book.has_spare and unit.key[0] not in self._closed
             if is_open or full or unit.takes_room:
-                plan = self.plan(unit) if self._can_go(unit) else None
+                plan = self._plan_to_go(unit)
                 if plan is not None and not all(it.held for it in plan.units):
                     yield rank, plan, None
                 elif plan is not None:
@@ -430,15 +430,15 @@ class Lender:
             del self._askers[node.id]
             self._machine.touch(node)
             return None
-        skipped = any(unit.skipped and not unit.held for unit in asks.units)
-        return None if skipped else asks
+        return None if _has_skipped(asks) else asks
 
-    def _can_go(self, unit: UnitBook) -> bool:
-        """Say whether a unit may be lent a slot as far as it alone is concerned."""
+    def _plan_to_go(self, unit: UnitBook) -> Departure | None:
+        """Return what goes out for a unit; None where it may be lent no slot, whatever is free."""
         trial = self.canaries.of(unit)
         if unit.skipped or (trial is not None and trial.refuses_unit(unit)):
-            return False
-        return self._is_able(unit)
+            return None
+        plan = self.plan(unit) if self._is_able(unit) else None
+        return None if plan is None or _has_skipped(plan) else plan
 
     def _is_able(self, unit: UnitBook) -> bool:
         """Say whether nothing in a unit has failed or is lost that a switch would not mend."""
@@ -495,7 +495,7 @@ class Lender:
         """Take back slots of which nothing has gone out where others were found out; say if any."""
         if not any(book.is_over for book in self.books):
             return False
-        idle = [unit for unit in self.held() if not unit.moved and not unit.out]
+        idle = [unit for unit in self.held() if not unit.moved]
         crowded = [unit for unit in idle if not unit.book.has_room((unit,))]
         taken: list[UnitBook] = []
         for unit in crowded:
@@ -570,6 +570,11 @@ class Lender:
     def slots(self) -> frozenset[tuple[str, str]]:
         """Return who has a slot."""
         return frozenset(unit.key for unit in self.held())
+
+
+def _has_skipped(asks: Departure) -> bool:
+    """Say whether a unit of a departure could do nothing with a slot before."""
+    return any(unit.skipped and not unit.held for unit in asks.units)
 
 
 def _wants(asker: Node, state: State) -> bool:
