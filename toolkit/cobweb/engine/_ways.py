@@ -43,17 +43,19 @@ class Ways:
         self._known: dict[tuple[int, _Asked], Steps] = {}
         asking: dict[CobId, list[TransitionNeed]] = {}
         self._asking = asking
-        stops: dict[tuple[int, State], bool] = {}
+        stops: dict[int, dict[State, bool]] = {}
         cobs = graph.cobs
         for need in graph.needs:
             if not isinstance(need, TransitionNeed):
                 continue
             kind = cobs[need.on].type
-            key = (id(kind), need.state)
-            is_stop = stops.get(key)
+            of_kind = stops.get(id(kind))
+            if of_kind is None:
+                of_kind = stops[id(kind)] = {}
+            is_stop = of_kind.get(need.state)
             if is_stop is None:
                 is_stop = not any(kind.serves(state) for state in kind.members(need.state))
-                stops[key] = is_stop
+                of_kind[need.state] = is_stop
             if is_stop:
                 known = asking.get(need.cob)
                 if known is None:
@@ -64,11 +66,14 @@ class Ways:
     def steps(self, cob: CobId) -> Steps:
         """Return the first step from each state to each other one."""
         kind = self._cobs[cob].type
-        asked = self._asked(cob)
+        needs = self._asking.get(cob)
+        asked = () if needs is None else _asked(needs)
         key = (id(kind), asked)
-        if key not in self._known:
-            self._known[key] = {state: _first_steps(kind, state, asked) for state in kind.states}
-        return self._known[key]
+        found = self._known.get(key)
+        if found is None:
+            found = {state: _first_steps(kind, state, asked) for state in kind.states}
+            self._known[key] = found
+        return found
 
     def way(self, cob: CobId, source: State, dest: State) -> tuple[Transition, ...] | None:
         """Return the whole way; () if there, None if there is none."""
@@ -81,17 +86,15 @@ class Ways:
             source = step.dest
         return tuple(found)
 
-    def _asked(self, cob: CobId) -> _Asked:
-        """Return whom an object asks out, as numbers."""
-        needs = self._asking.get(cob)
-        if needs is None:
-            return ()
-        if len(needs) == 1:
-            return ((needs[0].source, needs[0].dest, 0),)
-        numbers: dict[CobId, int] = {}
-        return tuple(
-            (need.source, need.dest, numbers.setdefault(need.on, len(numbers))) for need in needs
-        )
+
+def _asked(needs: Sequence[TransitionNeed]) -> _Asked:
+    """Return whom an object asks out by its needs, as numbers."""
+    if len(needs) == 1:
+        return ((needs[0].source, needs[0].dest, 0),)
+    numbers: dict[CobId, int] = {}
+    return tuple(
+        (need.source, need.dest, numbers.setdefault(need.on, len(numbers))) for need in needs
+    )
 
 
 def _first_steps(kind: CobType, source: State, asked: _Asked) -> dict[State, Transition]:
