@@ -180,10 +180,12 @@ def _taped(url: str, folder: Path, rounds: Sequence[Round]) -> Sequence[Transact
             transactions[-1].append((partial(send, statement), rows))
         send(statement, cursor, rows)
 
-    def noted_events(statements: Statements, cursor: Any, rows: Rows) -> None:
+    def noted_events(
+        statements: Statements, cursor: Any, rows: Rows, *, again: bool = False
+    ) -> None:
         if hasattr(cursor, "copy"):  # no statement then
             transactions[-1].append((partial(send_events, statements), rows))
-        send_events(statements, cursor, rows)
+        send_events(statements, cursor, rows, again=again)
 
     with (
         open_store(url, folder) as store,

@@ -76,17 +76,17 @@ class HandsBack(Value):
     """Its check finds the value where the transition said that it put it."""
 
     def check(self, context: CobContext) -> Any:
-        there = context.cob["results"].get("where") == context.host.variables.get("ansible_where")
+        there = context.cob["results"].get("where") == context.host.variables.get("ansible_user")
         state = super().check(context) if there else "outdated"
         return Found(state=state, message="told", results={"seen": state})
 
     def write(self, context: CobContext) -> Any:
         super().write(context)
-        return {"where": "here", "ansible_where": "here"}
+        return {"where": "here", "ansible_user": "here"}
 
     def remove(self, context: CobContext) -> Any:
         super().remove(context)
-        return {"where": None, "ansible_where": None}
+        return {"where": None, "ansible_user": None}
 
 
 class Believes(Value):
