@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ansible.module_utils import cobweb_supervisor as supervision
 from ansible.module_utils.cobweb_host import Answer, Failed, file_name, run, state_dir
@@ -151,30 +151,49 @@ def _one_at_a_time(home: Path) -> Iterator[None]:
 
 
 def _stop(home: Path, cob_id: str) -> bool:
-    seen = _look(home)
     spec = _full(supervision.read_json(home / "spec.json"))
-    if seen.supervised:
-        _stop_supervisor(seen.status["supervisor"], float(spec["stop_timeout"]))
-    child = seen.status.get("child")
-    supervision.terminate(home, child, spec["stop_signal"], float(spec["stop_timeout"]))
-    if seen.anything:
-        _wait_closed(spec["listen"], cob_id)
-    for name in ("status.json", "spec.json"):
-        with contextlib.suppress(FileNotFoundError):
-            (home / name).unlink()
-    return seen.anything
+    stop_timeout_s = float(spec["stop_timeout"])
+    with _nobody_supervises(home, stop_timeout_s, cob_id) as ended:
+        seen = _look(home)
+        child = seen.status.get("child")
+        supervision.terminate(home, child, spec["stop_signal"], stop_timeout_s)
+        if ended or seen.anything:
+            _wait_closed(spec["listen"], cob_id)
+        for name in ("status.json", "spec.json"):
+            with contextlib.suppress(FileNotFoundError):
+                (home / name).unlink()
+    return ended or seen.anything
 
 
-def _stop_supervisor(known: List[int], stop_timeout_s: float) -> None:
+@contextlib.contextmanager
+def _nobody_supervises(home: Path, stop_timeout_s: float, cob_id: str) -> Iterator[bool]:
+    """Have the lock of the supervisor, who is ended if there is one; gives whether there was.
+
+    The lock says so, and not the status: a start that was cut off leaves a supervisor behind that
+    may come at any time, and removing the status of one that runs would hide it for ever.
+    """
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (home / "lock").open("ab") as lock:
+        free = supervision.take(lock.fileno())
+        if not free:
+            _end_supervisor(home, lock.fileno(), stop_timeout_s, cob_id)
+        yield not free
+
+
+def _end_supervisor(home: Path, lock: int, stop_timeout_s: float, cob_id: str) -> None:
     """Ask the supervisor to end its process and itself; one that does not is killed."""
-    deadline = time.monotonic() + stop_timeout_s + SUPERVISOR_GRACE_S
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(known[0], signal.SIGTERM)
-    while supervision.alive(known) and time.monotonic() < deadline:
+    kill_at = time.monotonic() + stop_timeout_s + SUPERVISOR_GRACE_S
+    asked: Optional[List[int]] = None
+    while not supervision.take(lock):
+        now = time.monotonic()
+        known = supervision.read_holder(home)
+        if now > kill_at + supervision.KILL_WAIT_S:
+            who = f"process {known[0]}" if known else "nobody knows who"
+            raise Failed(f"the supervisor of {cob_id} does not end: {who} holds {home / 'lock'}")
+        if supervision.alive(known) and (known != asked or now > kill_at):
+            supervision.signal_all(known[:1], signal.SIGTERM if now < kill_at else signal.SIGKILL)
+            asked = known
         time.sleep(supervision.POLL_S)
-    if supervision.alive(known):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(known[0], signal.SIGKILL)
 
 
 def _wait_closed(listen: Any, cob_id: str) -> None:

@@ -5,9 +5,10 @@ Standard library only, Python 3.8 or newer, Linux. The file has two lives: the m
 `python3 -I supervisor.py HOME` in the background until it gets SIGTERM.
 
 A home holds `spec.json` (what to run), `status.json` (who runs now), `lock` (held by the supervisor
-as long as it lives) and `log`. A process is known by pid, start time and boot, so that a pid that
-was given out again is never taken for it. What belongs to a supervised process is its session, and
-whatever carries its home in the environment: daemons leave the one, and some wipe the other.
+as long as it lives, and telling who that is) and `log`. A process is known by pid, start time and
+boot, so that a pid that was given out again is never taken for it. What belongs to a supervised
+process is its session, and whatever carries its home in the environment: daemons leave the one, and
+some wipe the other.
 """
 
 from __future__ import annotations
@@ -137,8 +138,22 @@ def write_json(path: Path, data: Dict[str, Any]) -> None:
 
 def read_status(home: Path) -> Dict[str, Any]:
     """Read who runs in `home`; what was written before the last boot says nothing any more."""
-    status = read_json(home / "status.json")
-    return status if status.get("boot") == boot_id() else {}
+    return _since_boot(home / "status.json")
+
+
+def read_holder(home: Path) -> Optional[List[int]]:
+    """Read who took the lock of `home` last, if that is told yet; who has it tells at once."""
+    holder: Optional[List[int]] = _since_boot(home / "lock").get("supervisor")
+    return holder
+
+
+def take(lock: int) -> bool:
+    """Take the right to supervise; say whether it was free."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class Supervisor:
@@ -229,9 +244,7 @@ def main(home: Path) -> int:
     ALREADY_SUPERVISED if another supervisor does it; 1 if this one ended at once.
     """
     lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not take(lock):
         return ALREADY_SUPERVISED
     reader, writer = os.pipe()
     if os.fork():
@@ -239,6 +252,7 @@ def main(home: Path) -> int:
         return 0 if os.read(reader, 1) else 1
     os.close(reader)
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    _tell_holder(lock)
     supervisor = Supervisor(home)
     supervisor.write_status()
     os.write(writer, b"+")
@@ -249,6 +263,17 @@ def main(home: Path) -> int:
 
 _STOPPING = {signal.SIGTERM, signal.SIGINT}
 _WATCHED = {signal.SIGCHLD, signal.SIGHUP, *_STOPPING}
+
+
+def _tell_holder(lock: int) -> None:
+    holder = {"version": VERSION, "boot": boot_id(), "supervisor": identity(os.getpid())}
+    os.ftruncate(lock, 0)
+    os.write(lock, json.dumps(holder).encode())
+
+
+def _since_boot(path: Path) -> Dict[str, Any]:
+    found = read_json(path)
+    return found if found.get("boot") == boot_id() else {}
 
 
 def _rows() -> Iterator[Row]:

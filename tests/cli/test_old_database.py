@@ -88,7 +88,7 @@ def test_a_plan_made_before_the_upgrade_is_carried_out_after_it(
     assert form(old) == "1"
     ran = run("-C", old, "apply", plan, "--executor", "simulate")
     assert ran.code == 0, ran.err
-    assert form(old) == "4"
+    assert form(old) == "5"
     data = json.loads(run("-C", old, "generations", "-o", "json").out)
     assert [it["reached"] is not None for it in data["generations"]] == [True, True, False]
     assert data["hosts"] == {"h1": 3, "h2": 3}
@@ -115,4 +115,4 @@ def test_what_is_removed_after_the_upgrade_is_removed_as_the_old_generation_says
 def test_old_generations_can_be_deleted(run: Run, old: Path) -> None:
     ran = run("-C", old, "generations", "--gc", "--keep", "1")
     assert (ran.code, ran.err) == (0, "1 generation deleted\n")
-    assert form(old) == "4"
+    assert form(old) == "5"

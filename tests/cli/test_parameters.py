@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
+from cobweb.cli._group import cobweb
 from cobweb.cli._parameters import DURATION, FAILURES, Allowance
 
 
@@ -20,6 +21,12 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 def test_a_wrong_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"is no duration|is not between"):
         DURATION.convert(text, None, None)
+
+
+@pytest.mark.parametrize("command", [("apply",), ("rollback",), ("restart", "h/a"), ("drift",)])
+def test_what_makes_a_run_waits_for_its_database_as_it_is_told(command: tuple[str, ...]) -> None:
+    with pytest.raises(click.BadParameter, match="'soon' is no duration"):
+        cobweb.main([*command, "--store-timeout", "soon"], standalone_mode=False)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
+import threading
 from typing import Any
 
 import pytest
 
-from cobweb.cli._progress import Counter, LiveLine, PlainLines
+from cobweb.cli._progress import Counter, LiveLine, PlainLines, Reminder
 from cobweb.cli._text import cells
 
 GOALS = {"h1/a": "up", "h1/b": "up", "h2/c": "up"}
@@ -101,6 +103,60 @@ def test_without_a_terminal_only_ends_are_lines() -> None:
     plain.say("that was it")
     plain.close()
     assert stream.getvalue() == "h1/a  down -> up  (1.2 s)  FAILED\nthat was it\n"
+
+
+def test_after_a_silence_it_is_told_what_is_still_at_work_and_ever_more_seldom() -> None:
+    stream, now = io.StringIO(), [0.0]
+    counter = Counter(GOALS)
+    told = Reminder(PlainLines(counter, stream), counter, clock=lambda: now[0])
+    told(start("h1/a"))
+    lines = []
+    for now[0] in map(float, range(200)):
+        told.tick()
+        if text := stream.getvalue():
+            lines.append((now[0], text))
+            stream.seek(stream.truncate(0))
+    assert lines == [
+        (second, f"still at work: h1/a down -> up ({second:.0f} s)\n")
+        for second in (10.0, 30.0, 70.0, 130.0, 190.0)
+    ]
+    told(end("h1/a"))
+    now[0] = 1000.0
+    told.tick()
+    assert stream.getvalue() == "h1/a  down -> up  (1.2 s)\n"
+
+
+def test_whoever_hears_something_is_not_reminded_and_of_many_some_are_named() -> None:
+    stream, now = io.StringIO(), [0.0]
+    counter = Counter({f"h/{name}": "up" for name in "abcde"})
+    told = Reminder(PlainLines(counter, stream), counter, clock=lambda: now[0])
+    for name in "abcde":
+        told(start(f"h/{name}"))
+    now[0] = 9.0
+    told(end("h/a"))
+    now[0] = 18.0
+    told.tick()
+    now[0] = 19.0
+    told.tick()
+    _, reminder = stream.getvalue().splitlines()
+    assert reminder.endswith(
+        "h/b down -> up (19 s), h/c down -> up (19 s), h/d down -> up (19 s) and 1 more"
+    )
+
+
+def test_a_reminder_looks_by_itself_while_it_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cobweb.cli._progress._TICK_S", 0.0)
+    counter, said = Counter(GOALS), threading.Event()
+
+    class Telling(PlainLines):
+        def say(self, text: str) -> None:
+            super().say(text)
+            said.set()
+
+    clock = itertools.count(0.0, 100.0)
+    with Reminder(Telling(counter, io.StringIO()), counter, clock=lambda: next(clock)) as told:
+        told(start("h1/a"))
+        assert said.wait(30)
 
 
 class Gone(io.StringIO):

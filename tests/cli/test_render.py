@@ -33,6 +33,16 @@ def test_the_flexible_column_is_wrapped() -> None:
     assert lines[2:] == ["           word word word word", "           word word"]
 
 
+def test_no_word_is_broken_where_another_column_has_spaces() -> None:
+    columns = (Column(title="OBJECT", flexible=True), Column(title="SINCE"))
+    lines = table_lines(Output(width=28), columns, [("k-1/pgbouncer", "2030-01-31 12:00:00")])
+    assert lines == [
+        "OBJECT         SINCE",
+        "k-1/pgbouncer  2030-01-31",
+        "               12:00:00",
+    ]
+
+
 @given(st.lists(st.tuples(*[st.text(max_size=70)] * 3), max_size=4), st.integers(40, 120))
 def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, ...]], width: int) -> None:
     for line in table_lines(Output(width=width), COLUMNS, rows):

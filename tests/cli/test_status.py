@@ -59,6 +59,18 @@ def test_states_notes_and_the_last_run_are_told(run: Run, known: Path) -> None:
     assert max(len(line) for line in ran.out.splitlines()) <= 80
 
 
+def test_no_id_is_broken_in_the_middle(run: Run, known: Path, monkeypatch: Any) -> None:
+    name = "configuration-of-all-of-it-here"
+    file = known / "site.yml"
+    file.write_text(file.read_text().replace("  cfg:", f"  {name}:"))
+    with Session(known) as session:
+        cob = CobId(f"alpha/{name}")
+        wrote = StateWritten(cob=cob, state="up", reason="check", time=1e9, failed=True)
+        session.store(create=True).write([wrote])
+    monkeypatch.setenv("COLUMNS", "80")
+    assert f"alpha/{name} " in run("-C", known, "status").out
+
+
 def test_the_same_as_data(run: Run, known: Path, check_schema: CheckSchema) -> None:
     data = json.loads(run("-C", known, "status", "-o", "json").out)
     check_schema("status", data)

@@ -169,6 +169,20 @@ def test_a_changed_matrix_is_told_step_by_step() -> None:
     )
 
 
+def test_what_a_type_shares_is_told_as_a_spec_is_and_no_secret() -> None:
+    old = replace(SIMPLE, shared={"lab": {"hosts": ["h1"], "key": vaulted("a")}})
+    new = replace(SIMPLE, shared={"lab": {"hosts": ["h1", "h2"], "key": vaulted("b")}})
+    before, after, none = (content(graph_of({"h1/a": kind})) for kind in (old, new, SIMPLE))
+    (found,) = site_diff(before, after).types
+    assert found.lines == (
+        '-shared: {"lab": {"hosts": ["h1"], "key": "(secret)"}}',
+        '+shared: {"lab": {"hosts": ["h1", "h2"], "key": "(secret)"}}',
+        "~shared: (secret changed)",
+    )
+    (found,) = site_diff(none, before).types
+    assert found.lines == ('+shared: {"lab": {"hosts": ["h1"], "key": "(secret)"}}',)
+
+
 def limited(bound: int, *members: CobId, **said: Any) -> dict[str, Any]:
     units = tuple(Unit(name=host_of(cob), members=frozenset([cob]), **said) for cob in members)
     budget = Budget(name="rolling", units=units, count=bound)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from cobweb.model import (
     Role,
     Tasks,
 )
+from tests.support.graphs import SIMPLE
 
 ROOTS = {"site": "/s", "cobweb": "/c"}
 VARIABLES = {
@@ -48,15 +50,7 @@ def named(value: object) -> str:
 
 def kept_of(action: Action, files: dict[str, bytes], place: str = "site.yml") -> dict[str, Any]:
     """Return what a generation keeps of one host whose one object does `action`."""
-    kind = CobType(
-        name="t",
-        states=("up",),
-        preferred="up",
-        remove="up",
-        check=action,
-        transitions=(),
-        place=Place(file=place),
-    )
+    kind = replace(SIMPLE, check=action, place=Place(file=place))
     cob = CobId("h/a")
     graph = Graph(cobs={cob: Cob(id=cob, type=kind)})
     hosts = {"h": Host(name="h", variables=VARIABLES)}
@@ -169,7 +163,7 @@ def test_paths_beside_an_imported_file_are_written_from_the_site(
     path: str, place: str, written: str
 ) -> None:
     data = kept_of(Tasks(path=path), {}, place)
-    assert data["types"]["t"]["check"] == {"tasks": written}
+    assert data["types"]["simple"]["check"] == {"tasks": written}
 
 
 def test_the_words_of_no_file_are_none() -> None:

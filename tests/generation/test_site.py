@@ -177,6 +177,19 @@ def test_changed_spec_gives_another_digest() -> None:
     )
 
 
+def test_what_a_type_shares_is_written_once_without_secrets_and_is_no_content() -> None:
+    graph, hosts, roots = a_site("/home/ann/site")
+    shared = {"lab": {"hosts": ["h1"], "key": SECRET}}
+    kind = replace(graph.cobs[A].type, shared=shared)
+    other = replace(graph, cobs={cob: replace(it, type=kind) for cob, it in graph.cobs.items()})
+    before, after = (EvaluatedSite(it, hosts, roots=roots) for it in (graph, other))
+    assert after.contents == before.contents
+    assert after.digest != before.digest
+    written = json.loads(after.text())["types"]["simple"]["shared"]["lab"]
+    assert written["hosts"] == ["h1"]
+    assert list(written["key"]) == ["__cobweb_secret"]
+
+
 def test_without_roots_paths_stay_as_they_are() -> None:
     graph, hosts, _ = a_site("/site")
     check = json.loads(EvaluatedSite(graph, hosts).text())["types"]["simple"]["check"]

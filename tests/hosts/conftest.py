@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.fabric import Fabric
+from tests.support.fabric import Fabric, FabricHost
+from tests.support.gates import set_gate
 from tests.support.needed import need_fabric
 from tests.support.operator import Operator
 
@@ -54,3 +55,11 @@ def operator_maker(fabric: Fabric, tmp_path_factory: pytest.TempPathFactory) -> 
         return Operator(fabric, folder)
 
     return make
+
+
+@pytest.fixture
+def gate(fabric: Fabric) -> FabricHost:
+    """Return the host whose gate waits for the test."""
+    host = fabric.plain[0]
+    set_gate(fabric, host)
+    return host

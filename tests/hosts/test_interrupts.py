@@ -9,7 +9,7 @@ import pytest
 
 from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric, FabricHost
-from tests.support.gates import await_gate, gated_site, is_marked, lift_gate, open_gate, set_gate
+from tests.support.gates import await_gate, gated_site, is_marked, lift_gate, open_gate
 from tests.support.operator import Operator
 
 pytestmark = [
@@ -23,14 +23,6 @@ def operator(fabric: Fabric, operator_maker: OperatorMaker) -> Iterator[Operator
     """Return who works on the gated site."""
     with gated_site(fabric, operator_maker("gated")) as operator:
         yield operator
-
-
-@pytest.fixture
-def gate(fabric: Fabric) -> FabricHost:
-    """Return the host whose gate waits for the test."""
-    host = fabric.plain[0]
-    set_gate(fabric, host)
-    return host
 
 
 def test_the_first_interrupt_lets_end_what_runs_and_starts_nothing_new(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric, FabricHost, in_namespace
-from tests.support.gates import await_gate, gated_site, is_marked, open_gate, set_gate
+from tests.support.gates import await_gate, gated_site, is_marked, open_gate
 from tests.support.operator import Operator
 
 pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
@@ -59,14 +59,6 @@ def operator(fabric: Fabric, operator_maker: OperatorMaker) -> Iterator[Operator
         path = operator.folder / "playbooks/gate/open.yml"
         path.write_text(OPEN, encoding="utf-8")
         yield operator
-
-
-@pytest.fixture
-def gate(fabric: Fabric) -> FabricHost:
-    """Return the host whose gate waits for the test."""
-    host = fabric.plain[0]
-    set_gate(fabric, host)
-    return host
 
 
 @pytest.fixture

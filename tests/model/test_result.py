@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.model import (
-    CobType,
     PythonAction,
     Tasks,
     connection_problem,
@@ -23,6 +23,7 @@ from cobweb.model import (
     merged_results,
     results_problem,
 )
+from tests.support.graphs import SIMPLE
 
 IP, PORT, GONE = (late_result(*pair) for pair in (("w-1", "ip"), ("w-1", "port"), ("w-2", "ip")))
 RESULTS = {"w-1": {"ip": "10.0.0.1", "port": 80, "all": [1, {"a": "b"}], "on": True}}
@@ -167,15 +168,7 @@ def test_what_a_type_opens_is_checked_as_well() -> None:
 def test_what_can_name_a_program_is_opened_for_python_alone(name: str) -> None:
     """That is code of the controller already; a task says what a host has told it."""
     action = Tasks(path="/t.yml")
-    kind = CobType(
-        name="t",
-        states=("up",),
-        preferred="up",
-        remove="up",
-        check=action,
-        transitions=(),
-        connection=(name, "ansible_timeout"),
-    )
+    kind = replace(SIMPLE, check=action, connection=(name, "ansible_timeout"))
     assert kind.opens(action) == {"ansible_timeout"}
     assert kind.opens(PythonAction(type_name="t", method="check")) == {name, "ansible_timeout"}
 

@@ -18,18 +18,32 @@ MakeGraph = Callable[..., Graph]
 
 
 class Doubt:
-    """Lets the first `times` jobs of A of a kind end in doubt; `done` says that all was done."""
+    """Lets the first `times` jobs of A of a kind end in doubt; `done` says that all was done.
 
-    def __init__(self, kind: JobKind, *, done: bool, times: int = 1) -> None:
+    Then A is in `leaves`, or in the target, and `after` is how its later jobs end, if given.
+    """
+
+    def __init__(
+        self,
+        kind: JobKind,
+        *,
+        done: bool,
+        times: int = 1,
+        leaves: str = "",
+        after: tuple[Outcome, str] | None = None,
+    ) -> None:
         self.run: Any = None
         self._kind, self._done, self._left = kind, done, times
+        self._leaves, self._after = leaves, after
 
     def __call__(self, job: Job) -> Report | None:
+        if job.cob == A and not self._left and self._after is not None:
+            return Report(number=job.number, outcome=self._after[0], message=self._after[1])
         if job.cob != A or job.kind is not self._kind or not self._left:
             return None
         self._left -= 1
         if self._done:
-            self.run.executor.states[A] = job.dest
+            self.run.executor.states[A] = self._leaves or job.dest
         return Report(
             number=job.number, outcome=Outcome.FAILED, message="the broker is gone", in_doubt=True
         )
@@ -66,20 +80,13 @@ def test_it_is_not_tried_for_ever(rig: MakeRig, figure: MakeGraph) -> None:
     assert "".join(jobs_of(run)) == "ctctcc"
 
 
-@pytest.mark.parametrize("found", ["outdated", None])
-def test_elsewhere_it_has_failed(rig: MakeRig, figure: MakeGraph, found: str | None) -> None:
+@pytest.mark.parametrize("after", [None, (Outcome.FAILED, "no check")])
+def test_elsewhere_it_has_failed(
+    rig: MakeRig, figure: MakeGraph, after: tuple[Outcome, str] | None
+) -> None:
     """As it has where the check does not end well either."""
-    doubt = Doubt(JobKind.TRANSITION, done=True)
-
-    def answer(job: Job) -> Report | None:
-        said = doubt(job)
-        if said is not None:
-            run.executor.states[A] = "outdated"
-        elif found is None and job.cob == A and run.executor.states.get(A) == "outdated":
-            return Report(number=job.number, outcome=Outcome.FAILED, message="no check")
-        return said
-
-    run = doubt.run = rig(figure(), answer=answer)
+    doubt = Doubt(JobKind.TRANSITION, done=True, leaves="outdated", after=after)
+    run = doubt.run = rig(figure(), answer=doubt)
     result = run.go()
     assert result.ending is Ending.FAILED
     assert result.messages[A].startswith("the broker is gone")
@@ -89,15 +96,8 @@ def test_elsewhere_it_has_failed(rig: MakeRig, figure: MakeGraph, found: str | N
 
 
 def test_a_host_that_is_gone_then_is_unreachable(rig: MakeRig, figure: MakeGraph) -> None:
-    doubt = Doubt(JobKind.TRANSITION, done=True)
-
-    def answer(job: Job) -> Report | None:
-        said = doubt(job)
-        if said is None and job.cob == A and run.executor.states.get(A) == "up":
-            return Report(number=job.number, outcome=Outcome.UNREACHABLE, message="no route")
-        return said
-
-    run = doubt.run = rig(figure(), answer=answer)
+    doubt = Doubt(JobKind.TRANSITION, done=True, after=(Outcome.UNREACHABLE, "no route"))
+    run = doubt.run = rig(figure(), answer=doubt)
     result = run.go()
     assert result.ending is Ending.FAILED
     assert result.messages[A] == "no route"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cobweb.errors import StoreError, UsageError
+from cobweb.errors import StoreAwayError, StoreError, UsageError
 from cobweb.inventory import load_site
 from cobweb.model import CobId, Job, JobKind, Outcome, Report
 from cobweb.plugin import Plugins, load_plugins
@@ -27,6 +28,7 @@ from cobweb.runtime import (
 from cobweb.runtime._drift import PendingKind
 from cobweb.store import (
     CobRecord,
+    Entry,
     HostLost,
     RunInfo,
     RunRecord,
@@ -428,7 +430,7 @@ def test_a_look_is_a_run(place: Place) -> None:
 def test_a_look_that_breaks_is_told_as_failed(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_entries: object) -> None:
+    def fail(_entries: object, **_again: bool) -> None:
         raise StoreError("no room")
 
     monkeypatch.setattr(place.store, "write", fail)
@@ -437,6 +439,21 @@ def test_a_look_that_breaks_is_told_as_failed(
     record = place.store.last_run()
     assert record is not None
     assert record.result == "failed"
+
+
+def test_a_look_waits_for_its_database(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, tries = place.store.write, count(1)
+
+    def away_at_first(entries: Sequence[Entry], *, again: bool = False) -> None:
+        if next(tries) <= 2:
+            raise StoreAwayError("it is away")
+        write(entries, again=again)
+
+    monkeypatch.setattr(place.store, "write", away_at_first)
+    with pytest.raises(StoreAwayError):
+        place.look(orders=Orders(store_timeout_s=0.0))
+    tries = count(1)
+    assert place.look().ending is Ending.OK
 
 
 def test_a_simulation_is_not_taken_for_real_hosts(place: Place) -> None:

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from cobweb.errors import StoreAwayError
+from cobweb.inventory import load_site
 from cobweb.model import CobId
+from cobweb.plugin import load_plugins
+from cobweb.runtime import Caller, Orders, apply_site, desired_of
 from cobweb.runtime._outage import PatientJournal
 from cobweb.runtime._signals import Interrupts
-from cobweb.store import EventWritten, RunInfo, StateWritten, Store, open_store
+from cobweb.store import EventWritten, RunInfo, RunRecord, StateWritten, Store, open_store
 from tests.support.postgresql import PostgreSQL
 
 A = CobId("x/a")
@@ -60,11 +63,34 @@ def test_a_run_waits_for_its_database_and_goes_on(store: Store, own_postgresql: 
             own_postgresql.start()
 
     own_postgresql.kill()
-    PatientJournal(store, Interrupts(), say).write(BATCH)
+    PatientJournal(store, Interrupts(), say, outage_s=60.0).write(BATCH)
     assert [text.partition(";")[0] for text in told][1:] == ["the state database is there again"]
     assert "nothing new is started" in told[0]
     assert store.states()[A].state == "up"
     assert len(list(store.events("run"))) == 1
+
+
+def test_the_end_of_a_run_waits_for_its_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site.yml").write_text(SITE.format(url="sqlite:///state.db"))
+    (tmp_path / "t.yml").write_text("[]\n")
+    told: list[str] = []
+    with open_store("sqlite:///state.db", tmp_path) as store:
+        end_run, tries = store.end_run, iter([False, False, True])
+
+        def away_at_first(record: RunRecord) -> None:
+            if not next(tries):
+                raise StoreAwayError("it is away")
+            end_run(record)
+
+        monkeypatch.setattr(store, "end_run", away_at_first)
+        orders, desired = Orders(executor="simulate"), desired_of(load_site(tmp_path))
+        caller = Caller(say=told.append)
+        apply_site(desired, load_plugins(), store, orders, caller, info=INFO)
+        (run,) = store.runs()
+    assert run.result == "ok"
+    assert told[-1] == "the state database is there again; the run goes on"
 
 
 def test_a_batch_of_which_only_the_answer_was_lost_is_stored_once(store: Store) -> None:

@@ -96,3 +96,18 @@ def test_a_canary_that_fails_holds_up_changes_and_removals(tmp_path: Path) -> No
         _, last, _ = applied(tmp_path, store, second, "three")
         assert last.exit_code == 0
         assert set(store.states()) == {"c/r", "d/r"}
+
+
+def test_a_slot_that_a_unit_has_for_another_is_kept(tmp_path: Path) -> None:
+    """It has nothing to do itself; the slot was taken back and lent again for ever."""
+    limit = {"on": "all", "max": 2}
+    need = {"when": "* -> up", "cob": "x", "state": "down"}
+    first = limited(limit, {"r": "a", "x": "b"}, {"r": {}, "x": {}})
+    needs = [{**need, "on": "b"}]
+    second = limited(
+        limit, {"r": "a", "x": "b"}, {"r": {"spec": {"v": 1}, "needs": needs}, "x": {}}
+    )
+    with open_store("sqlite://", tmp_path) as store:
+        applied(tmp_path, store, first, "one")
+        _, result, _ = applied(tmp_path, store, second, "two")
+        assert result.exit_code == 0, result.waits

@@ -47,3 +47,13 @@ def run_info() -> RunInfo:
         site="abc",
         generation=3,
     )
+
+
+class Clock:
+    """A clock that stands until a test sets it on."""
+
+    def __init__(self, time: float) -> None:
+        self.time = time
+
+    def __call__(self) -> float:
+        return self.time

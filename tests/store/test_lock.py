@@ -23,24 +23,15 @@ from cobweb.store import (
     open_store,
     this_process,
 )
+from tests.store.conftest import Clock
 
 UP = StateWritten(cob=CobId("h/a"), state="up", reason="check", time=1.0)
 NOW = 1_000.0
 
 
-class Clock:
-    """A clock that stands until it is told to go on."""
-
-    def __init__(self) -> None:
-        self.time = NOW
-
-    def __call__(self) -> float:
-        return self.time
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOW)
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ from cobweb.store import (
     TransitionBegan,
     TransitionFinished,
     TransitionResult,
+    WorkEnded,
     open_store,
 )
 
@@ -69,6 +70,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
         time=times,
         attempt=st.integers(1, 3),
         executor=st.sampled_from(["", "ansible"]),
+        at_work=st.booleans(),
     ),
     st.builds(
         TransitionFinished,
@@ -81,7 +83,9 @@ entries: st.SearchStrategy[Entry] = st.one_of(
         applied=applied,
         content=contents,
         generation=generations,
+        at_work=st.booleans(),
     ),
+    st.builds(WorkEnded, cob=cobs),
     st.builds(GrantWritten, cob=cobs, holder=cobs, state=states),
     st.builds(GrantGone, cob=cobs, holder=cobs),
     st.builds(HostLost, host=st.sampled_from(["h1", "h2"]), time=times),
@@ -125,7 +129,7 @@ class Model:
     canaries: dict[str, CanaryWritten] = field(default_factory=dict)
     given_up: set[str] = field(default_factory=set)
 
-    def take(self, entry: Entry) -> None:  # noqa: C901  # one case for each kind
+    def take(self, entry: Entry) -> None:  # noqa: C901, PLR0912  # one case for each kind
         match entry:
             case GrantWritten():
                 self.grants[entry.cob, entry.holder] = entry.state
@@ -153,7 +157,11 @@ class Model:
                     in_transition=(entry.source, entry.dest),
                     attempt=entry.attempt,
                     executor=entry.executor,
+                    at_work=entry.at_work,
                 )
+            case WorkEnded(cob=cob):
+                if cob in self.cobs:
+                    self.cobs[cob] = replace(self.cobs[cob], at_work=False)
             case EventWritten():
                 raise AssertionError("events are not modelled")
 
@@ -215,6 +223,7 @@ class Model:
         if isinstance(entry, TransitionFinished):
             failed: bool | None = entry.result == "failed"
             reason = "transition"
+            record = replace(record, at_work=entry.at_work)
         else:
             failed, reason = entry.failed, entry.reason
         failed = record.failed if failed is None else failed

@@ -153,10 +153,10 @@ def test_database_of_something_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("create", [True, False])
 def test_database_of_a_newer_cobweb(file: Path, tmp_path: Path, *, create: bool) -> None:
-    set_format(file, "5")
+    set_format(file, "6")
     before = file.read_bytes()
     error = refused(tmp_path, create=create)
-    assert error.message.startswith(f"the state database {file} has format 5, and this Cobweb ")
+    assert error.message.startswith(f"the state database {file} has format 6, and this Cobweb ")
     assert file.read_bytes() == before
     assert "newer" in error.hint
 
@@ -249,8 +249,11 @@ def test_read_only_database_can_be_read_but_not_opened_for_writing(public: Path)
     rights(folder, 0o555, 0o444)
     assert as_nobody(public, create=False) == "read h/a"
     answer = as_nobody(public, create=True)
-    assert answer.startswith(f"refused the state database {folder}/state.db cannot be")
+    said = f"refused the state database {folder}/state.db cannot be written"
+    assert answer.startswith(f"{said}: {folder}/state.db: Permission denied")
     assert "check the owner and the permissions" in answer
+    rights(folder, 0o555, 0o666)
+    assert as_nobody(public, create=True).startswith(f"{said}: {folder}: Permission denied")
     folder.chmod(0o755)
 
 

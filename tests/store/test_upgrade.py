@@ -110,7 +110,7 @@ def test_reading_changes_nothing_and_tells_what_the_upgraded_one_tells(
     assert form(any_old_url) == found
     with open_store(any_old_url, tmp_path) as store:
         assert told(store) == before
-    assert form(any_old_url) == "4"
+    assert form(any_old_url) == "5"
     with open_store(any_old_url, tmp_path, create=False) as store:
         assert told(store) == before
     assert [run.info.generation for run in before["runs"]][-2:] == [2, 1]
@@ -242,7 +242,7 @@ def test_upgrade_that_is_killed_at_any_moment_leaves_the_old_format(
         if code == 0:
             break
         assert (code, form(any_old_url)) == (-signal.SIGKILL, found)
-    assert form(any_old_url) == "4"
+    assert form(any_old_url) == "5"
     assert moment > {"1": 20, "3": 12}[found], "the moments are those of the upgrade"
 
 
@@ -255,7 +255,7 @@ def test_two_processes_that_upgrade_at_once_do_it_once(any_old_url: str, tmp_pat
     with get_context("spawn").Pool(3) as pool:
         revisions = pool.starmap(_open, [(any_old_url, str(tmp_path))] * 6)
     assert len(set(revisions)) == 1
-    assert form(any_old_url) == "4"
+    assert form(any_old_url) == "5"
 
 
 def test_run_of_an_older_cobweb_goes_on_after_the_upgrade(old_url: str, tmp_path: Path) -> None:
@@ -334,6 +334,7 @@ DROP TABLE cobweb_renames;
 DROP TABLE cobweb_slots;
 DROP TABLE cobweb_canaries;
 ALTER TABLE cobweb_cobs DROP COLUMN served;
+ALTER TABLE cobweb_cobs DROP COLUMN at_work;
 ALTER TABLE cobweb_hosts DROP COLUMN given_up;
 DROP TABLE cobweb_results;
 ALTER TABLE cobweb_cobs DROP COLUMN attempt;
@@ -361,7 +362,7 @@ def test_format_2_is_read_as_it_is_and_upgraded_when_written(
     with open_store(url, tmp_path) as store:
         assert told(store) == before
         store.write([began, ResultsWritten(host="h1", results={"ip": "10.0.0.1"})])
-    assert form(url) == "4"
+    assert form(url) == "5"
     open_store(new_url, tmp_path).close()
     assert columns(url) == columns(new_url)
     with open_store(url, tmp_path, create=False) as store:

@@ -65,6 +65,7 @@ class StartedRun:
     ) -> None:
         if self.process.poll() is None:
             self.process.kill()
+        if self.process.stdout is not None and not self.process.stdout.closed:
             self.process.communicate()
 
     def await_error_line(self, words: str) -> None:

@@ -65,19 +65,20 @@ def postgresql() -> Iterator[PostgreSQL]:
         pytest.fail("needs PostgreSQL: apt-get install postgresql")
     if bin_dir is None:
         pytest.skip("needs PostgreSQL: apt-get install postgresql")
-    with _server(bin_dir) as server:
+    with own_server(bin_dir) as server:
         yield server
 
 
 @pytest.fixture
 def own_postgresql(postgresql: PostgreSQL) -> Iterator[PostgreSQL]:
     """Start a server for one test, which may `kill` it and `start` it again."""
-    with _server(postgresql.bin_dir) as server:
+    with own_server(postgresql.bin_dir) as server:
         yield server
 
 
 @contextmanager
-def _server(bin_dir: Path) -> Iterator[PostgreSQL]:
+def own_server(bin_dir: Path) -> Iterator[PostgreSQL]:
+    """Run a server in a folder of its own, on a free port of the network that this thread is in."""
     folder = Path(tempfile.mkdtemp(prefix="cobweb-pg-"))
     try:
         user = _unprivileged()

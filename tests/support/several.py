@@ -32,6 +32,7 @@ from cobweb.engine import (
 )
 from cobweb.model import OUTDATED, Budget, CobId, Graph, Limit, State, Transition, Unit, host_of
 from cobweb.model.cob import ANY
+from cobweb.testing.simulation import Faults
 from tests.support.rollout import Journal
 
 __all__ = ["Bounds", "Mishaps", "Several"]
@@ -47,14 +48,13 @@ OLD = {"v": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mishaps:
-    """Probabilities: of `lose` and `double` by message, the others by event."""
+class Mishaps(Faults):
+    """`kill`, of an engine, `vanish` and `come_back` are by event.
 
-    lose: float = 0.0
-    double: float = 0.0
-    fail: float = 0.0
+    `fail_check` and `fail_ids` mean nothing here.
+    """
+
     kill: float = 0.0
-    vanish: float = 0.0
     come_back: float = 0.1
 
 

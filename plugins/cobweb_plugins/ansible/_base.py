@@ -6,6 +6,7 @@ All sockets and deadlines are served by `wait`, in the caller's thread.
 from __future__ import annotations
 
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,10 +15,11 @@ from typing import ClassVar
 
 from cobweb.model import Action, CobId, Job, JobKind, Nothing, Outcome, Report, Role, Tasks
 from cobweb.plugin import ExecutorSetting
-from cobweb_plugins.ansible._host_marks import HostMarks
+from cobweb_plugins.ansible._host_marks import HostMarks, has_posix_shell
 from cobweb_plugins.ansible._hub import Hub
-from cobweb_plugins.ansible._jobs import cancelled, refusal
+from cobweb_plugins.ansible._jobs import cancelled, refusal, unknown_host
 from cobweb_plugins.ansible._processes import Tree
+from cobweb_plugins.ansible._sweep import sweep_script
 from cobweb_plugins.ansible._workspace import Workspace
 
 __all__ = ["BaseExecutor"]
@@ -58,6 +60,9 @@ class BaseExecutor(ABC):
         self._setting = setting
         self._marks = HostMarks(setting)
         self._releases: dict[int, str] = {}
+        self._ends: dict[int, str] = {}
+        self._site = uuid.uuid4().hex if setting.mark is None else setting.mark.site
+        self._epoch = 0 if setting.mark is None else setting.mark.epoch
         self._workspace = Workspace.create(setting)
         self._opened(self._workspace)
 
@@ -65,11 +70,19 @@ class BaseExecutor(ABC):
         """Take a job; its report comes by `wait`."""
         if refused := refusal(job, self._setting) or self._marks.refusal(job):
             self._reports.append(refused)
-        elif self._closed:
-            self._reports.append(cancelled(job, began=False))
         else:
-            self._queue.append(job)
-            self._dispatch()
+            self._take(job)
+
+    def end_work(self, job: Job, jobs: Sequence[int]) -> None:
+        """Take a job that ends these jobs, and all of earlier runs, on its host."""
+        host = self._setting.hosts.get(job.host)
+        if host is None:
+            self._reports.append(unknown_host(job))
+        elif has_posix_shell({**host.variables, **job.host_vars}):
+            self._ends[job.number] = self._sweep_script(jobs)
+            self._take(job)
+        else:
+            self._reports.append(Report(number=job.number, outcome=Outcome.OK))
 
     def wait(self, timeout_s: float | None) -> Sequence[Report]:
         """Serve all connections until a report, a wake or the time; reports in order of arrival."""
@@ -189,8 +202,24 @@ class BaseExecutor(ABC):
 
     def _first(self, job: Job) -> str:
         """Return the script that comes before the tasks of a job that is about to begin, or ""."""
+        if job.number in self._ends:
+            return ""
         host = self._releases.get(job.number)
         return self._marks.claim(job) if host is None else self._marks.release(host)
+
+    def _take(self, job: Job) -> None:
+        if self._closed:
+            self._reports.append(cancelled(job, began=False))
+        else:
+            self._queue.append(job)
+            self._dispatch()
+
+    def _mark(self, number: int) -> str:
+        """Return the mark of a job."""
+        return f"{self._site}/{self._epoch}/{number}"
+
+    def _sweep_script(self, jobs: Sequence[int]) -> str:
+        return sweep_script(self._site, self._epoch, jobs)
 
     def _timeout(self, job: Job) -> float:
         return self._setting.timeout_s if job.timeout_s is None else job.timeout_s

@@ -23,10 +23,11 @@ from urllib.parse import quote
 from cobweb.errors import ExecutorError
 from cobweb.model import Host, Job, JobKind, Outcome, Report
 from cobweb.plugin import ExecutorSetting, SiteMark
+from cobweb_plugins.ansible._job_marks import BOOK, REFUSED, raise_epoch
 from cobweb_plugins.ansible._jobs import failed
 from cobweb_plugins.ansible._results import MARK_TASK
 
-__all__ = ["SHARED_VARIABLE", "HostMarks"]
+__all__ = ["SHARED_VARIABLE", "HostMarks", "has_posix_shell"]
 
 SHARED_VARIABLE = "cobweb_shared"
 """The host variable that says whether other sites may manage the host as well."""
@@ -42,9 +43,6 @@ _SHELLS = ("ssh", "smart", "paramiko", "paramiko_ssh", "local")
 _OTHER_SHELLS = ("powershell", "cmd")
 
 _FOLDERS = """\
-umask 022
-if [ "$(id -u)" = 0 ]; then home=/var/lib/cobweb
-else home="${XDG_STATE_HOME:-$HOME/.local/state}/cobweb"; fi
 own="$home/marks/$name"
 others() {
   for found in /var/lib/cobweb/marks/$seen "$home"/marks/$seen; do
@@ -74,7 +72,11 @@ look && exit 0
 exit 73
 """
 
-_RELEASE = 'rm -f "$own"\nrmdir "$home/marks" 2>/dev/null\nexit 0\n'
+_RELEASE = """\
+rm -f "$own" "$work/$site" "$work/$site".*
+rmdir "$home/marks" "$work" 2>/dev/null
+exit 0
+"""
 
 
 class HostMarks:
@@ -108,7 +110,7 @@ class HostMarks:
         if not _can_be_marked({**host.variables, **job.host_vars}):
             return ""
         self._looking[job.number] = job.host
-        return _script(mark, host, _CLAIM)
+        return _script(mark, host, raise_epoch() + _CLAIM)
 
     def release(self, host: str) -> str:
         """Return the script that takes this site's mark off a host; "" where it has none."""
@@ -128,6 +130,8 @@ class HostMarks:
             return replace(report, tasks=report.tasks[1:])
         if first.status != "failed" or report.outcome is not Outcome.FAILED:
             return report
+        if REFUSED in first.message:
+            return report
         self._refused[host] = _told(first.message, host)
         return replace(report, message=self._refused[host], began=False)
 
@@ -138,6 +142,7 @@ def _script(mark: SiteMark, host: Host, does: str) -> str:
     is_local = host.variables.get("ansible_connection") == "local"
     values = {
         "site": mark.site,
+        "epoch": str(mark.epoch),
         "name": f"{mark.site}.{name}",
         "mark": _text(mark, host),
         "shared": "yes" if _shared(host) else "",
@@ -146,7 +151,7 @@ def _script(mark: SiteMark, host: Host, does: str) -> str:
     lines = [f"{key}={shlex.quote(value)}" for key, value in values.items()]
     # A machine has one inventory name for each site, but for that on which the coordinators run.
     seen = f"{'?' * len(mark.site)}.{name}" if is_local else "*.*"
-    return "\n".join([*lines, f"seen={shlex.quote(seen)}", _FOLDERS + does])
+    return "\n".join([*lines, "umask 022", f"seen={shlex.quote(seen)}", BOOK + _FOLDERS + does])
 
 
 def _text(mark: SiteMark, host: Host) -> str:
@@ -182,9 +187,13 @@ def _shared(host: Host) -> bool:
 
 def _can_be_marked(variables: Mapping[str, Any]) -> bool:
     """Say whether a host is marked at all: this machine is only where a site says a word of it."""
+    is_here = variables.get("ansible_connection") == "local"
+    return has_posix_shell(variables) and (not is_here or SHARED_VARIABLE in variables)
+
+
+def has_posix_shell(variables: Mapping[str, Any]) -> bool:
+    """Say whether a host of these variables has a POSIX shell, and files that stay."""
     connection = variables.get("ansible_connection", "ssh")
-    if connection == "local" and SHARED_VARIABLE not in variables:
-        return False
     return connection in _SHELLS and variables.get("ansible_shell_type") not in _OTHER_SHELLS
 
 

@@ -19,13 +19,13 @@ from cobweb.model import (
 )
 from cobweb.plugin import ExecutorSetting
 
-__all__ = ["cancelled", "ended", "failed", "refusal", "timed_out"]
+__all__ = ["cancelled", "ended", "failed", "refusal", "timed_out", "unknown_host"]
 
 
 def refusal(job: Job, setting: ExecutorSetting) -> Report | None:
     """Return the report of a job that cannot be begun, or None."""
     if job.host not in setting.hosts:
-        return failed(job, f"the host {job.host} is not in the inventory", began=False)
+        return unknown_host(job)
     match job.action:
         case Tasks(path=path):
             if not Path(path).is_file():
@@ -38,6 +38,11 @@ def refusal(job: Job, setting: ExecutorSetting) -> Report | None:
         case _:
             assert_never(job.action)
     return None
+
+
+def unknown_host(job: Job) -> Report:
+    """Return the report of a job on a host that the executor was not told of."""
+    return failed(job, f"the host {job.host} is not in the inventory", began=False)
 
 
 def failed(job: Job, message: str, *, began: bool = True) -> Report:

@@ -15,8 +15,7 @@ __all__ = ["Lane", "job_message"]
 class Lane:
     """A lane; `job` is what it was given, `began` whether it said that it began.
 
-    `place` is where its task is at work, if that is a remote host; `mark` marks what it starts;
-    `host_vars` are those of the job.
+    `place` is where its task is at work, if that is a remote host; `host_vars` are the job's.
     """
 
     def __init__(self, connection: Connection, pid: int) -> None:
@@ -24,17 +23,20 @@ class Lane:
         self.pid = pid
         self.job: Job | Sweep | None = None
         self.began = False
-        self.mark = ""
         self.place: Place | None = None
         self.deadline = 0.0
         self.last_host = ""
         self.host_vars: Mapping[str, Any] = {}
 
-    def give(self, job: Job, *, deadline: float, basedir: str, mark: str, first: str) -> None:
-        """Send a job to this idle lane; the script `first` comes before its tasks."""
+    def give(  # noqa: PLR0913  # what a lane has to know of a job
+        self, job: Job, *, deadline: float, basedir: str, mark: str, first: str, end: str
+    ) -> None:
+        """Send a job to this idle lane; `mark` marks what it starts.
+
+        The script `first` comes before its tasks; `end` stands for them if it is not empty.
+        """
         self._take_on(job, deadline)
-        self.mark = mark
-        more = {"basedir": basedir, "mark": mark, "first": first}
+        more = {"basedir": basedir, "mark": mark, "first": first, "end": end}
         self.connection.send({**job_message(job), **more})
 
     def give_sweep(self, sweep: Sweep, *, basedir: str) -> None:

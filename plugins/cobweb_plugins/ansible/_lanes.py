@@ -14,19 +14,19 @@ import contextlib
 import os
 import signal
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
 from cobweb.errors import ExecutorError
-from cobweb.model import Job, Report
+from cobweb.model import Job, Outcome, Report
 from cobweb_plugins.ansible._base import BaseExecutor
 from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._lane import Lane
 from cobweb_plugins.ansible._runner import installed_version
-from cobweb_plugins.ansible._sweep import LIMIT_EACH_S, LIMIT_S, Sweep, doubted
+from cobweb_plugins.ansible._sweep import LIMIT_EACH_S, LIMIT_S, Sweep
 from cobweb_plugins.ansible._workspace import Workspace
 from cobweb_plugins.ansible._zygote import Zygote
 
@@ -56,7 +56,6 @@ class AnsibleExecutor(BaseExecutor):
         self._leaving: list[Lane] = []
         self._requeued: dict[int, int] = {}
         self._sweeps: deque[Sweep] = deque()
-        self._token = uuid.uuid4().hex
 
     def _check_installed(self) -> None:
         found = installed_version()
@@ -102,9 +101,15 @@ class AnsibleExecutor(BaseExecutor):
         if isinstance(job, Sweep):
             lane.give_sweep(job, basedir=basedir)
             return
-        deadline = time.monotonic() + self._timeout(job)
-        mark = f"{self._token}/{job.number}"
-        lane.give(job, deadline=deadline, basedir=basedir, mark=mark, first=self._first(job))
+        end = self._ends.get(job.number, "")
+        lane.give(
+            job,
+            deadline=time.monotonic() + self._timeout(job),
+            basedir=basedir,
+            mark="" if end else self._mark(job.number),
+            first=self._first(job),
+            end=end,
+        )
 
     def _hear(self) -> None:
         for connection, hello in self._hub.take_hellos():
@@ -134,6 +139,8 @@ class AnsibleExecutor(BaseExecutor):
             report = job.ended(message) if isinstance(job, Sweep) else ended(job, message)
             if report.in_doubt:
                 self._sweep(lane, report)
+            elif report.outcome is Outcome.UNREACHABLE and lane.place is not None:
+                self._reports.append(replace(report, at_work=True))
             else:
                 self._reports.append(report)
             if message["retire"]:
@@ -194,15 +201,13 @@ class AnsibleExecutor(BaseExecutor):
         """Report a stopped job, after a sweep where its task was at work on a remote host."""
         if lane.place is None:
             self._reports.append(report)
-        elif not lane.place["marked"]:
-            self._reports.append(doubted(report, lane.place, "a raw command cannot be found again"))
         else:
             under_way = len(self._sweeps) + len(self._lanes)
             self._sweeps.append(
                 Sweep(
                     report=report,
                     host=lane.last_host,
-                    mark=lane.mark,
+                    script=self._sweep_script((report.number,)),
                     place=lane.place,
                     host_vars=lane.host_vars,
                     deadline=time.monotonic() + LIMIT_S + LIMIT_EACH_S * under_way,

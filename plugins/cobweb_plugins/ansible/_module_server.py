@@ -29,6 +29,7 @@ import select
 import shutil
 import signal
 import site
+import stat
 import sys
 import tempfile
 import threading
@@ -39,6 +40,9 @@ from typing import Any, NoReturn
 
 MAGIC = b"cobweb module server 1\n"
 MARK_VARIABLE = "COBWEB_JOB"
+REFUSED_CODE = 74
+DIGITS = 19
+REFUSED = b"cobweb: this host works for a newer run of the site\n"
 IDLE_S = 60
 CLOSING_S = 0.005
 """How often a process is looked at that has closed its outputs and not yet ended."""
@@ -188,6 +192,9 @@ class Server:
         if call["mark"] and self._mark is not None:
             os.environ[MARK_VARIABLE] = call["mark"]
             self._mark.write(call["mark"])
+            if is_too_late(call["mark"]):
+                os.write(2, REFUSED)
+                os._exit(REFUSED_CODE)
         if call["cwd"]:
             os.chdir(call["cwd"])
         sys.argv = ["-"]
@@ -335,6 +342,33 @@ class Library:
         stem = importer.prefix + name.rpartition(".")[2]
         found = self._codes.get((importer.archive, stem.replace(os.sep, "/")))
         return self._read_code(importer, name) if found is None else found
+
+
+def is_too_late(mark: str) -> bool:
+    """Say whether the book of this host says that the job of this mark may not begin any more.
+
+    What the book is stands in `_job_marks`.
+    """
+    site, epoch, number = mark.split("/")
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    for work in ("/var/lib/cobweb/work", os.path.join(state, "cobweb", "work")):
+        try:
+            with open(os.path.join(work, site), encoding="ascii", opener=plain_file) as book:
+                seen = int(book.readline(DIGITS))
+        except (OSError, ValueError):
+            continue
+        if seen > int(epoch) or os.path.exists(os.path.join(work, f"{site}.{epoch}.{number}")):
+            return True
+    return False
+
+
+def plain_file(path: str, flags: int) -> int:
+    """Open a file, nothing else: a pipe would be waited for."""
+    found = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        os.close(found)
+        raise OSError("no plain file")
+    return found
 
 
 class MarkPlace:

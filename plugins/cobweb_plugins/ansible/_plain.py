@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
-from cobweb.model import Job, JobKind, Report, Role, Tasks
+from cobweb.model import Job, JobKind, Outcome, Report, Role, Tasks
 from cobweb_plugins.ansible._base import BaseExecutor
 from cobweb_plugins.ansible._hub import Connection
 from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
@@ -29,6 +30,7 @@ from cobweb_plugins.ansible._results import (
     facts_of,
 )
 from cobweb_plugins.ansible._runner import Command, RunnerThread, installed_version
+from cobweb_plugins.ansible._sweep import END_VARIABLE, end_tasks
 from cobweb_plugins.ansible._workspace import Workspace, fresh_arguments
 
 __all__ = ["AnsiblePlainExecutor"]
@@ -88,12 +90,19 @@ class AnsiblePlainExecutor(BaseExecutor):
         if first := self._first(job):
             known[FIRST_VARIABLE] = _text_only(first)
             play["pre_tasks"] = [FIRST]
+        mark = self._mark(job.number)
+        if end := self._ends.get(job.number, ""):
+            known[END_VARIABLE] = _text_only(end)
+            play["tasks"] = end_tasks()
+            mark = ""
         variables = files.playbook(f"{name}.json", known)
         playbook = files.playbook(f"{name}.yml", [play])
         arguments = (*self._more_inventory(job), "-e", f"@{variables}", str(playbook))
-        connection = self._setting.hosts[job.host].variables.get("ansible_connection")
-        memory = 0 if connection == "local" else MEMORY_BYTES
-        return files.command(job.number, *arguments, ident=name, memory=memory)
+        memory = 0 if self._is_here(job) else MEMORY_BYTES
+        return files.command(job.number, *arguments, ident=name, memory=memory, mark=mark)
+
+    def _is_here(self, job: Job) -> bool:
+        return self._setting.hosts[job.host].variables.get("ansible_connection") == "local"
 
     def _more_inventory(self, job: Job) -> tuple[str, ...]:
         """Return the arguments by which the host has the variables that were handed back."""
@@ -133,7 +142,8 @@ class AnsiblePlainExecutor(BaseExecutor):
             if run.thread.ended:
                 del self._runs[number]
                 if report := run.report():
-                    self._reports.append(report)
+                    is_lost = report.outcome is Outcome.UNREACHABLE and not self._is_here(run.job)
+                    self._reports.append(replace(report, at_work=is_lost))
 
     def _expire(self, now: float) -> None:
         for run in self._runs.values():
@@ -146,8 +156,9 @@ class AnsiblePlainExecutor(BaseExecutor):
                 self._stop(run, cancelled(run.job, began=True))
 
     def _stop(self, run: _Run, report: Report) -> None:
-        """End a run, now or as soon as its guard has said who it is."""
+        """End a run, now or as soon as its guard has said who it is; nobody looks on its host."""
         run.stopped = True
+        report = replace(report, at_work=not self._is_here(run.job))
         if run.guard:
             self._doom(run.guard, partial(self._report, report))
         else:

@@ -1,25 +1,32 @@
 """Ending what a stopped job has left on a remote host.
 
-Ending ssh ends nothing at its other end. Therefore every task that runs a module on a remote host
-carries a mark in its environment, which all that it starts inherits; a sweep looks on the host for
-the processes with exactly this mark, and for what is below them, and ends them: SIGTERM first,
-SIGKILL two seconds later. As with local processes, what has been handed over to init (a daemon that
-a task started on purpose) is not touched.
+Ending ssh ends nothing at its other end. Therefore every command of a job carries a mark in its
+environment (`_job_marks`), which all that it starts inherits; a sweep looks on the host for the
+processes with the mark of such a job, or of any of an earlier run, and for what is below them, and
+ends them: SIGTERM first, SIGKILL two seconds later. As with local processes, what has been handed
+over to init (a daemon that a task started on purpose) is not touched.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cobweb.model import Report
+from cobweb_plugins.ansible._job_marks import (
+    BOOK,
+    MARK_VARIABLE,
+    REFUSED,
+    ROOT_NAME,
+    raise_epoch,
+)
 
-__all__ = ["MARK_VARIABLE", "Place", "Sweep", "doubted", "sweep_script"]
+__all__ = ["END_VARIABLE", "Place", "Sweep", "doubted", "end_tasks", "sweep_script"]
 
-MARK_VARIABLE = "COBWEB_JOB"
-"""The environment variable that holds the mark."""
+END_VARIABLE = "cobweb_end"
+STAYS = "these do not end:"
 
 LIMIT_S = 10.0
 """Time for one sweep: from the end of the local processes until the host says that it is done."""
@@ -27,39 +34,66 @@ LIMIT_EACH_S = 0.2
 """More time for each other sweep that is under way: they share the controller's processors."""
 
 Place = Mapping[str, Any]
-"""Where and as whom a task runs: `host`, `keywords` and `vars` of a task; `marked`, whether it
-carries the mark."""
+"""Where and as whom a task runs: `host`, `keywords` and `vars` of a task."""
 
-SCRIPT = r"""mark='@MARK@'
-known=' ' daemons=' ' signal=TERM tick=0 clean=0
+_SCRIPT = r"""known=' ' daemons=' ' sessions=' ' signal=TERM tick=0 clean=0 missing=
+for tool in awk grep sed tr; do
+  command -v "$tool" >/dev/null || missing="$missing $tool"
+done
+grep -qs '^PPid:' /proc/self/status || missing="$missing /proc"
+if [ -n "$missing" ]; then
+  echo "@STAYS@ what nobody can look for without$missing"
+  exit 1
+fi
 
-marked() {
+lines() {
   if printf 'x\0' | grep -qz x 2>/dev/null; then
-    grep -lszFxe "$mark" /proc/[0-9]*/environ
+    grep -HoszxE "$2" /proc/[0-9]*/"$1" | tr '\0' '\n'
   else
-    for file in /proc/[0-9]*/environ; do
-      { tr '\0' '\n' <"$file" | grep -qxFe "$mark" && echo "$file"; } 2>/dev/null
+    for file in /proc/[0-9]*/"$1"; do
+      { tr '\0' '\n' <"$file" | grep -xE "$2" | sed "s|^|$file:|"; } 2>/dev/null
     done
   fi
 }
 
 family() {
-  { marked; grep -s '^PPid:' /proc/[0-9]*/status; } |
-  awk -F '[/: \t]+' -v "daemons=$daemons" -v "first=$1" '
-    $4 == "environ" { marked[$3] = 1 }
-    $4 == "status" { parent[$3] = $6 }
-    END {
-      count = split(daemons, list, " ")
-      for (i = 1; i <= count; i++) stays[list[i]] = 1
-      for (pid in marked) if (first) {
-        top = pid
-        for (hops = 0; hops < 99 && (parent[top] in marked); hops++) top = parent[top]
-        if (parent[top] == 1) { stays[pid] = 1; print "daemon:" pid }
+  {
+    lines environ '@VARIABLE@=([0-9A-Za-z_-]+/[0-9]+/[0-9]+|-+)'
+    lines cmdline '@ROOT@'
+    grep -sE '^(PPid|NSsid):' /proc/[0-9]*/status
+  } |
+  awk -F '[/: \t]+' -v "first=$1" -v "known=$known" -v "stay=$daemons" -v "our=$sessions" \
+    -v "mine=@VARIABLE@=$site" -v "epoch=$epoch" -v "jobs=$jobs" '
+    $4 == "environ" && $5 == mine && $6 + 0 < epoch + 0 { marked[$3] = 1 }
+    $4 == "environ" && $5 == mine && $6 == epoch && index(jobs, " " $7 " ") { marked[$3] = 1 }
+    $4 == "environ" && $5 ~ /=-+$/ { keeps[$3] = 1 }
+    $4 == "cmdline" { keeps[$3] = 1 }
+    $4 == "status" && $5 == "PPid" { parent[$3] = $6 }
+    $4 == "status" && $5 == "NSsid" { session[$3] = $6 }
+    function works(pid,  hops, found) {
+      for (hops = 0; hops < 999 && pid + 0 > 1; hops++) {
+        if (pid in stays) return 0
+        if (pid in marked) found = 1
+        if (pid in keeps) return found
+        if (pid in ended) return 1
+        if (found && !(parent[pid] + 0 > 1) && index(our, " " session[pid] " ")) return 1
+        pid = parent[pid]
       }
-      for (pid in parent) {
-        near = pid
-        for (hops = 0; hops < 99 && near + 0 > 1 && !(near in marked); hops++) near = parent[near]
-        if ((near in marked) && !(near in stays)) print pid
+      return 0
+    }
+    END {
+      count = split(stay, list, " ")
+      for (i = 1; i <= count; i++) stays[list[i]] = 1
+      count = split(known, list, "[ /]")
+      for (i = 2; i < count; i += 2) ended[list[i]] = 1
+      for (pid in marked) if (first && !works(pid)) daemon[pid] = 1
+      for (pid in daemon) {
+        stays[pid] = theirs[session[pid]] = 1
+        print "daemon:" pid
+      }
+      for (pid in parent) if (works(pid)) {
+        print pid
+        if (first && !(session[pid] in theirs)) print "session:" session[pid]
       }
     }'
 }
@@ -73,7 +107,10 @@ born() {
 
 end_family() {
   for pid in $(family "$1"); do
-    case $pid in daemon:*) daemons="$daemons${pid#daemon:} "; continue ;; esac
+    case $pid in
+      daemon:*) daemons="$daemons${pid#daemon:} "; continue ;;
+      session:*) sessions="$sessions${pid#session:} "; continue ;;
+    esac
     start=$(born "$pid") || continue
     case $known in *" $pid/$start "*) continue ;; esac
     known="$known$pid/$start "
@@ -102,21 +139,67 @@ while [ "$tick" -lt 60 ]; do
   tick=$((tick + 1))
   sleep 0.1 2>/dev/null || { sleep 1; tick=$((tick + 9)); }
 done
-echo "these do not end:" $alive >&2
+echo "@STAYS@" $alive
 exit 1
 """
 """Plain sh with grep, awk and /proc, so that hosts without Python are swept as well.
 
-`family` tells the marked processes with all below them; in the first look, those that init has
-adopted are told apart, with theirs, as daemons. (An adopted one that appears later has lost its
-parent to the sweep.) A process is known by pid and start time, so that no reused pid is hit. The
-last looks are three, as the kernel shows no environment of a process that is just in its exec.
+`family` tells the marked processes with all below them. In the first look, those that are neither
+below the guard of a job nor below a module server are told apart as daemons, which stay with all
+below them; what is met later without these has lost them to the sweep if it is of a session that no
+daemon is of. A process is known by pid and start time, so that no reused pid is hit. The last looks
+are three, as the kernel shows no environment of a process that is just in its exec.
 """
 
 
-def sweep_script(mark: str) -> str:
-    """Return the script for /bin/sh that ends the processes of `mark`; it exits 1 if one stays."""
-    return SCRIPT.replace("@MARK@", f"{MARK_VARIABLE}={mark}")
+def sweep_script(site: str, epoch: int, jobs: Sequence[int]) -> str:
+    """Return the script for /bin/sh that ends the jobs of these numbers, and all of other epochs.
+
+    It exits 1 if a process stays, `REFUSED_CODE` if the host works for a newer run.
+    """
+    tombs = "".join(f': >"$work/$site.$epoch.{number}"\n' for number in jobs)
+    return "\n".join(
+        [
+            f"umask 022\nsite={site} epoch={epoch} jobs=' {' '.join(map(str, jobs))} '",
+            f'{BOOK}{raise_epoch()}if [ -d "$work" ]; then\n:\n{tombs}fi 2>/dev/null',
+            _SCRIPT.replace("@VARIABLE@", MARK_VARIABLE)
+            .replace("@ROOT@", ROOT_NAME)
+            .replace("@STAYS@", STAYS),
+        ]
+    )
+
+
+def end_tasks() -> list[dict[str, Any]]:
+    """Return the tasks that run a sweep on a host as root, if its user may become root, and as it.
+
+    The script is the variable `END_VARIABLE`. Where the user may not become root, nothing of a job
+    can be at work as root either.
+    """
+    script = "{{ " + END_VARIABLE + " }}"
+    shell = {
+        "ansible.builtin.raw": script,
+        "args": {"executable": "/bin/sh"},
+        "ignore_errors": True,
+    }
+    return [
+        {
+            "name": "end what is at work as root",
+            **shell,
+            "become": True,
+            "become_user": "root",
+            "register": "as_root",
+        },
+        {"name": "end what is at work", **shell, "register": "as_user"},
+        {
+            "name": "tell what does not end",
+            "ansible.builtin.fail": {"msg": "{{ said[-300:] | trim }}"},
+            "vars": {
+                "said": "{{ as_root.stdout | default('') ~ as_user.stdout | default('')"
+                " ~ as_user.stderr | default('') }}"
+            },
+            "when": f"as_user is failed or '{STAYS}' in said or '{REFUSED}' in said",
+        },
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +211,7 @@ class Sweep:
 
     report: Report
     host: str
-    mark: str
+    script: str
     place: Place
     deadline: float
     host_vars: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -144,7 +227,7 @@ class Sweep:
             "op": "sweep",
             "number": self.number,
             "host": self.host,
-            "script": sweep_script(self.mark),
+            "script": self.script,
             "place": self.place,
             "host_vars": self.host_vars,
         }
@@ -163,4 +246,4 @@ class Sweep:
 def doubted(report: Report, place: Place, reason: str) -> Report:
     """Return `report` with a word that processes may still run at `place`, and why."""
     doubt = f"what it started on {place['host']} may still run there ({reason})"
-    return dataclasses.replace(report, message=f"{report.message}; {doubt}")
+    return dataclasses.replace(report, message=f"{report.message}; {doubt}", at_work=True)

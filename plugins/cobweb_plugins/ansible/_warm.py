@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import IO, Any
 
-from cobweb_plugins.ansible._sweep import MARK_VARIABLE
+from cobweb_plugins.ansible._job_marks import MARK_VARIABLE, unguarded
 from cobweb_plugins.ansible._wire import Messages, RubbishError, encode
 
 __all__ = [
@@ -67,10 +67,8 @@ ARGUMENTS = re.compile(
     rb"date_time=[^\n]*,\nrlimit_nofile=0,\nparams=(?P<params>[^\n]*),\nextensions=\{\},\n"
     rb"zip_data='(?P<zip>[A-Za-z0-9+/=]*)',\n\)\n"
 )
-COMMAND = re.compile(
-    rf"(?:{MARK_VARIABLE}=(?P<mark>[\w./-]{{1,{len(MARK_ROOM)}}}) )?"
-    r"(?P<python>/[\w./+-]*/python[\d.]*) && sleep 0"
-)
+PYTHON = re.compile(r"/[\w./+-]*/python[\d.]*", re.ASCII)
+THEN = " && sleep 0"
 
 
 class Lost(Exception):  # noqa: N818  # what it means is for the caller to say
@@ -117,15 +115,18 @@ def call_of(script: bytes) -> Call | None:
 
 
 def place_of(command: str) -> Place | None:
-    """Return interpreter and mark of `/bin/sh -c '[MARK] PYTHON && sleep 0'`, else None."""
+    """Return interpreter and mark of `/bin/sh -c 'PYTHON && sleep 0'`, guarded, else None."""
     try:
-        shell = shlex.split(command)
+        shell, option, line = shlex.split(command)
+        *words, _, _, _ = shlex.split(line)
     except ValueError:
         return None
-    if len(shell) != 3 or shell[:2] != ["/bin/sh", "-c"]:  # noqa: PLR2004
+    if (shell, option) != ("/bin/sh", "-c") or not line.endswith(THEN):
         return None
-    found = COMMAND.fullmatch(shell[2])
-    return None if found is None else Place(python=found["python"], mark=found["mark"] or "")
+    python, mark = unguarded(words) or (words[0] if len(words) == 1 else "", "")
+    if len(mark) > len(MARK_ROOM) or not PYTHON.fullmatch(python):
+        return None
+    return Place(python=python, mark=mark)
 
 
 def start_command(way: Sequence[str], python: str) -> tuple[list[str], bytes]:

@@ -22,6 +22,7 @@ from typing import Any
 from cobweb.errors import ExecutorError
 from cobweb.model import Host
 from cobweb.plugin import ExecutorSetting, data_dir
+from cobweb_plugins.ansible._job_marks import JOB_VARIABLE
 from cobweb_plugins.ansible._runner import Command
 from cobweb_plugins.ansible._wire import SOCKET_VARIABLE
 
@@ -62,8 +63,14 @@ FORCED = {
     "ANSIBLE_ASK_PASS": "False",
     "ANSIBLE_ASK_VAULT_PASS": "False",
     "ANSIBLE_BECOME_ASK_PASS": "False",
+    "ANSIBLE_WORKER_SHUTDOWN_POLL_COUNT": "500",
+    "ANSIBLE_WORKER_SHUTDOWN_POLL_DELAY": "0.01",
 }
-"""What Cobweb stands on: the inventory is generated and its variables are merged already."""
+"""What Cobweb stands on: the inventory is generated and its variables are merged already.
+
+A worker of ansible-playbook that is still about to end would be ended at once, and with its process
+group the ProxyCommand below a shared connection.
+"""
 
 TREES_VARIABLE = "cobweb_trees"
 """Tells tasks where the archives of file trees are."""
@@ -122,17 +129,24 @@ class Workspace:
         """Where the coordinator listens."""
         return self.sockets / "s"
 
-    def command(self, number: int, *arguments: str, ident: str, memory: int = 0) -> Command:
+    def command(
+        self, number: int, *arguments: str, ident: str, memory: int = 0, mark: str = ""
+    ) -> Command:
         """Return the command that runs ansible-playbook under guard `number`.
 
-        It may take at most `memory` bytes; 0 for as much as it likes.
+        It may take at most `memory` bytes; 0 for as much as it likes. What it starts has the job
+        mark `mark`, if that is not empty.
         """
         guard = (sys.executable, "-m", "cobweb_plugins.ansible._guard")
         run = (str(self.socket), str(self.data), str(number), str(memory))
         playbook = (ansible_tool("ansible-playbook"), "-i", str(self.inventory), *self._extra())
         return Command(
             arguments=(*guard, *run, *playbook, *arguments),
-            environment={**self.environment(), SOCKET_VARIABLE: str(self.socket)},
+            environment={
+                **self.environment(),
+                SOCKET_VARIABLE: str(self.socket),
+                JOB_VARIABLE: mark,
+            },
             data=self.data,
             cwd=self.setting.site_dir,
             ident=ident,

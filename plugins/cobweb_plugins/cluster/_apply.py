@@ -30,6 +30,7 @@ _PASSED = (
     ("executor", "--executor", "Who carries out tasks."),
     ("parallel", "--parallel", "How many tasks at once."),
     ("wait", "--wait", "Wait so long for a site that another run holds."),
+    ("store_timeout", "--store-timeout", "Wait so long for a state database that goes away."),
     ("events", "--events", "Write all events to this file."),
     ("max_removals", "--max-removals", "Do nothing if more is removed, besides what is asked for."),
     ("max_failures", "--max-failures", "Start nothing more after so many failures."),

@@ -15,6 +15,8 @@ RESERVED = {"node": "the machines are named so", "nodes": "the group of all node
 WAYS = ("tasks", "role", "automator")
 KINDS = ("hardwaretypes", "imagetypes")
 KIND_NAMES = {"hardwaretypes": "hardware type", "imagetypes": "image type", "services": "service"}
+_DEFAULTS = {"hardwaretype": "hardwaretypes", "imagetype": "imagetypes", "services": "services"}
+"""Of a key of `defaults`, the key of `compatibility` that has what is allowed for it."""
 
 
 def catalog_problems(catalog: Raw) -> Iterator[Problem]:
@@ -25,10 +27,21 @@ def catalog_problems(catalog: Raw) -> Iterator[Problem]:
             path = ("catalog", kind, name, "providers")
             for provider in said.get("providers") or {}:
                 yield from named((*path, provider), "provider", provider, known)
+    for name, said in (catalog.get("providers") or {}).items():
+        yield from _templates_in(("catalog", "providers", name, "fields"), said.get("fields"))
     for name, said in (catalog.get("automators") or {}).items():
         yield from _one_of(("catalog", "automators", name), said, ("tasks", "role"))
     yield from _services(catalog)
     yield from _templates(catalog)
+
+
+def _templates_in(path: Path, value: Any) -> Iterator[Problem]:
+    """Yield the texts in a provider's fields that are templates: no host fills them in."""
+    if isinstance(value, str) and ("{{" in value or "{%" in value):
+        yield path, "the fields of a provider are no templates", "write the value itself"
+    parts = value.items() if isinstance(value, Mapping) else ()
+    for key, part in enumerate(value) if isinstance(value, list) else parts:
+        yield from _templates_in((*path, key), part)
 
 
 def _one_of(path: Path, said: Raw, keys: Sequence[str]) -> Iterator[Problem]:
@@ -118,6 +131,8 @@ def _templates(catalog: Raw) -> Iterator[Problem]:
         yield from _template_names(("catalog", "templates", name), said, catalog)
         whole = said if wrong else merged_template(name, templates)
         yield from _bounds(("catalog", "templates", name), said, whole)
+        if said.get("defaults") or said.get("compatibility"):
+            yield from _forbidden_defaults(("catalog", "templates", name), whole)
 
 
 def _ancestry(templates: Raw) -> Iterator[Problem]:
@@ -153,6 +168,17 @@ def _template_names(path: Path, said: Raw, catalog: Raw) -> Iterator[Problem]:
         for place, group in enumerate(groups):
             at = (*path, "constraints", "layout", kind, place)
             yield from named(at, "service", group, known["services"])
+
+
+def _forbidden_defaults(path: Path, whole: Raw) -> Iterator[Problem]:
+    """Yield the defaults of a template that it does not allow itself."""
+    for key, kind in _DEFAULTS.items():
+        allowed = (whole.get("compatibility") or {}).get(kind)
+        said = (whole.get("defaults") or {}).get(key) or ()
+        for name in (said,) if isinstance(said, str) else said:
+            if allowed and name not in allowed:
+                message = f"the template does not allow its own default {KIND_NAMES[kind]} `{name}`"
+                yield (*path, "defaults", key), message, f"it allows {', '.join(sorted(allowed))}"
 
 
 def _bounds(path: Path, own: Raw, whole: Raw) -> Iterator[Problem]:

@@ -118,11 +118,7 @@ def _groups(
         "cluster_goal": _GOALS[cluster.state],
         "cluster_restarts": cluster.restarts,
         "cluster_tenant": cluster.tenant or "",
-        "node_provider": {
-            "name": provider.name,
-            "type": provider.type,
-            "fields": dict(provider.fields),
-        },
+        "node_provider": {"name": provider.name, "type": provider.type},
         **values.of_cluster(),
         **_stops(layout),
     }
@@ -264,7 +260,7 @@ def _needs(name: str, clusters: Iterable[Layout]) -> Iterator[dict[str, Any]]:
     """Yield what a service needs of its node, and of joins of others where these are.
 
     What requires it at run time is stopped before it, always on the same node; where that is asked
-    of all nodes of the cluster, `stops_before` says.
+    of all nodes of the cluster, `stops_before` says. What only uses it is so in the latter case.
     """
     yield {"when": "absent -> installed", "cob": NODE, "state": "bootstrapped"}
     having = [each for each in clusters if name in each.services()]
@@ -275,9 +271,11 @@ def _needs(name: str, clusters: Iterable[Layout]) -> Iterator[dict[str, Any]]:
         yield _of_join("configured -> initialized", f"{other}.started", HERE)
         yield _of_join("initialized -> started", f"{other}.started", HERE)
     for other in sorted({user for each in having for user in users_of(each, name)}):
+        is_bound = any(_binds(each, name, other) for each in having)
         for state in RUNNING:
             when = f"{state} -> {_STOPS[state]}"
-            yield {"when": when, "cob": other, "state": "stopped", "optional": True}
+            if is_bound:
+                yield {"when": when, "cob": other, "state": "stopped", "optional": True}
             kind = _kind_of_stop(state)
             if any(stops_before(each, name, other, kind) for each in having):
                 where = f"{{{{ {_variable(kind, f'{name}_after_{other}')} }}}}"
@@ -310,20 +308,28 @@ def _kind_of_stop(state: str) -> str:
 
 
 def users_of(layout: Layout, name: str) -> list[str]:
-    """Return the services on a cluster that require another one at run time, sorted."""
+    """Return the services on a cluster that require or use another one at run time, sorted."""
     there = layout.services()
-    return sorted(other for other in there if name in layout.resolved.needs[other].binding)
+    return sorted(other for other in there if name in layout.resolved.needs[other].runtime)
+
+
+def _binds(layout: Layout, name: str, user: str) -> bool:
+    """Say whether a service on a cluster requires another one at run time."""
+    return user in layout.services() and name in layout.resolved.needs[user].binding
 
 
 def stops_before(layout: Layout, name: str, user: str, kind: str) -> bool:
     """Say whether a service stops on no node before its user has stopped on all of them.
 
-    A stop of the whole cluster goes that way, as in the paper. Elsewhere a service that is on one
-    node only is as good as the whole of it. One of several that goes leaves the others, so users on
-    other nodes go on; so they do where they, or the service, may not be unavailable as a whole.
+    A stop of the whole cluster goes that way, as in the paper. Elsewhere what only uses a service
+    goes on without it. A service that is on one node only is as good as the whole of it. One of
+    several that goes leaves the others, so users on other nodes go on; so they do where they, or
+    the service, may not be unavailable as a whole.
     """
     if layout.resolved.cluster.state == "stopped":
         return True
+    if not _binds(layout, name, user):
+        return False
     rules = layout.resolved.template.rules
     stays_up = user in rules and rules[user].max_unavailable is not None
     is_rolling = name in rules and rules[name].max_unavailable is not None

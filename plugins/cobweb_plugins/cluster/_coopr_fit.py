@@ -103,7 +103,8 @@ class _Fit:
             gone = [each for each in said if each not in known]
             words["providers"] = {each: said[each] for each in said if each in known}
             if not words["providers"]:
-                self._drop(kind, name, f"none of its providers is there ({', '.join(gone)})")
+                why = f"none of its providers is there ({', '.join(gone)})"
+                self._drop(kind, name, why if gone else "it names no provider")
             elif gone:
                 why = "there are no such providers"
                 self._notes.add(kind, name, f"providers: {', '.join(gone)}", why)
@@ -170,6 +171,10 @@ class _Fit:
         for key in ("hardwaretypes", "imagetypes", "services"):
             if not self._kept("templates", name, allowed, key, key):
                 return f"none of the {TYPE_NAMES[key]}s that it allows is there"
+        for key, kind in (("hardwaretype", "hardwaretypes"), ("imagetype", "imagetypes")):
+            if allowed.get(kind) and defaults.get(key, allowed[kind][0]) not in allowed[kind]:
+                why = "the template does not allow its own default"
+                self._notes.add("templates", name, f"{key}: {defaults.pop(key)}", why)
         return self._unfit_rules(name, words.get("constraints", {}))
 
     def _loose_defaults(self, name: str, defaults: dict[str, Any]) -> None:

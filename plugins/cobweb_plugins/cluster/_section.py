@@ -11,7 +11,7 @@ from cobweb.model import Expansion
 from cobweb.plugin import ExpandContext, Plugins, data_dir
 from cobweb_plugins.cluster._catalog import Catalog
 from cobweb_plugins.cluster._catalog_read import read_catalog
-from cobweb_plugins.cluster._compile import Layout, compile_clusters, group_of
+from cobweb_plugins.cluster._compile import NODE, Layout, compile_clusters, group_of
 from cobweb_plugins.cluster._lock import LOCK_FILE, LockedCluster, read_lock
 from cobweb_plugins.cluster._pin import request_digest
 from cobweb_plugins.cluster._problems import Problem
@@ -34,10 +34,13 @@ class CatalogSection:
     schema: ClassVar[Mapping[str, Any]] = _schema("catalog")
 
     def expand(self, sections: Mapping[str, Any], _context: ExpandContext) -> Expansion:
-        """Return nothing: it is the clusters that stand for hosts. Finds what is wrong with it."""
+        """Return what all nodes share; it is the clusters that stand for hosts.
+
+        Finds what is wrong with it.
+        """
         if ClustersSection.name not in sections:
             read_catalog(sections)
-        return Expansion()
+        return Expansion(shared={NODE: {"providers": _provider_fields(sections)}})
 
     @staticmethod
     def show(sections: Mapping[str, Any], plugins: Plugins) -> Mapping[str, Any]:
@@ -80,6 +83,12 @@ class ClustersSection:
         if problems:
             raise ModelError(problems)
         return compile_clusters(catalog, layouts, context.site_dir)
+
+
+def _provider_fields(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of each provider by name; a node's job asks for those of its own."""
+    providers = (sections.get(CatalogSection.name) or {}).get("providers") or {}
+    return {name: dict(said.get("fields") or {}) for name, said in providers.items()}
 
 
 def resolve_all(catalog: Catalog) -> dict[str, Resolved]:

@@ -7,6 +7,9 @@ as results of the host: later tasks find it by them. The rules that keep machine
   deleted first. One that a failed attempt made is deleted at once, or else at the next attempt.
 - A machine that is not confirmed is deleted, and the next attempt makes another one.
 - A check asks the provider, never a record alone: what a killed run left is found by its name.
+
+What the catalog says of a provider is shared by all nodes of a site (`CobType.shared`): a host more
+in a pool, or another token, is no other content of any node.
 """
 
 from __future__ import annotations
@@ -157,7 +160,7 @@ class Node:
         if provider is None:
             known = ", ".join(sorted(context.providers)) or "none"
             raise ProviderError(f"there is no provider {kind!r}", hint=f"there are: {known}")
-        said = spec["provider"].get("fields") or {}
+        said = _said_of_provider(context)
         for _, message, hint in field_problems(provider.fields, said):
             raise ProviderError(f"the provider {spec['provider']['name']!r}: {message}", hint=hint)
         fields, secrets = self._secrets.fill_in(provider.fields, said, context.site_dir)
@@ -208,6 +211,17 @@ def _step(source: State, dest: State, action: PythonAction | Tasks) -> Transitio
 
 def _results(context: CobContext) -> Mapping[str, Any]:
     return context.cob.get("results") or {}
+
+
+def _said_of_provider(context: CobContext) -> Mapping[str, Any]:
+    """Return the fields of a node's provider, which all its nodes share.
+
+    The specs that older releases made have them themselves; such a node is removed by these.
+    """
+    provider = context.cob["spec"]["provider"]
+    shared = context.shared.get("providers") or {}
+    fields: Mapping[str, Any] = provider.get("fields") or shared.get(provider["name"]) or {}
+    return fields
 
 
 def _request(context: CobContext, fields: Mapping[str, Any]) -> NodeRequest:

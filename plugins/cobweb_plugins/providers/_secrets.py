@@ -19,6 +19,8 @@ __all__ = ["Secrets", "hiding"]
 
 _VAULT = "__ansible_vault"
 _ENV = "env"
+_GONE = "__cobweb_secret"
+"""Stands for a secret of an earlier generation that the site has not any more."""
 _DECRYPT_S = 60.0
 _SHORTEST = 3
 """A text shorter than this hides nothing, and blotting it out would spoil a message."""
@@ -52,6 +54,11 @@ class Secrets:
             return value
         if _VAULT in value:
             return self._decrypted(name, str(value[_VAULT]), site_dir)
+        if _GONE in value:
+            raise CredentialsError(
+                f"the vaulted value of the provider's field `{name}` is not in the site any more",
+                hint="write it anywhere in the site again",
+            )
         if secret and _ENV in value:
             return _from_environment(name, str(value[_ENV]))
         return value

@@ -7,6 +7,7 @@ import os
 import select
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from cobweb.model import Action, Host, Job, JobKind, Report, Tasks, cob_id
-from cobweb.plugin import Executor, ExecutorSetting
+from cobweb.plugin import Executor, ExecutorSetting, SiteMark
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 
@@ -40,6 +41,7 @@ class Bench:
     hosts: Mapping[str, Host]
     parallel: int = 4
     timeout_s: float = LIMIT_S
+    mark: SiteMark | None = None
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def open(self) -> None:
@@ -54,6 +56,7 @@ class Bench:
                 parallel=self.parallel,
                 timeout_s=self.timeout_s,
                 roles_path=(self.folder / "roles",),
+                mark=self.mark,
             )
         )
 
@@ -196,3 +199,16 @@ def _ends(pid: int, end: float) -> bool:
         return bool(select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0])
     finally:
         os.close(descriptor)
+
+
+BOOKS = (Path("/var/lib/cobweb/work"), Path("~/.local/state/cobweb/work").expanduser())
+"""Where a host keeps its book of job marks; this machine is a host in these tests."""
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    """Return a site that no other test has; its pages in this machine's book go with the test."""
+    site = uuid.uuid4().hex
+    yield site
+    for page in [page for book in BOOKS for page in book.glob(f"{site}*")]:
+        page.unlink()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cobweb_plugins.ansible._warm import ERROR_BYTES, LINE_BYTES, RESULT_BYTES, Lost, Servers
-from tests.plugins.ansible.test_warm import BROKER, HERE, NEAR, WHO, make_call, run
+from tests.plugins.ansible.test_warm import HERE, NEAR, WHO, make_call, opened_desk, run
 
 LIAR = r"""
 import json, os, sys
@@ -65,18 +64,9 @@ LIES = {
 @pytest.fixture
 def lanes(tmp_path: Path) -> Iterator[tuple[Servers, Servers]]:
     """Return two lanes at a broker, which is still there after the test."""
-    path = str(tmp_path / "m")
-    command = [sys.executable, "-c", BROKER, path]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        lanes = (Servers(path), Servers(path))
-        yield lanes
-        for lane in lanes:
-            lane.close()
-    assert process.returncode == 0
+    with opened_desk(tmp_path) as desk:
+        yield desk.lanes
+    assert desk.process.returncode == 0
 
 
 def liar(lie: str, begins: str = "begins") -> list[str]:

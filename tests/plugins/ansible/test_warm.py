@@ -6,9 +6,11 @@ Other hosts are stood for by `sh -c`, and by scripts that do what may happen on 
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -24,6 +26,7 @@ from typing import Any
 import pytest
 
 from cobweb.model import Outcome
+from cobweb_plugins.ansible._job_marks import guarded
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._warm import (
     Call,
@@ -185,7 +188,7 @@ def test_a_module_shows_the_mark_of_its_job(servers: Servers) -> None:
         "print(subprocess.run(look, capture_output=True, text=True).stdout)\n"
         "print(subprocess.run(['env'], capture_output=True, text=True).stdout)\n"
     )
-    for mark in ("token/1", "token/234567", "token/2"):
+    for mark in ("token/4/1", "token/4/234567", "token/5/2"):
         place = Place(python=sys.executable, mark=mark)
         answer = servers.run(make_call(module), place)
         assert answer is not None
@@ -292,16 +295,23 @@ def test_where_there_is_no_such_python_nothing_is_run(servers: Servers) -> None:
     assert servers.run(make_call(WHO), missing) is None
 
 
+def _shell(line: str) -> str:
+    return shlex.join(["/bin/sh", "-c", f"{line} && sleep 0"])
+
+
 @pytest.mark.parametrize(
     ("command", "place"),
     [
         ("/bin/sh -c '/usr/bin/python3 && sleep 0'", Place(python="/usr/bin/python3", mark="")),
         (
-            "/bin/sh -c 'COBWEB_JOB=ab/7 /opt/py/bin/python3.11 && sleep 0'",
-            Place(python="/opt/py/bin/python3.11", mark="ab/7"),
+            _shell(guarded("/opt/py/bin/python3.11", "ab/4/7", "/bin/sh")),
+            Place(python="/opt/py/bin/python3.11", mark="ab/4/7"),
         ),
+        (_shell(guarded("/opt/py/bin/python3.11", "ab/4/7", "/bin/bash")), None),
+        (_shell(guarded("/opt/py/bin/python3.11", "ab/7", "/bin/sh")), None),
+        (_shell(guarded("/usr/bin/python3", f"{'a' * 61}/4/7", "/bin/sh")), None),
+        (_shell(guarded("LANG=C /usr/bin/python3", "ab/4/7", "/bin/sh")), None),
         ("/bin/sh -c 'LANG=C /usr/bin/python3 && sleep 0'", None),
-        ("/bin/sh -c 'COBWEB_JOB=ab/7 LANG=C /usr/bin/python3 && sleep 0'", None),
         ("/bin/sh -c 'sudo -H -n /usr/bin/python3 && sleep 0'", None),
         ("/bin/sh -c '/usr/bin/python3 /tmp/x.py && sleep 0'", None),
         ("/bin/sh -c 'python3 && sleep 0'", None),
@@ -352,13 +362,10 @@ class Desk:
     lanes: tuple[Servers, Servers]
 
 
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """Return a broker; nothing of it is left after the test."""
-    folder = tmp_path / "tmp"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    path = str(tmp_path / "m")
+@contextlib.contextmanager
+def opened_desk(folder: Path) -> Iterator[Desk]:
+    """Give a broker whose socket is in `folder`; it ends with its lanes."""
+    path = str(folder / "m")
     command = [sys.executable, "-c", BROKER, path]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -369,8 +376,18 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
         yield Desk(process=process, lanes=lanes)
         for lane in lanes:
             lane.close()
-    assert process.returncode in (0, -signal.SIGKILL)
-    if process.returncode == 0:
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """Return a broker; nothing of it is left after the test."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    with opened_desk(tmp_path) as desk:
+        yield desk
+    assert desk.process.returncode in (0, -signal.SIGKILL)
+    if desk.process.returncode == 0:
         assert list(folder.glob("cobweb-modules-*")) == []
 
 
@@ -606,6 +623,7 @@ def test_the_servers_end_with_the_broker(desk: Desk, all_end: AllEnd) -> None:
 
 LIBRARY = """#!/usr/bin/python
 import os
+import shlex
 from ansible.module_utils.basic import AnsibleModule
 module = AnsibleModule({"text": {"type": "str"}})
 module.exit_json(msg=f"{os.getppid()} {module.params['text']}")

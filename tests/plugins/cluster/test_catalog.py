@@ -205,6 +205,26 @@ BAD: Mapping[str, tuple[Change, str, str]] = {
         "catalog/imagetypes/alpine/providers/x",
         "there is no provider `x` (there is cloud, lab)",
     ),
+    "default image that is not allowed": (
+        _put("catalog/templates/locked/compatibility", {"imagetypes": ["alpine"]}),
+        "catalog/templates/locked/defaults/imagetype",
+        "does not allow its own default image type `debian12` (it allows alpine)",
+    ),
+    "default service that is not allowed": (
+        _put(f"{T}/compatibility", {"services": ["base", "mysql"]}),
+        f"{T}/defaults/services",
+        "does not allow its own default service `web` (it allows base, mysql)",
+    ),
+    "template for a provider": (
+        _put("catalog/providers/lab/fields/hosts/h1/address", "{{ address }}"),
+        "catalog/providers/lab/fields/hosts/h1/address",
+        "the fields of a provider are no templates (write the value itself)",
+    ),
+    "template for a provider in a list": (
+        _put("catalog/providers/lab/fields/hosts", ["a", "{% b %}"]),
+        "catalog/providers/lab/fields/hosts/1",
+        "the fields of a provider are no templates (write the value itself)",
+    ),
     "required service": (
         _put(f"{S}/cache/dependencies", {"install": {"requires": ["bas"]}}),
         f"{S}/cache/dependencies/install/requires/0",
@@ -613,9 +633,12 @@ def test_a_type_that_is_not_allowed_is_the_solver_s_to_tell() -> None:
         ),
         (_put("clusters/one/services", []), "services", "`one` has no services"),
         (
-            _put(f"{T}/compatibility", {"services": ["base", "mysql"]}),
-            "services/1",
-            "the template `plain` does not allow the service `web` (it allows base, mysql)",
+            lambda data: [
+                _put(f"{T}/compatibility", {"services": ["base", "web", "mysql"]})(data),
+                _put("clusters/one/services", ["base", "web", "mysql", "cache"])(data),
+            ],
+            "services/3",
+            "the template `plain` does not allow the service `cache` (it allows base, mysql, web)",
         ),
         (
             lambda data: [

@@ -217,6 +217,44 @@ def test_names_of_the_inventory_are_not_taken(
     assert any(message in str(it) for it in caught.value.findings)
 
 
+@pytest.mark.parametrize("state", ["stopped", "started"])
+def test_what_only_uses_a_service_is_stopped_before_it_where_all_of_a_cluster_is(
+    tmp_path: Path, state: str
+) -> None:
+    services = ["base", "db", "web", "cache"]
+    said = {"nodes": 3, "services": services, "state": state}
+    graph = graph_of(tmp_path, {"c": said, "d": {"nodes": 3, "services": services}})
+    texts = {str(need) for need in graph.needs}
+    caches = [cob for cob in graph.cobs if cob.startswith("c-") and cob.endswith("/cache")]
+    assert caches
+    for cache in caches:
+        stop = f"({cache}, started -> initialized)"
+        assert (f"{stop} <- (c/web.stopped, up)" in texts) is (state == "stopped")
+    assert not any("/cache, " in text and "/web, stopped)" in text for text in texts)
+    assert not any(
+        text.startswith("(d-") and "<- (d/web.stopped" in text for text in texts if "/cache" in text
+    )
+
+
+def test_a_whole_cluster_is_stopped_in_the_order_that_is_shown(run: Run, tmp_path: Path) -> None:
+    """A cache ends at once, and the web that only uses it takes long: it waits nevertheless."""
+    services = ["base", "db", "web", "cache"]
+    data = sections({"c": {"nodes": 4, "services": services}})
+    graph = json.loads(run("-C", write_site(tmp_path, data), "graph", "-o", "json").out)
+    data["clusters"]["c"]["state"] = "stopped"
+    write_site(tmp_path, data)
+    (tmp_path / "states.json").write_text(json.dumps(begin(graph, "started")))
+    (tmp_path / "durations.json").write_text(json.dumps({"web": 50, "cache": 1}))
+    files = ("--initial", "states.json", "--durations", "durations.json", "--events", "events")
+    words = [tmp_path / word if index % 2 else word for index, word in enumerate(files)]
+    assert run("-C", tmp_path, "simulate", *words).code == 0
+    events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    order = [it["cob"].split("/")[1] for it in events if it["type"] == "transition.end"]
+    stops = [name for name in order if name in ("web", "cache")]
+    assert stops == sorted(stops, reverse=True)
+    assert set(stops) == {"web", "cache"}
+
+
 def test_what_is_on_top_is_removed_first(tmp_path: Path) -> None:
     graph = graph_of(tmp_path, {"c": {"nodes": 2}})
     texts = {str(need) for need in graph.needs}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +163,12 @@ def test_the_whole_published_catalog_is_imported(run: Any, site: Path, whole: Pa
         "templates": 14,
     }
     assert [it["name"] for it in left_out if not it["what"]] == ["coopr-standalone-docker"]
+    assert {
+        "kind": "templates",
+        "name": "docker-base",
+        "what": "imagetype: centos6",
+        "why": "the template does not allow its own default",
+    } in left_out
     assert ["cdap-distributed", "constraints.layout.mustcoexist: mysql-server"] in [
         [it["name"], it["what"]] for it in left_out
     ]
@@ -190,16 +198,101 @@ def doubled(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("trait", [as_texts, doubled])
-def test_traits_of_older_releases_change_nothing(
-    run: Any, site: Path, whole: Path, trait: Callable[[Any], Any]
-) -> None:
-    came, _ = imported(run, site, whole)
-    before = _catalog(site / "catalog")
+def with_nulls(value: Any) -> Any:
+    """Return data with null for what is empty, as Coopr's export wrote it."""
+    if isinstance(value, dict):
+        return {key: with_nulls(it) for key, it in value.items()}
+    return None if value == [] else value
+
+
+def as_before_0_9_8(value: Any) -> Any:
+    """Return a service with the names of what it needs in one list, and bare actions."""
+    needs = value.get("dependencies") or {}
+    runtime = needs.get("runtime") or {}
+    if not runtime.get("requires"):
+        return value
+    rest = {**needs, "runtime": {key: it for key, it in runtime.items() if key != "requires"}}
+    return {**value, "dependencies": rest, "dependson": runtime["requires"]}
+
+
+def as_before_0_9_9(value: Any) -> Any:
+    """Return a provider whose fields are below `auth`."""
+    if "providertype" not in value or "provisioner" not in value:
+        return value
+    return {**value, "provisioner": {"auth": value["provisioner"]}}
+
+
+def with_icons(value: Any) -> Any:
+    """Return an entity with words that Cobweb has not."""
+    return {**value, "icon": "x.png", "partnerProvider": True}
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, dict[str, Any]]:
+    """Return what comes of the whole published catalog, what does not, and the catalog."""
+    folder = tmp_path_factory.mktemp("unchanged")
+    (folder / "site.yml").write_text(SITE)
+    for part in (PUBLISHED, MORE):
+        shutil.copytree(part, folder / "whole", dirs_exist_ok=True)
+    with redirect_stdout(io.StringIO()) as out:
+        words = ["-C", str(folder), "-o", "json"]
+        assert main(["import", "coopr", str(folder / "whole"), *words]) == 0
+    data = json.loads(out.getvalue())
+    return data["imported"], data["left_out"], _catalog(folder / "catalog")
+
+
+def vary(whole: Path, trait: Callable[[Any], Any]) -> int:
+    """Give all entities a trait; return how many have become others by it."""
+    changed = 0
     for path in whole.rglob("*.json"):
-        path.write_text(json.dumps(trait(json.loads(path.read_text()))))
-    assert imported(run, site, whole)[0] == came
-    assert _catalog(site / "catalog") == before
+        before = json.loads(path.read_text())
+        after = trait(before)
+        path.write_text(json.dumps(after))
+        changed += after != before
+    return changed
+
+
+@pytest.mark.parametrize(
+    "trait",
+    [
+        *(as_texts, doubled, with_nulls, with_icons),
+        *(as_before_0_9_8, as_before_0_9_9),
+    ],
+)
+def test_traits_of_older_releases_change_nothing(
+    run: Any, site: Path, whole: Path, unchanged: Any, trait: Callable[[Any], Any]
+) -> None:
+    assert vary(whole, trait)
+    came, left_out = imported(run, site, whole)
+    assert came == unchanged[0]
+    assert _catalog(site / "catalog") == unchanged[2]
+    told = {(it["name"], it["what"]) for it in left_out}
+    assert told >= {(it["name"], it["what"]) for it in unchanged[1]}
+    if trait is with_icons:
+        assert {("lamp", "icon"), ("lamp", "partnerProvider")} <= told
+
+
+BLOCKS = (
+    *("administration", "compatibility", "constraints", "defaults", "dependencies"),
+    *("description", "links", "providermap", "providertype", "provisioner"),
+)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_missing_block_leaves_the_rest_and_a_sound_site(
+    run: Any, site: Path, whole: Path, unchanged: Any, block: str
+) -> None:
+    def without(data: Any) -> Any:
+        return {key: it for key, it in data.items() if key != block}
+
+    assert vary(whole, without)
+    came, left_out = imported(run, site, whole)
+    gone = {part: sorted(set(unchanged[0][part]) - set(came[part])) for part in came}
+    is_told = {it["name"] for it in left_out if not it["what"]}
+    assert {name for names in gone.values() for name in names} <= is_told
+    # Only what no provider knows cannot be had, and no template of such types.
+    wanted = {"hardwaretypes", "imagetypes", "templates"} if block == "providermap" else set()
+    assert {part for part, names in gone.items() if names} == wanted
 
 
 @pytest.mark.parametrize(
@@ -208,18 +301,45 @@ def test_traits_of_older_releases_change_nothing(
         ("clustertemplates", "lamp", {"constraints": {"size": {"min": 9, "max": 2}}}, "size"),
         ("clustertemplates", "lamp", {"constraints": {"size": {"max": "many"}}}, "size"),
         (
+            "clustertemplates",
+            "lamp",
+            {"constraints": {"services": {"mysql-server": {"quantities": {"max": "few"}}}}},
+            "quantities.max",
+        ),
+        ("clustertemplates", "lamp", {"extends": "nowhere"}, "based on the template nowhere"),
+        ("clustertemplates", "lamp", {"links": [{"label": "page"}]}, "links"),
+        (
             "services",
             "nginx",
             {"provisioner": {"actions": {"start": {"fields": {"a": 1}}}}},
             "start",
         ),
+        (
+            "services",
+            "nginx",
+            {"dependencies": {"install": {"requires": ["nothing"]}}},
+            "requires nothing",
+        ),
+        ("hardwaretypes", "standard-small", {"providermap": {"google": "n1"}}, "as Coopr writes"),
+        ("providers", "google", {"provisioner": {"zone": "{{ zone }}"}}, "no templates"),
     ],
-    ids=["bounds", "no number", "no way"],
+    ids=[
+        *("bounds", "no number", "no count", "no base", "half a link", "no way", "no service"),
+        *("no words", "a template for a provider"),
+    ],
 )
-def test_what_is_unsound_is_left_out_alone(  # noqa: PLR0913, PLR0917  # one row of the table
-    run: Any, site: Path, whole: Path, kind: str, name: str, change: dict[str, Any], why: str
+def test_what_is_unsound_is_left_out_alone(  # noqa: PLR0913  # one row of the table
+    *,
+    run: Any,
+    site: Path,
+    whole: Path,
+    unchanged: Any,
+    kind: str,
+    name: str,
+    change: dict[str, Any],
+    why: str,
 ) -> None:
-    came, _ = imported(run, site, whole)
+    came = unchanged[0]
     path = whole / kind / f"{name}.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     after, left_out = imported(run, site, whole)
@@ -394,12 +514,31 @@ def test_unknown_words_are_named(run: Any, site: Path, entities: Any) -> None:
         (120_000, "2m"),
         (7_200_000, "2h"),
         (2_592_000_000, "30d"),
+        ("0", 0),
+        ("86400000", "1d"),
     ],
 )
-def test_milliseconds_become_durations(milliseconds: int, wanted: str | int) -> None:
+def test_milliseconds_become_durations(milliseconds: int | str, wanted: str | int) -> None:
     data = {"administration": {"leaseduration": {"initial": milliseconds}}}
     entity = Entity(kind="clustertemplates", name="t", data=data, source="t.json")
     assert converted(entity, Notes())["lease"]["initial"] == wanted
+
+
+def test_the_script_of_an_action_of_before_is_one_of_its_fields() -> None:
+    action = {"type": "shell", "script": "run.sh", "data": "x"}
+    data = {"provisioner": {"actions": {"start": action}}}
+    made = converted(Entity(kind="services", name="s", data=data, source="s.json"), Notes())
+    fields = {"script": "run.sh", "data": "x"}
+    assert made["actions"] == {"start": {"automator": "shell", "fields": fields}}
+
+
+def test_a_template_that_allowed_not_its_own_default_can_be_had(
+    run: Any, site: Path, whole: Path
+) -> None:
+    imported(run, site, whole)
+    words = ("--template", "docker-base", "--nodes", "3", "-o", "json")
+    (layout,) = json.loads(run("cluster", "solve", "-C", site, *words).out)["layout"]
+    assert (layout["count"], layout["hardwaretype"]) == (3, "standard-medium")
 
 
 def test_numbers_that_are_none_stay_as_they_are() -> None:

@@ -143,6 +143,21 @@ def test_with_a_service_go_those_that_run_with_it(
         assert graph.nodes == ("n1",)
 
 
+def test_what_only_uses_a_service_waits_with_all_of_them_and_stays_out_with_some() -> None:
+    """The table in docs/catalog.md, "Catalogs of Coopr"."""
+    web = ServiceWork(actions=ALL, needs=ServiceNeeds(runtime=("cache",)))
+    services = {"cache": _service(), "web": web}
+    nodes = {"n1": ("cache",), "n2": ("web",)}
+    all_stop = _waits(tasks_of(nodes, services, Operation.STOP))
+    assert all_stop["n1", "stop", "cache"] == {("n2", "stop", "web")}
+    all_start = _waits(tasks_of(nodes, services, Operation.START))
+    assert all_start["n2", "start", "web"] == {("n1", "start", "cache")}
+    for operation in (Operation.STOP, Operation.START, Operation.RESTART, Operation.UPGRADE):
+        for name in services:
+            graph = tasks_of(nodes, services, operation, concerned=[name])
+            assert {graph.names(task)[2] for task in graph.tasks()} == {name}
+
+
 def test_a_service_without_an_action_passes_on_what_it_waits_for() -> None:
     services = {
         "db": _service(),

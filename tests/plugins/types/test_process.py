@@ -317,11 +317,64 @@ def test_two_supervisors_never_share_a_home(
 ) -> None:
     """The second one ends at once and says so."""
     process_module.start(one)
-    home = process_module._home(one, one["spec"])
-    second = [sys.executable, "-I", str(home / "supervisor.py"), str(home)]
-    done = subprocess.run(second, check=False, timeout=PATIENCE_S)
-    assert done.returncode == supervision.ALREADY_SUPERVISED
+    assert _supervise(process_module, one) == supervision.ALREADY_SUPERVISED
     assert process_module.check(one) == {"state": "up"}
+
+
+def test_nobody_begins_to_supervise_what_is_being_stopped(
+    process_module: ModuleType,
+    one: dict[str, Any],
+    supervision: ModuleType,
+    system: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A start that was cut off may leave a supervisor on its way, which comes at any moment."""
+    process_module.start(one)
+    end, codes = supervision.terminate, []
+
+    def terminate(*arguments: Any) -> None:
+        end(*arguments)
+        codes.append(_supervise(process_module, one))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(supervision, "terminate", terminate)
+        process_module.stop(one)
+    assert codes == [supervision.ALREADY_SUPERVISED]
+    assert _marked(system) == []
+    process_module.start(one)
+    assert process_module.check(one) == {"state": "up"}
+
+
+@pytest.mark.parametrize("after", ["start", "stop"])
+def test_a_supervisor_that_no_status_tells_of_is_ended(
+    process_module: ModuleType, one: dict[str, Any], system: Path, after: str
+) -> None:
+    """It holds the lock, between two starts of its program and before the first, too."""
+    one["spec"]["backoff"] = 1000
+    process_module.start(one)
+    hidden, child = _supervisor(process_module, one), _child(process_module, one)
+    os.kill(child, signal.SIGKILL)
+    _wait_for(lambda: _status(process_module, one)["child"] is None)
+    (process_module._home(one, one["spec"]) / "status.json").unlink()
+    assert process_module.check(one) == {"state": "broken"}
+    assert getattr(process_module, after)(one) == {"changed": True}
+    assert not _lives(hidden)
+    assert process_module.check(one) == {"state": "up" if after == "start" else "down"}
+    assert after == "start" or _marked(system) == []
+
+
+def test_a_supervisor_that_hangs_is_killed(
+    process_module: ModuleType, one: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is an orphan then, and ended as one."""
+    monkeypatch.setattr(process_module, "SUPERVISOR_GRACE_S", 0.0)
+    one["spec"]["stop_timeout"] = 0.1
+    process_module.start(one)
+    hanging, child = _supervisor(process_module, one), _child(process_module, one)
+    os.kill(hanging, signal.SIGSTOP)
+    process_module.stop(one)
+    assert not _lives(hanging)
+    assert not _lives(child)
 
 
 def test_a_pid_that_was_given_out_again_is_not_ours(
@@ -402,6 +455,22 @@ def _kill_self_at(module: ModuleType, number: int) -> None:
         setattr(owner, name, counted(getattr(owner, name)))
 
 
+def test_a_lock_that_stays_is_told(
+    process_module: ModuleType, one: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is ended who has not said that he supervises; then nothing is started either."""
+    process_module.start(one)
+    lock = process_module._home(one, one["spec"]) / "lock"
+    told = lock.read_bytes()
+    lock.write_bytes(b"")
+    with monkeypatch.context() as patch:
+        patch.setattr(process_module, "SUPERVISOR_GRACE_S", -1000.0)
+        with pytest.raises(process_module.Failed, match=r"nobody knows who holds .*/lock"):
+            process_module.stop(one)
+    lock.write_bytes(told)
+    assert process_module.check(one) == {"state": "up"}
+
+
 # --- helpers
 
 
@@ -416,6 +485,13 @@ def _ask(port: int) -> str | None:
 def _status(module: ModuleType, cob: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = module.supervision.read_status(module._home(cob, cob["spec"]))
     return found
+
+
+def _supervise(module: ModuleType, cob: dict[str, Any]) -> int:
+    """Start one more supervisor, as a start does; return its exit code."""
+    home = module._home(cob, cob["spec"])
+    command = [sys.executable, "-I", str(home / "supervisor.py"), str(home)]
+    return subprocess.run(command, check=False, timeout=PATIENCE_S).returncode
 
 
 def _child(module: ModuleType, cob: dict[str, Any]) -> int:

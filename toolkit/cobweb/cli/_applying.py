@@ -20,6 +20,7 @@ from cobweb.cli._options import (
     max_unreachable_option,
     parallel_option,
     refresh_option,
+    store_timeout_option,
     timeout_option,
     wait_option,
     yes_option,
@@ -61,6 +62,7 @@ _RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     max_unreachable_option("40%"),
     parallel_option,
     timeout_option,
+    store_timeout_option,
     wait_option,
     click.option(
         "--adopt",
@@ -120,6 +122,7 @@ def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
         allow_stuck=options["allow_stuck"],
         returns=options["on_failure"] != "stay",
         trust_s=options["trust"],
+        store_timeout_s=options["store_timeout"],
         exceptions=Exceptions(
             budgets=dict(options["budgets"]),
             new_canary=options.get("new_canary", False),

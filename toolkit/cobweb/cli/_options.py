@@ -38,6 +38,7 @@ __all__ = [
     "refuse_two_parts",
     "renew_option",
     "site_options",
+    "store_timeout_option",
     "timeout_option",
     "wait_option",
     "yes_option",
@@ -104,12 +105,8 @@ def group_options(function: _F) -> _F:
 
 def log_options(function: _F) -> _F:
     """Add `--no-color`, `-v` and `--log-format`."""
-    color = click.option(
-        "--no-color",
-        is_flag=True,
-        callback=_keep("no_color"),
-        expose_value=False,
-        help="Write no colours (so does NO_COLOR, and standard output that is no terminal).",
+    color = _flag(
+        "no_color", "Write no colours (so does NO_COLOR, and standard output that is no terminal)."
     )
     verbose = click.option(
         "-v",
@@ -255,6 +252,18 @@ def refresh_option(function: _F) -> _F:
     )(function)
 
 
+def store_timeout_option(function: _F) -> _F:
+    """Add `--store-timeout DURATION`, in seconds as a float."""
+    return click.option(
+        "--store-timeout",
+        metavar="DURATION",
+        type=DURATION,
+        default="60s",
+        show_default=True,
+        help="Wait so long for a state database that goes away in the run; then end it.",
+    )(function)
+
+
 def wait_option(function: _F) -> _F:
     """Add `--wait DURATION`, in seconds as a float or None; it arrives as `wait`."""
     return click.option(
@@ -318,41 +327,28 @@ def _site_option(function: _F, envvar: str | None) -> _F:
 
 
 def _shared_options(function: _F) -> _F:
-    outside = click.option(
-        "--allow-outside",
-        is_flag=True,
-        callback=_keep("allow_outside"),
-        expose_value=False,
-        help="Let the site use files outside of its Git repository.",
+    outside = _flag("allow_outside", "Let the site use files outside of its Git repository.")
+    trust = _flag(
+        "trust_inventory", "Let an inventory run programs; what plans or runs tasks does so anyway."
     )
-    trust = click.option(
-        "--trust-inventory",
-        is_flag=True,
-        callback=_keep("trust_inventory"),
-        expose_value=False,
-        help="Let an inventory run programs; what plans or runs tasks does so anyway.",
+    strict = _flag(
+        "strict_plugins", "Stop if a plugin cannot be loaded, instead of leaving it out."
     )
-    return outside(trust(_strict_option(_cache_option(function))))
+    cache = _flag(
+        "no_cache", "Evaluate everything anew and keep nothing (so does COBWEB_NO_CACHE)."
+    )
+    return outside(trust(strict(cache(function))))
 
 
-def _strict_option(function: _F) -> _F:
+def _flag(name: str, words: str) -> Callable[[_F], _F]:
+    """Return what adds a flag that is remembered by its name; `words` are its help."""
     return click.option(
-        "--strict-plugins",
+        f"--{name.replace('_', '-')}",
         is_flag=True,
-        callback=_keep("strict_plugins"),
+        callback=_keep(name),
         expose_value=False,
-        help="Stop if a plugin cannot be loaded, instead of leaving it out.",
-    )(function)
-
-
-def _cache_option(function: _F) -> _F:
-    return click.option(
-        "--no-cache",
-        is_flag=True,
-        callback=_keep("no_cache"),
-        expose_value=False,
-        help="Evaluate everything anew and keep nothing (so does COBWEB_NO_CACHE).",
-    )(function)
+        help=words,
+    )
 
 
 def _group_format(function: _F) -> _F:

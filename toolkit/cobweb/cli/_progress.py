@@ -6,20 +6,25 @@ that is gone is no error: the run goes on without it.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, Self, TextIO
 
 from cobweb.cli._text import cut, plain
 
-__all__ = ["Counter", "LiveLine", "PlainLines", "Progress"]
+__all__ = ["Counter", "LiveLine", "PlainLines", "Progress", "Reminder"]
 
 _REDRAW_S = 0.1
 _ERASE = "\r\x1b[K"
 _NAMED = 3
+_SILENT_S, _MOST_SILENT_S = 10.0, 60.0
+"""After how much silence it is told what still runs: at first, and at most, for it is doubled."""
+
+_TICK_S = 1.0
 
 
 class Progress(Protocol):
@@ -182,6 +187,76 @@ class LiveLine:
         running = list(self._counter.running.items())
         names = ", ".join(f"{cob} {way}" for cob, way in running[:_NAMED])
         return f"{self._counter.summary()}{': ' if names else ''}{names}"
+
+
+class Reminder:
+    """Tells what still runs where nothing has been heard for long; a progress around another one.
+
+    While it is entered a thread of its own looks once a second. A signal handler may say something
+    in the middle of an event.
+    """
+
+    def __init__(
+        self,
+        inner: Progress,
+        counter: Counter,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inner = inner
+        self._counter = counter
+        self._clock = clock
+        self._since: dict[str, float] = {}
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+        self._heard_s = clock()
+        self._patience_s = _SILENT_S
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._look, daemon=True).start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ended.set()
+        self.close()
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        """Pass an event on."""
+        with self._lock:
+            self._heard()
+            if event["type"] == "transition.start":
+                self._since[event["cob"]] = self._heard_s
+            self._inner(event)
+
+    def say(self, text: str) -> None:
+        """Write a line for people."""
+        with self._lock:
+            self._heard()
+            self._inner.say(text)
+
+    def close(self) -> None:
+        """Leave the screen tidy."""
+        with self._lock:
+            self._inner.close()
+
+    def tick(self) -> None:
+        """Tell what runs if there was silence for long enough; then it may be twice as long."""
+        with self._lock:
+            now, running = self._clock(), list(self._counter.running.items())
+            if not running or now - self._heard_s < self._patience_s:
+                return
+            told = [f"{cob} {way} ({now - self._since[cob]:.0f} s)" for cob, way in running]
+            more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+            self._inner.say(f"still at work: {', '.join(told[:_NAMED])}{more}")
+            self._heard_s = now
+            self._patience_s = min(2 * self._patience_s, _MOST_SILENT_S)
+
+    def _heard(self) -> None:
+        self._heard_s, self._patience_s = self._clock(), _SILENT_S
+
+    def _look(self) -> None:
+        while not self._ended.wait(_TICK_S):
+            self.tick()
 
 
 def lines_of(event: Mapping[str, Any]) -> list[str]:

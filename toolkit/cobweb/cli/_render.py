@@ -75,19 +75,40 @@ def _tone(cell: Cell | str) -> Tone:
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
-    """Return the natural widths, less what has to go: from the widest flexible column first."""
+    """Return the natural widths, less what has to go: from the widest flexible column first.
+
+    Words (ids among them) stay whole for as long as any column can be narrowed at its spaces.
+    """
     widths = [0] * len(columns)
     for row in rows:
         widths = list(map(max, widths, map(cells, _texts(row))))
     room = width - len(_GAP) * (len(columns) - 1)
-    for flexible in (True, False):
-        shrinking = [i for i, column in enumerate(columns) if column.flexible is flexible]
-        while shrinking and sum(widths) > room:
-            widest = max(shrinking, key=lambda i: widths[i])
-            if widths[widest] <= _NARROWEST:
-                break
-            widths[widest] -= 1
+    if sum(widths) <= room:
+        return widths
+    narrowest = [_NARROWEST] * len(columns)
+    for least in (_longest_words(rows, narrowest), narrowest):
+        for flexible in (True, False):
+            own = [i for i, column in enumerate(columns) if column.flexible is flexible]
+            _narrow(widths, own, least, room)
     return widths
+
+
+def _longest_words(rows: Sequence[Row], least: Sequence[int]) -> list[int]:
+    """Return how wide each column is at least so that no word of it is broken."""
+    widths = list(least)
+    for row in rows:
+        for place, text in enumerate(_texts(row)):
+            widths[place] = max([widths[place], *map(cells, text.split())])
+    return widths
+
+
+def _narrow(widths: list[int], own: Sequence[int], least: Sequence[int], room: int) -> None:
+    """Narrow the columns `own`, the widest first, until all fit or none can be narrowed more."""
+    while sum(widths) > room:
+        wide = [i for i in own if widths[i] > least[i]]
+        if not wide:
+            return
+        widths[max(wide, key=lambda i: widths[i])] -= 1
 
 
 def _row_lines(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from cobweb.cli._output import Output, Tone
-from cobweb.cli._progress import Counter, LiveLine, PlainLines, Progress
+from cobweb.cli._progress import Counter, LiveLine, PlainLines, Progress, Reminder
 from cobweb.cli._text import count
 from cobweb.errors import CobwebError, UsageError
 
@@ -83,8 +83,8 @@ def listeners(
         if events is not None:
             sinks.append(_events_sink(stack, events, append=append))
         if not quiet:
-            progress = _progress(Counter(goals))
-            stack.callback(progress.close)
+            counter = Counter(goals)
+            progress = stack.enter_context(Reminder(_progress(counter), counter))
             sinks.append(progress)
             say = progress.say
         yield Listeners(sinks=tuple(sinks), say=say)

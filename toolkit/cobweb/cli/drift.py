@@ -19,6 +19,7 @@ from cobweb.cli._options import (
     parallel_option,
     pass_request,
     site_options,
+    store_timeout_option,
     timeout_option,
     wait_option,
 )
@@ -65,6 +66,7 @@ _SHOWN = 20
 @limit_option
 @parallel_option
 @timeout_option
+@store_timeout_option
 @wait_option
 @annotations_option
 @output_option()
@@ -78,6 +80,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     limit: str | None,
     parallel: int | None,
     timeout: float | None,
+    store_timeout: float,
     wait: float | None,
     annotations: bool,
 ) -> int:
@@ -94,6 +97,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         parallel=parallel or DEFAULT_PARALLEL,
         timeout_s=timeout or DEFAULT_TIMEOUT_S,
         verbosity=request.verbosity,
+        store_timeout_s=store_timeout,
     )
     output = Output.of(request)
     with open_site(request, runs_tasks=True) as session:

@@ -60,13 +60,17 @@ def show(request: Request) -> None:
     """Show who holds the site."""
     output = Output.of(request)
     with open_site(request) as session:
-        owner = _site_lock(session, create=False).show()
+        lock = _site_lock(session, create=False)
+        owner = lock.show()
+        doubt = lock.doubt(owner) if owner else ""
     if output.data({"format": 1, "lock": owner and owner_data(owner)}):
         return
     if owner is None:
         output.line("the site is not locked", Tone.GOOD)
     else:
         output.line(f"the site is locked by {owner.line(wall_clock())}", Tone.CAREFUL)
+        if doubt:
+            output.line(doubt, Tone.CAREFUL)
 
 
 @command.command("hold", epilog=examples("cobweb lock hold --for 10m --reason 'disk swap'"))

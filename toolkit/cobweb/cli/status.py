@@ -34,8 +34,8 @@ _SHOWN_BEHIND = 8
 """So many hosts that have an earlier generation are named."""
 
 _COLUMNS = (
-    Column(title="OBJECT", flexible=True),
-    Column(title="TYPE"),
+    Column(title="OBJECT"),
+    Column(title="TYPE", flexible=True),
     Column(title="STATE"),
     Column(title="WANTED"),
     Column(title="SINCE"),

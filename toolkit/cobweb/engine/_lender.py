@@ -489,7 +489,10 @@ class Lender:
         """Say whether nothing will come of a slot of which nothing has."""
         if self.plan(unit).units:
             return False
-        return unit.asker is None or not _wants(*unit.asker)
+        if unit.asker is not None:
+            return not _wants(*unit.asker)
+        others = (it for it in self._holding.values() if it is not unit and it.asker is None)
+        return not any(unit in self.plan(it).units for it in others)
 
     def _take_back_room(self) -> bool:
         """Take back slots of which nothing has gone out where others were found out; say if any."""

@@ -90,7 +90,8 @@ def listed(members: Iterable[str]) -> Iterator[str]:
 def content_of(cob: Cob) -> str:
     """Return the digest of what `cob` is meant to be: its type's name and its redacted spec.
 
-    A changed spec or type is a changed content; a changed task file, timeout or place is not.
+    A changed spec or type is a changed content; a changed task file, timeout or place is not, and
+    neither is what a type shares among its objects.
     """
     return digest_of_text(object_text(cob))
 

@@ -27,6 +27,9 @@ _CONNECTION = "ansible_"
 _LONG = 72
 """A list or mapping that takes more characters is shown item by item."""
 
+_SHARED = "shared"
+"""What a type shares among its objects."""
+
 _NEED = ("cob", "in", "from", "to", "on", "state")
 """The keys of a need."""
 
@@ -268,12 +271,15 @@ def _limit_text(limit: _Data) -> Iterator[str]:
 
 
 def _type_lines(old: _Data, new: _Data) -> tuple[str, ...]:
-    return _line_diff(*(list(_type_text(kind)) for kind in (old, new)))
+    shared = [{_SHARED: kind[_SHARED]} if _SHARED in kind else {} for kind in (old, new)]
+    return _line_diff(*(list(_type_text(kind)) for kind in (old, new))) + spec_diff(*shared)
 
 
 def _type_text(kind: _Data) -> Iterator[str]:
     """Yield what a type says, one line for each step of its matrix, in order of declaration."""
     for key, value in kind.items():
+        if key == _SHARED:  # its values are told as those of a spec
+            continue
         if key == "transitions":
             steps = [f"{step['from']} -> {step['to']}" for step in value]
             yield f"transitions: {', '.join(steps)}"

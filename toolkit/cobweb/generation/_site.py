@@ -193,8 +193,10 @@ def _host(host: Host, variables: HostVariables) -> str:
 def _type(kind: CobType, paths: Paths) -> dict[str, Any]:
     groups = {name: list(states) for name, states in kind.groups.items()}
     serving = {"serving": list(kind.serving)} if kind.serving else {}
+    shared = {"shared": redact(kind.shared)} if kind.shared else {}
     return ({"groups": groups} if groups else {}) | {
         **serving,
+        **shared,
         "states": list(kind.states),
         "preferred": kind.preferred,
         "remove": kind.remove,

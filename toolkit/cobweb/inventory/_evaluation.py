@@ -34,7 +34,8 @@ from cobweb.model import Cob, CobId, CobType, Graph, State, cob_id
 class Parts:
     """What a site is made of, once its files are read; `foreign` are the types of plugins.
 
-    A site that is not `present` has no objects: all that it had go.
+    One that shares something of this site is the site's own. A site that is not `present` has no
+    objects: all that it had go.
     """
 
     base_key: Callable[[], str]

@@ -59,6 +59,7 @@ class Expanded:
     cobs: dict[str, Node] = field(default_factory=dict)
     limits: dict[str, Node] = field(default_factory=dict)
     types: dict[str, CobType] = field(default_factory=dict)
+    shared: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     asked: bool = False
     """Whether the site has such a section: then it may have no host."""
@@ -123,4 +124,5 @@ def _add(made: Expanded, expansion: Expansion, node: Node) -> None:
     made.cobs |= {name: lift(dict(cob), place) for name, cob in expansion.cobs.items()}
     made.limits |= {name: lift(dict(limit), place) for name, limit in expansion.limits.items()}
     made.types |= expansion.types
+    made.shared |= expansion.shared
     made.functions |= expansion.functions

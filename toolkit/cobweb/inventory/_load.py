@@ -159,7 +159,12 @@ def _resolved(
     evaluator, patterns = hosts
     findings = files.findings
     unsound = bool(findings)
-    reader = Types(files, {**foreign.types, **made.types})
+    sharing = {
+        name: replace(foreign.types[name], shared=it)
+        for name, it in made.shared.items()
+        if name in foreign.types
+    }
+    reader = Types(files, {**foreign.types, **sharing, **made.types})
     types = reader.read(root.items.get("types"))
     selector = Selector(patterns, evaluator, findings, quiet=unsound)
     cobs = Cobs(types, reader.broken, selector, findings)
@@ -175,7 +180,7 @@ def _resolved(
         state_url=state_url_of(root, findings),
         present=flag(root, "present", "the site", findings, default=True),
         types=types,
-        foreign=frozenset(foreign.types),
+        foreign=frozenset(foreign.types) - sharing.keys(),
         uses=tuple(reader.uses),
         files=files,
         evaluator=evaluator,

@@ -132,6 +132,8 @@ class CobType:
     instead of a state, and is met in any of these. `serving` are the states in which an object
     works for its users now (design, section 5b); () stands for the preferred state alone.
     `connection` names variables of the connection that its results may say besides the usual ones.
+    `shared` is plain data that work in Python gets beside the spec of any object of the type. It is
+    no part of an object's content: another value changes none.
     """
 
     name: str
@@ -147,6 +149,7 @@ class CobType:
     groups: Mapping[str, tuple[State, ...]] = field(default_factory=dict)
     serving: tuple[State, ...] = ()
     connection: tuple[str, ...] = ()
+    shared: Mapping[str, Any] = field(default_factory=dict)
     place: Place | None = None
     _ways: dict[tuple[State, State], tuple[Transition, ...] | None] = field(
         default_factory=dict, init=False, repr=False, compare=False

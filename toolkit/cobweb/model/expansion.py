@@ -16,13 +16,15 @@ class Expansion:
     """Plain data, as it would stand in YAML, and values that YAML has no words for.
 
     `inventory` is an Ansible inventory, `cobs` and `limits` are definitions as under these keys,
-    `types` what objects are of besides the types that the site has, by name. `functions` are names
-    that templates can call: the function gets the name of the host that the template is rendered
-    for, then the template's arguments; CobwebError where it has no answer.
+    `types` what objects are of besides the types that the site has, by name. `shared` is what a
+    type of a plugin shares among the site's objects of it, by the type's name. `functions` are
+    names that templates can call: the function gets the name of the host that the template is
+    rendered for, then the template's arguments; CobwebError where it has no answer.
     """
 
     inventory: Mapping[str, Any] = field(default_factory=dict)
     cobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     types: Mapping[str, CobType] = field(default_factory=dict)
+    shared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)

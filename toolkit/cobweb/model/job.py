@@ -45,7 +45,7 @@ class Job:
     `host_vars` are variables of its host that earlier jobs have handed back, which count above what
     the inventory says, for the connection of this job and in its templates; another job of the same
     host may have others, as the host may have another address by then. `content` is the digest of
-    what the object is to be, "" where nobody keeps it.
+    what the object is to be, "" where nobody keeps it; `shared` is what its type shares.
     """
 
     number: int
@@ -63,6 +63,7 @@ class Job:
     confirm: Confirm | None = None
     host_vars: Mapping[str, Any] = field(default_factory=dict)
     content: str = ""
+    shared: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,8 @@ class Report:
     `began` says whether anything can have happened on the host: a cancelled job that never began
     has not touched it. `results` are what it hands back to later jobs, plain JSON data by key; they
     are kept for its host, key by key, and None deletes one. A failure that is `in_doubt` is one of
-    ours and not of the job's: what it did may have been done, and a check is to say so.
+    ours and not of the job's: what it did may have been done, and a check is to say so. A job that
+    is still `at_work`, as far as is known, goes on somewhere, or what it has started there does.
     """
 
     number: int
@@ -93,3 +95,4 @@ class Report:
     began: bool = True
     results: Mapping[str, Any] = field(default_factory=dict)
     in_doubt: bool = False
+    at_work: bool = False

@@ -19,6 +19,7 @@ from cobweb.errors import CobwebError, PluginError
 from cobweb.model import Action, CobId, Expansion, Graph, Host, Job, Report, Schedule, TaskGraph
 from cobweb.plugin.protocols import (
     Adapter,
+    EndingExecutor,
     Executor,
     ExecutorSetting,
     ExpandContext,
@@ -138,11 +139,25 @@ class GuardedMarkingExecutor(GuardedExecutor):
             return _checked(self._inner.unmark(hosts), Mapping)
 
 
+class GuardedEndingExecutor(GuardedExecutor):
+    """The same for one that ends what it has lost sight of."""
+
+    def end_work(self, job: Job, jobs: Sequence[int]) -> None:
+        """See `EndingExecutor.end_work`."""
+        self._in_flight.add(job.number)
+        with self._border("end_work"):
+            assert isinstance(self._inner, EndingExecutor)
+            self._inner.end_work(job, jobs)
+
+
 def guard_executor(plugin: str, made: type[Executor]) -> type[Executor]:
     """Return a class that behaves like `made`, behind the border."""
-    guard = GuardedMarkingExecutor if hasattr(made, "unmark") else GuardedExecutor
+    more = {"unmark": GuardedMarkingExecutor, "end_work": GuardedEndingExecutor}
+    guards = tuple(guard for method, guard in more.items() if hasattr(made, method))
     space = {"name": made.name, "actions": made.actions, "_plugin": plugin, "_make": made}
-    return type(made.__name__, (guard,), space | {"__module__": made.__module__})
+    return type(
+        made.__name__, guards or (GuardedExecutor,), space | {"__module__": made.__module__}
+    )
 
 
 class GuardedSolver:

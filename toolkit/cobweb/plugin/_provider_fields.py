@@ -13,6 +13,9 @@ __all__ = ["ENV", "SECRET", "VAULT", "field_problems", "secret_fields"]
 
 SECRET = "secret"  # noqa: S105 - the word that marks one
 VAULT = "__ansible_vault"
+STORED = "__cobweb_secret"
+"""Stands for a vaulted value in what is stored of a site."""
+
 ENV = "env"
 
 Problem = tuple[tuple[str | int, ...], str, str]
@@ -43,7 +46,7 @@ def _refers(value: Any) -> bool:
     """Say whether a value stands for a secret that is somewhere else."""
     if not isinstance(value, Mapping) or len(value) != 1:
         return False
-    return any(isinstance(value.get(key), str) and value[key] for key in (VAULT, ENV))
+    return any(isinstance(value.get(key), str) and value[key] for key in (VAULT, ENV, STORED))
 
 
 def _without_secrets(schema: Mapping[str, Any], secrets: frozenset[str]) -> Mapping[str, Any]:

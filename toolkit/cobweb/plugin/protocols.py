@@ -25,6 +25,7 @@ __all__ = [
     "INTERFACE",
     "Adapter",
     "CobContext",
+    "EndingExecutor",
     "Executor",
     "ExecutorSetting",
     "ExpandContext",
@@ -54,7 +55,8 @@ class SiteMark:
 
     `site` is an id that is made with the state database and stays; `name` is the site's name, `who`
     runs `run` as USER@HOST since `time` (seconds since the epoch): these are for people. On the
-    hosts of `adopt` this mark takes the place of those of other sites.
+    hosts of `adopt` this mark takes the place of those of other sites. `epoch` grows from run to
+    run of the site; a host that has seen a run does nothing any more for those before it.
     """
 
     site: str
@@ -63,6 +65,7 @@ class SiteMark:
     who: str
     time: float
     adopt: frozenset[str] = frozenset()
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,17 +148,36 @@ class MarkingExecutor(Executor, Protocol):
         """Take the site's mark off hosts; blocks, and returns what hindered that, by host."""
 
 
+@runtime_checkable
+class EndingExecutor(Executor, Protocol):
+    """An executor that can end what it has lost sight of: jobs that may go on where nobody looks.
+
+    So does what a stopped coordinator has left on a host, or one that the host lost in the middle
+    of a job. The report of a transition of which that may be so is `at_work`.
+    """
+
+    def end_work(self, job: Job, jobs: Sequence[int]) -> None:
+        """Take a job that ends what is at work on its host, and never blocks, as `submit`.
+
+        That are this run's jobs of the numbers `jobs`, and all of the runs of this site before it.
+        After it none of them does, or begins, anything there. The report is as that of any job; the
+        action of `job` is not carried out.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CobContext:
     """What a Python type's check or transition gets: the job's `cob` variable and its host.
 
-    `providers` are the node providers of all plugins, by name.
+    `providers` are the node providers of all plugins, by name. `shared` is what the type shares
+    among its objects, in the generation that the object is moved under.
     """
 
     cob: Mapping[str, Any]
     host: Host
     site_dir: Path
     providers: Mapping[str, NodeProvider] = field(default_factory=dict)
+    shared: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,9 +112,11 @@ def _reached(host: Host, now: Host | None) -> Host:
 
 
 def _with_present_types(graph: Graph, types: Mapping[str, CobType]) -> Graph:
-    """Return the objects with the types of plugins as these are now."""
+    """Return the objects with the types of plugins as these are now, but for what these share."""
+    kinds = {id(it.type): it.type for it in graph.cobs.values() if it.type.name in types}
+    made = {key: replace(types[it.name], shared=it.shared) for key, it in kinds.items()}
     cobs = {
-        cob: replace(it, type=types[it.type.name]) if it.type.name in types else it
+        cob: replace(it, type=made[id(it.type)]) if id(it.type) in made else it
         for cob, it in graph.cobs.items()
     }
     return replace(graph, cobs=cobs)
@@ -123,14 +125,19 @@ def _with_present_types(graph: Graph, types: Mapping[str, CobType]) -> Graph:
 def _with_secrets(graph: Graph, secrets: Secrets) -> tuple[Graph, list[str]]:
     """Return the objects with their secrets back, and what is said of those that are gone."""
     problems: list[str] = []
+    lost: set[str] = set()
     cobs = {}
     for cob, it in graph.cobs.items():
         spec, missing = secrets.spec(it)
-        cobs[cob] = it if spec is it.spec else replace(it, spec=spec)
+        kind, gone = secrets.type(it.type)
+        lost |= {f"type {kind.name}: shared.{place}" for place in gone}
+        same = spec is it.spec and kind is it.type
+        cobs[cob] = it if same else replace(it, spec=spec, type=kind)
         problems += [
             f"{cob}.spec.{place}: its vaulted value is not in the site any more"
             for place in missing
         ]
+    problems += [f"{it}: its vaulted value is not in the site any more" for it in sorted(lost)]
     return replace(graph, cobs=cobs), problems
 
 

@@ -52,8 +52,8 @@ class Baseline:
     or failed; not those that are in their `remove` state since their machine is not there: they are
     `away` where the journal says otherwise. `missed` are hosts that could not be reached the last
     time. `specs` and `applied` are redacted; a damaged record of what was applied raises StoreError
-    when it is asked for. `recorded` are the states that were known for certain last. `results` are
-    what tasks have handed back.
+    when it is asked for. Jobs of `at_work` may not have ended on their hosts. `recorded` are the
+    states that were known for certain last. `results` are what tasks have handed back.
     """
 
     known: Mapping[CobId, State]
@@ -66,6 +66,7 @@ class Baseline:
     uncertain: frozenset[CobId]
     missed: frozenset[str]
     away: frozenset[CobId] = frozenset()
+    at_work: frozenset[CobId] = frozenset()
     recorded: Mapping[CobId, State | None] = field(default_factory=dict)
     results: Results = field(default_factory=dict)
 
@@ -135,6 +136,7 @@ def baseline(
         ),
         missed=frozenset(host_of(cob) for cob, record in records.items() if not record.reachable),
         away=frozenset(cob for cob in carried if not _says(written.get(cob), known[cob])),
+        at_work=frozenset(cob for cob, record in written.items() if record.at_work),
         recorded=_Made(written, attrgetter("recorded")),
         results=results,
     )
@@ -203,8 +205,9 @@ def _is_known(
 
 
 def is_certain(record: CobRecord, cob_type: CobType) -> bool:
-    """Say whether the journal knows a state that the type has."""
-    return record.in_transition is None and record.state in cob_type.states
+    """Say whether the journal knows a state that the type has, and nothing is at work on it."""
+    is_still = record.in_transition is None and not record.at_work
+    return is_still and record.state in cob_type.states
 
 
 def _guess(record: CobRecord | None, cob: Cob, *, is_changed: bool) -> State:

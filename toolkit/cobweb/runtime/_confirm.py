@@ -102,6 +102,11 @@ class DeadManSwitch:
         self._at_work[step.number] = (job, steps)
         return step
 
+    def job(self, number: int) -> Job | None:
+        """Return the job of which this is the step at work; None if it is none."""
+        found = self._at_work.get(number)
+        return None if found is None else found[0]
+
     def take(self, report: Report) -> Report | None:
         """Return what the report of a job or step says of a whole job; None if that goes on."""
         if report.number not in self._at_work:

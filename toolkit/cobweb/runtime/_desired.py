@@ -110,6 +110,8 @@ def _secrets(site: Site) -> Mapping[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for host in site.hosts.values():
         found |= secrets_of(host.variables)
+    for kind in site.types.values():
+        found |= secrets_of(kind.shared)
     for cob in site.graph(None).cobs.values():
         found |= secrets_of(cob.spec)
     return found

@@ -6,7 +6,8 @@ passed over when its turn comes.
 The dispatcher keeps no more than `parallel` jobs in flight, lets the heaviest go first (weights of
 the planner), and carries out what an executor leaves to the runtime: Python types in worker threads
 and actions without work. Transitions can be held back, all of them, until they are let go. Before
-one starts it is lent the archive of its file tree.
+one starts it is lent the archive of its file tree. A job whose object has left work on its host
+starts when that was ended.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
-from cobweb.errors import CobwebError, PluginError
+from cobweb.errors import CobwebError, PluginError, StoreError
 from cobweb.model import (
     Action,
     CobId,
@@ -36,12 +37,14 @@ from cobweb.model import (
 )
 from cobweb.plugin import (
     CobContext,
+    EndingExecutor,
     Executor,
     ExecutorSetting,
     NodeProvider,
     PythonType,
     answered,
 )
+from cobweb.runtime._at_work import WorkEnder
 from cobweb.runtime._confirm import DeadManSwitch
 from cobweb.runtime._trees import TreeLender
 
@@ -86,6 +89,7 @@ class Dispatcher:
         providers: Mapping[str, NodeProvider] | None = None,
         weights: Mapping[CobId, float] | None = None,
         trees: TreeLender | None = None,
+        at_work: Iterable[CobId] = (),
     ) -> None:
         self._executor = executor
         self._setting = setting
@@ -104,6 +108,7 @@ class Dispatcher:
         self._pauses: list[tuple[float, str]] = []
         self._numbers = 0
         self._switch = DeadManSwitch(setting, now=executor.now, next_number=self.next_number)
+        self._ender = WorkEnder(at_work, next_number=self.next_number)
 
     @property
     def now(self) -> Callable[[], float]:
@@ -113,6 +118,10 @@ class Dispatcher:
     def carrier(self, job: Job) -> str:
         """Return the name of the executor that carries a job out; "" where that is the runtime."""
         return self._executor.name if self.reaches(job.action) else ""
+
+    def can_be_lost(self, job: Job) -> bool:
+        """Say whether a job may go on where nobody sees it, and can be ended there."""
+        return self.reaches(job.action) and isinstance(self._executor, EndingExecutor)
 
     def next_number(self) -> int:
         """Return a job number that was not used in this run."""
@@ -149,6 +158,14 @@ class Dispatcher:
     def reaches(self, action: Action) -> bool:
         """Say whether an action goes to its host: the executor carries it out, not the runtime."""
         return type(action) in self._executor.actions
+
+    def is_at_work(self, cob: CobId) -> bool:
+        """Say whether a job of an object may still be at work, though its end was reported."""
+        return self._ender.is_at_work(cob)
+
+    def take_ended_work(self) -> tuple[CobId, ...]:
+        """Return, once, the objects of which nothing is at work any more."""
+        return self._ender.take_ended()
 
     def add_retry(self, job: Job) -> None:
         """Queue the next attempt of a failed job, after its delay."""
@@ -227,7 +244,7 @@ class Dispatcher:
             if problem := self._lend(job):
                 self._fail(job, problem)
             else:
-                self._start(self._switch.begin(job) if job.confirm else job)
+                self._begin_after_others(job)
 
     def drop_waiting(self, host: str | None = None) -> tuple[Job, ...]:
         """Forget the jobs (of one host, or all) that are not in flight, and return them."""
@@ -245,10 +262,26 @@ class Dispatcher:
         else:
             reports.extend(self._own_ended(block_s=timeout_s))
         reports.extend(self._own_overdue())
-        ended = [whole for report in reports if (whole := self._switch.take(report))]
+        ended = [whole for report in reports if (whole := self._take_report(report))]
         for step in self._switch.due():
             self._start(step)
         return [(self._in_flight.pop(report.number), report) for report in ended]
+
+    def _take_report(self, report: Report) -> Report | None:
+        """Return what a report says of a whole job; None if that goes on."""
+        job, report = self._ender.take(report)
+        if job is not None:
+            self._begin(job)
+            return None
+        if report.at_work:
+            self._note_lost(report.number)
+        return self._switch.take(report)
+
+    def _note_lost(self, number: int) -> None:
+        """Take note that a job, or a step of one, may be at work though it was reported."""
+        job = self._in_flight.get(number) or self._switch.job(number)
+        if job is not None and job.kind is JobKind.TRANSITION:
+            self._ender.lost(job.cob, number)
 
     def wake(self) -> None:
         """End a `wait` early."""
@@ -265,6 +298,8 @@ class Dispatcher:
             return []
         self._executor.close(kill=True)
         reports = {report.number: report for report in self._last_reports()}
+        for number in [number for number, report in reports.items() if report.at_work]:
+            self._note_lost(number)
         jobs, self._in_flight = self.running(), {}
         stopped = {job.number: Report(number=job.number, outcome=Outcome.CANCELLED) for job in jobs}
         return [(job, reports.get(job.number, stopped[job.number])) for job in jobs]
@@ -280,7 +315,22 @@ class Dispatcher:
                 self._trees.lend(job)
         except OSError as error:
             return f"cannot write the archive of the tree: {error.strerror or error}"
+        except StoreError as error:
+            return f"cannot read the archive of the tree: {error}"
         return ""
+
+    def _begin_after_others(self, job: Job) -> None:
+        """Start a job once nothing of its object is at work, as far as the executor can say so."""
+        if not isinstance(self._executor, EndingExecutor):
+            self._ender.believe(job.cob)
+            self._begin(job)
+        elif end := self._ender.before(job):
+            self._executor.end_work(*end)
+        else:
+            self._begin(job)
+
+    def _begin(self, job: Job) -> None:
+        self._start(self._switch.begin(job) if job.confirm else job)
 
     def _start(self, job: Job) -> None:
         if self.reaches(job.action):
@@ -354,6 +404,7 @@ class Dispatcher:
             host=host,
             site_dir=self._setting.site_dir,
             providers=self._providers,
+            shared=job.shared,
         )
 
     def _fail(self, job: Job, message: str) -> None:

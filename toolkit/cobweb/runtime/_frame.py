@@ -56,7 +56,8 @@ class Orders:
     With `allow_stuck` the parts of a change that come to an end are carried out where others do
     not. With `returns` what is away only for something that could not be done comes home at the
     end. `trust_s` is how old a check may be that a departure under a limit relies on. `exceptions`
-    are those from the site's limits.
+    are those from the site's limits. `store_timeout_s` is how long the run waits for a database
+    that is away.
     """
 
     executor: str = "ansible"
@@ -76,6 +77,7 @@ class Orders:
     allow_stuck: bool = False
     returns: bool = True
     trust_s: float = 60.0
+    store_timeout_s: float = 60.0
     exceptions: Exceptions = field(default_factory=Exceptions)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cobweb._clock import wall_clock
 from cobweb.errors import ExecutorError, PluginError
 from cobweb.model import CobId, host_of
 from cobweb.plugin import MarkingExecutor, Plugins, SiteMark
@@ -26,6 +27,7 @@ def mark_of(desired: Desired, store: Store, orders: Orders, info: RunInfo) -> Si
         who=f"{info.user}@{info.host}",
         time=info.started,
         adopt=orders.adopt,
+        epoch=store.next_epoch(wall_clock()),
     )
 
 

@@ -56,6 +56,7 @@ class Secrets:
         self._find = present
         self._hosts = hosts
         self._cobs = cobs or {}
+        self._types: dict[int, tuple[CobType, CobType, tuple[str, ...]]] = {}
 
     @cached_property
     def _present(self) -> Mapping[str, Mapping[str, Any]]:
@@ -65,6 +66,26 @@ class Secrets:
         """Return the spec of an object with its secrets back, and the places of those gone."""
         now = self._cobs.get(cob.id)
         return self._revealed(cob.spec, None if now is None else now.spec)
+
+    def type(self, kind: CobType) -> tuple[CobType, tuple[str, ...]]:
+        """Return a type with the secrets back that it shares, and the places of those gone.
+
+        Of many secrets an object may need none: what is gone stays as it was stored, for the work
+        that asks for it to tell.
+        """
+        if not kind.shared:
+            return kind, ()
+        if id(kind) not in self._types:
+            now = self._present_types.get(kind.name)
+            shared, missing = self._revealed(kind.shared, None if now is None else now.shared)
+            made = kind if shared is kind.shared else replace(kind, shared=shared)
+            self._types[id(kind)] = kind, made, missing  # `kind` stays, and so does its id
+        _, made, missing = self._types[id(kind)]
+        return made, missing
+
+    @cached_property
+    def _present_types(self) -> Mapping[str, CobType]:
+        return {it.type.name: it.type for it in self._cobs.values()}
 
     def host(self, host: Host) -> tuple[Host, tuple[str, ...]]:
         """Return a host with its secrets back, and the names of variables without which it is lost.
@@ -98,6 +119,8 @@ class Secrets:
         return reveal(value, self._present, instead)
 
     def _cob(self, cob: Cob, lost: Sequence[str]) -> Cob:
+        kind, _ = self.type(cob.type)
+        cob = cob if kind is cob.type else replace(cob, type=kind)
         spec, missing = self.spec(cob)
         names = [
             *(f"the variable {name}" for name in lost),
@@ -159,7 +182,8 @@ class KeptWork:
         """Return a type with its work found again; itself where all is as it was."""
         present = self._types.get(kind.name, kind)
         if present.check == kind.check and present != kind and has_only_more(kind, present):
-            return present
+            same = present.shared == kind.shared
+            return present if same else replace(present, shared=kind.shared)
         check = self._action(kind.check, kind, files)
         steps = tuple(
             replace(step, action=self._action(step.action, kind, files))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from cobweb._clock import wall_clock
 from cobweb._text import shortened
+from cobweb.errors import StoreAwayError
 from cobweb.model import (
     UNKNOWN,
     CobId,
@@ -57,6 +59,7 @@ from cobweb.runtime._late import (
     refused_results,
     refused_words,
 )
+from cobweb.runtime._outage import PatientJournal
 from cobweb.runtime._record import LONGEST_MESSAGE, Record
 from cobweb.runtime._result import Ending
 from cobweb.store import (
@@ -125,7 +128,9 @@ def _looked(  # noqa: PLR0913  # as `drift_site`
     with open_executor(plugins, orders, there, expected) as (executor, setting):
         store.begin_run(info)
         emitter = Emitter(caller.sinks, executor.now)
-        record = Record(store, emitter, store_events=True)
+        say, timeout_s = caller.say, orders.store_timeout_s
+        journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
+        record = Record(journal, emitter, store_events=True)
         record.run_started(info.id, desired.graph, generation=info.generation)
         dispatcher = Dispatcher(
             executor, setting, python_types=plugins.python_types, providers=plugins.providers
@@ -192,7 +197,8 @@ class _Looking:
             if dispatcher.idle() or interrupts.count >= _KILL:
                 break
             self._take_all(dispatcher.wait(HEARTBEAT_S))
-            self._caller.beat()
+            with suppress(StoreAwayError):  # what is written next waits for it
+                self._caller.beat()
         stopped = dispatcher.stop()
         self._take_all((job, it) for job, it in stopped if it.outcome is not Outcome.CANCELLED)
         cut = [job for job, it in stopped if it.outcome is Outcome.CANCELLED]
@@ -275,6 +281,7 @@ class _Looking:
                 "results": self._results.get(it.host, {}),
             },
             timeout_s=it.type.check_timeout_s,
+            shared=it.type.shared,
         )
         return job if self._simulates else finished(job, Late(results=self._results, spec=spec))[0]
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from cobweb._clock import wall_clock
 from cobweb.errors import StoreError, UsageError
-from cobweb.model import CobId, Graph, host_of
+from cobweb.model import CobId, host_of
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
 from cobweb.runtime._baseline import Refresh
 from cobweb.runtime._course import Course, course_from_nothing, course_of
@@ -240,9 +240,19 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
         if names:
             store.write(list(renames_of(names, generation.id)))
         info = begun(info, orders, generation)
-        result = _carried_out(course, plugins, store, orders, caller, info=info)
-    if result.ending is Ending.OK and desired.is_whole:
-        store.mark_reached(generation.id, wall_clock())
+        say, timeout_s = caller.say, orders.store_timeout_s
+        journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
+        result = _carried_out(course, plugins, store, orders, caller, info=info, journal=journal)
+    journal.carry_out(lambda: _end(store, result, info, is_whole=desired.is_whole))
+    unmark_left(course, plugins, store, orders, caller, before=records, info=info)
+    return result
+
+
+def _end(store: Store, result: RunResult, info: RunInfo, *, is_whole: bool) -> None:
+    """Store how a run has ended."""
+    ended = wall_clock()
+    if result.ending is Ending.OK and is_whole:
+        store.mark_reached(info.generation, ended)
     store.end_run(
         RunRecord(
             info=info,
@@ -250,11 +260,9 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
             exit_code=result.exit_code,
             counts=result.counts,
             waits=wait_data(result),
-            ended=wall_clock(),
+            ended=ended,
         )
     )
-    unmark_left(course, plugins, store, orders, caller, before=records, info=info)
-    return result
 
 
 def _convergent(course: Course, orders: Orders) -> Course:
@@ -278,12 +286,17 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
     caller: Caller,
     *,
     info: RunInfo,
+    journal: PatientJournal,
 ) -> RunResult:
     """Go through a course as the run `info`, whose end is still to be written down."""
     options = {"outdates": course.outdates(), **orders.options}
     orders = replace(orders, options=options)
     desired = course.desired
     mark = mark_of(desired, store, orders, info)
+
+    def file(digest: str) -> bytes | None:
+        return journal.carry_out(lambda: store.file(digest))
+
     with open_executor(plugins, orders, desired, course.expected, mark) as (executor, setting):
         store.begin_run(info)
         emitter = Emitter(caller.sinks, executor.now)
@@ -296,8 +309,8 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
                 beat=caller.beat,
                 beat_s=HEARTBEAT_S,
             ),
-            _dispatcher(plugins, executor, setting, course.graph, store),
-            PatientJournal(store, caller.interrupts, caller.say),
+            _dispatcher(plugins, executor, setting, course, file),
+            journal,
             emitter,
         )
         with told_if_broken(store, info):
@@ -387,7 +400,7 @@ def _rehearsed(
     setting = replace(setting, run=f"simulation-{orders.seed}", store_events=False)
     with open_executor(plugins, orders, course.desired, course.expected) as (executor, opened):
         emitter = Emitter(caller.sinks, executor.now)
-        dispatcher = _dispatcher(plugins, executor, opened, course.graph)
+        dispatcher = _dispatcher(plugins, executor, opened, course)
         result = Run(setting, dispatcher, NoJournal(), emitter).go(caller.interrupts)
     return result.with_notices(emitter.notices)
 
@@ -420,14 +433,15 @@ def _dispatcher(
     plugins: Plugins,
     executor: Executor,
     setting: ExecutorSetting,
-    graph: Graph,
-    store: Store | None = None,
+    course: Course,
+    file: Callable[[str], bytes | None] | None = None,
 ) -> Dispatcher:
     return Dispatcher(
         executor,
         setting,
         python_types=plugins.python_types,
         providers=plugins.providers,
-        weights=_planner(plugins).priorities(graph),
-        trees=None if store is None else TreeLender(setting.trees, store.file),
+        weights=_planner(plugins).priorities(course.graph),
+        trees=None if file is None else TreeLender(setting.trees, file),
+        at_work=course.before.at_work,
     )

@@ -1,15 +1,28 @@
-"""Chains of reasons as sentences: why an object is not where it should be."""
+"""What a run says in sentences: why an object is not where it should be, and how the run ends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cobweb.engine import Blocked, Proof, WaitKind
 from cobweb.errors import Place
 from cobweb.model import Budget, CobId, Need, host_of
 from cobweb.runtime._result import Wait
 
-__all__ = ["chain_lines", "link_text", "proof_lines"]
+__all__ = [
+    "chain_lines",
+    "halted_text",
+    "left_lines",
+    "link_text",
+    "proof_lines",
+    "stopped_text",
+]
+
+_SHOWN = 5
+"""How many jobs at work are named as a run is halted."""
+
+_NAMED = 20
+"""How many objects of a kind are named where a run ends without its journal."""
 
 _SENTENCES = {
     WaitKind.LOCK: "{cob} waits for {on} to be {state}{detail}",
@@ -94,3 +107,35 @@ def _no_room_text(link: Blocked) -> str:
 
 def _is_canary(link: Blocked) -> bool:
     return link.detail.endswith(", canary")
+
+
+def halted_text(running: Sequence[str]) -> str:
+    """Say that nothing new is started, and what is at work."""
+    if not running:
+        return "nothing new is started"
+    shown = ", ".join(running[:_SHOWN]) + (" ..." if len(running) > _SHOWN else "")
+    return (
+        f"nothing new is started; {len(running)} still at work: {shown} "
+        "(interrupt again to stop what is at work)"
+    )
+
+
+def stopped_text(stopped: str, *, begun: int) -> str:
+    """Return why a run stopped by itself, and that it has changed nothing where that is so."""
+    return f"{stopped}; nothing was changed" if stopped and not begun else stopped
+
+
+def left_lines(ended: Sequence[str], out: Sequence[str]) -> list[str]:
+    """Say what a run leaves that could not write its end down, and how to go on."""
+    lines = []
+    if ended:
+        lines.append(f"in flight, and ended without being written down: {_named(ended)}")
+    if out:
+        lines.append(f"out of service, or not known: {_named(out)}")
+    how = "mend the state database, then `cobweb apply` checks what was in flight and goes on"
+    return [*lines, how]
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

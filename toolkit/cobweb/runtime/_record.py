@@ -12,7 +12,8 @@ from typing import Any
 from cobweb._text import shortened
 from cobweb.engine import Effect
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
-from cobweb.runtime._events import Emitter, Told, of_effect
+from cobweb.runtime._dispatch import Dispatcher
+from cobweb.runtime._events import Emitter, Event, Told, of_effect
 from cobweb.runtime._journal import Journal
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
 
@@ -39,6 +40,7 @@ class Record:
         self._store_events = store_events
         self._entries: list[Entry] = []
         self._told: list[Told] = []
+        self._numbered: list[Event] = []
         self._began_s: dict[CobId, float] = {}
 
     def write(self, entry: Entry) -> None:
@@ -51,8 +53,13 @@ class Record:
         return len(self._entries) + len(self._told)
 
     def flush(self) -> None:
-        """Store the batch, then tell its events; raises what the journal raises."""
+        """Store the batch, then tell its events.
+
+        Raises what the journal raises; then nothing is told, and the next batch begins with this.
+        """
         events = self._emitter.number(self._told)
+        self._told = []
+        self._numbered.extend(events)
         if self._store_events:
             self._entries.extend(
                 EventWritten(event["seq"], event["time"], event["type"], event.data_json)
@@ -60,7 +67,7 @@ class Record:
             )
         if self._entries:
             self._journal.write(self._entries)
-        self._entries, self._told = [], []
+        self._entries, events, self._numbered = [], self._numbered, []
         self._emitter.tell(events)
 
     def effect(self, effect: Effect) -> None:
@@ -114,8 +121,8 @@ class Record:
         """Tell which state was found, and what else belongs to the reason."""
         self._told.append(("cob.state", {"cob": cob, "state": state, "reason": reason, **more}))
 
-    def began(self, job: Job, locks: Locks, now_s: float, *, carrier: str) -> None:
-        """Add the begin of a transition, carried out by `carrier`; of a later attempt no event."""
+    def began(self, job: Job, locks: Locks, now_s: float, dispatcher: Dispatcher) -> None:
+        """Add the begin of a transition, which `dispatcher` starts; of a later attempt no event."""
         self._entries.append(
             TransitionBegan(
                 cob=job.cob,
@@ -123,7 +130,8 @@ class Record:
                 dest=job.dest,
                 time=now_s,
                 attempt=job.attempt,
-                executor=carrier,
+                executor=dispatcher.carrier(job),
+                at_work=dispatcher.can_be_lost(job),
             )
         )
         if job.attempt > 1:
@@ -146,6 +154,7 @@ class Record:
         applied: Mapping[str, Any] | None,
         message: str = "",
         report: Report | None = None,
+        at_work: bool = False,
     ) -> None:
         """Add the end of a transition in `state`; it is ok if that is where it led to.
 
@@ -161,6 +170,7 @@ class Record:
                 result=result,
                 applied=applied,
                 time=now_s,
+                at_work=at_work,
             )
         )
         end = {

@@ -249,6 +249,7 @@ class Reports:
             applied=so_far.applied_to(job.cob),
             message=said or so_far.messages.get(job.cob, ""),
             report=report,
+            at_work=self._dispatcher.is_at_work(job.cob),
         )
 
     def _lose(self, host: str, message: str) -> None:

@@ -140,17 +140,20 @@ def _is_canary(link: Blocked) -> bool:
     return link.kind is WaitKind.LIMIT and link.detail.endswith(", canary")
 
 
-def ending_of(waits: Iterable[Wait], *, interrupted: bool) -> Ending:
+def ending_of(waits: Iterable[Wait], *, interrupted: bool, stopped: str = "") -> Ending:
     """Return how a run ended after which these objects are not as they should be.
 
-    It has failed where something else than order is to blame, of one or of all that waits.
+    It has failed where something else than order is to blame, of one or of all that waits, or that
+    it was `stopped` before its end.
     """
     waits = tuple(waits)
     if interrupted:
         return Ending.INTERRUPTED
     if not waits:
         return Ending.OK
-    is_told = any(_kind(wait) in _TOLD for wait in waits) or all(map(_is_told, waits))
+    is_told = (
+        bool(stopped) or any(_kind(wait) in _TOLD for wait in waits) or all(map(_is_told, waits))
+    )
     return Ending.FAILED if is_told else Ending.STUCK
 
 

@@ -8,10 +8,15 @@ Theory of operation. The loop holds no opinion on order; the engine does. One ro
 4. only then the events are told and the jobs are submitted;
 5. wait for the next report.
 The run ends when no job is ready, delayed or in flight: then nothing can happen any more (P5).
+
+Where the journal cannot be written any more (3), what is about to start is dropped, the engine is
+halted, and what is at work may end. That is taken note of in memory and stored at the end if the
+journal can be written by then; else the error says what was in flight and what is out.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -41,7 +46,7 @@ from cobweb.engine import (
     StateFound,
     StateReason,
 )
-from cobweb.errors import StoreAwayError
+from cobweb.errors import StoreAwayError, StoreError
 from cobweb.model import (
     UNKNOWN,
     Cob,
@@ -67,6 +72,7 @@ from cobweb.runtime._journal import Journal
 from cobweb.runtime._late import Late, finished, refused_results, refused_words
 from cobweb.runtime._machines import BY_MACHINE
 from cobweb.runtime._progress import Progress
+from cobweb.runtime._prose import halted_text, left_lines, stopped_text
 from cobweb.runtime._record import Record
 from cobweb.runtime._reports import Reports
 from cobweb.runtime._result import RunResult, Wait, ending_of
@@ -81,11 +87,11 @@ from cobweb.store import (
     SlotGone,
     SlotWritten,
     StateWritten,
+    WorkEnded,
 )
 
 __all__ = ["Run", "RunSetting"]
 
-_SHOWN = 5
 _LARGEST_BATCH = 10_000
 """How many events and entries are collected before they are written, though no job is started."""
 
@@ -160,6 +166,8 @@ class Run:
         self._locks: dict[CobId, tuple[tuple[CobId, State], ...]] = {}
         self._states: dict[CobId, State] = {}
         self._untaken: deque[tuple[Job, Report]] = deque()
+        self._unwritten: list[tuple[Job, Report]] = []
+        self._unsent: tuple[Job, ...] = ()
         self._waits: list[Wait] = []
 
     def go(self, interrupts: Interrupts) -> RunResult:
@@ -167,34 +175,50 @@ class Run:
 
         The executor is closed in any case. Raises what the journal and the executor raise, with a
         note for each job that was stopped or whose report was not taken yet; then their objects are
-        left in transition, and the next run checks them.
+        left in transition, and the next run checks them. Where the journal fails, what is at work
+        is let end, and notes say that of which it does not know, and what is out.
         """
         interrupts.wake = self._dispatcher.wake
+        stopped: tuple[str, ...] = ()
         self._so_far.now_s = started_s = self._dispatcher.now()
         try:
             it = self._setting
             self._record.run_started(it.run, it.graph, generation=it.generation)
             self._play(interrupts)
-            return self._finish(started_s, tuple(self._stop(interrupts)))
+            stopped = tuple(self._stop(interrupts))
+            return self._finish(started_s, stopped)
         except BaseException as error:
             untaken = (job for job, _ in self._untaken)
-            for line in describe([*untaken, *self._dispatcher.running()]):
+            for line in (*stopped, *describe([*untaken, *self._dispatcher.running()])):
                 error.add_note(f"stopped in the middle: {line}")
-            for line in self._left_out() if isinstance(error, StoreAwayError) else ():
-                error.add_note(line)
+            if isinstance(error, StoreError):
+                self._note_left(error)
             self._dispatcher.close(kill=True)
             raise
 
-    def _left_out(self) -> Iterable[str]:
-        """Yield what does not work for its users now, as far as the engine knows."""
+    def _note_left(self, error: StoreError) -> None:
+        """Note at an error what the journal does not know, and what is out."""
+        ended = [
+            f"{line} ({report.outcome})"
+            for job, report in self._unwritten
+            if job.kind is JobKind.TRANSITION and report.outcome is not Outcome.CANCELLED
+            for line in describe([job])
+        ]
         cobs = (self._engine.cob(cob) for cob in self._engine.unsettled())
         out = [it.id for it in cobs if not it.type.serves(self._engine.state(it.id))]
-        if out:
-            more = f" and {len(out) - _SHOWN} more" if len(out) > _SHOWN else ""
-            yield f"out, or not known: {', '.join(out[:_SHOWN])}{more}; `cobweb apply` goes on"
+        for line in left_lines(ended, out):
+            error.add_note(line)
 
     def _play(self, interrupts: Interrupts) -> None:
         """Go on until nothing is left to do or what is at work is to be stopped."""
+        try:
+            self._go_on(interrupts)
+        except StoreError as error:
+            self._let_end(error, interrupts)
+        if self._dispatcher.idle():
+            self._waits.extend(self._course.waits(self._engine))
+
+    def _go_on(self, interrupts: Interrupts) -> None:
         self._begin()
         self._look_at(interrupts)
         self._flush()
@@ -207,8 +231,22 @@ class Run:
                 self._setting.beat()
             self._look_at(interrupts)
             self._flush()
-        if self._dispatcher.idle():
-            self._waits.extend(self._course.waits(self._engine))
+
+    def _let_end(self, error: StoreError, interrupts: Interrupts) -> None:
+        """Start nothing new without a journal, and let what is at work end."""
+        self._so_far.stopped = error.message
+        self._halt(f"{error.message}; ")
+        for job in self._unsent:
+            dropped = Report(number=job.number, outcome=Outcome.CANCELLED, began=False)
+            self._reports.take(job, dropped)
+        self._take_untaken()
+        while self._dispatcher.running() and interrupts.count < _KILL:
+            self._untaken.extend(self._dispatcher.wait(self._setting.beat_s))
+            self._so_far.now_s = self._dispatcher.now()
+            self._take_untaken()
+            with suppress(StoreError):
+                self._setting.beat()
+            self._look_at(interrupts)
 
     def _begin(self) -> None:
         """Start the engine with what is believed."""
@@ -277,7 +315,7 @@ class Run:
 
     def _halt(self, why: str) -> None:
         with suppress(OSError):  # the terminal may be gone; what is at work shall end all the same
-            self._setting.say(why + _halted_line(describe(self._dispatcher.running())))
+            self._setting.say(why + halted_text(describe(self._dispatcher.running())))
         if not self._so_far.halted:
             self._so_far.halted = True
             self._start_nothing()
@@ -298,6 +336,7 @@ class Run:
             if report.outcome is Outcome.CANCELLED:
                 yield from describe([job])
             self._reports.take(job, report)
+            self._unwritten.append((job, report))
         if is_cut:
             self._waits.extend(self._course.waits(self._engine))
 
@@ -307,15 +346,22 @@ class Run:
         """Take reports; what very many say is stored in parts, each of which may take its time."""
         self._untaken.extend(ended)
         while self._untaken:
-            job, report = self._untaken[0]
-            self._reports.take(job, report)
-            self._untaken.popleft()
-            if self._dispatcher.reaches(job.action):
-                self._guard.heard(job.host)
+            self._take_untaken(_LARGEST_BATCH)
             if self._record.size >= _LARGEST_BATCH:
-                self._record.flush()
+                self._write_down()
                 with suppress(StoreAwayError):
                     self._setting.beat()
+
+    def _take_untaken(self, batch: float = math.inf) -> None:
+        """Take what has ended, until as much as that is to be written down."""
+        for cob in self._dispatcher.take_ended_work():
+            self._record.write(WorkEnded(cob=cob))
+        while self._untaken and self._record.size < batch:
+            job, report = self._untaken[0]
+            self._reports.take(job, report)
+            self._unwritten.append(self._untaken.popleft())
+            if self._dispatcher.reaches(job.action):
+                self._guard.heard(job.host)
 
     def _end_pauses(self) -> None:
         for limit in self._dispatcher.ended_pauses():
@@ -436,6 +482,7 @@ class Run:
             timeout_s=it.type.check_timeout_s,
             confirm=self._confirm(it),
             content=self._content(it.id) or "",
+            shared=it.type.shared,
         )
 
     def _transition_job(self, effect: StartTransition) -> Job:
@@ -453,6 +500,7 @@ class Run:
             timeout_s=step.timeout_s,
             confirm=None if isinstance(step.action, Nothing) else self._confirm(it),
             content=self._content(it.id) or "",
+            shared=it.type.shared,
         )
 
     def _confirm(self, it: Cob) -> Confirm | None:
@@ -505,14 +553,20 @@ class Run:
                 self._so_far.checks += 1
                 continue
             self._so_far.begun += job.attempt == 1
-            locks, carrier = self._locks.pop(job.cob, ()), self._dispatcher.carrier(job)
-            self._record.began(job, locks, now_s, carrier=carrier)
-        self._record.flush()
+            self._record.began(job, self._locks.pop(job.cob, ()), now_s, self._dispatcher)
+        self._unsent = jobs
+        self._write_down()
+        self._unsent = ()
         self._dispatcher.submit(jobs)
 
-    def _finish(self, started_s: float, stopped: tuple[str, ...]) -> RunResult:
+    def _write_down(self) -> None:
+        self._record.flush()
+        self._unwritten.clear()
+
+    def _finish(self, started_s: float, in_flight: tuple[str, ...]) -> RunResult:
         so_far, graph, waits = self._so_far, self._setting.graph, tuple(self._waits)
-        ending = ending_of(waits, interrupted=so_far.interrupted)
+        ending = ending_of(waits, interrupted=so_far.interrupted, stopped=so_far.stopped)
+        stopped = so_far.stopped if waits else ""
         astray = {*self._engine.unsettled(), *(wait.cob for wait in waits)}
         counts = {
             "hosts": len(graph.hosts()),
@@ -532,15 +586,9 @@ class Run:
             waits=waits,
             messages=dict(so_far.messages),
             seconds=self._dispatcher.now() - started_s,
-            in_flight=stopped,
-            stopped=_stopped_line(so_far),
+            in_flight=in_flight,
+            stopped=stopped_text(stopped, begun=so_far.begun),
         )
-
-
-def _stopped_line(so_far: Progress) -> str:
-    """Return why a run stopped by itself, and that it has changed nothing where that is so."""
-    nothing = "" if so_far.begun or not so_far.stopped else "; nothing was changed"
-    return f"{so_far.stopped}{nothing}"
 
 
 def _is_failed_check(effect: Effect) -> bool:
@@ -548,14 +596,4 @@ def _is_failed_check(effect: Effect) -> bool:
         isinstance(effect, StateFound)
         and effect.state == UNKNOWN
         and effect.reason is StateReason.CHECK
-    )
-
-
-def _halted_line(running: list[str]) -> str:
-    if not running:
-        return "nothing new is started"
-    shown = ", ".join(running[:_SHOWN]) + (" ..." if len(running) > _SHOWN else "")
-    return (
-        f"nothing new is started; {len(running)} still at work: {shown} "
-        "(interrupt again to stop what is at work)"
     )

@@ -38,6 +38,7 @@ from cobweb.store._values import (
     TransitionBegan,
     TransitionFinished,
     TransitionResult,
+    WorkEnded,
 )
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ __all__ = [
     "TransitionBegan",
     "TransitionFinished",
     "TransitionResult",
+    "WorkEnded",
     "open_store",
     "this_process",
     "why_dead",

@@ -35,7 +35,19 @@ WAL_ATTEMPTS = 20
 """How often a new database is switched to WAL mode while others do the same."""
 
 CONNECT_TIMEOUT_S = 10
-"""How long PostgreSQL may take to answer a new connection."""
+"""How long PostgreSQL may take to answer a new connection, and to acknowledge what it is sent."""
+
+_ANSWERS = {
+    "connect_timeout": str(CONNECT_TIMEOUT_S),
+    "tcp_user_timeout": str(CONNECT_TIMEOUT_S * 1000),
+    "keepalives_idle": str(CONNECT_TIMEOUT_S),
+    "keepalives_interval": "5",
+    "keepalives_count": "2",
+}
+"""What of libpq finds out that a server is gone which says nothing, as after a failover."""
+
+RESERVE_BYTES = 4 * 1024 * 1024
+"""Room beside an SQLite database that is kept for the end of a run: about what a full WAL takes."""
 
 _SQLITE_DRIVERS = ("sqlite", "sqlite+pysqlite")
 _POSTGRESQL_DRIVERS = ("postgresql", "postgresql+psycopg")
@@ -81,7 +93,8 @@ _OTHER_ERROR = ("cannot be used", "check the server, and the rights of this user
 class Database:
     """A connection pool, and what the database is called in messages.
 
-    `format` is that of its tables; one before ours is read but never written.
+    `format` is that of its tables; one before ours is read but never written. `reserve` is the file
+    that keeps room for the end of a run, None where a server has to see to that.
     """
 
     format = FORMAT
@@ -90,12 +103,14 @@ class Database:
         self.engine = engine
         self.label = label
         self.readonly = readonly
+        self.reserve: Path | None = None
+        self._session: Connection | None = None
         self._driver = engine.dialect.loaded_dbapi
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Yield a connection in a transaction that sees one moment; errors become StoreError."""
-        with self._errors(), self.engine.connect() as connection, connection.begin():
+        with self.errors(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
@@ -103,17 +118,60 @@ class Database:
         """Yield a connection in a write transaction, durable when the block has ended."""
         if self.readonly:
             raise StoreError(f"{self.label} was opened for reading only")
-        with self._errors(), self.engine.connect() as connection:
+        with self.errors(), self.engine.connect() as connection:
             connection = connection.execution_options(cobweb_write=True)  # noqa: PLW2901
             with connection.begin():
                 yield connection
 
+    def session(self) -> Connection:
+        """Open the one connection that is in no transaction, until `close_session` or `close`.
+
+        StoreError where that cannot be done.
+        """
+        with self.errors():
+            self._session = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            self._session.detach()  # so that closing it ends it
+        return self._session
+
+    def close_session(self) -> None:
+        """Close the connection of `session`, if there is one."""
+        session, self._session = self._session, None
+        if session is not None:
+            with suppress(DBAPIError):
+                session.close()
+
+    def keep_reserve(self) -> None:
+        """Make sure that there is room for the end of a run; StoreError where there is none."""
+        if self.reserve is None:
+            return
+        try:
+            descriptor = os.open(self.reserve, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            self.use_reserve()
+            size = f"{RESERVE_BYTES // 1024**2} MiB beside it for the end of a run"
+            raise StoreError(
+                f"{self.label} cannot be written: {error.strerror}, and it keeps {size}",
+                hint="make room and run again; what was stored is not lost",
+            ) from error
+
+    def use_reserve(self) -> None:
+        """Give the room up that was kept, if there is any."""
+        if self.reserve is not None:
+            with suppress(OSError):
+                self.reserve.unlink()
+
     def close(self) -> None:
         """Close all connections."""
+        self.close_session()
         self.engine.dispose()
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def errors(self) -> Iterator[None]:
+        """Let errors of the driver become StoreError."""
         try:
             yield
         except (IntegrityError, DataError):
@@ -180,12 +238,17 @@ def _open_sqlite(path: Path, *, create: bool) -> Database:
             f"{label} cannot be opened: {error.strerror}",
             hint="check the owner and the permissions of the file and its directory",
         ) from error
+    if create:
+        _check_writable(path, label)
     engine = create_engine(
         URL.create("sqlite", database=f"file:{_quote(path)}", query=query),
         connect_args={"timeout": BUSY_TIMEOUT_S},
     )
     _listen(engine, wal=create)
-    return _ready(Database(engine, label, readonly=not create), create=create)
+    database = Database(engine, label, readonly=not create)
+    if create:
+        database.reserve = path.with_name(path.name + "-reserve")
+    return _ready(database, create=create)
 
 
 def _make_file(path: Path) -> None:
@@ -203,6 +266,18 @@ def _check_readable(path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not os.access(path, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _check_writable(path: Path, label: str) -> None:
+    """Raise StoreError where the file, or others beside it, cannot be written."""
+    for place in (path, path.parent):
+        if os.access(place, os.W_OK):
+            continue
+        what, hint = _SQLITE_ERRORS["SQLITE_READONLY"]
+        code = errno.EACCES
+        if os.statvfs(place).f_flag & os.ST_RDONLY:
+            code, hint = errno.EROFS, "mount it for writing, or set `state` to another file"
+        raise StoreError(f"{label} {what}: {place}: {os.strerror(code)}", hint=hint)
 
 
 def _query(path: Path, *, readonly: bool) -> dict[str, str]:
@@ -266,9 +341,8 @@ def _set_wal(connection: Any) -> None:
 def _open_postgresql(url: URL, *, create: bool) -> Database:
     url = url.set(drivername="postgresql+psycopg")
     label = f"the state database {url.render_as_string(hide_password=True)}"
-    query = {"connect_timeout": str(CONNECT_TIMEOUT_S), **url.query}
     try:
-        engine = create_engine(url.set(query=query), pool_pre_ping=True)
+        engine = create_engine(url.set(query={**_ANSWERS, **url.query}), pool_pre_ping=True)
     except ModuleNotFoundError as error:
         raise StoreError(
             f"{label} needs the Python package {error.name}",
@@ -355,5 +429,5 @@ def _is_away(error: BaseException | None) -> bool:
     """Say whether a PostgreSQL server cannot be reached, or not now; without a code it cannot."""
     code: str | None = getattr(error, "sqlstate", "")
     if code is None:
-        return type(error).__name__ == "OperationalError"
+        return "OperationalError" in (kind.__name__ for kind in type(error).__mro__)
     return code.startswith(_AWAY)

@@ -33,6 +33,7 @@ from cobweb.store._values import (
     TransitionBegan,
     TransitionFinished,
     TransitionResult,
+    WorkEnded,
 )
 
 __all__ = ["Batch", "fold"]
@@ -42,7 +43,8 @@ __all__ = ["Batch", "fold"]
 class Batch:
     """What a transaction has to do, in this order: rename, forget, then set.
 
-    `cobs` has the columns to set by id, `served` the ids of those that have served, `grants` None
+    `cobs` has the columns to set by id, `served` the ids of those that have served, `still` those
+    of which nothing was at work any more before what `cobs` says; `grants` None
     for those to delete, `hosts` (reachable, time), `switched` the generation and `given_up` whether
     it is by name, `results` of a host its JSON texts by key, None for those to delete. `slots` of a
     unit are times by limit, None for those to delete, `canaries` (generation, units, through) by
@@ -54,6 +56,7 @@ class Batch:
     forgotten: dict[CobId, None] = field(default_factory=dict)
     cobs: dict[CobId, dict[str, Any]] = field(default_factory=dict)
     served: dict[CobId, None] = field(default_factory=dict)
+    still: dict[CobId, None] = field(default_factory=dict)
     grants: dict[tuple[CobId, CobId], State | None] = field(default_factory=dict)
     grants_of: dict[CobId, list[tuple[CobId, CobId]]] | None = None
     hosts: dict[str, tuple[bool, float]] = field(default_factory=dict)
@@ -136,11 +139,21 @@ def _take_host(
 
 def _take_cob(
     batch: Batch,
-    entry: StateWritten | TransitionBegan | TransitionFinished | ServedWritten | Forgotten,
+    entry: StateWritten
+    | TransitionBegan
+    | TransitionFinished
+    | WorkEnded
+    | ServedWritten
+    | Forgotten,
 ) -> None:
     match entry:
         case ServedWritten(cob=cob):
             batch.served[cob] = None
+            return
+        case WorkEnded(cob=cob):
+            batch.still[cob] = None
+            if "at_work" in batch.cobs.get(cob, {}):
+                batch.cobs[cob]["at_work"] = False
             return
         case StateWritten():
             columns = _state(batch, entry) | {"reason": entry.reason}
@@ -152,6 +165,7 @@ def _take_cob(
                 "dest": entry.dest,
                 "attempt": entry.attempt,
                 "executor": entry.executor,
+                "at_work": entry.at_work,
             }
         case TransitionFinished():
             columns = _finished(batch, entry)
@@ -189,6 +203,7 @@ def _finished(batch: Batch, entry: TransitionFinished) -> dict[str, Any]:
     columns = _state(batch, entry)
     columns["reason"] = "transition"
     columns["failed"] = entry.result is TransitionResult.FAILED
+    columns["at_work"] = entry.at_work
     return columns
 
 
@@ -196,6 +211,7 @@ def _forget(batch: Batch, cob: CobId) -> None:
     batch.forgotten[cob] = None
     batch.cobs.pop(cob, None)
     batch.served.pop(cob, None)
+    batch.still.pop(cob, None)
     batch.slots.pop(cob, None)
     if batch.grants_of is None:
         batch.grants_of = {}

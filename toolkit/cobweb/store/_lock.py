@@ -1,22 +1,31 @@
 """The site lock: one run per site, in the state database itself (design, section 6).
 
 One row says who holds it. Taking it, taking it over and breaking it are write transactions, so of
-two that come at once one wins. It ends by release, by a person who breaks it, or by a proof that
-its owner is dead; a hold that is over is taken over, and the caller is told so. A run whose lock
-was broken cannot write any more: every write looks at the row in its own transaction (fencing).
+two that come at once one wins. It ends by release, by a person who breaks it, or where its owner is
+found dead; a hold that is over is taken over, and the caller is told so. A run whose lock was taken
+cannot write any more: every write looks at the row in its own transaction (fencing).
+
+An owner is found dead by its process, where that can be seen. Elsewhere PostgreSQL tells: the owner
+holds an advisory lock in a session of its own, which ends with it. Without that session, and with a
+heartbeat that is old, it is dead, unless the server was started so lately that a living owner may
+not have made the session anew. Who is taken for dead and lives is fenced as one whose lock was
+broken.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, select, text, update
+from sqlalchemy.exc import DBAPIError
 
-from cobweb.errors import LockedError, UsageError
+from cobweb.errors import LockedError, StoreError, UsageError
 from cobweb.store._database import Database, one_at_a_time
-from cobweb.store._process import why_dead
+from cobweb.store._process import is_alive, why_dead
 from cobweb.store._statements import Statements
 from cobweb.store._tables import SITE_LOCK
 from cobweb.store._values import LockOwner
@@ -26,8 +35,26 @@ __all__ = ["Fence", "HeldLock", "Patience", "SiteLock"]
 HEARTBEAT_S = 5.0
 """The least time between two heartbeats that are stored."""
 
+DEAD_S = 90.0
+"""How old a heartbeat is that says something: nine of a run's beats, and longer than a run waits
+for its database unless it is told to."""
+
+_KEEPALIVE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
+"""By which the server notices in 40 s that the machine of a session is gone."""
+
+_SESSION = {**_KEEPALIVE, "idle_session_timeout": 0}
+
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 5.0
 """Between two tries of one who waits; each pause is twice the one before."""
+
+_SET = "SELECT set_config(name, :value, false) FROM pg_settings WHERE name = :name"
+_HOLD = "SELECT pg_advisory_lock_shared(:high, :low)"
+_IS_THERE = (
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
+    " AND classid = :high AND objid = :low"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+_SERVER_START = "SELECT extract(epoch FROM pg_postmaster_start_time())::float8"
 
 _COLUMNS = tuple(field.name for field in fields(LockOwner))
 
@@ -75,14 +102,28 @@ class SiteLock:
             row = connection.execute(select(SITE_LOCK)).first()
             return None if row is None else _owner(row)
 
+    def doubt(self, owner: LockOwner) -> str:
+        """Return why the owner is taken for dead, or where to look for it; "" where it may live."""
+        with self._database.read() as connection:
+            proof = "" if owner.until is not None else self._why_dead(connection, owner)
+        if proof:
+            return f"{proof}: the next run takes the lock over"
+        return _what_to_look_at(owner, self._clock())
+
     def acquire(self, owner: LockOwner, patience: Patience | None = None) -> HeldLock:
         """Take the lock for a run; LockedError that names the owner where someone else has it.
 
         With `patience` that is so when it is at its end. The lock's owner has it since then.
         """
-        owner, notices = self._take_in_time(owner, patience)
+        session = _OwnerSession(self._database, owner.run)
+        session.keep()
+        try:
+            owner, notices = self._take_in_time(owner, patience)
+        except BaseException:
+            session.end()
+            raise
         self._fence.owner = owner
-        return HeldLock(self, owner=owner, notices=notices)
+        return HeldLock(self, session, owner=owner, notices=notices)
 
     def hold(
         self, owner: LockOwner, *, for_s: float, patience: Patience | None = None
@@ -156,22 +197,32 @@ class SiteLock:
         with self._database.write() as connection:
             one_at_a_time(connection)
             standing = _standing(connection)
-            notice = None if standing is None else self._notice(standing)
+            notice = None if standing is None else self._notice(connection, standing)
             connection.execute(delete(SITE_LOCK))
             connection.execute(SITE_LOCK.insert(), row)
         return () if notice is None else (notice,)
 
-    def _notice(self, standing: LockOwner) -> str:
+    def _notice(self, connection: Connection, standing: LockOwner) -> str:
         """Return a sentence on why the standing lock may be taken over, or raise LockedError."""
-        line = standing.line(self._clock())
-        if standing.until is not None and standing.until <= self._clock():
+        now = self._clock()
+        line = standing.line(now)
+        if standing.until is not None and standing.until <= now:
             return f"a hold is over: {line}"
-        proof = "" if standing.until is not None else why_dead(standing)
+        proof = "" if standing.until is not None else self._why_dead(connection, standing)
         if not proof:
-            kill = f"`cobweb lock break {standing.run}`"
-            hint = f"wait, as --wait 10m does; if you know that it is dead: {kill}"
-            raise LockedError(line, hint=hint)
+            wait = "wait, as --wait 10m does; if you know that it is dead: "
+            wait += f"`cobweb lock break {standing.run}`"
+            raise LockedError(line, hint=_what_to_look_at(standing, now) or wait)
         return f"took over the lock of {line}: {proof}"
+
+    def _why_dead(self, connection: Connection, standing: LockOwner) -> str:
+        proof = why_dead(standing)
+        if proof or is_alive(standing) or connection.dialect.name != "postgresql":
+            return proof
+        since = max(standing.heartbeat, connection.scalar(text(_SERVER_START)))
+        if self._clock() - since < DEAD_S or connection.scalar(text(_IS_THERE), _key(standing.run)):
+            return ""
+        return "its session in the database is gone"
 
 
 class HeldLock:
@@ -180,8 +231,16 @@ class HeldLock:
     `notices` are sentences for people on what was found in the way, such as a dead owner.
     """
 
-    def __init__(self, lock: SiteLock, *, owner: LockOwner, notices: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        lock: SiteLock,
+        session: _OwnerSession,
+        *,
+        owner: LockOwner,
+        notices: tuple[str, ...],
+    ) -> None:
         self._lock = lock
+        self._session = session
         self._beat_at = owner.heartbeat
         self.owner = owner
         self.notices = notices
@@ -192,22 +251,81 @@ class HeldLock:
         LockedError if someone has broken the lock.
         """
         if self._lock.now() - self._beat_at >= HEARTBEAT_S:
+            self._session.keep()
             self._beat_at = self._lock.beat(self.owner.run)
 
     def release(self) -> None:
         """Give the lock back; from now on the store's writes are not fenced."""
-        self._lock.give_back(self.owner.run)
+        try:
+            self._lock.give_back(self.owner.run)
+        finally:
+            self._session.end()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_error: object) -> None:
-        self.release()
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        try:
+            self.release()
+        except StoreError:
+            if error is None:  # else that says more
+                raise
+
+
+class _OwnerSession:
+    """The session by which others see on PostgreSQL that an owner lives; SQLite has no such."""
+
+    def __init__(self, database: Database, run: str) -> None:
+        self._database = database
+        self._key = _key(run)
+        self._connection: Connection | None = None
+
+    def keep(self) -> None:
+        """Make sure that it is there; one that was cut is made anew. StoreError where it cannot."""
+        if self._database.engine.dialect.name != "postgresql" or self._is_there():
+            return
+        self.end()
+        connection = self._database.session()
+        with self._database.errors():
+            for name, value in _SESSION.items():
+                connection.execute(text(_SET), {"name": name, "value": str(value)})
+            connection.execute(text(_HOLD), self._key)
+        self._connection = connection
+
+    def end(self) -> None:
+        """End it, if it is there."""
+        self._connection = None
+        self._database.close_session()
+
+    def _is_there(self) -> bool:
+        if self._connection is None:
+            return False
+        with suppress(DBAPIError):
+            return bool(self._connection.scalar(text(_IS_THERE), self._key))
+        return False
+
+
+def _what_to_look_at(owner: LockOwner, now: float) -> str:
+    """Return where to look whether an owner is dead; "" where it was seen lately."""
+    age = round(now - owner.heartbeat)
+    if owner.until is not None or age < DEAD_S or is_alive(owner):
+        return ""
+    return (
+        f"it was last seen {age} s ago: look on {owner.host} for process {owner.pid} and what that"
+        f" has started; where all of it is gone, `cobweb lock break {owner.run}`"
+    )
 
 
 def _standing(connection: Connection) -> LockOwner | None:
     row = connection.execute(select(SITE_LOCK).with_for_update()).first()
     return None if row is None else _owner(row)
+
+
+def _key(run: str) -> dict[str, int]:
+    """Return the key of an owner's advisory lock: two 31-bit halves."""
+    digest = hashlib.sha256(run.encode()).digest()
+    halves = (int.from_bytes(digest[at : at + 4]) >> 1 for at in (0, 4))
+    return dict(zip(("high", "low"), halves, strict=True))
 
 
 def _begun_at(owner: LockOwner, now: float) -> LockOwner:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cobweb.store._values import LockOwner
 
-__all__ = ["this_process", "why_dead"]
+__all__ = ["is_alive", "this_process", "why_dead"]
 
 _PROC = Path("/proc")
 
@@ -39,16 +39,31 @@ def this_process(*, run: str, reason: str, since: float) -> LockOwner:
 def why_dead(owner: LockOwner) -> str:
     """Return how we know that the process of `owner` has ended, or "" where it may live."""
     here = this_process(run="", reason="", since=0.0)
-    if owner.host != here.host or owner.machine_id != here.machine_id:
+    if not _is_of_host(owner, here):
         return ""
     if owner.boot_id != here.boot_id:
         return f"{owner.host} has been restarted since"
-    if owner.pid_space != here.pid_space:
+    if owner.pid_space != here.pid_space or _is_there(owner):
         return ""
+    return f"its process {owner.pid} is gone"
+
+
+def is_alive(owner: LockOwner) -> bool:
+    """Say whether the process of `owner` is seen to be there; False where that cannot be seen."""
+    here = this_process(run="", reason="", since=0.0)
+    is_seen = owner.boot_id == here.boot_id and owner.pid_space == here.pid_space
+    return _is_of_host(owner, here) and is_seen and _is_there(owner)
+
+
+def _is_of_host(owner: LockOwner, here: LockOwner) -> bool:
+    return owner.host == here.host and owner.machine_id == here.machine_id
+
+
+def _is_there(owner: LockOwner) -> bool:
     start = _process_start(owner.pid)
-    if start is None or (start and owner.process_start and start != owner.process_start):
-        return f"its process {owner.pid} is gone"
-    return ""
+    return start is not None and not (
+        start and owner.process_start and start != owner.process_start
+    )
 
 
 def _process_start(pid: int) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Dialect, Table, and_, bindparam, delete, select, update
+from sqlalchemy import Dialect, Table, and_, bindparam, delete, false, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
 
@@ -73,6 +73,9 @@ class Statements:
         self.switched = self._upsert(HOSTS, ("name", "generation"))
         self.given_up = self._upsert(HOSTS, ("name", "given_up"))
         self.served = self._upsert(COBS, ("id", "served"))
+        self.still = self._compiled(
+            update(COBS).where(COBS.c.id == bindparam("cob_")).values(at_work=false())
+        )
         self.slot = self._upsert(SLOTS, ("limit", "unit", "run", "since"))
         self.drop_slot = self._compiled(
             delete(SLOTS).where(

@@ -66,8 +66,8 @@ _NAMES_AT_ONCE = 500
 _EVENTS_AT_ONCE = 1000
 """How many events are read in one go."""
 
-_SITE_ID = "site_id"
-"""The key of the site's id in the table of what the database is."""
+_SITE_ID, _EPOCH = "site_id", "epoch"
+"""The keys of the site's id and of its last epoch in the table of what the database is."""
 
 _INFO = ("id", "command", "started", "user", "host", "pid", "site", "generation")
 
@@ -126,6 +126,23 @@ class Store:
                 found = uuid.uuid4().hex
                 connection.execute(META.insert(), {"key": _SITE_ID, "value": found})
         return found
+
+    def next_epoch(self, now_s: float) -> int:
+        """Return a number that is greater than all of this site before, and keep it.
+
+        It is the time in milliseconds where that suffices: so also a database that was restored
+        from an older copy gives a greater one.
+        """
+        with self._database.write() as connection:
+            self._fence.check(connection)
+            found = connection.scalar(select(META.c.value).where(META.c.key == _EPOCH))
+            epoch = max(int(now_s * 1000), int(found or 0) + 1)
+            if found is None:
+                connection.execute(META.insert(), {"key": _EPOCH, "value": str(epoch)})
+            else:
+                kept = update(META).where(META.c.key == _EPOCH)
+                connection.execute(kept.values(value=str(epoch)))
+        return epoch
 
     # --- what is known
 
@@ -238,13 +255,21 @@ class Store:
     # --- runs
 
     def begin_run(self, info: RunInfo) -> None:
-        """Store that a run has begun; what is written from now on is its."""
+        """Store that a run has begun; what is written from now on is its.
+
+        StoreError where a full disk would not take its end.
+        """
+        self._database.keep_reserve()
         values = {name: getattr(info, name) for name in _INFO}
         with self._database.write() as connection:
             self._fence.check(connection)
             number = connection.execute(RUNS.insert().values(**values)).inserted_primary_key
         assert number is not None
         self._run = (number[0], info)
+
+    def use_reserve(self) -> None:
+        """Use the room that was kept for the end of a run, where the disk is full."""
+        self._database.use_reserve()
 
     def end_run(self, run: RunRecord) -> None:
         """Store how a run has ended; it is known by the id in `run.info`."""
@@ -389,6 +414,7 @@ class Store:
     def _write_cobs(self, cursor: DBAPICursor, batch: Batch) -> None:
         """Upsert the records, those that set the same columns with one statement."""
         run = self._run[1].id if self._run else ""
+        self._statements.still.many_tuples(cursor, [(cob,) for cob in batch.still])
         groups: dict[frozenset[str], list[dict[str, Any]]] = {}
         for cob, columns in batch.cobs.items():
             groups.setdefault(frozenset(columns), []).append({"id": cob, "run": run, **columns})
@@ -481,6 +507,7 @@ def _record(row: Sequence[Any], lost: set[str]) -> CobRecord:
         executor=sys.intern(row[12]),
         known=sys.intern(row[13]),
         served=bool(row[14]),
+        at_work=bool(row[15]),
     )
 
 

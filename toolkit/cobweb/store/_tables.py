@@ -35,7 +35,7 @@ __all__ = [
     "SLOTS",
 ]
 
-FORMAT = 4
+FORMAT = 5
 """The version of these tables, in `META` under the key `format`."""
 
 METADATA = MetaData()
@@ -78,6 +78,7 @@ COBS = Table(
     _text("executor"),
     _text("known"),
     Column("served", Boolean, nullable=False, server_default=false()),
+    Column("at_work", Boolean, nullable=False, server_default=false()),
     sqlite_with_rowid=False,
 )
 

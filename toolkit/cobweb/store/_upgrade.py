@@ -5,7 +5,8 @@ whole run brought all hosts to the newest generation at once. So that is what it
 a database that is only read answers the same before it is upgraded as after. Format 3 keeps results
 of tasks, and of a transition its attempt and who carries it out; format 4 the names that objects
 had, and the book of budgets: who has served, slots, canaries, hosts that are given up. Before them
-none of this is known.
+none of this is known. Format 5 keeps whose jobs may still be at work; before it these were taken
+to be the ones whose end was never written.
 
 The upgrade is part of the transaction that opens the database: a crash leaves one format or the
 other. A run of an older Cobweb that is going on meanwhile is not disturbed, since all that is new
@@ -57,9 +58,13 @@ RESULTS_SINCE = 3
 BUDGETS_SINCE = 4
 """The first format that has the book of budgets."""
 
+AT_WORK_SINCE = 5
+"""The first format that has the jobs at work."""
+
 _ADDED_2 = (GENERATIONS.c.commit, GENERATIONS.c.reached, HOSTS.c.generation)
 _ADDED_3 = (COBS.c.attempt, COBS.c.executor, COBS.c.known)
 _ADDED_4 = (COBS.c.served, HOSTS.c.given_up)
+_ADDED_5 = (COBS.c.at_work,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +101,8 @@ def cob_columns(found: int) -> list[ColumnElement[Any]]:
         missing |= {"attempt": literal(0), "executor": literal(""), "known": literal("")}
     if found < BUDGETS_SINCE:
         missing["served"] = false()
+    if found < AT_WORK_SINCE:
+        missing["at_work"] = COBS.c.dest.is_not(None)
     return [missing.get(column.name, column) for column in COBS.columns]
 
 
@@ -106,10 +113,13 @@ def upgrade(connection: Connection, found: int) -> None:
     if found < RESULTS_SINCE:
         _add(connection, _ADDED_3)
         RESULTS.create(connection)
-    _add(connection, _ADDED_4)
-    SLOTS.create(connection)
-    CANARIES.create(connection)
-    RENAMES.create(connection)
+    if found < BUDGETS_SINCE:
+        _add(connection, _ADDED_4)
+        SLOTS.create(connection)
+        CANARIES.create(connection)
+        RENAMES.create(connection)
+    _add(connection, _ADDED_5)
+    connection.execute(update(COBS).where(COBS.c.dest.is_not(None)).values(at_work=True))
     connection.execute(update(META).where(META.c.key == "format").values(value=str(FORMAT)))
 
 

@@ -43,6 +43,7 @@ __all__ = [
     "TransitionBegan",
     "TransitionFinished",
     "TransitionResult",
+    "WorkEnded",
 ]
 
 
@@ -65,6 +66,7 @@ class CobRecord:
     state that was none of doubt, empty where no such was written. `failed` says
     that a transition or check failed in the run `run`. `reachable` is that of the host. `served`
     says that the object was once told to have served, and stays true until it is forgotten.
+    `at_work` says that a transition of it may still be at work on the host, whoever began it.
     """
 
     cob: CobId
@@ -82,6 +84,7 @@ class CobRecord:
     executor: str = ""
     known: State = ""
     served: bool = False
+    at_work: bool = False
 
     @property
     def recorded(self) -> State | None:
@@ -225,7 +228,10 @@ class StateWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionBegan:
-    """An attempt of the transition of `cob` is about to begin; to be durable before it does."""
+    """An attempt of the transition of `cob` is about to begin; to be durable before it does.
+
+    With `at_work` it counts as at work until it is told that it is not.
+    """
 
     cob: CobId
     source: State
@@ -233,6 +239,7 @@ class TransitionBegan:
     time: float
     attempt: int = 1
     executor: str = ""
+    at_work: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +248,7 @@ class TransitionFinished:
 
     `applied` is the spec that is applied now, None for nothing; `...` keeps what is known, as None
     does for `content` and the run's generation for `generation`. Vaulted values are redacted here.
+    `at_work` says that it may go on all the same.
     """
 
     cob: CobId
@@ -252,6 +260,14 @@ class TransitionFinished:
     applied: Mapping[str, Any] | EllipsisType | None = ...
     content: str | None = None
     generation: int | None = None
+    at_work: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkEnded:
+    """Nothing of the transitions of `cob` is at work any more; what they did is not known by it."""
+
+    cob: CobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,6 +418,7 @@ Entry = (
     | CobRenamed
     | TransitionBegan
     | TransitionFinished
+    | WorkEnded
     | GrantWritten
     | GrantGone
     | HostLost

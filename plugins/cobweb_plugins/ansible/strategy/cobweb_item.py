@@ -24,7 +24,7 @@ from ansible.plugins import loader as plugin_loader
 from ansible.plugins.strategy.linear import StrategyModule as LinearStrategy
 
 from cobweb_plugins.ansible._results import SAY_FACTS
-from cobweb_plugins.ansible._sweep import MARK_VARIABLE
+from cobweb_plugins.ansible.strategy.cobweb_commands import has_posix_shell
 from cobweb_plugins.ansible.strategy.cobweb_warm import stand_apart, warm_up
 
 DOCUMENTATION = """
@@ -46,7 +46,6 @@ TOO_MUCH = f"what the host said takes more than {MEMORY_BYTES >> 20} MiB of memo
 LIMITS = resource.getrlimit(resource.RLIMIT_DATA)
 """Soft and hard, as the user has set them."""
 KEYWORDS = ("connection", "port", "remote_user")
-RAW = "raw"
 
 
 class StrategyModule(LinearStrategy):  # type: ignore[misc]  # ansible-core has no types
@@ -125,11 +124,9 @@ class _MarkingExecutor(TaskExecutor):  # type: ignore[misc]  # ansible-core has 
         place = None
         is_remote = _is_remote(handler, self._connection)
         bound_memory(MEMORY_BYTES if is_remote else None)
+        self._connection.cobweb_mark = self._tqm.mark
         if self._tqm.mark and is_remote:
             place = _place(self._task, self._connection, self._host)
-            if place["marked"]:
-                mark = {MARK_VARIABLE: self._tqm.mark}
-                self._task.environment = [*(self._task.environment or ()), mark]
         self._tqm.at(place)
         return handler, context
 
@@ -149,12 +146,13 @@ def bound_memory(most: int | None) -> None:
 def _is_remote(handler: Any, connection: Any) -> bool:
     """Say whether a task may start processes where only a sweep can end them."""
     local = connection.transport == "local" or getattr(connection, "_remote_is_local", False)
-    shell = getattr(getattr(connection, "_shell", None), "SHELL_FAMILY", "")
-    return shell == "sh" and not local and getattr(handler, "_requires_connection", True)
+    return (
+        has_posix_shell(connection) and not local and getattr(handler, "_requires_connection", True)
+    )
 
 
 def _place(task: Any, connection: Any, host: Any) -> dict[str, Any]:
-    """Return where and as whom a task runs; Ansible gives raw commands no environment."""
+    """Return where and as whom a task runs."""
     become = connection.become
     variables: dict[str, Any] = {"ansible_become": become is not None}
     if become is not None:
@@ -163,7 +161,6 @@ def _place(task: Any, connection: Any, host: Any) -> dict[str, Any]:
     keywords = {key: getattr(task, key) for key in KEYWORDS}
     return {
         "host": task.delegate_to or host.name,
-        "marked": task.action.rpartition(".")[2] != RAW,
         "keywords": {key: value for key, value in keywords.items() if value is not None},
         "vars": {key: value for key, value in variables.items() if value is not None},
     }

@@ -32,6 +32,7 @@ from ansible.errors import AnsibleError
 from ansible.executor.task_queue_manager import AnsibleEndPlay, TaskQueueManager
 from ansible.playbook.play import Play
 from ansible.plugins.strategy import StrategyBase, StrategySentinel
+from ansible.template import trust_as_template
 from ansible.utils.vars import transform_to_native_types
 
 from cobweb_plugins.ansible import _broker as broker
@@ -49,6 +50,7 @@ from cobweb_plugins.ansible._results import (
     bounded,
     facts_of,
 )
+from cobweb_plugins.ansible._sweep import END_VARIABLE, end_tasks
 from cobweb_plugins.ansible._warm import Servers
 from cobweb_plugins.ansible._wire import SOCKET_VARIABLE, LineBuffer, encode
 from cobweb_plugins.ansible.strategy.cobweb_item import TOO_MUCH, bound_memory
@@ -399,6 +401,9 @@ class _Jobs:
             data["pre_tasks"] = [{"name": MARK_TASK, **_shell(first), "changed_when": False}]
         if message["op"] == "sweep":
             data["tasks"] = [_sweep_task(message["script"], message["place"])]
+        elif message.get("end"):
+            data["vars"] = {END_VARIABLE: message["end"]}
+            data["tasks"] = _trusted(end_tasks())
         elif "role" in message:
             data["roles"] = [{"role": message["role"]}]
         elif "tasks" in message:
@@ -434,6 +439,15 @@ def _sweep_task(script: str, place: dict[str, Any]) -> dict[str, Any]:
         "vars": place["vars"],
         **place["keywords"],
     }
+
+
+def _trusted(value: Any) -> Any:
+    """Let the texts of our own tasks be templates."""
+    if isinstance(value, dict):
+        return {key: _trusted(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_trusted(item) for item in value]
+    return trust_as_template(value) if isinstance(value, str) else value
 
 
 def _shell(script: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.plugins.vars import BaseVarsPlugin
 
+from cobweb_plugins.ansible.strategy.cobweb_commands import guard_commands
 from cobweb_plugins.ansible.strategy.cobweb_environment import guard_environment
 
 DOCUMENTATION = """
@@ -31,6 +32,7 @@ class VarsModule(BaseVarsPlugin):  # type: ignore[misc]  # ansible-core has no t
     def __init__(self) -> None:
         super().__init__()
         guard_environment()
+        guard_commands()
 
     def get_vars(self, loader: Any, path: str, entities: Any) -> dict[str, Any]:
         """Return no variables."""
