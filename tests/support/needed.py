@@ -11,28 +11,26 @@ import pytest
 
 from tests.support.fabric import what_is_missing
 
-__all__ = ["need_fabric", "need_redis"]
+__all__ = ["lack", "need_fabric", "need_redis"]
 
 
 def need_fabric() -> None:
-    """Skip where this machine cannot have hosts made of namespaces, and say what it lacks.
-
-    In CI that is a failure: there all of it is installed.
-    """
+    """Skip where this machine cannot have hosts made of namespaces, and say what it lacks."""
     missing = what_is_missing()
     if missing is not None:
-        _lack(missing)
+        lack(missing)
 
 
 def need_redis() -> Path:
     """Return the folder of redis-server and redis-cli; as `need_fabric` where they are missing."""
     found = shutil.which("redis-server")
     if found is None:
-        _lack("not installed: redis-server; run .ci/install-system as root")
+        lack("not installed: redis-server; run .ci/install-system as root")
     return Path(found).parent
 
 
-def _lack(missing: str) -> NoReturn:
+def lack(missing: str) -> NoReturn:
+    """Skip a test for what this machine lacks; in CI that fails, for there all is installed."""
     if os.environ.get("CI"):
         pytest.fail(missing)
     pytest.skip(missing)

@@ -73,7 +73,7 @@ exit 73
 """
 
 _RELEASE = """\
-rm -f "$own" "$work/$site" "$work/$site".*
+rm -f "$own" "$work/$site" "$work/$site".* "$work/ending-$site"
 rmdir "$home/marks" "$work" 2>/dev/null
 exit 0
 """

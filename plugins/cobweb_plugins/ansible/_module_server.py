@@ -41,7 +41,8 @@ from typing import Any, NoReturn
 MAGIC = b"cobweb module server 1\n"
 MARK_VARIABLE = "COBWEB_JOB"
 REFUSED_CODE = 74
-DIGITS = 19
+DIGITS = 18
+"""Of an epoch; more are none."""
 REFUSED = b"cobweb: this host works for a newer run of the site\n"
 IDLE_S = 60
 CLOSING_S = 0.005
@@ -354,10 +355,12 @@ def is_too_late(mark: str) -> bool:
     for work in ("/var/lib/cobweb/work", os.path.join(state, "cobweb", "work")):
         try:
             with open(os.path.join(work, site), encoding="ascii", opener=plain_file) as book:
-                seen = int(book.readline(DIGITS))
+                seen = book.readline(DIGITS + 1).strip()
         except (OSError, ValueError):
             continue
-        if seen > int(epoch) or os.path.exists(os.path.join(work, f"{site}.{epoch}.{number}")):
+        if not seen.isdigit() or len(seen) > DIGITS:
+            continue
+        if int(seen) > int(epoch) or os.path.exists(os.path.join(work, f"{site}.{epoch}.{number}")):
             return True
     return False
 

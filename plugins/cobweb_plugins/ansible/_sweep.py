@@ -105,7 +105,14 @@ born() {
   echo "${20}"
 }
 
+read -r boot </proc/sys/kernel/random/boot_id
+if [ -f "$work/ending-$site" ]; then
+  read -r when rest <"$work/ending-$site"
+  [ "$when" = "$boot" ] && [ -n "$rest" ] && known=" $rest "
+fi
+
 end_family() {
+  fresh=
   for pid in $(family "$1"); do
     case $pid in
       daemon:*) daemons="$daemons${pid#daemon:} "; continue ;;
@@ -114,8 +121,11 @@ end_family() {
     start=$(born "$pid") || continue
     case $known in *" $pid/$start "*) continue ;; esac
     known="$known$pid/$start "
-    kill -s "$signal" "$pid" 2>/dev/null
+    fresh="$fresh $pid"
   done
+  [ -z "$fresh" ] && return
+  { echo "$boot$known" >"$work/ending-$site"; } 2>/dev/null
+  kill -s "$signal" $fresh 2>/dev/null
 }
 
 living() {
@@ -131,7 +141,7 @@ while [ "$tick" -lt 60 ]; do
     before=$known
     end_family ''
     [ "$known" = "$before" ] && clean=$((clean + 1)) || clean=0
-    [ "$clean" -eq 3 ] && exit 0
+    [ "$clean" -eq 3 ] && rm -f "$work/ending-$site" && exit 0
   elif [ "$tick" -ge 20 ]; then
     signal=KILL
     kill -s KILL $alive 2>/dev/null
@@ -147,8 +157,10 @@ exit 1
 `family` tells the marked processes with all below them. In the first look, those that are neither
 below the guard of a job nor below a module server are told apart as daemons, which stay with all
 below them; what is met later without these has lost them to the sweep if it is of a session that no
-daemon is of. A process is known by pid and start time, so that no reused pid is hit. The last looks
-are three, as the kernel shows no environment of a process that is just in its exec.
+daemon is of. Whom it is about to end is in the book first, so that a sweep after one that was cut
+off knows those whose parents that one has ended. A process is known by pid and start time, so that
+no reused pid is hit. The last looks are three, as the kernel shows no environment of a process that
+is just in its exec.
 """
 
 
@@ -194,8 +206,8 @@ def end_tasks() -> list[dict[str, Any]]:
             "name": "tell what does not end",
             "ansible.builtin.fail": {"msg": "{{ said[-300:] | trim }}"},
             "vars": {
-                "said": "{{ as_root.stdout | default('') ~ as_user.stdout | default('')"
-                " ~ as_user.stderr | default('') }}"
+                "said": "{{ as_root.stdout | default('') ~ as_root.stderr | default('')"
+                " ~ as_user.stdout | default('') ~ as_user.stderr | default('') }}"
             },
             "when": f"as_user is failed or '{STAYS}' in said or '{REFUSED}' in said",
         },

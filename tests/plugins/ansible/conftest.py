@@ -210,5 +210,5 @@ def site() -> Iterator[str]:
     """Return a site that no other test has; its pages in this machine's book go with the test."""
     site = uuid.uuid4().hex
     yield site
-    for page in [page for book in BOOKS for page in book.glob(f"{site}*")]:
+    for page in [page for book in BOOKS for page in book.glob(f"*{site}*")]:
         page.unlink()

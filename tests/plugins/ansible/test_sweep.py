@@ -16,6 +16,7 @@ import pytest
 
 from cobweb.model import Outcome, Report
 from cobweb_plugins.ansible._job_marks import REFUSED, REFUSED_CODE, guarded
+from cobweb_plugins.ansible._module_server import is_too_late
 from cobweb_plugins.ansible._processes import descendants
 from cobweb_plugins.ansible._sweep import Sweep, sweep_script
 from tests.plugins.ansible.conftest import BOOKS
@@ -181,6 +182,7 @@ def test_what_comes_late_does_not_begin(site: str, tmp_path: Path) -> None:
             text=True,
             stdin=subprocess.DEVNULL,
         )
+        assert is_too_late(mark) is not begins
         expected = (3, "") if begins else (REFUSED_CODE, f"{REFUSED}\n")
         assert (done.returncode, done.stderr, made.exists()) == (*expected, begins), mark
 
@@ -240,6 +242,7 @@ def test_a_book_that_cannot_be_read_hinders_nobody(site: str, seen: str | None) 
         page.write_text(f"{seen}\n", encoding="utf-8")
     line = guarded("true", f"{site}/5/2", "/bin/sh")
     assert subprocess.run(["sh", "-c", line], check=False, timeout=30).returncode == 0
+    assert not is_too_late(f"{site}/5/2")
     assert sweep(site, epoch=6) == (0, "")
     assert page.read_text(encoding="utf-8") == "6\n"
 
@@ -274,6 +277,17 @@ def test_work_of_a_newer_run_is_not_touched(start: Start, site: str) -> None:
     newer = start(f"{site}/6/1").pids
     assert sweep(site, 1, epoch=5) == (0, "")
     assert all(Path(f"/proc/{pid}").exists() for pid in newer)
+
+
+def test_a_sweep_after_one_that_was_cut_off_ends_the_rest(
+    start: Start, site: str, all_end: AllEnd
+) -> None:
+    """What ignores SIGTERM has lost the parents by which it was known."""
+    pids = start(f"{site}/5/1").pids
+    assert sweep(site, 1, before="sleep() { exit 9; }\n") == (9, "")
+    assert not all(not Path(f"/proc/{pid}").exists() for pid in pids)
+    assert sweep(site, 1) == (0, "")
+    assert all_end(pids)
 
 
 WORKERS = """\

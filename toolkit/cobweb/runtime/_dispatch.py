@@ -92,6 +92,7 @@ class Dispatcher:
         at_work: Iterable[CobId] = (),
     ) -> None:
         self._executor = executor
+        self._ending = executor if isinstance(executor, EndingExecutor) else None
         self._setting = setting
         self._python_types = dict(python_types or {})
         self._providers = dict(providers or {})
@@ -121,7 +122,7 @@ class Dispatcher:
 
     def can_be_lost(self, job: Job) -> bool:
         """Say whether a job may go on where nobody sees it, and can be ended there."""
-        return self.reaches(job.action) and isinstance(self._executor, EndingExecutor)
+        return self.reaches(job.action) and self._ending is not None
 
     def next_number(self) -> int:
         """Return a job number that was not used in this run."""
@@ -321,11 +322,11 @@ class Dispatcher:
 
     def _begin_after_others(self, job: Job) -> None:
         """Start a job once nothing of its object is at work, as far as the executor can say so."""
-        if not isinstance(self._executor, EndingExecutor):
+        if self._ending is None:
             self._ender.believe(job.cob)
             self._begin(job)
         elif end := self._ender.before(job):
-            self._executor.end_work(*end)
+            self._ending.end_work(*end)
         else:
             self._begin(job)
 
