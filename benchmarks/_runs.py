@@ -17,9 +17,9 @@ from benchmarks._tape import SEED, trouble
 from cobweb._clock import wall_clock
 from cobweb.engine import CheckEnded, Engine, HostVanished, StartCheck, StartTransition
 from cobweb.engine import TransitionEnded as Ended
-from cobweb.inventory import load_site
 from cobweb.model import Action, Job, JobKind, Nothing, Outcome, Report, Role, Tasks, host_of
 from cobweb.plugin import ExecutorSetting
+from cobweb.site import load_site
 from cobweb.store import Entry
 
 PARALLEL = 1000
@@ -97,8 +97,8 @@ def apply(folder: Path, kind: str) -> None:
 
     from cobweb.cli._progress import Counter, PlainLines
     from cobweb.cli._running import goals_of
+    from cobweb.operations import Caller, Orders, apply_site, desired_of, json_lines
     from cobweb.plugin import load_plugins
-    from cobweb.runtime import Caller, Orders, apply_site, desired_of, json_lines
     from cobweb.store import RunInfo, open_store, this_process
 
     site, plugins = load_site(folder), load_plugins()

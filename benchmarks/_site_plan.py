@@ -31,16 +31,16 @@ from cobweb.engine import (
     analyse,
 )
 from cobweb.generation import EvaluatedSite, contents, redact
-from cobweb.inventory import load_site
 from cobweb.model import CobId, Graph, State
-from cobweb.runtime import Plan
-from cobweb.runtime._course import Course
-from cobweb.runtime._predict import predict
+from cobweb.operations import Plan
+from cobweb.operations.context._context import ExecutionContext
+from cobweb.operations.planning._prediction import predict
+from cobweb.site import load_site
 from cobweb.store import StateWritten, open_store
 from cobweb.testing.promises import check_promises
 from cobweb.testing.simulation import graph_stream, public_event
 from cobweb_plugins.planner import EventPlanner
-from tests.support.courses import course_over
+from tests.support.contexts import context_over
 
 __all__ = ["plan_rows"]
 
@@ -195,9 +195,9 @@ def _parts(folder: Path, hosts: int) -> None:
     removed = {cob: it.type.remove for cob, it in graph.cobs.items()}
     with cost() as engine:
         _drive(Engine(graph), removed)
-    course = course_over(graph)
+    context = context_over(graph)
     with cost() as predicted:
-        prediction = predict(course)
+        prediction = predict(context)
     with cost() as staged:
         stages = EventPlanner().stages(graph, prediction.steps)
     plan = Plan(
@@ -239,29 +239,29 @@ def _drive(engine: Engine, found: Mapping[CobId, State]) -> None:
 
 def _checked(graph: Graph) -> tuple[int, list[str]]:
     """Predict with an eye on every effect: how many events, and what they break of P1 to P6."""
-    course = course_over(graph)
-    watched = _WatchedCourse(course)
+    context = context_over(graph)
+    watched = _WatchedContext(context)
     one = predict(watched)  # type: ignore[arg-type]  # it is told through
     events = [*watched.events, {"type": "run.end", "exit_code": 4 if one.waits else 0}]
     violations = check_promises(events, graph_stream(graph))
-    if one != predict(course):
+    if one != predict(context):
         violations.append("P6: the same site and states give another plan")
     return len(events), violations
 
 
-class _WatchedCourse:
-    """A course whose engine is watched."""
+class _WatchedContext:
+    """A context whose engine is watched."""
 
-    def __init__(self, course: Course) -> None:
-        self._course = course
+    def __init__(self, context: ExecutionContext) -> None:
+        self._context = context
         self.events: list[Mapping[str, Any]] = []
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._course, name)
+        return getattr(self._context, name)
 
     def engine(self, **options: Any) -> _Watched:
         """Return an engine that was not started yet."""
-        watched = _Watched(self._course.engine(**options))
+        watched = _Watched(self._context.engine(**options))
         self.events = watched.events
         return watched
 

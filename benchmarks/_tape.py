@@ -10,10 +10,10 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks._sites import write_site
-from cobweb.inventory import Site, load_site
+from cobweb.kernel._record import Record
+from cobweb.operations import Caller, Orders, desired_of, simulate_site
 from cobweb.plugin import load_plugins
-from cobweb.runtime import Caller, Orders, desired_of, simulate_site
-from cobweb.runtime._record import Record
+from cobweb.site import Site, load_site
 
 __all__ = ["Round", "merged", "play", "rounds_of_a_run", "trouble"]
 
@@ -56,7 +56,7 @@ def rounds_of_a_run(hosts: int) -> list[Round]:
 
             return noted
 
-    with tempfile.TemporaryDirectory() as folder, patch("cobweb.runtime._run.Record", Taped):
+    with tempfile.TemporaryDirectory() as folder, patch("cobweb.kernel._run.Record", Taped):
         write_site(Path(folder), hosts)
         site = load_site(Path(folder))
         orders = Orders(executor="simulate", parallel=1_000_000, options=trouble(site))

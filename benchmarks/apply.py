@@ -90,7 +90,7 @@ def _rows(runs: Mapping[str, Spent]) -> Iterator[Row]:
 
 
 def _promises(folder: Path, runs: Mapping[str, Spent]) -> Row:
-    from cobweb.inventory import load_site
+    from cobweb.site import load_site
     from cobweb.testing.promises import check_promises
     from cobweb.testing.simulation import graph_stream
 
@@ -119,7 +119,7 @@ def _child(folder: Path, kind: str) -> list[str]:
 
 
 def _simulate(folder: Path, kind: str) -> list[str]:
-    from cobweb.inventory import load_site
+    from cobweb.site import load_site
 
     options = trouble(load_site(folder))
     command = [sys.executable, "-m", "cobweb", "-C", str(folder), "simulate", "--seed", str(SEED)]

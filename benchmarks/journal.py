@@ -19,8 +19,8 @@ from unittest.mock import patch
 from benchmarks._postgresql import MISSING, server
 from benchmarks._row import Cost, Row, cost
 from benchmarks._tape import Round, merged, play, rounds_of_a_run
-from cobweb.runtime._events import Emitter
-from cobweb.runtime._record import Record
+from cobweb.kernel._events import Emitter
+from cobweb.kernel._record import Record
 from cobweb.store import RunInfo, open_store
 from cobweb.store._statements import Statement, Statements
 

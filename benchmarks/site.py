@@ -15,8 +15,8 @@ from benchmarks._row import Row, cost, peak_mib
 from benchmarks._site_plan import plan_rows
 from benchmarks._sites import COBS_PER_HOST, host_name, large_graph, write_site
 from cobweb._cache import Cache
-from cobweb.inventory import load_site
 from cobweb.model import Graph
+from cobweb.site import load_site
 
 __all__ = ["measure"]
 

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.comparison import _page
-from cobweb.inventory import load_site
 from cobweb.plugin import load_plugins
+from cobweb.site import load_site
 
 FOLDER = Path(_page.__file__).parent / "database"
 HOSTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from benchmarks.site import HOSTS, measure
-from cobweb.inventory._kept import MIN_COBS
+from cobweb.site._cache import MIN_COBS
 
 
 def test_the_small_run_gives_every_row() -> None:

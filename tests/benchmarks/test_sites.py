@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks._sites import COBS_PER_HOST, NEEDS_PER_HOST, large_graph, write_site
-from cobweb.inventory import load_site
+from cobweb.site import load_site
 
 HOSTS = 200
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cobweb.inventory._meter import RenderError
-from cobweb.inventory._templates import Templates
+from cobweb.site.templates._meter import RenderError
+from cobweb.site.templates._rendering import Templates
 from tests.support.bounded import bounded
 
 ROWS: list[list[Any]] = yaml.safe_load(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cobweb.inventory import _site
-from cobweb.inventory._evaluation import Evaluation
+from cobweb.site import _site
+from cobweb.site._evaluation import Evaluation
 
 Run = Any
 

@@ -15,8 +15,8 @@ from cobweb.cli._session import Session
 from cobweb.cli._text import cells
 from cobweb.cli.drift import _sum_up, _tell
 from cobweb.model import CobId
-from cobweb.runtime import DriftResult, Ending
-from cobweb.runtime._drift import Unchecked
+from cobweb.operations import DriftResult, Ending
+from cobweb.operations.drift._findings import Unchecked
 from cobweb.store import HostLost, StateWritten, TransitionBegan
 
 Run = Callable[..., Any]

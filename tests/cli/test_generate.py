@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.errors import ModelError
-from cobweb.inventory import load_site
-from cobweb.inventory._nodes import plain
-from cobweb.inventory._yaml import read_yaml
-from cobweb.runtime._generated import _yaml
+from cobweb.operations._generate import _yaml
+from cobweb.site import load_site
+from cobweb.site.reading._nodes import plain
+from cobweb.site.reading._yaml import read_yaml
 from tests.support.tasks import built_in
 
 Run = Callable[..., Any]

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import cobweb
-from cobweb import runtime
+from cobweb import operations
 from cobweb.cli import _kept
 from cobweb.cli._kept import PrintedPlan
 from cobweb.cli._output import Tone
 from cobweb.cli._session import Session
-from cobweb.inventory import _site
 from cobweb.model import CobId
-from cobweb.runtime import plan_site
+from cobweb.operations import plan_site
+from cobweb.site import _site
 from cobweb.store import HostLost, StateWritten, Store, TransitionBegan
 from tests.cli.test_running import APPLY, edit, written
 
@@ -41,7 +41,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         plans.append(plan_site(*arguments, **options))
         return plans[-1]
 
-    monkeypatch.setattr(runtime, "plan_site", watched)
+    monkeypatch.setattr(operations, "plan_site", watched)
     return plans
 
 

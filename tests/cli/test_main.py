@@ -35,7 +35,7 @@ HEAVY = (
     "ansible_runner",
     "asyncio",
     "cobweb.engine",
-    "cobweb.inventory",
+    "cobweb.site",
     "cobweb.store",
     "cobweb_plugins",
     "jinja2",

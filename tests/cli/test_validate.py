@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cobweb import runtime
+from cobweb import operations
 from cobweb.engine import Blocked, WaitKind
 from cobweb.model import CobId
 
@@ -214,8 +214,8 @@ def test_a_site_that_no_run_brings_about_is_told_as_stuck(
 ) -> None:
     """The analysis finds what needs alone forbid; this is what only a run would show."""
     link = Blocked(cob=CobId("beta/b"), kind=WaitKind.LIMIT, state="up", detail="rolling")
-    wait = runtime.Wait(cob=CobId("beta/b"), state="down", chain=(link,))
-    monkeypatch.setattr(runtime, "stuck_from_nothing", lambda _desired: (wait,))
+    wait = operations.Wait(cob=CobId("beta/b"), state="down", chain=(link,))
+    monkeypatch.setattr(operations, "stuck_from_nothing", lambda _desired: (wait,))
     ran = run("-C", site, "validate")
     assert ran.code == 4
     assert "beta/b would wait for what no order gives" in ran.err

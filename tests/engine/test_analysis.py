@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from benchmarks._sites import large_graph
 from cobweb.engine import TroubleKind, analyse
-from cobweb.engine._analysis import _Analysis, _removable
-from cobweb.engine._circles import circles
-from cobweb.engine._patterns import Pattern
-from cobweb.engine._prospects import _Search
+from cobweb.engine.analysis._analysis import _Analysis, _removable
+from cobweb.engine.analysis._circles import circles
+from cobweb.engine.analysis._patterns import Pattern
+from cobweb.engine.analysis._prospects import _Search
 from cobweb.errors import Place
 from cobweb.model import CobId, CobType, Graph, TransitionNeed
 from cobweb.testing.simulation import Simulation

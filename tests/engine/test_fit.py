@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cobweb.engine import Misfit, MisfitKind, misfits
-from cobweb.engine import _fit as fit
+from cobweb.engine.analysis import _fit as fit
 from cobweb.model import Budget, CobId, CobType, Graph, LockNeed, TransitionNeed, Unit, host_of
 from tests.support.graphs import SIMPLE, graph_of, type_of
 

@@ -700,8 +700,8 @@ def test_loading_imports_nothing_heavy() -> None:
 
 
 def test_a_section_of_cobwebs_own_is_refused(install: Install) -> None:
-    from cobweb.inventory._load import _KEYS
     from cobweb.plugin._contracts import RESERVED_SECTIONS
+    from cobweb.site._load import _KEYS
 
     assert {*_KEYS, "imports"} == RESERVED_SECTIONS
     install(

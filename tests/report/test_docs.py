@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from cobweb.cli.report import command
+from cobweb.kernel._record import LONGEST_MESSAGE, MOST_TASKS
 from cobweb.report._annotations import MOST_ANNOTATIONS
 from cobweb.report._html import MOST_FAILURES
 from cobweb.report._pack import MOST_WAITS
 from cobweb.report._recorder import MOST_OUTPUTS
-from cobweb.runtime._record import LONGEST_MESSAGE, MOST_TASKS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "report.md"
 

@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from sqlalchemy import Connection
 
-import cobweb.runtime  # noqa: F401  # what all runs need is loaded once
+import cobweb.operations  # noqa: F401  # what all runs need is loaded once
 from cobweb.cli import main
 from cobweb.plugin import load_plugins
 from cobweb.store._database import Database

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from cobweb.model import (
+    Action,
     Budget,
     Cob,
     CobId,
@@ -19,6 +20,7 @@ from cobweb.model import (
     Need,
     Nothing,
     State,
+    Tasks,
     Transition,
     TransitionNeed,
     Unit,
@@ -26,6 +28,8 @@ from cobweb.model import (
 )
 
 NAMES = ("s0", "s1", "s2", "s3", "s4")
+A, B, CFG = CobId("alpha/a"), CobId("beta/b"), CobId("alpha/cfg")
+_MATRIX = (("down", "up"), ("up", "down"), ("outdated", "up"), ("outdated", "down"))
 SIMPLE_STEPS = "outdated>down outdated>up down>up up>down"
 
 
@@ -137,3 +141,32 @@ def asked_of(kind: CobType) -> tuple[str, ...]:
 def starts(draw: st.DrawFn, graph: Graph) -> dict[CobId, State]:
     """Draw a true state for each object."""
     return {i: draw(st.sampled_from(cob.type.states)) for i, cob in graph.cobs.items()}
+
+
+def simple(*, attempts: int = 1, action: Action | None = None) -> CobType:
+    """Return the paper's example type."""
+    work = action or Tasks(path="/tasks/work.yml")
+    return CobType(
+        name="simple",
+        states=("outdated", "down", "up"),
+        preferred="up",
+        remove="down",
+        check=work if action else Tasks(path="/tasks/check.yml"),
+        transitions=tuple(
+            Transition(source=source, dest=dest, action=work, attempts=attempts)
+            for source, dest in _MATRIX
+        ),
+    )
+
+
+def figure_one(cob_type: CobType | None = None) -> Graph:
+    """Return service B needing service A on another host, and A's configuration."""
+    kind = cob_type or simple()
+    needs: tuple[Need, ...] = (
+        TransitionNeed(cob=B, source="*", dest="up", on=A, state="up"),
+        TransitionNeed(cob=A, source="*", dest="down", on=B, state="down"),
+        TransitionNeed(cob=CFG, source="outdated", dest="*", on=A, state="down"),
+        TransitionNeed(cob=A, source="*", dest="up", on=CFG, state="up"),
+    )
+    cobs = {cob: Cob(id=cob, type=kind, spec={"port": 1}) for cob in sorted((A, B, CFG))}
+    return Graph(cobs=cobs, needs=needs)

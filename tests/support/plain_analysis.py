@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from cobweb.engine._circles import circles
-from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
+from cobweb.engine.analysis._circles import circles
+from cobweb.engine.analysis._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.errors import Place
 from cobweb.model import Cob, CobId, CobType, Graph, LockNeed, State, Transition, TransitionNeed
 

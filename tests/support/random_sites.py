@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cobweb.inventory import Site, load_site
 from cobweb.model import CobId, Graph, LockNeed, Need
+from cobweb.site import Site, load_site
 from tests.support.graphs import graphs
 
 

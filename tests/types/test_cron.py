@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from cobweb.errors import CobwebError
-from cobweb.inventory import load_site
 from cobweb.model import Outcome
 from cobweb.plugin import data_dir, load_plugins
+from cobweb.site import load_site
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 

@@ -17,10 +17,10 @@ import pytest
 from cobweb._cache import Cache
 from cobweb.cli._session import Session
 from cobweb.generation import EvaluatedSite
-from cobweb.inventory import load_site
 from cobweb.model import Action, CobId, Expansion, Job, JobKind, Outcome, Report, Role, Tasks
+from cobweb.operations import desired_of
 from cobweb.plugin import ExpandContext, Machine, NodeRequest, Plugins, load_plugins
-from cobweb.runtime import desired_of
+from cobweb.site import load_site
 from cobweb.testing import FakeExecutor
 from cobweb_plugins.cluster._lock import lock_text, read_lock
 from tests.cli.conftest import Run
@@ -320,7 +320,7 @@ def test_a_key_that_is_gone_is_told_by_who_needs_it(lab: Lab) -> None:
 def test_a_site_that_is_not_evaluated_again_knows_its_providers(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cobweb.inventory._site.MIN_COBS", 1)
+    monkeypatch.setattr("cobweb.site._site.MIN_COBS", 1)
     lab.write({"c": {"nodes": 1}})
     known: dict[str, Any] = {
         "types": REAL.types,

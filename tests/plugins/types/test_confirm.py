@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from cobweb.kernel._dispatch import Dispatcher
 from cobweb.model import CobId, CobType, Confirm, Host, Job, JobKind, Outcome, Report, Tasks
 from cobweb.plugin import ExecutorSetting
-from cobweb.runtime._dispatch import Dispatcher
 from tests.support.tasks import HOST, Hand, built_in, vaulted
 
 ID = CobId(f"{HOST}/thing")

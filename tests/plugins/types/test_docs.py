@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cobweb.inventory import load_site
 from cobweb.plugin import load_plugins
+from cobweb.site import load_site
 
 FOLDER = Path(__file__).parents[3] / "docs" / "types"
 BLOCK = re.compile(r"^```yaml\n(cobs:\n.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -19,9 +19,9 @@ from cobweb.cli._session import Session, open_site
 from cobweb.errors import ModelError, SiteError
 
 if TYPE_CHECKING:
-    from cobweb.inventory import SectionData
     from cobweb.model import CobId, Graph, Results, State
     from cobweb.plugin import Plugins
+    from cobweb.site import SectionData
 
 __all__ = ["CliAccess"]
 
@@ -58,7 +58,7 @@ class CliAccess:
 
     def read(self, name: str) -> str | None:
         """Return the text of a file of the site, or None."""
-        from cobweb.inventory import read_text
+        from cobweb.site import read_text
 
         return read_text(self._session.path, name, allow_outside=self._request.allow_outside)
 
@@ -79,7 +79,7 @@ class CliAccess:
 
     def refuse_removals(self, deletes: Collection[CobId] = (), most: str | None = None) -> None:
         """Refuse what an apply would remove."""
-        from cobweb.runtime import desired_of, refusals_of, refuse
+        from cobweb.operations import desired_of, refusals_of, refuse
 
         bound = removal_bound(None if most is None else FAILURES.convert(most, None, None))
         with self._fresh() as session:
@@ -135,7 +135,7 @@ class CliAccess:
         return open_site(self._request)
 
     def _sections(self) -> SectionData:
-        from cobweb.inventory import read_sections
+        from cobweb.site import read_sections
 
         schemas = {name: section.schema for name, section in self.plugins.sections.items()}
         allow_outside = self._request.allow_outside

@@ -42,7 +42,7 @@ from cobweb.cli.plan import tell_plan
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
-    from cobweb.runtime import Desired, Orders, Plan, RunResult
+    from cobweb.operations import Desired, Orders, Plan, RunResult
 
 __all__ = ["adopting", "carry_out", "go_back", "orders_of", "run_options"]
 
@@ -105,7 +105,7 @@ def run_options(function: _F) -> _F:
 
 def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
     """Return the orders that the options of a run give; `refresh` may be one already."""
-    from cobweb.runtime import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Exceptions, Orders, Refresh
+    from cobweb.operations import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Exceptions, Orders, Refresh
 
     return Orders(
         executor=options["executor"] or "ansible",
@@ -160,7 +160,7 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
     What is wanted is asked for, and `check`ed, when the lock is held. With `append` the events
     follow those of an earlier run.
     """
-    from cobweb.runtime import Caller, Interrupts, apply_site, handle_signals
+    from cobweb.operations import Caller, Interrupts, apply_site, handle_signals
 
     plugins, store = session.plugins, session.store(create=True)
     with locked_site(store, output, command, wait_s) as (lock, info):
@@ -195,7 +195,7 @@ def go_back(  # noqa: PLR0913  # as `carry_out`
     ask: bool,
 ) -> RunResult | None:
     """Make an earlier generation desired again and bring it about; None where the user said no."""
-    from cobweb.runtime import desired_again
+    from cobweb.operations import desired_again
 
     orders = replace(orders, message=orders.message or f"rollback to {generation}")
     store = session.store(create=True)
@@ -220,7 +220,7 @@ def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) 
 
     UsageError where that is so and nobody can be asked.
     """
-    from cobweb.runtime import plan_site, signals_as_interrupt
+    from cobweb.operations import plan_site, signals_as_interrupt
 
     with signals_as_interrupt():
         store = session.store(create=True)

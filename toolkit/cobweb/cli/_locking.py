@@ -26,7 +26,7 @@ def locked_site(
 
     LockedError where another has it, after waiting for `wait_s` if that is not None.
     """
-    from cobweb.runtime import signals_as_interrupt
+    from cobweb.operations import signals_as_interrupt
 
     info, owner = _this_run(command)
     lock = store.site_lock(clock=wall_clock)

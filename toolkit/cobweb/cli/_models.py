@@ -15,8 +15,8 @@ __all__ = ["note_stale_models"]
 
 def note_stale_models(session: Session, output: Output) -> None:
     """Tell, one line each, which models say something else than what was made of them."""
-    from cobweb.inventory import find_models
-    from cobweb.runtime import written_digest
+    from cobweb.operations import written_digest
+    from cobweb.site import find_models
 
     for model in find_models(session.path, allow_outside=session.allow_outside):
         written = written_digest(model)

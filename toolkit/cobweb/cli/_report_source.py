@@ -71,8 +71,8 @@ def chosen_run(store: Store, run: str | None) -> RunRecord:
 
 
 def _facts(store: Store, chosen: RunRecord) -> RunFacts:
+    from cobweb.operations import goes_on
     from cobweb.report import RunFacts
-    from cobweb.runtime import goes_on
 
     return RunFacts(
         command=chosen.info.command,

@@ -17,7 +17,7 @@ from cobweb.cli._text import count
 from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:
-    from cobweb.runtime import Desired, RunResult, Sink, Wait
+    from cobweb.operations import Desired, RunResult, Sink, Wait
     from cobweb.store import Store
 
 __all__ = [
@@ -91,7 +91,7 @@ def listeners(
 
 
 def _events_sink(stack: ExitStack, events: str, *, append: bool) -> Sink:
-    from cobweb.runtime import json_lines
+    from cobweb.operations import json_lines
 
     if events == "-":
         return json_lines(sys.stdout)
@@ -143,7 +143,7 @@ def removal_bound(allowance: Any) -> Callable[[int], int]:
 
 def result_data(result: RunResult) -> dict[str, Any]:
     """Return what `cobweb apply -o json` writes."""
-    from cobweb.runtime import wait_data
+    from cobweb.operations import wait_data
 
     return {
         "format": 1,
@@ -173,7 +173,7 @@ def tell_result(output: Output, result: RunResult) -> None:
 
 def tell_rollback(output: Output, store: Store) -> None:
     """Say that the current generation is an earlier one again, if it is."""
-    from cobweb.runtime import original_of
+    from cobweb.operations import original_of
 
     current, original = original_of(store)
     if original:
@@ -183,7 +183,7 @@ def tell_rollback(output: Output, store: Store) -> None:
 
 def _tell_waits(output: Output, result: RunResult) -> None:
     """Tell the causes first, then of those who wait for each the first few."""
-    from cobweb.runtime import chain_lines
+    from cobweb.operations import chain_lines
 
     waits = sorted(result.waits, key=lambda wait: len(wait.chain) > 1)
     told, like_them, others = first_few(waits)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cobweb._cache import Cache
-    from cobweb.inventory import Site
     from cobweb.model import Graph, Host
     from cobweb.plugin import Adapter, Plugins
+    from cobweb.site import Site
     from cobweb.store import Store
 
 __all__ = ["Session", "open_site"]
@@ -55,7 +55,7 @@ class Session:
     @cached_property
     def path(self) -> Path:
         """The site's folder or file: as given, or the nearest `site.yml` upwards."""
-        from cobweb.inventory import find_site
+        from cobweb.site import find_site
 
         if self._wanted is None:
             return find_site(_here())
@@ -87,7 +87,7 @@ class Session:
     @cached_property
     def site(self) -> Site:
         """The evaluated site; SiteError with all findings where it is invalid."""
-        from cobweb.inventory import load_site
+        from cobweb.site import load_site
 
         path, plugins = self.path, self.plugins
         adapters = plugins.adapters.values()
@@ -126,7 +126,7 @@ class Session:
 
         Neither plugins nor the inventory are asked; `create` is as for `store`.
         """
-        from cobweb.inventory import find_state
+        from cobweb.site import find_state
         from cobweb.store import open_store
 
         if create not in self._stores:

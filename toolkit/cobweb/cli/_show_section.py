@@ -36,7 +36,7 @@ def section_data(session: Session, name: str, words: Sequence[str]) -> dict[str,
 
     A section class with a method `show(sections, plugins)` says itself what there is to see.
     """
-    from cobweb.inventory import read_sections
+    from cobweb.site import read_sections
 
     sections = session.plugins.sections
     schemas = {each: it.schema for each, it in sections.items()}

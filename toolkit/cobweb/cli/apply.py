@@ -32,7 +32,7 @@ from cobweb.cli._session import Session, open_site
 from cobweb.errors import CobwebError, PlanError, UsageError
 
 if TYPE_CHECKING:
-    from cobweb.runtime import Desired, Exceptions, Orders, PlanFile, RunResult
+    from cobweb.operations import Desired, Exceptions, Orders, PlanFile, RunResult
 
 
 @click.command(
@@ -75,7 +75,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     once to let what runs come to its end, twice to stop it.
     A saved PLAN is refused if the site or the states have changed since.
     """
-    from cobweb.runtime import desired_of
+    from cobweb.operations import desired_of
 
     saved = _read(plan) if plan else None
     limit = _limit(saved, limit, options, replan=replan)
@@ -149,7 +149,7 @@ def _exceptions(saved: PlanFile, orders: Orders) -> Exceptions:
 
 
 def _refresh(saved: PlanFile | None, refresh: str) -> str:
-    from cobweb.runtime import Refresh
+    from cobweb.operations import Refresh
 
     return saved.refresh if saved and refresh == Refresh.CHANGED else refresh
 
@@ -164,7 +164,7 @@ def _roll_back(  # noqa: PLR0913  # as `go_back`
     wait_s: float | None,
 ) -> None:
     """Tell of a failed run, and go back to the last generation that was reached."""
-    from cobweb.runtime import to_go_back_to
+    from cobweb.operations import to_go_back_to
 
     people, result = replace(output, format=Format.TEXT), None
     tell_result(people, failed)
@@ -192,14 +192,14 @@ def _roll_back(  # noqa: PLR0913  # as `go_back`
 
 
 def _refuse_stale(session: Session, saved: PlanFile | None, desired: Desired) -> None:
-    from cobweb.runtime import refuse_stale
+    from cobweb.operations import refuse_stale
 
     if saved is not None:
         refuse_stale(saved, desired, session.store(create=True))
 
 
 def _read(path: Path) -> PlanFile:
-    from cobweb.runtime import MAX_PLAN_BYTES, read_plan
+    from cobweb.operations import MAX_PLAN_BYTES, read_plan
 
     try:
         return read_plan(read_bounded(path, MAX_PLAN_BYTES), str(path))

@@ -96,7 +96,7 @@ def command(request: Request, *, old: str | None, new: str, exit_code: bool) -> 
 def _found(session: Session, side: str | None) -> _Found:
     """Return one side; None is the newest generation."""
     if side == _FILES:
-        from cobweb.runtime import desired_of
+        from cobweb.operations import desired_of
 
         evaluated = desired_of(session.site).evaluated
         return _Found(generation=None, digest=evaluated.digest, content=evaluated.text)
@@ -136,7 +136,7 @@ def _files_of(session: Session, found: SiteDiff) -> _Files:
     """Return what differs in the file trees of objects that have other ones."""
     if not any(it.trees for it in found.cobs):
         return {}
-    from cobweb.runtime import TreeComparison, archives_of, desired_of
+    from cobweb.operations import TreeComparison, archives_of, desired_of
 
     trees = TreeComparison(archives_of(desired_of(session.site), session.history()))
     return {it.name: files for it in found.cobs if (files := trees.files(it.trees))}
@@ -175,7 +175,7 @@ def _kind(it: Difference) -> dict[str, str]:
 
 
 def _file_data(files: Sequence[FileDifference]) -> dict[str, Any]:
-    from cobweb.runtime import file_data
+    from cobweb.operations import file_data
 
     return {"files": file_data(files)} if files else {}
 

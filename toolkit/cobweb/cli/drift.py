@@ -33,7 +33,7 @@ from cobweb.cli._text import count, plain, wrap
 from cobweb.model import host_of
 
 if TYPE_CHECKING:
-    from cobweb.runtime import DriftResult, Orders
+    from cobweb.operations import DriftResult, Orders
 
 _DRIFTED = (
     Column(title="OBJECT", flexible=True),
@@ -90,7 +90,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     changed. What has drifted is noted, so that the next apply repairs it.
     Exits with 2 where something has drifted.
     """
-    from cobweb.runtime import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Orders, drift_data
+    from cobweb.operations import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Orders, drift_data
 
     orders = Orders(
         executor=executor or "ansible",
@@ -121,7 +121,7 @@ def _look(  # noqa: PLR0913  # one parameter per option
     wait_s: float | None,
 ) -> DriftResult:
     """Look for drift under the site lock."""
-    from cobweb.runtime import Caller, Interrupts, desired_of, drift_site, handle_signals
+    from cobweb.operations import Caller, Interrupts, desired_of, drift_site, handle_signals
 
     site, plugins, store = session.site, session.plugins, session.store(create=True)
     with locked_site(store, output, "drift", wait_s) as (lock, info):

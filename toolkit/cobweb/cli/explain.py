@@ -21,7 +21,7 @@ from cobweb.cli._session import open_site
 
 if TYPE_CHECKING:
     from cobweb.errors import Place
-    from cobweb.inventory import Explanation
+    from cobweb.site import Explanation
 
 
 @click.command(

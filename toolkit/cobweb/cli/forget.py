@@ -25,7 +25,7 @@ from cobweb.cli._text import count
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
-    from cobweb.runtime import Farewell
+    from cobweb.operations import Farewell
     from cobweb.store import Store
 
 _MOST_ASKED = 20
@@ -73,7 +73,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     first. On a terminal a question is asked first;
     without one --yes is needed.
     """
-    from cobweb.runtime import farewell, welcome
+    from cobweb.operations import farewell, welcome
 
     if undo and (cobs or not hosts):
         raise UsageError("--undo takes hosts back", hint="name them with --host, and no objects")

@@ -15,9 +15,9 @@ from cobweb.cli._text import count
 from cobweb.errors import Finding, ModelError, SiteError, UsageError
 
 if TYPE_CHECKING:
-    from cobweb.inventory import Model
+    from cobweb.operations import MadeFile
     from cobweb.plugin import Generator
-    from cobweb.runtime import MadeFile
+    from cobweb.site import Model
 
 _PENDING = 2
 
@@ -38,7 +38,7 @@ def command(request: Request, *, check: bool, diff: bool) -> int:
     it, and their folder; the site imports them beside files written by hand.
     Files that were made before and are no more are removed.
     """
-    from cobweb.runtime import FileChange, write_made
+    from cobweb.operations import FileChange, write_made
 
     output = Output.of(request)
     with open_site(request) as session:
@@ -55,8 +55,8 @@ def command(request: Request, *, check: bool, diff: bool) -> int:
 
 def _make_all(session: Session) -> list[tuple[Model, tuple[MadeFile, ...]]]:
     """Return the files of each model; nothing is written before all could be made."""
-    from cobweb.inventory import find_models
-    from cobweb.runtime import made_files
+    from cobweb.operations import made_files
+    from cobweb.site import find_models
 
     models = find_models(session.path, allow_outside=session.allow_outside)
     if not models:
@@ -108,7 +108,7 @@ def _generator(session: Session, model: Model) -> Generator:
 
 
 def _generated(model: Model, generator: Generator) -> tuple[str, Any]:
-    from cobweb.inventory import read_model
+    from cobweb.site import read_model
 
     content = read_model(model, generator.schema)
     try:

@@ -91,7 +91,7 @@ def command(request: Request, *, last: int, gc: bool, keep: int | None, wait: fl
 def _collect(
     session: Session, output: Output, keep: int | None, wait_s: float | None
 ) -> tuple[GenerationInfo, ...]:
-    from cobweb.runtime import KEPT, collect_generations
+    from cobweb.operations import KEPT, collect_generations
 
     store = session.history(create=True)
     with locked_site(store, output, "generations --gc", wait_s):

@@ -44,8 +44,8 @@ from cobweb.errors import CobwebError, UsageError
 if TYPE_CHECKING:
     from cobweb.cli._parameters import Allowance
     from cobweb.model import CobId
+    from cobweb.operations import Plan, Wait
     from cobweb.plugin import PlannedStep
-    from cobweb.runtime import Plan, Wait
 
 __all__ = ["tell_plan"]
 
@@ -207,7 +207,14 @@ def _printed(
     max_removals: Callable[[int], int],
 ) -> PrintedPlan:
     """Make the plan and write it to a printer."""
-    from cobweb.runtime import Exceptions, Refresh, desired_again, desired_of, plan_site, plan_text
+    from cobweb.operations import (
+        Exceptions,
+        Refresh,
+        desired_again,
+        desired_of,
+        plan_site,
+        plan_text,
+    )
 
     site, plugins, store = session.site, session.plugins, session.store()
     generation = asked.get("generation")
@@ -347,7 +354,7 @@ def _after(step: PlannedStep) -> str:
 
 def _tell_waits(output: Output, plan: Plan) -> None:
     from cobweb.model import UNKNOWN
-    from cobweb.runtime import chain_lines
+    from cobweb.operations import chain_lines
 
     waits = sorted(plan.waits, key=lambda wait: len(wait.chain) > 1)
     told, like_them, others = first_few(waits)

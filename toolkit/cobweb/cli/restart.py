@@ -45,7 +45,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     is needed.
     """
     from cobweb.model import CobId
-    from cobweb.runtime import desired_of, refuse_pending
+    from cobweb.operations import desired_of, refuse_pending
 
     if options["on_failure"] == "rollback":
         hint = "leave --on-failure out"

@@ -43,7 +43,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     given; without one --yes is needed. The files of the site stay as they are:
     mend them before the next apply.
     """
-    from cobweb.runtime import to_go_back_to
+    from cobweb.operations import to_go_back_to
 
     output = Output.of(request)
     orders = orders_of(request, options)

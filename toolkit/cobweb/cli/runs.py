@@ -50,7 +50,7 @@ def command(request: Request, last: int) -> int:
 
     `cobweb report RUN` tells more of one. Simulations are not kept.
     """
-    from cobweb.runtime import goes_on
+    from cobweb.operations import goes_on
 
     output = Output.of(request)
     with open_site(request) as session:

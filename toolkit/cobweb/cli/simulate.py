@@ -38,7 +38,7 @@ from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
     from cobweb.model import Graph
-    from cobweb.runtime import Desired, Orders, RunResult
+    from cobweb.operations import Desired, Orders, RunResult
     from cobweb.store import Store
 
 _PARALLEL = 1_000_000
@@ -105,7 +105,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     are those of apply.
     """
     from cobweb.model import host_of
-    from cobweb.runtime import Orders, desired_of
+    from cobweb.operations import Orders, desired_of
 
     if from_journal and initial is not None:
         raise UsageError("--initial does not go with --from-journal", hint="leave one of them out")
@@ -141,7 +141,7 @@ def _simulated(
     session: Session, desired: Desired, store: Store | None, orders: Orders, heard: Listeners
 ) -> RunResult:
     """Run the site from nothing, or where there is a store the change at hand."""
-    from cobweb.runtime import Caller, Interrupts, handle_signals, rehearse_site, simulate_site
+    from cobweb.operations import Caller, Interrupts, handle_signals, rehearse_site, simulate_site
 
     interrupts = Interrupts()
     with handle_signals(interrupts):

@@ -75,7 +75,7 @@ def command(request: Request, reference: str | None, limit: str | None) -> int:
 def status_data(session: Session, reference: str | None, limit: str | None) -> dict[str, Any]:
     """Return what `cobweb status -o json` writes; UsageError for an unknown object."""
     from cobweb.model import host_of
-    from cobweb.runtime import goes_on
+    from cobweb.operations import goes_on
 
     store = session.store()
     records = store.states()
@@ -149,7 +149,7 @@ def _cob(
 def _is_changed(wanted: Cob | None, record: CobRecord | None, results: Results) -> bool:
     """Say whether the site wants another content than the one that the journal's state is of."""
     from cobweb.generation import content_of
-    from cobweb.runtime import is_another
+    from cobweb.operations import is_another
 
     if wanted is None or record is None or not record.content:
         return False

@@ -20,8 +20,8 @@ from cobweb.errors import Finding, SiteError
 
 if TYPE_CHECKING:
     from cobweb.cli._kept import Sound
-    from cobweb.inventory import Site
-    from cobweb.runtime import Wait
+    from cobweb.operations import Wait
+    from cobweb.site import Site
 
 _STUCK = 4
 
@@ -42,7 +42,7 @@ def command(request: Request) -> int:
     Exit code 4 says that the site is sound, but that no run of it from nothing
     comes to an end, and who waits for what.
     """
-    from cobweb.runtime import desired_of, stuck_from_nothing, told_stuck
+    from cobweb.operations import desired_of, stuck_from_nothing, told_stuck
 
     output = Output.of(request)
     with open_site(request) as session:
@@ -80,7 +80,7 @@ def findings_data(
     findings: Sequence[Finding], warnings: Sequence[Finding] = (), waits: Sequence[Wait] = ()
 ) -> dict[str, Any]:
     """Return what `cobweb validate -o json` writes; `waits` are of a run from nothing."""
-    from cobweb.runtime import chain_data
+    from cobweb.operations import chain_data
 
     return {
         "format": 1,

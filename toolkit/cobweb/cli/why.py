@@ -19,7 +19,7 @@ from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 
 if TYPE_CHECKING:
-    from cobweb.runtime import Reason
+    from cobweb.operations import Reason
 
 
 @click.command(
@@ -41,7 +41,7 @@ def command(request: Request, reference: str, run: str | None) -> int:
     The chain leads from the object to the cause: a failure, a host that cannot
     be reached, or a circle.
     """
-    from cobweb.runtime import why, why_in_run
+    from cobweb.operations import why, why_in_run
 
     output = Output.of(request)
     with open_site(request) as session:
@@ -70,7 +70,7 @@ def _data(reason: Reason) -> dict[str, Any]:
 
 
 def _tell(output: Output, reason: Reason, *, past: bool) -> None:
-    from cobweb.runtime import chain_lines
+    from cobweb.operations import chain_lines
 
     if past and reason.source == "settled":
         output.line(f"{reason.cob} was {reason.state} when run {reason.run} ended", Tone.GOOD)

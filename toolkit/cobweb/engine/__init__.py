@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from cobweb.engine._analysis import analyse
-from cobweb.engine._cone import Part, parts
-from cobweb.engine._detour import Foreseen
 from cobweb.engine._engine import DEFAULT_SETTINGS, Engine
-from cobweb.engine._fit import Misfit, MisfitKind, misfits
 from cobweb.engine._machine import EngineSettings
-from cobweb.engine._moves import Moves, Situation
 from cobweb.engine._node import STAY
-from cobweb.engine._problem import Problem, Standing, by_cob
-from cobweb.engine._proof import EXPLAINED_CAP, Proof, explain
-from cobweb.engine._search import EXPANDED_CAP, GaveUp, NoOrder, Order, find_order
-from cobweb.engine._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.engine._values import (
     Blocked,
     Canary,
@@ -52,6 +43,15 @@ from cobweb.engine._values import (
     WaitKind,
 )
 from cobweb.engine._ways import Ways
+from cobweb.engine.analysis._analysis import analyse
+from cobweb.engine.analysis._fit import Misfit, MisfitKind, misfits
+from cobweb.engine.analysis._trouble import Trouble, TroubleKind, TroubleLink
+from cobweb.engine.search._cone import Part, parts
+from cobweb.engine.search._detour import Foreseen
+from cobweb.engine.search._moves import Moves, Situation
+from cobweb.engine.search._problem import Problem, Standing, by_cob
+from cobweb.engine.search._proof import EXPLAINED_CAP, Proof, explain
+from cobweb.engine.search._search import EXPANDED_CAP, GaveUp, NoOrder, Order, find_order
 
 __all__ = [
     "DEFAULT_SETTINGS",

@@ -11,18 +11,13 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine import _blocked, _inputs
-from cobweb.engine._capacity import Ear, Voice
-from cobweb.engine._detour import Foreseen, abandon, advance, begin, foresee, look_ahead, prove
 from cobweb.engine._hosts import HostBook
-from cobweb.engine._lender import Lender
 from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Machine, give_needs
 from cobweb.engine._node import BROKEN, IDLE, IMMOVABLE, OTHER_LIFE, Node
-from cobweb.engine._proof import Proof
 from cobweb.engine._protocol import repeat, restore
 from cobweb.engine._renewals import found
 from cobweb.engine._returns import give_up
 from cobweb.engine._rules import settle, start
-from cobweb.engine._shared import Shared
 from cobweb.engine._values import (
     Blocked,
     Canary,
@@ -33,6 +28,19 @@ from cobweb.engine._values import (
     Send,
     StateReason,
 )
+from cobweb.engine.budgets._capacity import Ear, Voice
+from cobweb.engine.budgets._lender import Lender
+from cobweb.engine.budgets._shared import Shared
+from cobweb.engine.search._detour import (
+    Foreseen,
+    abandon,
+    advance,
+    begin,
+    foresee,
+    look_ahead,
+    prove,
+)
+from cobweb.engine.search._proof import Proof
 from cobweb.errors import ProtocolError
 from cobweb.model import OUTDATED, UNKNOWN, Cob, CobId, Graph, State, Transition
 

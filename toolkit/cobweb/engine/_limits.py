@@ -16,7 +16,7 @@ from cobweb.model import CobId, Limit, LimitGroup, Transition
 from cobweb.model.cob import ANY
 
 if TYPE_CHECKING:
-    from cobweb.engine._rooms import Rooms
+    from cobweb.engine.budgets._rooms import Rooms
 
 __all__ = ["Counter", "LimitBook"]
 

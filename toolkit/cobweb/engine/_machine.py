@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from cobweb.engine._limits import LimitBook
 from cobweb.engine._node import CHECKING, IDLE, STAY, Activity, Node
 from cobweb.engine._tables import TypeTable
-from cobweb.engine._units import Working
 from cobweb.engine._values import (
     Blocked,
     Effect,
@@ -25,6 +24,7 @@ from cobweb.engine._values import (
     made,
 )
 from cobweb.engine._ways import Ways
+from cobweb.engine.budgets._units import Working
 from cobweb.errors import ProtocolError
 from cobweb.model import (
     OUTDATED,
@@ -40,10 +40,10 @@ from cobweb.model import (
 )
 
 if TYPE_CHECKING:
-    from cobweb.engine._detour import Detour
     from cobweb.engine._hosts import HostBook
-    from cobweb.engine._lender import Lender
-    from cobweb.engine._shared import Shared
+    from cobweb.engine.budgets._lender import Lender
+    from cobweb.engine.budgets._shared import Shared
+    from cobweb.engine.search._detour import Detour
 
 __all__ = ["RETURNS_PER_INCARNATION", "EngineSettings", "Machine", "give_needs"]
 

@@ -15,7 +15,7 @@ from cobweb.engine._tables import Move, TypeTable
 from cobweb.model import UNKNOWN, Cob, CobId, CobType, LockNeed, State, Transition, TransitionNeed
 
 if TYPE_CHECKING:
-    from cobweb.engine._units import Standing
+    from cobweb.engine.budgets._units import Standing
 
 __all__ = [
     "BROKEN",

@@ -103,7 +103,9 @@ def hosts_text(hosts: Sequence[str]) -> str:
 def _link(link: Mapping[str, Any]) -> str:
     if link["kind"] == UNTOLD:
         return f"{link['cob']}: the events do not say what kept it"
-    from cobweb.runtime import link_text  # a third of a second, for runs that leave nobody waiting
+    from cobweb.operations import (
+        link_text,  # a third of a second, for runs that leave nobody waiting
+    )
 
     return link_text(
         Blocked(

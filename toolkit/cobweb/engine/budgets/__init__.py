@@ -1,0 +1,3 @@
+"""Budgets: units, who lends room and who takes it, canaries (design, section 5b)."""
+
+from __future__ import annotations

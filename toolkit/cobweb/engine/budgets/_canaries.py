@@ -1,0 +1,204 @@
+"""The canaries of a lender: who goes first, and when the others may follow (section 5b)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from cobweb.engine._machine import Machine
+from cobweb.engine._node import CHECKING, Node
+from cobweb.engine._values import Canary, CanaryWritten, Lending, LimitPaused
+from cobweb.engine.budgets._homes import is_home
+from cobweb.engine.budgets._trials import Trial, TrialStage, trials_of
+from cobweb.engine.budgets._units import BudgetBook, UnitBook
+
+if TYPE_CHECKING:
+    from cobweb.engine.budgets._lender import Lender
+
+__all__ = ["Canaries"]
+
+
+class Canaries:
+    """All canaries; `lending` says what is durable of them."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        lender: Lender,
+        books: Iterable[BudgetBook],
+        lending: Lending,
+    ) -> None:
+        self._machine = machine
+        self._lender = lender
+        self._lending = lending
+        self.all = trials_of(books)
+        self._trial_of = {book.budget.name: it for it in self.all for book in it.books}
+
+    def trial_of(self, limit: str) -> Trial | None:
+        """Return the canary of a budget."""
+        return self._trial_of.get(limit)
+
+    def of(self, unit: UnitBook) -> Trial | None:
+        """Return the canary that a unit waits for, or is part of."""
+        return self._trial_of.get(unit.book.budget.name)
+
+    def begin(self, trial: Trial) -> None:
+        """Choose who goes first: who did before, else units that have something to change.
+
+        A borrower chooses nobody; a lender waits until all engines have told what changes.
+        """
+        bank, before = self._lender.bank, self._lending.canaries.get(trial.name)
+        if self._lender.borrower is not None:
+            trial.stage = TrialStage.OUT
+        elif before is not None:
+            trial.go_on(before, self._lending.given_up)
+        elif bank is not None:
+            trial.stage, trial.undecided = TrialStage.OUT, True
+        else:
+            self._choose(trial)
+        if bank is not None:
+            for book in trial.books:
+                bank.begin(book.budget.name)
+
+    def _choose(self, trial: Trial) -> None:
+        changing = [unit for unit in trial.lead.units if self._may_go_first(unit)]
+        hosts = self._machine.hosts
+        changing.sort(
+            key=lambda unit: (
+                not unit.out,
+                0 if hosts is None else max(map(hosts.place, unit.hosts), default=0),
+                unit.rank,
+            )
+        )
+        trial.choose(changing[: trial.lead.budget.first])
+        if trial.chosen:
+            self._write(trial)
+
+    def _may_go_first(self, unit: UnitBook) -> bool:
+        """Say whether a unit should serve and has a change in its scope."""
+        return (unit.should or unit.far_should) and self._changes(unit)
+
+    def _changes(self, unit: UnitBook) -> bool:
+        bank = self._lender.bank
+        if any(map(self._lender.changes, unit.scope)):
+            return True
+        return bank is not None and any(bank.stands(unit, "changes"))
+
+    def _is_home(self, trial: Trial, unit: UnitBook) -> bool:
+        """Say whether a unit that went first is where it should be, on all engines."""
+        bank = self._lender.bank
+        is_far = bank is None or all(bank.stands(unit, "home", trial.round))
+        return is_home(self._machine, unit) and not unit.held and is_far
+
+    def _write(self, trial: Trial) -> None:
+        self._machine.effects.append(CanaryWritten(trial.name, trial.value))
+
+    def go_on(self, trial: Trial) -> bool:
+        """Ask for the pause that is due, or let the others follow; say whether they may."""
+        if trial.lost or trial.stage in (TrialStage.THROUGH, TrialStage.PAUSED):
+            return False
+        bank = self._lender.bank
+        if self._lender.borrower is not None or (trial.undecided and not self._decide(trial)):
+            return False
+        if sum(self._is_home(trial, unit) for unit in trial.chosen) < len(trial.chosen):
+            if trial.stage is TrialStage.CHECKED and not self._is_checking(trial):
+                trial.stage = TrialStage.OUT
+            return False
+        if trial.stage is TrialStage.OUT and self._waiting_for(trial):
+            trial.stage = TrialStage.PAUSED
+            units = tuple(sorted(unit.name for unit in trial.chosen))
+            self._machine.effects.append(LimitPaused(trial.name, units, trial.pause_s))
+            return False
+        trial.stage = TrialStage.THROUGH
+        self._write(trial)
+        self._wake(trial)
+        if bank is not None:
+            bank.tell_verdicts(trial)
+        return True
+
+    def _decide(self, trial: Trial) -> bool:
+        """Choose who goes first once all engines have told what changes; say if any does."""
+        bank = self._lender.bank
+        assert bank is not None
+        if not bank.has_heard_all(trial):
+            return False
+        trial.undecided = False
+        self._choose(trial)
+        self._wake(trial)
+        bank.tell_verdicts(trial)
+        return trial.is_open
+
+    def _wake(self, trial: Trial) -> None:
+        self._lender.stir_all()
+        for book in trial.books:
+            for unit in book.units:
+                self._lender.stir(unit)
+                self._lender.wake(unit)
+
+    def let_all(self, limit: str) -> None:
+        """Let all others follow, as the lender of a limit says."""
+        trial = self._trial_of[limit]
+        trial.stage = TrialStage.THROUGH
+        self._wake(trial)
+
+    def let_first(self, unit: UnitBook) -> None:
+        """Let a unit go first, as the lender says."""
+        trial = self._trial_of[unit.key[0]]
+        if unit not in trial.chosen and trial.is_open:
+            trial.choose([*trial.chosen, unit])
+            self._wake(trial)
+
+    def doubt(self, limit: str) -> None:
+        """Have what went first be checked again."""
+        for unit in self._trial_of[limit].chosen:
+            unit.last = max(unit.last, self._last_check(unit))
+
+    def _is_checking(self, trial: Trial) -> bool:
+        bank = self._lender.bank
+        for unit in trial.chosen:
+            if any(node.activity is CHECKING for node in unit.scope):
+                return True
+            if bank is not None and None in bank.stands(unit, "home", trial.round):
+                return True
+        return False
+
+    def _waiting_for(self, trial: Trial) -> bool:
+        """Say whether another unit has something to do that the canary holds back."""
+        return any(
+            trial.refuses_unit(unit) and self._changes(unit)
+            for book in trial.books
+            for unit in book.units
+        )
+
+    @property
+    def paused(self) -> bool:
+        """Whether the end of a pause is waited for."""
+        return any(trial.stage is TrialStage.PAUSED for trial in self.all)
+
+    def is_paused(self, limit: str) -> bool:
+        """Say whether the end of the pause of this limit is waited for."""
+        return any(it.name == limit and it.stage is TrialStage.PAUSED for it in self.all)
+
+    def end_pause(self, limit: str) -> None:
+        """Have the canary of a limit checked again, now that its pause is over."""
+        for trial in self.all:
+            if trial.name == limit:
+                trial.stage = TrialStage.CHECKED
+                self.doubt(limit)
+                if self._lender.bank is not None:
+                    trial.round = self._lender.bank.begin(limit, again=True)
+        self._lender.stir_all()
+
+    def _last_check(self, unit: UnitBook) -> int:
+        return max((self._machine.checked_at.get(node.id, 0) for node in unit.members), default=0)
+
+    def values(self) -> dict[str, Canary]:
+        """Return how far the canaries have come, by limit."""
+        return {trial.name: trial.value for trial in self.all if trial.value.units}
+
+    def holds(self, node: Node) -> bool:
+        """Say whether an object may not move before the verdict of a canary."""
+        if node.standing is None or not self._lender.is_new(node):
+            return False
+        trials = (self.of(unit) for unit in node.standing.scopes)
+        return any(trial is not None and trial.refuses(node) for trial in trials)

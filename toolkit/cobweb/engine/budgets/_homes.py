@@ -1,0 +1,46 @@
+"""When a unit is home (design, section 5b, given back)."""
+
+from __future__ import annotations
+
+from cobweb.engine._machine import Machine
+from cobweb.engine._node import IDLE, IMMOVABLE, STAY, Node
+from cobweb.engine.budgets._units import UnitBook
+
+__all__ = ["is_home"]
+
+
+def is_home(machine: Machine, unit: UnitBook) -> bool:
+    """Say whether a unit is home; checks its members where nobody has since its last step."""
+    if not _is_settled(machine, unit):
+        return False
+    to_check = [
+        node
+        for node in unit.members
+        if _should_serve(unit, node) and machine.checked_at.get(node.id, -1) <= unit.last
+    ]
+    for node in to_check:
+        machine.check(node)
+    return not to_check
+
+
+def _is_settled(machine: Machine, unit: UnitBook) -> bool:
+    """Say whether all in the scope of a unit is where the goal wants it."""
+    hosts = machine.hosts
+    if hosts is not None and any(hosts.waits(node.cob.host) for node in unit.scope):
+        return False
+    for node in unit.scope:
+        if node.absent:
+            continue
+        if node.activity is not IDLE or node.suspect or not node.up or node.failed:
+            return False
+        if not node.stuck & IMMOVABLE and node.away:
+            return False
+    group = unit.book.budget.group
+    wanted = (node for node in unit.members if _should_serve(unit, node))
+    return all(machine.working.serves(node, group) for node in wanted)
+
+
+def _should_serve(unit: UnitBook, node: Node) -> bool:
+    """Say whether the goal wants a member to serve."""
+    goal = node.cob.preferred if node.goal == STAY else node.goal
+    return not node.absent and node.type.serves(goal, unit.book.budget.group)

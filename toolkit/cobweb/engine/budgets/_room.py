@@ -1,0 +1,111 @@
+"""Why a budget has no room for an object or a host, and who is in the way (promise P5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from cobweb.engine._machine import Machine
+from cobweb.engine._node import Node
+from cobweb.engine.budgets._departures import Departure, Way, departure
+from cobweb.engine.budgets._trials import Trial
+from cobweb.engine.budgets._units import UnitBook, mates_of
+from cobweb.model import CobId, State
+
+__all__ = ["no_room_for", "no_room_for_host"]
+
+
+class Reason(NamedTuple):
+    """The label of a limit, an object that takes its room or is its canary, and who goes at once.
+
+    `together` are the units of one departure that is more than the limit ever holds. With `state`
+    the room is there, and what is relied on in that state is on a host that does not answer.
+    """
+
+    label: str
+    on: CobId | None = None
+    together: tuple[str, ...] = ()
+    state: State = ""
+
+
+def no_room_for(machine: Machine, node: Node) -> Reason | None:
+    """Return which limit holds back an object that has a step before it; None where none does."""
+    lender, standing = machine.lender, node.standing
+    if lender is None or standing is None or node.plan_move is not None:
+        return None
+    departures: list[Departure] = []
+    for unit in standing.scopes:
+        trial = lender.canaries.of(unit)
+        if trial is not None and lender.changes(node) and trial.refuses(node):
+            return _canary(machine, trial)
+        departures.append(lender.plan(unit))
+    move = node.move()
+    assert move is not None
+    way = Way(node, node.table, node.state, move.step.dest)
+    way.still = machine.working.still.get(node.id, "")
+    departures.append(departure(machine, (way,)))
+    return _taken(departures, node.id)
+
+
+def no_room_for_host(machine: Machine, host: str) -> Reason | None:
+    """Return which limit holds back the switch of a host; None where none does."""
+    lender = machine.lender
+    if lender is None:
+        return None
+    for trial in lender.canaries.all:
+        if trial.refuses_host(host):
+            return _canary(machine, trial)
+    return _taken(map(lender.plan, lender.units_on(host)), None)
+
+
+def _canary(machine: Machine, trial: Trial) -> Reason:
+    """Name who of the canary is not where it should be, or waits for its host."""
+    hosts = machine.hosts
+    away = (
+        node
+        for unit in trial.chosen
+        for node in unit.scope
+        if _is_off(node) or (hosts is not None and hosts.has_to_change(node))
+    )
+    return Reason(f"{trial.name}, canary", next((node.id for node in away), None))
+
+
+def _taken(departures: Iterable[Departure], cob: CobId | None) -> Reason | None:
+    """Name the first limit with somebody in the way, who is not `cob` itself.
+
+    None where no departure lacks a slot; with nobody where one alone is too much for a limit.
+    """
+    label = ""
+    for plan in departures:
+        for unit in plan.units:
+            if unit.held:
+                continue
+            mates = mates_of(unit, plan.units)
+            label = _label(unit)
+            lost = next((node for node in plan.relied if not node.up), None)
+            if lost is not None:
+                return Reason(label, lost.id, state=lost.state)
+            if not unit.book.can_hold(mates):
+                return Reason(label, together=tuple(it.name for it in mates))
+            first = next((it for it in _in_the_way(unit) if it != cob), None)
+            if first is not None:
+                return Reason(label, first)
+    return Reason(label) if label else None
+
+
+def _in_the_way(unit: UnitBook) -> Iterator[CobId]:
+    """Yield who takes room in the budget of a unit: of each other unit who is off, or all."""
+    for other in unit.book.units:
+        if other.takes_room and other is not unit:
+            off = [node for node in other.scope if _is_off(node)]
+            yield from (node.id for node in off or other.members)
+
+
+def _label(unit: UnitBook) -> str:
+    budget = unit.book.budget
+    by_domain = bool(unit.domains) and budget.percent is None
+    return f"{budget.name} ({', '.join(unit.domains)})" if by_domain else budget.name
+
+
+def _is_off(node: Node) -> bool:
+    return not node.absent and (node.failed or node.away or not node.up)

@@ -1,0 +1,169 @@
+"""Room in `transition:` limits that several engines share (`_capacity`, words of the third kind).
+
+A member that has no room says `want`, the lender grants it while there is room, and the member says
+`release` when its transition has ended, or it does not want it any more. All rooms of a step are
+asked for in the order of the limits, and kept meanwhile. Who has not told the lender takes room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cobweb.engine._limits import Counter, LimitBook
+from cobweb.engine._machine import Machine
+from cobweb.engine._node import Node
+from cobweb.engine._values import Message, MessageKind, Send
+from cobweb.engine.budgets._capacity import Ear, Voice, place_of
+from cobweb.model import CobId
+
+__all__ = ["BorrowedRooms", "LentRooms", "Rooms"]
+
+
+class LentRooms:
+    """The rooms of a lender; each limit has one round, in which it asks who has room there."""
+
+    __slots__ = ("_asking", "_book", "_counters", "_ear")
+
+    def __init__(self, book: LimitBook, ear: Ear, counters: Iterable[Counter]) -> None:
+        self._book = book
+        self._ear = ear
+        self._asking: set[tuple[CobId, CobId]] = set()
+        self._counters: dict[CobId, list[Counter]] = {}
+        for counter in counters:
+            self._counters.setdefault(place_of(counter.limit.name), []).append(counter)
+            counter.away.update(counter.far)
+
+    def open(self) -> None:
+        """Begin: nothing is asked before somebody needs room."""
+
+    def hear(self, message: Message) -> None:
+        """Take in what a member elsewhere says."""
+        place, cob = message.receiver, message.sender
+        mine = [it for it in self._counters.get(place, ()) if cob in it.far]
+        if not mine or self._ear.hear(message) is None:
+            return
+        is_told = self._ear.is_told(place, cob)
+        if not is_told and place in self._ear.rounds:
+            self._ear.ask(place, cob)
+        self._asking.discard((place, cob))
+        if message.state == "want":
+            self._asking.add((place, cob))
+        for counter in mine:
+            if message.state == "busy" or not is_told:
+                counter.away.add(cob)
+            else:
+                counter.away.discard(cob)
+                self._book.free(counter)
+
+    def want(self, counter: Counter, cob: CobId) -> None:  # noqa: ARG002 - as a borrower does
+        """Ask who has room elsewhere if nobody has been asked yet."""
+        place = place_of(counter.limit.name)
+        if counter.far and place not in self._ear.rounds:
+            holders = {cob for it in self._counters[place] for cob in it.far}
+            self._ear.begin(place, sorted(holders))
+
+    def let_on(self) -> None:
+        """Give room to members elsewhere; none of this engine can start for that."""
+        for place, cob in sorted(self._asking):
+            for counter in self._counters[place]:
+                if cob in counter.far:
+                    self._give(place, counter, cob)
+
+    def _give(self, place: CobId, counter: Counter, cob: CobId) -> None:
+        if place not in self._ear.rounds:
+            self.want(counter, cob)
+        elif self._ear.is_told(place, cob) and counter.room:
+            self._asking.discard((place, cob))
+            counter.away.add(cob)
+            self._ear.grant((place, cob), "busy")
+
+    def repeat(self) -> Iterator[Send]:
+        """Yield the questions that have no answer yet."""
+        for place, counters in self._counters.items():
+            if place in self._ear.rounds:
+                for cob in sorted(cob for it in counters for cob in it.far):
+                    if not self._ear.is_told(place, cob):
+                        yield Send(self._ear.question(place, cob, ""))
+
+
+class BorrowedRooms:
+    """The rooms of a borrower."""
+
+    __slots__ = ("_counters", "_machine", "_rounds", "_voice", "_wants")
+
+    def __init__(self, machine: Machine, voice: Voice, counters: Iterable[Counter]) -> None:
+        self._machine = machine
+        self._voice = voice
+        self._counters = {
+            (cob, place_of(counter.limit.name)): counter
+            for counter in counters
+            for cob in sorted(counter.group.members)
+            if cob in machine.nodes
+        }
+        self._rounds: dict[CobId, int] = {}
+        self._wants: set[CobId] = set()
+        for counter in self._counters.values():
+            counter.lent = set()
+
+    def open(self) -> None:
+        """Begin: what an earlier life had is not needed any more."""
+        for cob, place in self._counters:
+            self._say(cob, place, "")
+
+    def hear(self, message: Message) -> None:
+        """Take in what the lender says of a limit."""
+        cob, place = message.receiver, message.sender
+        counter = self._counters.get((cob, place))
+        if counter is None or counter.lent is None:
+            return
+        if message.kind is MessageKind.RECALL:
+            self._voice.note(message)
+            if message.incarnation > self._rounds.get(place, 0):
+                self._rounds[place] = message.incarnation
+            line = self._voice.said[cob, place]
+            if line.known < message.incarnation:
+                is_busy = cob in counter.lent
+                self._say(cob, place, "busy" if is_busy else line.word.state)
+            else:
+                self._voice.again(cob, place)
+        elif self._voice.hear(message) is not None:
+            counter.lent.add(cob)
+            self._machine.touch(self._machine.nodes[cob])
+
+    def want(self, counter: Counter, cob: CobId) -> None:
+        """Ask for room for a member."""
+        self._say(cob, place_of(counter.limit.name), "want")
+        self._wants.add(cob)
+
+    def let_on(self) -> None:
+        """Give back what nothing is done with any more."""
+        for cob in sorted(self._wants):
+            node = self._machine.nodes[cob]
+            counters = self._machine.book.counters(cob)
+            if _is_ready(node):
+                continue
+            for counter in counters:
+                self._give_back(counter, cob)
+            if not any(counter.lent and cob in counter.lent for counter in counters):
+                self._wants.discard(cob)
+
+    def _give_back(self, counter: Counter, cob: CobId) -> None:
+        if cob not in counter.busy and counter.lent is not None:
+            counter.lent.discard(cob)
+            self._say(cob, place_of(counter.limit.name), "")
+
+    def _say(self, cob: CobId, place: CobId, state: str) -> None:
+        self._voice.say(cob, place, state, self._rounds.get(place, 0))
+
+    def repeat(self) -> Iterable[Send]:
+        """Say all again; the voice does so for all limits."""
+        return ()
+
+
+Rooms = LentRooms | BorrowedRooms
+
+
+def _is_ready(node: Node) -> bool:
+    """Say whether an object has all that its next step needs but room."""
+    may_not = node.frozen or not node.known or node.missing or node.twisted or node.lent
+    return node.plan_move is not None and not may_not and not node.plan_asked

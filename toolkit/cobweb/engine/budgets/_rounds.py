@@ -1,0 +1,139 @@
+"""Fresh knowledge: nothing goes out on the word of the journal (design, section 5b, P7).
+
+Before a slot is lent, all that count as serving in its budgets, and those on whose states the
+departure relies, were checked no longer ago than the budget trusts, or in one round of checks that
+was begun for this departure, however long that takes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from cobweb.engine._machine import Machine
+from cobweb.engine._node import CHECKING, IDLE, Node
+from cobweb.engine.budgets._departures import Departure
+from cobweb.engine.budgets._units import BudgetBook, UnitBook
+from cobweb.model import Budget, CobId
+
+__all__ = ["NEVER", "Rounds"]
+
+NEVER = float("-inf")
+"""When something was checked that never was."""
+
+
+class _Ages:
+    """The members of a budget that it relies on: the one that was checked longest ago first.
+
+    `active` are those of them at which something is under way.
+    """
+
+    __slots__ = ("_group", "_nodes", "_order", "_places", "_times", "active")
+
+    def __init__(self, book: BudgetBook) -> None:
+        self._group = book.budget.group
+        members = {node.id: node for unit in book.units for node in unit.members}
+        self._nodes = [*members.values()]
+        self._places = {cob: at for at, cob in enumerate(members)}
+        self._order: list[tuple[float, int]] = []
+        self._times: dict[CobId, float] = {}
+        self.active: set[CobId] = set()
+
+    def update(self, machine: Machine, node: Node) -> None:
+        """Count a member anew."""
+        cob = node.id
+        before = self._times.pop(cob, None)
+        if before is not None:
+            del self._order[bisect_left(self._order, (before, self._places[cob]))]
+        self.active.discard(cob)
+        working = machine.working
+        if node.absent or (cob in working.served and not working.serves(node, self._group)):
+            return
+        if node.activity is not IDLE:
+            self.active.add(cob)
+            return
+        self._times[cob] = machine.checked_s.get(cob, NEVER)
+        insort(self._order, (self._times[cob], self._places[cob]))
+
+    def older(self, since_s: float) -> list[Node]:
+        """Return who was checked before that time and is at rest."""
+        return [self._nodes[at] for _, at in self._order[: bisect_left(self._order, (since_s, 0))]]
+
+
+class Rounds:
+    """The rounds of checks that are under way."""
+
+    __slots__ = ("_ages", "_checking", "_machine", "_of_budget")
+
+    def __init__(self, machine: Machine, books: Iterable[BudgetBook]) -> None:
+        self._machine = machine
+        self._ages = {book.budget.name: _Ages(book) for book in books}
+        self._checking: set[CobId] = set()
+        self._of_budget: Counter[str] = Counter()
+
+    @property
+    def busy(self) -> set[str]:
+        """The names of the budgets of which members are being checked."""
+        return {name for name, number in self._of_budget.items() if number}
+
+    @property
+    def closed(self) -> set[str]:
+        """The names of those besides in which nothing is known now: a member is under way."""
+        return self.busy.union(name for name, ages in self._ages.items() if ages.active)
+
+    def update(self, node: Node) -> None:
+        """Take note that the state or the activity of an object has changed, or that it is gone."""
+        names = _budgets_of(node)
+        for name in names:
+            self._ages[name].update(self._machine, node)
+        if node.id in self._checking and node.activity is not CHECKING:
+            self._checking.discard(node.id)
+            self._of_budget.subtract(names)
+
+    def is_known(self, asks: Departure, need: list[UnitBook], began_s: float) -> bool:
+        """Say whether what a departure relies on was checked lately; if not, have it checked.
+
+        What was checked since `began_s` is known, however long the other checks take. Of a member
+        that is silent its budget knows that it is out; nobody relies on any other silent object.
+        """
+        machine, is_known = self._machine, True
+        budgets = {unit.book.budget.name: unit.book.budget for unit in need}
+        trusts = {name: self.trust(budgets[name]) for name in sorted(budgets)}
+        for name, trust_s in trusts.items():
+            ages = self._ages[name]
+            is_known = is_known and not ages.active
+            for node in ages.older(min(began_s, machine.now_s - trust_s)):
+                is_known = not self._has_checked(node) and is_known
+        since_s = min(began_s, machine.now_s - min(trusts.values()))
+        for node in self._relied(asks):
+            if node.activity is not IDLE or not node.up:
+                is_known = False
+            elif machine.checked_s.get(node.id, NEVER) < since_s:
+                is_known = not self._has_checked(node) and is_known
+        return is_known
+
+    def _has_checked(self, node: Node) -> bool:
+        """Have an object checked whose host answers; say whether it does."""
+        if not node.up or node.late:
+            return False
+        self._machine.check(node)
+        self._checking.add(node.id)
+        self._of_budget.update(_budgets_of(node))
+        return True
+
+    def _relied(self, asks: Departure) -> Iterator[Node]:
+        """Yield on whom a departure relies besides, where they are in the state that it takes."""
+        for node in asks.relied:
+            if not node.absent and self._machine.expected(node) == node.state:
+                yield node
+
+    def trust(self, budget: Budget) -> float:
+        """Return for how many seconds a budget trusts a check."""
+        own = budget.trust_s
+        return self._machine.settings.trust_s if own is None else own
+
+
+def _budgets_of(node: Node) -> list[str]:
+    assert node.standing is not None
+    return [unit.book.budget.name for unit in node.standing.units]

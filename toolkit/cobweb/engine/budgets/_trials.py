@@ -1,0 +1,140 @@
+"""Canaries: some units go first, and the others follow when these have stood (section 5b).
+
+Budgets that share members share one canary: the largest `first`, the longest `pause`. The chosen
+units are told by the hosts and objects of their scopes. A canary that fails stays open: nothing of
+the other units changes, in this run or a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from enum import StrEnum
+
+from cobweb.engine._node import Node
+from cobweb.engine._values import Canary
+from cobweb.engine.budgets._units import BudgetBook, UnitBook
+from cobweb.model import CobId, host_of
+
+__all__ = ["Trial", "TrialStage", "trials_of"]
+
+
+class TrialStage(StrEnum):
+    """How far a canary has come."""
+
+    OUT = "out"  # not all of it is home
+    PAUSED = "paused"
+    CHECKED = "checked"
+    THROUGH = "through"  # or there is none to wait for
+
+
+class Trial:
+    """The canary of budgets that share members; `lead` is the one that asks for most units.
+
+    `lost` are units that went first and are on given-up hosts: nobody can say any more whether they
+    stand, so the canary stays open. `round` is the one of the lead, where engines share it, in
+    which the canary was last checked. While it is `undecided` nobody goes first yet.
+    """
+
+    __slots__ = (
+        "_hosts",
+        "_mine",
+        "_scope",
+        "books",
+        "chosen",
+        "epoch",
+        "lead",
+        "lost",
+        "pause_s",
+        "round",
+        "stage",
+        "undecided",
+    )
+
+    def __init__(self, books: list[BudgetBook]) -> None:
+        self.books = books
+        self.lead = max(books, key=_first)
+        self.pause_s = max(book.budget.pause_s for book in books)
+        self.stage = TrialStage.THROUGH
+        self.chosen: list[UnitBook] = []
+        self.lost: frozenset[str] = frozenset()
+        self.epoch = self.round = 0
+        self.undecided = False
+        self._hosts = {n.cob.host for book in books for unit in book.units for n in unit.scope}
+        self._scope: set[CobId] = set()
+        self._mine: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        """The name of the budget that the canary belongs to."""
+        return self.lead.budget.name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether others have to wait for it."""
+        return self.stage is not TrialStage.THROUGH
+
+    @property
+    def value(self) -> Canary:
+        """What is durable of it."""
+        through = self.stage is TrialStage.THROUGH
+        return Canary(units=self.lost.union(it.name for it in self.chosen), through=through)
+
+    def go_on(self, before: Canary, given_up: AbstractSet[str]) -> None:
+        """Have those go first who did in an earlier run; who is gone by now is home."""
+        here = {unit.name for unit in self.lead.units}
+        self.lost = frozenset(
+            unit.name
+            for unit in self.lead.budget.units
+            if unit.name in before.units - here
+            and not given_up.isdisjoint(map(host_of, unit.members))
+        )
+        self.choose(it for it in self.lead.units if it.name in before.units)
+        self.stage = TrialStage.THROUGH if before.through else TrialStage.OUT
+
+    def choose(self, units: Iterable[UnitBook]) -> None:
+        """Have these units go first; where there are none, there is no canary."""
+        self.chosen = list(units)
+        self._scope = {node.id for unit in self.chosen for node in unit.scope}
+        self._mine = {node.cob.host for unit in self.chosen for node in unit.scope}
+        self.stage = TrialStage.OUT if self.chosen else TrialStage.THROUGH
+
+    def refuses_host(self, host: str) -> bool:
+        """Say whether a host has to wait for the canary with its switch."""
+        return self.is_open and host in self._hosts and host not in self._mine
+
+    def refuses(self, node: Node) -> bool:
+        """Say whether a change of an object has to wait for the canary."""
+        return self.is_open and node.id not in self._scope
+
+    def refuses_unit(self, unit: UnitBook) -> bool:
+        """Say whether nothing of a unit's scope is in that of the canary."""
+        if self.stage is TrialStage.THROUGH:
+            return False
+        return all(node.id not in self._scope for node in unit.scope)
+
+
+def trials_of(books: Iterable[BudgetBook]) -> list[Trial]:
+    """Return the canaries of budgets, one for each set of them that share members."""
+    parts: list[tuple[set[CobId], list[BudgetBook]]] = []
+    for book in books:
+        members = {node.id for unit in book.units for node in unit.members}
+        members.update(cob for unit in book.units for cob in unit.far)
+        shared = [part for part in parts if part[0] & members]
+        parts = [part for part in parts if not part[0] & members]
+        for other, _ in shared:
+            members |= other
+        parts.append((members, [*(it for _, some in shared for it in some), book]))
+    return [
+        Trial(sorted(some, key=_name))
+        for _, some in parts
+        if any(book.budget.first for book in some)
+    ]
+
+
+def _name(book: BudgetBook) -> str:
+    return book.budget.name
+
+
+def _first(book: BudgetBook) -> int:
+    return book.budget.first

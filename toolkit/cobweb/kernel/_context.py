@@ -1,0 +1,95 @@
+"""What a run is given: what is known, what is wanted, and how hosts get from one to the other.
+
+The kernel evaluates nothing. It asks this for an engine, for the contents and specs of objects by
+what their hosts know at the moment, and for what the journal has to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Protocol
+
+from cobweb.engine import Changeover, Engine, EngineSettings
+from cobweb.kernel._events import Told
+from cobweb.kernel._result import Wait
+from cobweb.model import CobId, Graph, State
+from cobweb.store import Entry
+
+
+class Context(Protocol):
+    """The execution context of one run; frozen.
+
+    `graph` has the objects of both generations, `known` the states that the run goes on from
+    without a check. Groups of hosts in `at_once` have switched to `generation` when the run
+    begins; `changed` are the objects with another content on them. `held` are old locks in force
+    (object, holder, state), `left` what is left alone since it is known that it would wait for
+    ever. Of objects in `away` the state follows from a machine that is not there. `first_names`
+    are what hosts know objects by that were renamed. `in_base` asks for what an object is to a
+    host that has not switched yet.
+    """
+
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def generation(self) -> int: ...
+    @property
+    def change(self) -> Changeover | None: ...
+    @property
+    def at_once(self) -> Sequence[Sequence[str]]: ...
+    @property
+    def held(self) -> Sequence[tuple[CobId, CobId, State]]: ...
+    @property
+    def left(self) -> Sequence[Wait]: ...
+    @property
+    def first_names(self) -> Mapping[CobId, CobId]: ...
+    @property
+    def known(self) -> Mapping[CobId, State]: ...
+    @property
+    def changed(self) -> AbstractSet[CobId]: ...
+    @property
+    def away(self) -> AbstractSet[CobId]: ...
+    @property
+    def given_up(self) -> AbstractSet[str]: ...
+
+    def engine(
+        self,
+        *,
+        may_go_out: AbstractSet[CobId] | None = None,
+        returns: bool = True,
+        settings: EngineSettings | None = None,
+    ) -> Engine:
+        """Return an engine that was not started yet."""
+
+    def beliefs(self) -> dict[str, Any]:
+        """Return what an engine is told of objects that are not known, for its `start`."""
+
+    def is_new(self, cob: CobId) -> bool:
+        """Say whether the goal gives an object another content than was applied last."""
+
+    def can_probe(self, cob: CobId) -> bool:
+        """Say whether an object may be asked only to see whether its host answers."""
+
+    def content(self, cob: CobId, *, in_base: bool) -> str | None:
+        """Return the digest of what an object is."""
+
+    def spec(self, cob: CobId, *, in_base: bool) -> Mapping[str, Any]:
+        """Return the spec of an object, redacted."""
+
+    def applied(self, cob: CobId) -> Mapping[str, Any] | None:
+        """Return the spec that was applied last, as the journal has it."""
+
+    def recorded(self, cob: CobId) -> State | None:
+        """Return the state that the journal knew for certain last."""
+
+    def first(self) -> Iterator[Entry]:
+        """Yield what the journal has to know when the run begins."""
+
+    def switched(self, hosts: Iterable[str]) -> Iterator[Entry]:
+        """Yield what the journal has to know of hosts that go over to the goal."""
+
+    def told(self, hosts: Iterable[str]) -> Iterator[Told]:
+        """Yield the event of hosts that go over together."""
+
+    def waits(self, engine: Engine) -> Sequence[Wait]:
+        """Return why objects are not where they should be, when the engine is at rest."""

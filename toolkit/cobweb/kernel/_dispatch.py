@@ -1,0 +1,465 @@
+"""Jobs on their way: ready ones in a queue, failed ones waiting for a retry, the rest in flight.
+
+A job has one cost per queue, also where hosts are lost: what is dropped is found by its host, and
+passed over when its turn comes.
+
+The dispatcher keeps no more than `parallel` jobs in flight, lets the heaviest go first (weights of
+the planner), and carries out what an executor leaves to the runtime: Python types in worker threads
+and actions without work. Transitions can be held back, all of them, until they are let go. Before
+one starts it is lent the archive of its file tree. A job whose object has left work on its host
+starts when that was ended.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import queue
+import random  # the generator is made from the run's seed, see `retry_delay_s`
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+
+from cobweb.errors import CobwebError, PluginError, StoreError
+from cobweb.kernel._at_work import WorkEnder
+from cobweb.kernel._confirm import DeadManSwitch
+from cobweb.kernel._trees import TreeLender
+from cobweb.model import (
+    Action,
+    CobId,
+    Job,
+    JobKind,
+    Missing,
+    Nothing,
+    Outcome,
+    PythonAction,
+    Report,
+)
+from cobweb.plugin import (
+    CobContext,
+    EndingExecutor,
+    Executor,
+    ExecutorSetting,
+    NodeProvider,
+    PythonType,
+    answered,
+)
+
+__all__ = ["Dispatcher", "describe", "retry_delay_s"]
+
+Finish = Callable[[Job], tuple[Job, str]]
+"""Gives a job the last that it gets before it starts; says as well which host it lacks, or ""."""
+
+RETRY_FIRST_S = 1.0
+RETRY_MOST_S = 60.0
+RETRY_JITTER_S = 1.0
+
+
+@lru_cache(maxsize=64)
+def _backoff_s(attempt: int) -> float:
+    """Return the wait after failed attempt `attempt` (from 1), without jitter."""
+    from tenacity import RetryCallState, Retrying, wait_exponential  # heavy
+
+    call = RetryCallState(retry_object=Retrying(), fn=None, args=(), kwargs={})
+    call.attempt_number = attempt
+    return float(wait_exponential(multiplier=RETRY_FIRST_S, max=RETRY_MOST_S)(call))
+
+
+def retry_delay_s(*, seed: int, cob: CobId, attempt: int) -> float:
+    """Return the wait before the next attempt: exponential with jitter, the same for a seed."""
+    jitter = random.Random(f"{seed}/{cob}/{attempt}").uniform(0.0, RETRY_JITTER_S)  # noqa: S311
+    return _backoff_s(attempt) + jitter
+
+
+class Dispatcher:
+    """Hands jobs to an executor; all methods are called from the run's thread.
+
+    `wake` alone may be called from signal handlers and other threads.
+    """
+
+    def __init__(  # noqa: PLR0913  # what jobs are carried out with, each of its own kind
+        self,
+        executor: Executor,
+        setting: ExecutorSetting,
+        *,
+        python_types: Mapping[str, PythonType] | None = None,
+        providers: Mapping[str, NodeProvider] | None = None,
+        weights: Mapping[CobId, float] | None = None,
+        trees: TreeLender | None = None,
+        at_work: Iterable[CobId] = (),
+    ) -> None:
+        self._executor = executor
+        self._ending = executor if isinstance(executor, EndingExecutor) else None
+        self._setting = setting
+        self._python_types = dict(python_types or {})
+        self._providers = dict(providers or {})
+        self._weights = dict(weights or {})
+        self._trees = trees
+        self._waiting: dict[str, dict[int, Job]] = {}
+        self._ready: list[tuple[float, int, Job]] = []
+        self._later: list[tuple[float, int, Job]] = []
+        self._in_flight: dict[int, Job] = {}
+        self._own: dict[int, float] = {}
+        self._own_reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
+        self._held: list[Job] | None = None
+        self._aside: dict[str, list[Job]] = {}
+        self._pauses: list[tuple[float, str]] = []
+        self._numbers = 0
+        self._switch = DeadManSwitch(setting, now=executor.now, next_number=self.next_number)
+        self._ender = WorkEnder(at_work, next_number=self.next_number)
+
+    @property
+    def now(self) -> Callable[[], float]:
+        """The clock of the executor."""
+        return self._executor.now
+
+    def carrier(self, job: Job) -> str:
+        """Return the name of the executor that carries a job out; "" where that is the runtime."""
+        return self._executor.name if self.reaches(job.action) else ""
+
+    def can_be_lost(self, job: Job) -> bool:
+        """Say whether a job may go on where nobody sees it, and can be ended there."""
+        return self.reaches(job.action) and self._ending is not None
+
+    def next_number(self) -> int:
+        """Return a job number that was not used in this run."""
+        self._numbers += 1
+        return self._numbers
+
+    def add(self, job: Job, *, first: bool = False) -> None:
+        """Queue a job that may start at once unless it is held back; `first` before all others."""
+        self._waiting.setdefault(job.host, {})[job.number] = job
+        if self._held is not None and job.kind is JobKind.TRANSITION:
+            self._held.append(job)
+        else:
+            self._make_ready(job, first=first)
+
+    def hold(self, job: Job) -> None:
+        """Have a job wait until it is withdrawn, or dropped with all that wait."""
+        self._waiting.setdefault(job.host, {})[job.number] = job
+
+    def withdraw(self, job: Job) -> bool:
+        """Forget a job that waits; say whether it did."""
+        return self._forget(job)
+
+    def hold_transitions(self) -> None:
+        """Hold back the transitions that are added from now on."""
+        self._held = self._held or []
+
+    def let_transitions_go(self) -> None:
+        """Queue the transitions that were held back and not dropped since, and hold no more."""
+        held, self._held = self._held or (), None
+        for job in held:
+            if self._waits(job):
+                self._make_ready(job)
+
+    def reaches(self, action: Action) -> bool:
+        """Say whether an action goes to its host: the executor carries it out, not the runtime."""
+        return type(action) in self._executor.actions
+
+    def is_at_work(self, cob: CobId) -> bool:
+        """Say whether a job of an object may still be at work, though its end was reported."""
+        return self._ender.is_at_work(cob)
+
+    def take_ended_work(self) -> tuple[CobId, ...]:
+        """Return, once, the objects of which nothing is at work any more."""
+        return self._ender.take_ended()
+
+    def add_retry(self, job: Job) -> None:
+        """Queue the next attempt of a failed job, after its delay."""
+        delay = retry_delay_s(seed=self._setting.seed, cob=job.cob, attempt=job.attempt)
+        again = replace(job, number=self.next_number(), attempt=job.attempt + 1)
+        self._waiting.setdefault(again.host, {})[again.number] = again
+        heapq.heappush(self._later, (self._executor.now() + delay, again.number, again))
+
+    def add_pause(self, limit: str, seconds: float) -> None:
+        """Have the pause of a limit be over after some time."""
+        heapq.heappush(self._pauses, (self._executor.now() + seconds, limit))
+
+    def ended_pauses(self) -> tuple[str, ...]:
+        """Return, once, the limits whose pauses are over."""
+        now, ended = self._executor.now(), []
+        while self._pauses and self._pauses[0][0] <= now:
+            ended.append(heapq.heappop(self._pauses)[1])
+        return tuple(ended)
+
+    def drop_pauses(self) -> None:
+        """Forget the pauses that are not over."""
+        self._pauses.clear()
+
+    def idle(self) -> bool:
+        """Say whether no job is ready, delayed or in flight, and no pause is waited for."""
+        return not (self._waiting or self._in_flight or self._pauses)
+
+    def running(self) -> tuple[Job, ...]:
+        """Return the jobs in flight, oldest first."""
+        return tuple(self._in_flight[number] for number in sorted(self._in_flight))
+
+    def take(self, finish: Finish = lambda job: (job, "")) -> tuple[Job, ...]:
+        """Return the jobs that fit now, heaviest first; `submit` must follow.
+
+        `finish` returns a job as it is to start, and the host that has not handed back yet what it
+        lacks, "" for none. A job that lacks something is put aside until there is news of that
+        host; if nothing else goes on any more, it is returned all the same.
+        """
+        self._ripen()
+        taken = self._take(finish, puts_aside=True)
+        if not taken and self._aside and self._is_still():
+            for host in tuple(self._aside):
+                self.tell_news(host)
+            taken = self._take(finish, puts_aside=False)
+        return taken
+
+    def tell_news(self, host: str) -> None:
+        """Let the jobs go that were put aside for what a host hands back."""
+        for job in self._aside.pop(host, ()):
+            if self._waits(job):
+                self._make_ready(job)
+
+    def _take(self, finish: Finish, *, puts_aside: bool) -> tuple[Job, ...]:
+        room = self._setting.parallel - len(self._in_flight)
+        taken: list[Job] = []
+        while self._ready and len(taken) < room:
+            job = heapq.heappop(self._ready)[2]
+            if not self._waits(job):
+                continue
+            made, lacks = finish(job)
+            if lacks and puts_aside:
+                self._aside.setdefault(lacks, []).append(job)
+            elif self._forget(job):
+                taken.append(made)
+        return tuple(taken)
+
+    def _is_still(self) -> bool:
+        """Say whether nothing goes on by which a job that was put aside could get what it lacks."""
+        later = any(self._waits(job) for _, _, job in self._later)
+        return not (self._in_flight or self._ready or self._held or self._pauses or later)
+
+    def submit(self, jobs: Iterable[Job]) -> None:
+        """Start jobs that were taken and journalled."""
+        for job in jobs:
+            self._in_flight[job.number] = job
+            if problem := self._lend(job):
+                self._fail(job, problem)
+            else:
+                self._begin_after_others(job)
+
+    def drop_waiting(self, host: str | None = None) -> tuple[Job, ...]:
+        """Forget the jobs (of one host, or all) that are not in flight, and return them."""
+        hosts = list(self._waiting) if host is None else [host]
+        dropped = [job for name in hosts for job in self._waiting.pop(name, {}).values()]
+        return tuple(sorted(dropped, key=lambda job: job.number))
+
+    def wait(self, most_s: float | None = None) -> list[tuple[Job, Report]]:
+        """Return ended jobs with their reports; block until one, a retry, `wake` or `most_s`."""
+        timeout_s = self._timeout_s(most_s)
+        reports: list[Report] = []
+        if len(self._own) < len(self._in_flight) or not self._own:
+            reports.extend(self._executor.wait(timeout_s))
+            reports.extend(self._own_ended(block_s=0.0))
+        else:
+            reports.extend(self._own_ended(block_s=timeout_s))
+        reports.extend(self._own_overdue())
+        ended = [whole for report in reports if (whole := self._take_report(report))]
+        for step in self._switch.due():
+            self._start(step)
+        return [(self._in_flight.pop(report.number), report) for report in ended]
+
+    def _take_report(self, report: Report) -> Report | None:
+        """Return what a report says of a whole job; None if that goes on."""
+        job, report = self._ender.take(report)
+        if job is not None:
+            self._begin(job)
+            return None
+        if report.at_work:
+            self._note_lost(report.number)
+        return self._switch.take(report)
+
+    def _note_lost(self, number: int) -> None:
+        """Take note that a job, or a step of one, may be at work though it was reported."""
+        job = self._in_flight.get(number) or self._switch.job(number)
+        if job is not None and job.kind is JobKind.TRANSITION:
+            self._ender.lost(job.cob, number)
+
+    def wake(self) -> None:
+        """End a `wait` early."""
+        self._own_reports.put(None)
+        self._executor.wake()
+
+    def stop(self) -> list[tuple[Job, Report]]:
+        """Stop what is in flight, close the executor, and return how the stopped jobs ended.
+
+        Nothing is left running but Python types that do not return.
+        """
+        if not self._in_flight:
+            self._executor.close()
+            return []
+        self._executor.close(kill=True)
+        reports = {report.number: report for report in self._last_reports()}
+        for number in [number for number, report in reports.items() if report.at_work]:
+            self._note_lost(number)
+        jobs, self._in_flight = self.running(), {}
+        stopped = {job.number: Report(number=job.number, outcome=Outcome.CANCELLED) for job in jobs}
+        return [(job, reports.get(job.number, stopped[job.number])) for job in jobs]
+
+    def close(self, *, kill: bool = False) -> None:
+        """Close the executor and forget what was in flight."""
+        self._executor.close(kill=kill)
+
+    def _lend(self, job: Job) -> str:
+        """Put what a job works with where it finds it; return what hinders that, "" for nothing."""
+        try:
+            if self._trees is not None:
+                self._trees.lend(job)
+        except OSError as error:
+            return f"cannot write the archive of the tree: {error.strerror or error}"
+        except StoreError as error:
+            return f"cannot read the archive of the tree: {error}"
+        return ""
+
+    def _begin_after_others(self, job: Job) -> None:
+        """Start a job once nothing of its object is at work, as far as the executor can say so."""
+        if self._ending is None:
+            self._ender.believe(job.cob)
+            self._begin(job)
+        elif end := self._ender.before(job):
+            self._ending.end_work(*end)
+        else:
+            self._begin(job)
+
+    def _begin(self, job: Job) -> None:
+        self._start(self._switch.begin(job) if job.confirm else job)
+
+    def _start(self, job: Job) -> None:
+        if self.reaches(job.action):
+            self._executor.submit(job)
+        else:
+            self._carry_out(job)
+
+    def _last_reports(self) -> list[Report]:
+        ended = self._own_ended(block_s=0.0)
+        with suppress(PluginError):  # not every executor can be asked once it is closed
+            ended.extend(self._executor.wait(0.0))
+        return ended
+
+    def _ripen(self) -> None:
+        now = self._executor.now()
+        while self._later and self._later[0][0] <= now:
+            self._make_ready(heapq.heappop(self._later)[2])
+
+    def _make_ready(self, job: Job, *, first: bool = False) -> None:
+        weight = -math.inf if first else -self._weights.get(job.cob, 0.0)
+        heapq.heappush(self._ready, (weight, job.number, job))
+
+    def _waits(self, job: Job) -> bool:
+        """Say whether a queued job was not dropped; the queues keep what was until its turn."""
+        return job.number in self._waiting.get(job.host, ())
+
+    def _forget(self, job: Job) -> bool:
+        """Let a job wait no more; say whether it did."""
+        waiting = self._waiting.get(job.host, {})
+        found = waiting.pop(job.number, None) is not None
+        if found and not waiting:
+            del self._waiting[job.host]
+        return found
+
+    def _timeout_s(self, most_s: float | None) -> float | None:
+        while self._later and not self._waits(self._later[0][2]):
+            heapq.heappop(self._later)
+        waits = [due - self._executor.now() for due, _, _ in self._later[:1]]
+        waits += [due - self._executor.now() for due, _ in self._pauses[:1]]
+        if (due_s := self._switch.due_s()) is not None:
+            waits.append(due_s - self._executor.now())
+        waits += [deadline - time.monotonic() for deadline in self._own.values()]
+        if most_s is not None:
+            waits.append(most_s)
+        return max(0.0, min(waits)) if waits else None
+
+    def _carry_out(self, job: Job) -> None:
+        match job.action:
+            case Nothing():
+                self._own[job.number] = time.monotonic() + self._setting.timeout_s
+                self._own_reports.put(Report(number=job.number, outcome=Outcome.OK))
+            case PythonAction(type_name=name, method=method):
+                timeout_s = job.timeout_s or self._setting.timeout_s
+                self._own[job.number] = time.monotonic() + timeout_s
+                context = self._context(job)
+                call = _python_call(self._python_types[name], method, job, context)
+                threading.Thread(target=self._call, args=(call,), daemon=True).start()
+            case Missing(message=message):
+                self._fail(job, message)
+            case _:
+                message = f"executor {self._executor.name} does not carry out {job.action}"
+                self._fail(job, message)
+
+    def _context(self, job: Job) -> CobContext:
+        """Return what the method of a Python type gets."""
+        host = self._setting.hosts[job.host]
+        if job.host_vars:
+            host = replace(host, variables={**host.variables, **job.host_vars})
+        return CobContext(
+            cob=job.cob_vars,
+            host=host,
+            site_dir=self._setting.site_dir,
+            providers=self._providers,
+            shared=job.shared,
+        )
+
+    def _fail(self, job: Job, message: str) -> None:
+        """Report a job that cannot be carried out."""
+        self._own[job.number] = time.monotonic() + self._setting.timeout_s
+        self._own_reports.put(Report(number=job.number, outcome=Outcome.FAILED, message=message))
+
+    def _call(self, call: Callable[[], Report]) -> None:
+        self._own_reports.put(call())
+        self._executor.wake()
+
+    def _own_ended(self, *, block_s: float | None) -> list[Report]:
+        ended: list[Report] = []
+        while True:
+            try:
+                report = self._own_reports.get(block=block_s != 0.0, timeout=block_s or None)
+            except queue.Empty:
+                return ended
+            block_s = 0.0
+            if report is not None and self._own.pop(report.number, None) is not None:
+                ended.append(report)
+
+    def _own_overdue(self) -> list[Report]:
+        now = time.monotonic()
+        overdue = [number for number, deadline in self._own.items() if deadline <= now]
+        for number in overdue:
+            del self._own[number]
+        return [
+            Report(number=number, outcome=Outcome.TIMEOUT, message="the Python type did not return")
+            for number in overdue
+        ]
+
+
+def _python_call(
+    python_type: PythonType, method: str, job: Job, context: CobContext
+) -> Callable[[], Report]:
+    """Return a call of a plugin's method that never raises."""
+
+    def call() -> Report:
+        try:
+            answer = getattr(python_type, method)(context)
+        except CobwebError as error:  # said on purpose
+            return Report(number=job.number, outcome=Outcome.FAILED, message=str(error))
+        except Exception as error:  # noqa: BLE001  # the border to a plugin: its error is its report
+            message = str(PluginError(python_type.name, f"{method}: {error!r}"))
+            return Report(number=job.number, outcome=Outcome.FAILED, message=message)
+        return answered(job, answer)
+
+    return call
+
+
+def describe(jobs: Sequence[Job]) -> list[str]:
+    """Return one line per job, for a person who waits for it."""
+    return [
+        f"{job.cob}: {'check' if job.kind is JobKind.CHECK else f'{job.source} -> {job.dest}'}"
+        for job in jobs
+    ]

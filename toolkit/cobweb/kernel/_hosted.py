@@ -1,0 +1,70 @@
+"""What a run does with the checks of what is on machines; what is to be done `_machines` says."""
+
+from __future__ import annotations
+
+from cobweb.kernel._dispatch import Dispatcher
+from cobweb.kernel._machines import Machines, Verdict
+from cobweb.kernel._reports import Reports
+from cobweb.kernel._run_state import Progress
+from cobweb.kernel._silent_hosts import Guard
+from cobweb.model import Job, Outcome, Report
+
+__all__ = ["Carried"]
+
+
+class Carried:
+    """Starts the checks of one run; those of carried objects when their machines let it."""
+
+    def __init__(
+        self, so_far: Progress, dispatcher: Dispatcher, reports: Reports, guard: Guard
+    ) -> None:
+        self._so_far = so_far
+        self._dispatcher = dispatcher
+        self._reports = reports
+        self._guard = guard
+        self._looks = False
+        self.machines = Machines(so_far.context.graph, so_far.engine)
+
+    def check(self, job: Job) -> None:
+        """Queue a check; that of a carried object waits for `look`."""
+        self.machines.began(job.cob)
+        if self.machines.machine_of(job.cob) is None:
+            self._ask(job)
+        else:
+            self._dispatcher.hold(job)
+            self.machines.hold(job)
+
+    def look(self) -> None:
+        """Do what there is to do by now; also what that leads to."""
+        if not self.machines or self._looks:
+            return
+        self._looks = True
+        try:
+            while (found := self.machines.next(doubts=not self._so_far.halted)) is not None:
+                verdict, cob, job = found
+                if job is None:
+                    self._reports.doubt(cob)
+                elif verdict is Verdict.ASK:
+                    self._let_go(job)
+                elif self._dispatcher.withdraw(job):
+                    self._answer(job, verdict)
+        finally:
+            self._looks = False
+
+    def _let_go(self, job: Job) -> None:
+        if self._dispatcher.withdraw(job):
+            self._ask(job)
+
+    def _ask(self, job: Job) -> None:
+        asks = self._dispatcher.reaches(job.action) and self._guard.ask(job.host)
+        self._dispatcher.add(job, first=asks)
+
+    def _answer(self, job: Job, verdict: Verdict) -> None:
+        """Take the answer to a check that is not made."""
+        it = self._so_far.cob(job.cob)
+        if verdict is Verdict.AWAY:
+            self._reports.believe(job, it.type.remove)
+        else:
+            message = f"its machine {it.machine} could not be looked at"
+            lost = Report(number=job.number, outcome=Outcome.FAILED, message=message)
+            self._reports.take(job, lost)

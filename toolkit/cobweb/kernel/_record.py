@@ -1,0 +1,201 @@
+"""What a run writes down and tells: entries of the journal and events, one batch after the other.
+
+Both are collected while the engine is asked; `flush` stores a batch and tells it only then, so that
+nobody hears of what a crash could take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cobweb._text import shortened
+from cobweb.engine import Effect
+from cobweb.kernel._dispatch import Dispatcher
+from cobweb.kernel._events import Emitter, Event, Told, of_effect
+from cobweb.kernel._journal import Journal
+from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
+from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
+
+__all__ = ["Record"]
+
+Locks = Iterable[tuple[CobId, State]]
+
+MOST_TASKS = 20
+"""How many tasks of a failed job its event names: the last ones."""
+
+LONGEST_MESSAGE = 2000
+"""How many characters of one message an event carries; what is longer loses its end."""
+
+_QUIET = ("ok", "changed", "skipped")
+"""What tasks said that ended so is not kept: it explains no failure, and may be anything."""
+
+
+class Record:
+    """Collects what a run has to say; nothing leaves it but by `flush`."""
+
+    def __init__(self, journal: Journal, emitter: Emitter, *, store_events: bool) -> None:
+        self._journal = journal
+        self._emitter = emitter
+        self._store_events = store_events
+        self._entries: list[Entry] = []
+        self._told: list[Told] = []
+        self._numbered: list[Event] = []
+        self._began_s: dict[CobId, float] = {}
+
+    def write(self, entry: Entry) -> None:
+        """Add an entry to the batch."""
+        self._entries.append(entry)
+
+    @property
+    def size(self) -> int:
+        """How much has been collected since the last `flush`: entries and events."""
+        return len(self._entries) + len(self._told)
+
+    def flush(self) -> None:
+        """Store the batch, then tell its events.
+
+        Raises what the journal raises; then nothing is told, and the next batch begins with this.
+        """
+        events = self._emitter.number(self._told)
+        self._told = []
+        self._numbered.extend(events)
+        if self._store_events:
+            self._entries.extend(
+                EventWritten(event["seq"], event["time"], event["type"], event.data_json)
+                for event in events
+            )
+        if self._entries:
+            self._journal.write(self._entries)
+        self._entries, events, self._numbered = [], self._numbered, []
+        self._emitter.tell(events)
+
+    def effect(self, effect: Effect) -> None:
+        """Add the event of an effect, if it has one."""
+        told = of_effect(effect)
+        if told is not None:
+            self._told.append(told)
+
+    def run_started(self, run: str, graph: Graph, *, generation: int) -> None:
+        """Tell that the run starts, and what is wanted at its end."""
+        self._told.append(self._emitter.version())
+        start = {
+            "run": run,
+            "generation": generation,
+            "hosts": len(graph.hosts()),
+            "cobs": len(graph.cobs),
+        }
+        self._told.append(("run.start", start))
+
+    def tell(self, told: Iterable[Told]) -> None:
+        """Add events."""
+        self._told.extend(told)
+
+    def run_ended(
+        self,
+        result: str,
+        exit_code: int,
+        counts: Mapping[str, int],
+        *,
+        unreachable: Mapping[str, str],
+    ) -> None:
+        """Tell how the run ends; `unreachable` has what was said of each host that was lost."""
+        end = {"result": result, "exit_code": exit_code, "counts": counts}
+        lost = {
+            host: shortened(said, LONGEST_MESSAGE) for host, said in sorted(unreachable.items())
+        }
+        self._told.append(("run.end", end | ({"unreachable": lost} if lost else {})))
+
+    def limit_resumed(self, limit: str) -> None:
+        """Tell that the pause of a limit is over."""
+        self._told.append(("limit.resume", {"limit": limit}))
+
+    def became_unknown(
+        self, cob: CobId, reason: str, *, message: str = "", report: Report | None = None
+    ) -> None:
+        """Tell that a state is not known (any more), and what the check said that failed."""
+        event = {"cob": cob, "state": UNKNOWN, "reason": reason}
+        self._told.append(("cob.state", event | _failure(message, report)))
+
+    def found(self, cob: CobId, state: State, reason: str, **more: Any) -> None:
+        """Tell which state was found, and what else belongs to the reason."""
+        self._told.append(("cob.state", {"cob": cob, "state": state, "reason": reason, **more}))
+
+    def began(self, job: Job, locks: Locks, now_s: float, dispatcher: Dispatcher) -> None:
+        """Add the begin of a transition, which `dispatcher` starts; of a later attempt no event."""
+        self._entries.append(
+            TransitionBegan(
+                cob=job.cob,
+                source=job.source,
+                dest=job.dest,
+                time=now_s,
+                attempt=job.attempt,
+                executor=dispatcher.carrier(job),
+                at_work=dispatcher.can_be_lost(job),
+            )
+        )
+        if job.attempt > 1:
+            return
+        self._began_s[job.cob] = now_s
+        start = {
+            "cob": job.cob,
+            "from": job.source,
+            "to": job.dest,
+            "locks": [{"cob": cob, "state": state} for cob, state in locks],
+        }
+        self._told.append(("transition.start", start))
+
+    def ended(  # noqa: PLR0913  # what ended, and what the journal and the event say of it
+        self,
+        job: Job,
+        state: State,
+        now_s: float,
+        *,
+        applied: Mapping[str, Any] | None,
+        message: str = "",
+        report: Report | None = None,
+        at_work: bool = False,
+    ) -> None:
+        """Add the end of a transition in `state`; it is ok if that is where it led to.
+
+        The event carries `message`, and that of a failure the tasks of `report`, within bounds.
+        """
+        result = TransitionResult.OK if state == job.dest else TransitionResult.FAILED
+        self._entries.append(
+            TransitionFinished(
+                cob=job.cob,
+                source=job.source,
+                dest=job.dest,
+                state=state,
+                result=result,
+                applied=applied,
+                time=now_s,
+                at_work=at_work,
+            )
+        )
+        end = {
+            "cob": job.cob,
+            "from": job.source,
+            "to": job.dest,
+            "state": state,
+            "result": str(result),
+            "attempt": job.attempt,
+            "seconds": round(now_s - self._began_s.pop(job.cob, now_s), 6),
+            **_failure(message, None if result is TransitionResult.OK else report),
+        }
+        self._told.append(("transition.end", end))
+
+
+def _failure(message: str, report: Report | None) -> dict[str, Any]:
+    """Return what an event says of a failure; nothing where nothing was said."""
+    tasks = [
+        {
+            "name": shortened(task.name, LONGEST_MESSAGE),
+            "status": task.status,
+            "message": "" if task.status in _QUIET else shortened(task.message, LONGEST_MESSAGE),
+        }
+        for task in (report.tasks[-MOST_TASKS:] if report else ())
+    ]
+    lost = report is not None and report.outcome is Outcome.UNREACHABLE
+    said = {"message": shortened(message, LONGEST_MESSAGE), "tasks": tasks, "unreachable": lost}
+    return {key: value for key, value in said.items() if value}

@@ -1,0 +1,269 @@
+"""What becomes of a report: an input of the engine, entries of the journal, perhaps a retry.
+
+A transition whose report is in doubt goes on, for the engine, until a check has said where it led
+to. In its target it has ended well; where it began it is tried again; anywhere else it has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from cobweb.engine import (
+    CheckDropped,
+    CheckEnded,
+    HostVanished,
+    Input,
+    StateDoubted,
+    TransitionDropped,
+    TransitionEnded,
+)
+from cobweb.kernel._deferred import kept_results
+from cobweb.kernel._dispatch import Dispatcher
+from cobweb.kernel._machines import BY_MACHINE
+from cobweb.kernel._record import Record
+from cobweb.kernel._run_state import Progress
+from cobweb.model import (
+    UNKNOWN,
+    CobId,
+    Job,
+    JobKind,
+    Missing,
+    Outcome,
+    Report,
+    State,
+    merged_results,
+)
+from cobweb.store import HostFound, HostLost, ResultsWritten, StateWritten
+
+__all__ = ["Reports"]
+
+
+class Reports:
+    """Takes the reports of one run; `step` hands an input to the engine."""
+
+    def __init__(
+        self,
+        progress: Progress,
+        record: Record,
+        dispatcher: Dispatcher,
+        step: Callable[[Input], None],
+    ) -> None:
+        self._so_far = progress
+        self._record = record
+        self._dispatcher = dispatcher
+        self._step = step
+        self._doubtful: dict[int, tuple[Job, Report]] = {}
+
+    def take(self, job: Job, report: Report) -> None:
+        """Take the report of a job."""
+        if job.number not in self._so_far.probes:
+            report = self._keep_results(job, report)
+        if report.in_doubt and not self._so_far.halted:
+            self._ask(job, report)
+            return
+        if job.number in self._doubtful:
+            self._settle(job, report)
+            return
+        if report.outcome is Outcome.OK:
+            self._meet(job.host)
+        elif report.message:
+            self._blame(job, report.message)
+        if job.number in self._so_far.probes:
+            self._take_probe(job, report)
+        elif job.kind is JobKind.CHECK:
+            self._take_check(job, report)
+        else:
+            self._take_transition(job, report)
+
+    def _ask(self, job: Job, report: Report) -> None:
+        """Have a check, or the same one again, say what a job has done of which nobody knows."""
+        if job.kind is JobKind.CHECK:
+            asks = replace(job, number=self._dispatcher.next_number())
+            if job.number in self._so_far.probes:
+                self._so_far.probes.add(asks.number)
+            if job.number in self._doubtful:
+                self._doubtful[asks.number] = self._doubtful.pop(job.number)
+        else:
+            kind = self._so_far.cob(job.cob).type
+            asks = replace(
+                job,
+                number=self._dispatcher.next_number(),
+                kind=JobKind.CHECK,
+                action=kind.check,
+                source="",
+                dest="",
+                attempt=1,
+                timeout_s=kind.check_timeout_s,
+                confirm=None,
+            )
+            self._doubtful[asks.number] = (job, replace(report, in_doubt=False))
+        self._dispatcher.add(asks, first=True)
+
+    def _settle(self, check: Job, found: Report) -> None:
+        """End a transition by what the check has found that was made for it, or try it again."""
+        job, report = self._doubtful.pop(check.number)
+        state = found.state if found.outcome is Outcome.OK else None
+        if state == job.dest:
+            self.take(job, Report(number=job.number, outcome=Outcome.OK))
+        elif state == job.source and job.attempt == 1 and self._may_repeat(job):
+            self._dispatcher.add_retry(job)
+        elif found.outcome is Outcome.UNREACHABLE:
+            self.take(job, replace(found, number=job.number))
+        else:
+            self.take(job, report)
+
+    def _keep_results(self, job: Job, report: Report) -> Report:
+        """Keep what a job hands back, for all jobs that begin later; bad results fail the job."""
+        known = self._so_far.results.get(job.host, {})
+        opened = self._so_far.cob(job.cob).type.opens(job.action)
+        report, new = kept_results(known, report, opened)
+        if new:
+            self._so_far.results[job.host] = merged_results(known, new)
+            self._record.write(ResultsWritten(host=job.host, results=new))
+            self._dispatcher.tell_news(job.host)
+        return report
+
+    def believe(self, job: Job, state: State) -> None:
+        """Take a state that is known without the check `job`, since the machine is not there."""
+        self._so_far.by_machine.add(job.cob)
+        self._so_far.remember_applied(job, state)
+        self._step(CheckEnded(cob=job.cob, state=state))
+
+    def doubt(self, cob: CobId) -> None:
+        """Have an object looked at again whose machine has gone from under it."""
+        self._record.became_unknown(cob, BY_MACHINE)
+        self._step(StateDoubted(cob=cob))
+
+    def drop_waiting(self, host: str | None, reason: str) -> None:
+        """Forget what is queued (of one host, or all); what never began has changed nothing."""
+        messages = self._so_far.messages
+        for job in self._dispatcher.drop_waiting(host):
+            if job.attempt == 1:
+                self._drop(job)
+            else:
+                self._fail(job, f"{messages.get(job.cob, 'it failed')} ({reason})")
+
+    def leave_out(self, host: str) -> None:
+        """Do without a host that cannot be reached; what else it was to do is dropped."""
+        if host in self._so_far.hosts:
+            self._step(HostVanished(host=host))
+        self.drop_waiting(host, f"host {host} cannot be reached")
+
+    def _drop(self, job: Job) -> None:
+        if job.number in self._so_far.probes:
+            return
+        if job.number in self._doubtful:
+            self.take(*self._doubtful.pop(job.number))
+            return
+        is_check = job.kind is JobKind.CHECK
+        self._step(CheckDropped(cob=job.cob) if is_check else TransitionDropped(cob=job.cob))
+
+    def _blame(self, job: Job, message: str) -> None:
+        """Keep what went wrong; a check that fails after its transition does not hide the cause."""
+        so_far = self._so_far
+        first = so_far.messages.get(job.cob) if job.cob in so_far.failed else None
+        is_second = first not in (None, message) and job.kind is JobKind.CHECK
+        so_far.messages[job.cob] = f"{first}; then the check: {message}" if is_second else message
+
+    def _take_probe(self, job: Job, report: Report) -> None:
+        """Take note whether a host answers; what else that finds is not believed."""
+        if report.outcome is Outcome.UNREACHABLE:
+            self._lose(job.host, report.message)
+
+    def _take_check(self, job: Job, report: Report) -> None:
+        so_far = self._so_far
+        match report.outcome:
+            case Outcome.UNREACHABLE:
+                self._lose(job.host, report.message)
+            case Outcome.CANCELLED if so_far.halted:
+                self._drop(job)
+            case Outcome.OK if report.state in so_far.states(job.cob):
+                so_far.remember_applied(job, report.state)
+                self._step(CheckEnded(cob=job.cob, state=report.state))
+            case _:
+                self._fail_check(job, report)
+
+    def _fail_check(self, job: Job, report: Report) -> None:
+        so_far = self._so_far
+        if report.outcome is Outcome.OK:
+            known = ", ".join(so_far.states(job.cob))
+            self._blame(job, f"the check says {report.state!r}, which is no state of it ({known})")
+        so_far.failed.add(job.cob)
+        self._record.write(
+            StateWritten(cob=job.cob, state=UNKNOWN, reason="check", time=so_far.now_s, failed=True)
+        )
+        message = so_far.messages.get(job.cob, "")
+        self._record.became_unknown(job.cob, "check", message=message, report=report)
+        self._step(CheckEnded(cob=job.cob, state=None))
+
+    def _take_transition(self, job: Job, report: Report) -> None:
+        match report.outcome:
+            case Outcome.OK:
+                self._succeed(job, report.message)
+            case Outcome.UNREACHABLE:
+                self._end(job, UNKNOWN, report)
+                self._lose(job.host, report.message)
+            case Outcome.CANCELLED if self._so_far.halted and not report.began:
+                self._end(job, job.source)
+                self._drop(job)
+            case _ if self._may_retry(job, report):
+                self._dispatcher.add_retry(job)
+            case _:
+                self._fail(job, report.message, report)
+
+    def _may_repeat(self, job: Job) -> bool:
+        so_far = self._so_far
+        # What may cut off its host is tried once.
+        return not so_far.halted and job.host not in so_far.lost and job.confirm is None
+
+    def _may_retry(self, job: Job, report: Report) -> bool:
+        so_far = self._so_far
+        if not self._may_repeat(job) or report.outcome is Outcome.CANCELLED:
+            return False
+        if isinstance(job.action, Missing):
+            return False  # what it lacks does not come by waiting
+        step = so_far.cob(job.cob).type.transition(job.source, job.dest)
+        return step is not None and job.attempt < step.attempts
+
+    def _succeed(self, job: Job, said: str) -> None:
+        self._so_far.remember_applied(job, job.dest)
+        self._so_far.transitions += 1
+        self._so_far.messages.pop(job.cob, None)
+        self._end(job, job.dest, said=said)
+        self._step(TransitionEnded(cob=job.cob, ok=True))
+
+    def _fail(self, job: Job, message: str, report: Report | None = None) -> None:
+        if message:
+            self._so_far.messages[job.cob] = message
+        self._so_far.failed.add(job.cob)
+        self._end(job, UNKNOWN, report)
+        self._step(TransitionEnded(cob=job.cob, ok=False))
+
+    def _end(self, job: Job, state: State, report: Report | None = None, *, said: str = "") -> None:
+        so_far = self._so_far
+        self._record.ended(
+            job,
+            state,
+            so_far.now_s,
+            applied=so_far.applied_to(job.cob),
+            message=said or so_far.messages.get(job.cob, ""),
+            report=report,
+            at_work=self._dispatcher.is_at_work(job.cob),
+        )
+
+    def _lose(self, host: str, message: str) -> None:
+        """Take note, once, that a host cannot be reached."""
+        so_far = self._so_far
+        if host in so_far.lost:
+            return
+        so_far.lost[host] = message
+        so_far.missed.discard(host)
+        self._record.write(HostLost(host=host, time=so_far.now_s))
+        self.leave_out(host)
+
+    def _meet(self, host: str) -> None:
+        """Take note that a host answers which did not the last time."""
+        if host in self._so_far.missed:
+            self._so_far.missed.discard(host)
+            self._record.write(HostFound(host=host, time=self._so_far.now_s))

@@ -1,0 +1,141 @@
+"""What a run says in sentences: why an object is not where it should be, and how the run ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cobweb.engine import Blocked, Proof, WaitKind
+from cobweb.errors import Place
+from cobweb.kernel._result import Wait
+from cobweb.model import Budget, CobId, Need, host_of
+
+__all__ = [
+    "chain_lines",
+    "halted_text",
+    "left_lines",
+    "link_text",
+    "proof_lines",
+    "stopped_text",
+]
+
+_SHOWN = 5
+"""How many jobs at work are named as a run is halted."""
+
+_NAMED = 20
+"""How many objects of a kind are named where a run ends without its journal."""
+
+_SENTENCES = {
+    WaitKind.LOCK: "{cob} waits for {on} to be {state}{detail}",
+    WaitKind.HOLDERS: "{cob} waits for {on} to give back its lock",
+    WaitKind.LIMIT: "{cob} waits for room in a limit{detail}, taken by {on}",
+    WaitKind.RUNNING: "{cob} is at work{detail}",
+    WaitKind.FAILED: "{cob} failed in this run",
+    WaitKind.UNREACHABLE: "{cob}: host {host} cannot be reached",
+    WaitKind.NO_WAY: "{cob} has no way to {state}{detail}",
+    WaitKind.REQUESTED: "{cob} is kept {state} for {on}",
+    WaitKind.CHURN: "{cob} went to and fro too often, pushed by {on}{detail}",
+    WaitKind.EXCLUDED: "{cob} is outside of what this run may move (--limit)",
+    WaitKind.HALTED: "{cob} was not begun: the run was told to stop",
+    WaitKind.UNPLANNED: "{cob} would go out, and the plan did not say so: it was left alone",
+    WaitKind.UNSWITCHED: "{cob} stays as it is: before host {host} goes on, {on} must be removed",
+}
+
+
+def chain_lines(wait: Wait, messages: Mapping[CobId, str] | None = None) -> list[str]:
+    """Return one line per link, from the object that waits to the cause; a circle is named."""
+    said = messages or {}
+    lines = [_with_message(link, said) for link in wait.chain]
+    if wait.is_circle:
+        lines.append(f"... and so on: {wait.chain[-1].on} is where the circle closes")
+    return lines
+
+
+def _with_message(link: Blocked, messages: Mapping[CobId, str]) -> str:
+    said = messages.get(link.cob, "")
+    ends = link.kind in (WaitKind.FAILED, WaitKind.UNREACHABLE)
+    return f"{link_text(link)}: {said}" if said and ends else link_text(link)
+
+
+def proof_lines(proof: Proof) -> list[str]:
+    """Return the needs and limits that together leave no order, each with its place."""
+    reasons = [*map(_need_text, proof.needs), *map(_budget_text, proof.budgets)]
+    if not reasons:
+        return []
+    head = "by what is known no order exists: these together leave none"
+    return [f"{head}{'' if proof.smallest else ', and perhaps fewer of them'}", *reasons]
+
+
+def _need_text(need: Need) -> str:
+    return f"  {need}{_at(need.place)}"
+
+
+def _budget_text(budget: Budget) -> str:
+    return f"  limit `{budget.name}`{_at(budget.place)}"
+
+
+def _at(place: Place | None) -> str:
+    return "" if place is None else f" ({place})"
+
+
+def link_text(link: Blocked) -> str:
+    """Return one link as a sentence; what `plan` and `why` know better replaces its own."""
+    if link.kind is WaitKind.HALTED and link.detail:
+        return f"{link.cob} {link.detail}"
+    if link.kind is WaitKind.FAILED and link.detail:
+        return f"{link.cob} would fail: {link.detail}"
+    if link.kind is WaitKind.EXCLUDED and link.detail:
+        why = ", and takes that room" if link.is_home else " while what is gone is removed"
+        return f"{link.cob} stays as it is{why}"
+    if link.kind is WaitKind.LIMIT and link.on is None:
+        return _no_room_text(link)
+    detail = f" ({link.detail})" if link.detail else ""
+    return _SENTENCES[link.kind].format(
+        cob=link.cob, on=link.on, state=link.state, host=host_of(link.cob), detail=detail
+    )
+
+
+def _no_room_text(link: Blocked) -> str:
+    """Say what nobody in particular is in the way of."""
+    if _is_canary(link):
+        return f"{link.cob} waits for the pause of a limit ({link.detail})"
+    detail = link.detail
+    if link.together:
+        name, number = detail.partition(" ")[0], len(link.together)
+        detail += f": {', '.join(link.together)} at once; --budget {name}={number} lets them"
+    return f"{link.cob} waits for more room than a limit has ({detail})"
+
+
+def _is_canary(link: Blocked) -> bool:
+    return link.detail.endswith(", canary")
+
+
+def halted_text(running: Sequence[str]) -> str:
+    """Say that nothing new is started, and what is at work."""
+    if not running:
+        return "nothing new is started"
+    shown = ", ".join(running[:_SHOWN]) + (" ..." if len(running) > _SHOWN else "")
+    return (
+        f"nothing new is started; {len(running)} still at work: {shown} "
+        "(interrupt again to stop what is at work)"
+    )
+
+
+def stopped_text(stopped: str, *, begun: int) -> str:
+    """Return why a run stopped by itself, and that it has changed nothing where that is so."""
+    return f"{stopped}; nothing was changed" if stopped and not begun else stopped
+
+
+def left_lines(ended: Sequence[str], out: Sequence[str]) -> list[str]:
+    """Say what a run leaves that could not write its end down, and how to go on."""
+    lines = []
+    if ended:
+        lines.append(f"in flight, and ended without being written down: {_named(ended)}")
+    if out:
+        lines.append(f"out of service, or not known: {_named(out)}")
+    how = "mend the state database, then `cobweb apply` checks what was in flight and goes on"
+    return [*lines, how]
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

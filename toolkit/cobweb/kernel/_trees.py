@@ -1,0 +1,53 @@
+"""The archives of file trees, lent to the tasks of a run by their digest."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from cobweb.generation import tree_of
+from cobweb.model import Job, JobKind
+
+_LEVEL = 1  # of compression: three times as quick as the usual one, and a tenth longer
+_SUFFIX = ".tar.gz"
+_PRIVATE = 0o700
+
+
+class TreeLender:
+    """Puts the archive of each tree that a run works with into a folder, once.
+
+    `find` returns an archive by its digest, None where it is gone: the task that asks for it then
+    says so, for most need none.
+    """
+
+    def __init__(self, folder: Path, find: Callable[[str], bytes | None]) -> None:
+        self._folder = folder
+        self._find = find
+
+    def lend(self, job: Job) -> None:
+        """See to it that a transition finds the archive of its tree; OSError where that fails."""
+        digest = tree_of(job.cob_vars.get("spec") or {})
+        if job.kind is not JobKind.TRANSITION or not digest:
+            return
+        path = self._folder / f"{digest}{_SUFFIX}"
+        if path.exists():
+            return
+        archive = self._find(digest)
+        if archive is not None:
+            self._folder.mkdir(mode=_PRIVATE, exist_ok=True)
+            _write(path, gzip.compress(archive, _LEVEL, mtime=0))
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read; it is there whole or not at all."""
+    draft = path.with_suffix(".draft")
+    try:
+        draft.write_bytes(data)
+        os.replace(draft, path)  # noqa: PTH105  atomic
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        raise

@@ -1,0 +1,109 @@
+"""Drives the engine: executors, journal, site lock, signals, events."""
+
+from __future__ import annotations
+
+from cobweb.kernel._events import Sink, json_lines
+from cobweb.kernel._result import Ending, RunResult, Wait, chain_data, wait_data
+from cobweb.kernel._sentences import chain_lines, link_text
+from cobweb.kernel._signals import Interrupts, handle_signals, signals_as_interrupt
+from cobweb.operations._generate import (
+    FileChange,
+    MadeFile,
+    made_files,
+    write_made,
+    written_digest,
+)
+from cobweb.operations._operations import (
+    apply_site,
+    plan_site,
+    rehearse_site,
+    simulate_site,
+    stuck_from_nothing,
+    told_stuck,
+)
+from cobweb.operations.context._desired import Desired, desired_of
+from cobweb.operations.context._exceptions import Exceptions
+from cobweb.operations.context._known import Refresh, is_another
+from cobweb.operations.context._narrowed import refuse_pending
+from cobweb.operations.context._orders import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Caller, Orders
+from cobweb.operations.context._trees import TreeComparison, archives_of, file_data
+from cobweb.operations.drift._checks import drift_site
+from cobweb.operations.drift._findings import DriftResult, drift_data
+from cobweb.operations.history._collection import KEPT, collect_generations
+from cobweb.operations.history._forget import Farewell, farewell, welcome
+from cobweb.operations.history._past_waits import why_in_run
+from cobweb.operations.history._rollback import desired_again, original_of, to_go_back_to
+from cobweb.operations.history._why import Reason, goes_on, why
+from cobweb.operations.planning._plan import (
+    MAX_PLAN_BYTES,
+    Change,
+    Plan,
+    PlanFile,
+    plan_text,
+    read_plan,
+)
+from cobweb.operations.planning._refusals import refusals_of, refuse
+from cobweb.operations.planning._stale import refuse_stale
+
+__all__ = [
+    "DEFAULT_PARALLEL",
+    "DEFAULT_TIMEOUT_S",
+    "KEPT",
+    "MAX_PLAN_BYTES",
+    "Caller",
+    "Change",
+    "Desired",
+    "DriftResult",
+    "Ending",
+    "Exceptions",
+    "Farewell",
+    "FileChange",
+    "Interrupts",
+    "MadeFile",
+    "Orders",
+    "Plan",
+    "PlanFile",
+    "Reason",
+    "Refresh",
+    "RunResult",
+    "Sink",
+    "TreeComparison",
+    "Wait",
+    "apply_site",
+    "archives_of",
+    "chain_data",
+    "chain_lines",
+    "collect_generations",
+    "desired_again",
+    "desired_of",
+    "drift_data",
+    "drift_site",
+    "farewell",
+    "file_data",
+    "goes_on",
+    "handle_signals",
+    "is_another",
+    "json_lines",
+    "link_text",
+    "made_files",
+    "original_of",
+    "plan_site",
+    "plan_text",
+    "read_plan",
+    "refusals_of",
+    "refuse",
+    "refuse_pending",
+    "refuse_stale",
+    "rehearse_site",
+    "signals_as_interrupt",
+    "simulate_site",
+    "stuck_from_nothing",
+    "to_go_back_to",
+    "told_stuck",
+    "wait_data",
+    "welcome",
+    "why",
+    "why_in_run",
+    "write_made",
+    "written_digest",
+]

@@ -1,0 +1,451 @@
+"""What users ask for, each as one function: plan, apply, simulate.
+
+`apply` of one site goes through all packages: the inventory evaluates it, the analysis says what
+can never work, the journal says what is believed, the engine decides, an executor carries out. See
+docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from cobweb._clock import wall_clock
+from cobweb.errors import StoreError, UsageError
+from cobweb.kernel._dispatch import Dispatcher
+from cobweb.kernel._events import Emitter
+from cobweb.kernel._journal import NoJournal
+from cobweb.kernel._outage import PatientJournal
+from cobweb.kernel._result import (
+    Ending,
+    RunResult,
+    StuckError,
+    Wait,
+    stuck_waits,
+    wait_data,
+)
+from cobweb.kernel._run import Run, RunSetting
+from cobweb.kernel._sentences import chain_lines, proof_lines
+from cobweb.kernel._trees import TreeLender
+from cobweb.model import CobId, host_of
+from cobweb.operations._host_marks import mark_of, unmark_left
+from cobweb.operations.context._context import ExecutionContext, context_from_nothing, context_of
+from cobweb.operations.context._desired import Desired
+from cobweb.operations.context._exceptions import Exceptions
+from cobweb.operations.context._known import Refresh
+from cobweb.operations.context._narrowed import narrowed
+from cobweb.operations.context._orders import (
+    HEARTBEAT_S,
+    Caller,
+    Orders,
+    begun,
+    keep_apart,
+    open_executor,
+    private_folder,
+    told_if_broken,
+)
+from cobweb.operations.context._renames import pending_renames, renames_of, with_renames
+from cobweb.operations.context._stored_work import KeptWork
+from cobweb.operations.context._trees import TreeComparison, archives_of
+from cobweb.operations.planning._plan import DEFAULT_PLANNER, Change, Plan, base_digest, changes_of
+from cobweb.operations.planning._prediction import Prediction, predict_best
+from cobweb.operations.planning._refusals import refusals_of, refuse
+from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
+from cobweb.store import Generation, RunInfo, RunRecord, Store
+
+_SHOWN = 5
+"""Of how many objects it is said why they would wait."""
+
+__all__ = [
+    "apply_site",
+    "plan_site",
+    "rehearse_site",
+    "simulate_site",
+    "stuck_from_nothing",
+    "told_stuck",
+]
+
+
+def plan_site(  # noqa: PLR0913  # as `apply_site`
+    desired: Desired,
+    plugins: Plugins,
+    store: Store,
+    *,
+    refresh: Refresh = Refresh.CHANGED,
+    planner: str = DEFAULT_PLANNER,
+    max_removals: Callable[[int], int] | None = None,
+    deletes: AbstractSet[CobId] = frozenset(),
+    exceptions: Exceptions | None = None,
+) -> Plan:
+    """Predict what `apply_site` would do on the states that the journal believes; asks no host.
+
+    `max_removals` and `deletes` are those of `Orders`, by which a run is refused.
+    UsageError where there is no such planner, or no limit that `exceptions` name.
+    """
+    order = _planner(plugins, planner)
+    generation = _next_generation(store, desired)
+    exceptions = exceptions or Exceptions()
+    names = pending_renames(desired, store)
+    store = with_renames(store, names, generation)
+    if exceptions.names:
+        desired = narrowed(desired, store, store.states(), exceptions)
+    context = context_of(
+        desired, store, refresh=refresh, generation=generation, exceptions=exceptions
+    )
+    before, removed = context.before, context.removed
+    movable = frozenset(c for c in desired.movable if host_of(c) not in context.given_up)
+    based = context.past.contents.keys() & (movable | removed)
+    prediction = _at_rest(context) or predict_best(context)[1]
+    proofs = context.proofs() if stuck_waits(prediction.waits) else ()
+    return Plan(
+        site=desired.evaluated.digest,
+        base=base_digest(context.believed),
+        generation=store.current_generation_id(),
+        run=_last_run_id(store),
+        changes=_changes(context, store, names, movable),
+        switches=prediction.switches,
+        checks=tuple(sorted({*(movable & before.found.keys()), *_asked(context)})),
+        uncertain=tuple(sorted({*(movable & before.uncertain), *(based & context.past.uncertain)})),
+        stages=order.stages(context.graph, prediction.steps),
+        planner=planner,
+        waits=prediction.waits,
+        proofs=tuple(line for proof in proofs for line in proof_lines(proof)),
+        down_s=prediction.down_s,
+        restarts=prediction.restarts,
+        seconds=prediction.seconds,
+        limit=desired.limit,
+        refresh=refresh,
+        budgets=exceptions.budgets,
+        only=tuple(sorted(exceptions.only)),
+        renew=tuple(sorted(exceptions.renew)),
+        given_up=tuple(sorted(context.given_up)),
+        refusals=refusals_of(
+            desired, store, context.believed, max_removals=max_removals, deletes=deletes
+        ),
+    )
+
+
+def _changes(
+    context: ExecutionContext,
+    store: Store,
+    names: Mapping[CobId, CobId],
+    movable: AbstractSet[CobId],
+) -> tuple[Change, ...]:
+    """Return what differs, of what may be moved or is removed."""
+    found = changes_of(
+        context.before,
+        context.records,
+        context.removal.gone,
+        context.retyped,
+        TreeComparison(archives_of(context.desired, store)),
+        names=names,
+    )
+    return tuple(
+        change
+        for change in found
+        if change.cob in movable
+        or (change.kind == "removed" and host_of(change.cob) not in context.given_up)
+    )
+
+
+def _asked(context: ExecutionContext) -> frozenset[CobId]:
+    """Return what is checked whatever is known of it."""
+    return frozenset(cob for cob in context.looked_at if host_of(cob) not in context.given_up)
+
+
+def _at_rest(context: ExecutionContext) -> Prediction | None:
+    """Return the prediction where nothing is to be done but to switch, without an engine."""
+    known, cobs = context.before.known, context.graph.cobs
+    if context.removal.removed or context.removal.undefined or context.change is not None:
+        return None
+    if (
+        context.renew
+        or context.lending.slots
+        or any(
+            known.get(cob) != it.preferred and it.host not in context.given_up
+            for cob, it in cobs.items()
+        )
+    ):
+        return None
+    switches = tuple(
+        tuple(data["hosts"]) for hosts in context.at_once for _, data in context.told(hosts)
+    )
+    return Prediction(steps=(), waits=(), down_s={}, seconds=0.0, switches=switches)
+
+
+def _last_run_id(store: Store) -> str:
+    """Return the id of the run that began last, "" where there was none."""
+    last = store.last_run()
+    return "" if last is None else last.info.id
+
+
+def _next_generation(store: Store, desired: Desired, *, whole: bool = False) -> int:
+    """Return the generation that an apply would bring about: the current one, or a new one.
+
+    Under a limit that it is the current one is only found out where the `whole` site is made; so is
+    that it is damaged.
+    """
+    current = next(iter(store.generations()), None)
+    if current is None:
+        return 1
+    if desired.limit is None:
+        same = current.digest == desired.evaluated.digest
+    else:
+        same = whole and current.digest == desired.whole().digest
+    if same and whole:
+        same = _is_sound(store, current.id)
+    return current.id if same else current.id + 1
+
+
+def _is_sound(store: Store, generation: int) -> bool:
+    """Say whether a generation can be read; a damaged one gets a successor."""
+    try:
+        return store.generation(generation) is not None
+    except StoreError:
+        return False
+
+
+def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as which run
+    desired: Desired,
+    plugins: Plugins,
+    store: Store,
+    orders: Orders,
+    caller: Caller,
+    *,
+    info: RunInfo,
+) -> RunResult:
+    """Bring about what is desired as the run `info`; the caller holds the site lock.
+
+    Raises RefusedError where it would take away what it must not, StuckError where it is known
+    beforehand that it cannot be done; then nothing is written. StoreError, LockedError,
+    ExecutorError: what was in flight is left in transition and is checked by the next run.
+    """
+    keep_apart(store, orders)
+    names, number = pending_renames(desired, store), _next_generation(store, desired, whole=True)
+    after = with_renames(store, names, number)
+    records = after.states()
+    desired = narrowed(desired, after, records, orders.exceptions)
+    most, deletes = orders.max_removals, orders.deletes
+    refuse(refusals_of(desired, after, records, max_removals=most, deletes=deletes))
+    with private_folder() as folder:
+        context = context_of(
+            desired,
+            after,
+            refresh=orders.refresh,
+            generation=number,
+            records=records,
+            work=KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types),
+            exceptions=orders.exceptions,
+        )
+        context = _convergent(context, orders)
+        generation = store.save_generation(_generation(desired, orders, info), desired.files())
+        assert generation.id == context.generation
+        if names:
+            store.write(list(renames_of(names, generation.id)))
+        info = begun(info, orders, generation)
+        say, timeout_s = caller.say, orders.store_timeout_s
+        journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
+        result = _carried_out(context, plugins, store, orders, caller, info=info, journal=journal)
+    journal.carry_out(lambda: _end(store, result, info, is_whole=desired.is_whole))
+    unmark_left(context, plugins, store, orders, caller, before=records, info=info)
+    return result
+
+
+def _end(store: Store, result: RunResult, info: RunInfo, *, is_whole: bool) -> None:
+    """Store how a run has ended."""
+    ended = wall_clock()
+    if result.ending is Ending.OK and is_whole:
+        store.mark_reached(info.generation, ended)
+    store.end_run(
+        RunRecord(
+            info=info,
+            result=str(result.ending),
+            exit_code=result.exit_code,
+            counts=result.counts,
+            waits=wait_data(result),
+            ended=ended,
+        )
+    )
+
+
+def _convergent(context: ExecutionContext, orders: Orders) -> ExecutionContext:
+    """Return a context of which no part is known to end stuck; StuckError where one is (P9)."""
+    if _at_rest(context) is not None:
+        return context
+    context, prediction = predict_best(context)
+    stuck = stuck_waits(prediction.waits)
+    if not stuck:
+        return context
+    if orders.allow_stuck:
+        return context.without(stuck)
+    raise told_stuck(stuck, context)
+
+
+def _carried_out(  # noqa: PLR0913  # as `apply_site`
+    context: ExecutionContext,
+    plugins: Plugins,
+    store: Store,
+    orders: Orders,
+    caller: Caller,
+    *,
+    info: RunInfo,
+    journal: PatientJournal,
+) -> RunResult:
+    """Go through a context as the run `info`, whose end is still to be written down."""
+    options = {"outdates": context.outdates(), **orders.options}
+    orders = replace(orders, options=options)
+    desired = context.desired
+    mark = mark_of(desired, store, orders, info)
+
+    def file(digest: str) -> bytes | None:
+        return journal.carry_out(lambda: store.file(digest))
+
+    with open_executor(plugins, orders, desired, context.expected, mark) as (executor, setting):
+        store.begin_run(info)
+        emitter = Emitter(caller.sinks, executor.now)
+        run = Run(
+            replace(
+                _setting(context, orders, caller, info.id),
+                generation=info.generation,
+                missed=store.lost_hosts() & context.hosts,
+                results=store.results(),
+                beat=caller.beat,
+                beat_s=HEARTBEAT_S,
+            ),
+            _dispatcher(plugins, executor, setting, context, file),
+            journal,
+            emitter,
+        )
+        with told_if_broken(store, info):
+            return run.go(caller.interrupts).with_notices(emitter.notices)
+
+
+def _setting(context: ExecutionContext, orders: Orders, caller: Caller, run: str) -> RunSetting:
+    """Return what runs on hosts and simulations have in common."""
+    return RunSetting(
+        run=run,
+        context=context,
+        graph=context.desired.graph,
+        may_go_out=orders.may_go_out,
+        returns=orders.returns,
+        trust_s=orders.trust_s,
+        has_hosts=not orders.simulates,
+        max_failures=_most(orders.max_failures, context.movable),
+        hosts=len(context.hosts),
+        max_unreachable=_most(orders.max_unreachable, context.hosts),
+        say=caller.say,
+    )
+
+
+def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Caller) -> RunResult:
+    """Run the site with an executor without hosts, from nothing; no journal, no site lock."""
+    context, _ = predict_best(context_from_nothing(desired))
+    return _rehearsed(context, plugins, orders, caller)
+
+
+def told_stuck(stuck: Sequence[Wait], context: ExecutionContext | None = None) -> StuckError:
+    """Return the error that tells who would wait for ever, with the chains of a few, and why."""
+    error = StuckError(stuck)
+    for proof in () if context is None else context.proofs()[:_SHOWN]:
+        for line in proof_lines(proof):
+            error.add_note(line)
+    for wait in stuck[:_SHOWN]:
+        for line in chain_lines(wait):
+            error.add_note(line)
+    return error
+
+
+def stuck_from_nothing(desired: Desired) -> tuple[Wait, ...]:
+    """Return who would wait for ever if the site was set up from its `remove` states (P9)."""
+    return stuck_waits(predict_best(context_from_nothing(desired))[1].waits)
+
+
+def rehearse_site(
+    desired: Desired, plugins: Plugins, store: Store, orders: Orders, caller: Caller
+) -> RunResult:
+    """Go through what `apply_site` would do now with an executor without hosts; writes nothing.
+
+    What checks find is what the journal believes. RefusedError and StuckError as of `apply_site`.
+    """
+    records = store.states()
+    most, deletes = orders.max_removals, orders.deletes
+    refuse(refusals_of(desired, store, records, max_removals=most, deletes=deletes))
+    generation = _next_generation(store, desired, whole=True)
+    context = context_of(
+        desired,
+        store,
+        refresh=orders.refresh,
+        generation=generation,
+        records=records,
+        exceptions=orders.exceptions,
+    )
+    context = _convergent(context, orders)
+    setting = _setting(context, orders, caller, "")
+    setting = replace(
+        setting,
+        generation=generation,
+        missed=store.lost_hosts() & context.hosts,
+        results=store.results(),
+    )
+    return _rehearsed(context, plugins, orders, caller, setting)
+
+
+def _rehearsed(
+    context: ExecutionContext,
+    plugins: Plugins,
+    orders: Orders,
+    caller: Caller,
+    setting: RunSetting | None = None,
+) -> RunResult:
+    """Go through a context without hosts and without a journal."""
+    orders = replace(orders, options={"outdates": context.outdates(), **orders.options})
+    setting = setting or _setting(context, orders, caller, "")
+    setting = replace(setting, run=f"simulation-{orders.seed}", store_events=False)
+    with open_executor(plugins, orders, context.desired, context.expected) as (executor, opened):
+        emitter = Emitter(caller.sinks, executor.now)
+        dispatcher = _dispatcher(plugins, executor, opened, context)
+        result = Run(setting, dispatcher, NoJournal(), emitter).go(caller.interrupts)
+    return result.with_notices(emitter.notices)
+
+
+def _generation(desired: Desired, orders: Orders, info: RunInfo) -> Generation:
+    whole = desired.whole()
+    return Generation(
+        digest=whole.digest,
+        author=info.user,
+        time=info.started,
+        message=orders.message,
+        content=whole.text(),
+        commit=desired.commit(),
+    )
+
+
+def _planner(plugins: Plugins, name: str = DEFAULT_PLANNER) -> Planner:
+    if name not in plugins.planners:
+        known = ", ".join(sorted(plugins.planners)) or "none"
+        hint = f"there is {known}; see `cobweb plugins` for what was left out"
+        raise UsageError(f"there is no planner {name} for plans", hint=hint)
+    return plugins.planners[name]
+
+
+def _most(bound: Callable[[int], int] | None, of: Sized) -> int | None:
+    return bound(len(of)) if bound else None
+
+
+def _dispatcher(
+    plugins: Plugins,
+    executor: Executor,
+    setting: ExecutorSetting,
+    context: ExecutionContext,
+    file: Callable[[str], bytes | None] | None = None,
+) -> Dispatcher:
+    return Dispatcher(
+        executor,
+        setting,
+        python_types=plugins.python_types,
+        providers=plugins.providers,
+        weights=_planner(plugins).priorities(context.graph),
+        trees=None if file is None else TreeLender(setting.trees, file),
+        at_work=context.before.at_work,
+    )

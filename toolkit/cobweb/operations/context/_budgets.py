@@ -1,0 +1,63 @@
+"""What is durable of budgets, and which hosts they may hold back, as a run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cobweb.engine import Canary, Lending
+from cobweb.model import Budget, CobId, Graph, host_of
+from cobweb.operations.context._desired import Desired
+from cobweb.operations.context._generations import Generations
+from cobweb.operations.context._known import Baseline
+from cobweb.store import CobRecord, Store
+
+__all__ = ["lending_of", "limited_hosts"]
+
+
+def limited_hosts(desired: Desired, store: Store, before: Baseline) -> frozenset[str]:
+    """Return the hosts that a budget, of then or of now, may hold back where they have changes."""
+    if not before.changed:
+        return frozenset()
+    budgets = [*desired.graph.budgets, *_old_budgets(desired, store, before)]
+    return frozenset(host_of(cob) for it in budgets for unit in it.units for cob in unit.members)
+
+
+def _old_budgets(desired: Desired, store: Store, before: Baseline) -> Iterator[Budget]:
+    """Yield the budgets of the generations that hosts with changes stand in."""
+    past = Generations(store, desired.roots)
+    hosts = {host_of(cob) for cob in before.changed}
+    for generation in sorted({past.active.get(host, 0) for host in hosts}):
+        if past.has_limits(generation) and (found := past.find(generation)) is not None:
+            yield from found[1].budgets
+
+
+def lending_of(
+    store: Store,
+    generation: int,
+    records: Mapping[CobId, CobRecord],
+    graph: Graph,
+    *,
+    new_canary: bool = False,
+) -> Lending:
+    """Return what is durable of budgets; without the canaries where new ones are to be chosen."""
+    if not graph.budgets:
+        return Lending(given_up=store.given_up())
+    members = {cob for it in graph.budgets for unit in it.units for cob in unit.members}
+    served = {cob for cob in members if cob in records and _has_served(records[cob], graph)}
+    canaries = {
+        name: Canary(units=units, through=through)
+        for name, (units, through) in store.canaries(generation).items()
+        if not new_canary
+    }
+    return Lending(
+        slots=store.slots(),
+        canaries=canaries,
+        served=frozenset(served),
+        given_up=store.given_up(),
+    )
+
+
+def _has_served(record: CobRecord, graph: Graph) -> bool:
+    """Say whether an object has served since it is there; of old records what is applied tells."""
+    it = graph.cobs[record.cob]
+    return record.served or (record.applied_json is not None and it.type.serves(it.preferred))

@@ -1,0 +1,585 @@
+"""What a run sets out with: what is believed, what is wanted, and how hosts get there.
+
+One engine run knows both (COB paper, section 5.6): what is gone is removed under what its host
+stands in, hosts switch as the engine lets them, and the site comes about. Hosts of which nothing is
+removed, and that no budget holds back, have switched when the run begins.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from cobweb.engine import (
+    Blocked,
+    Changeover,
+    Engine,
+    EngineSettings,
+    Foreseen,
+    Lending,
+    Proof,
+    WaitKind,
+)
+from cobweb.generation import contents as contents_of
+from cobweb.kernel._events import Told
+from cobweb.kernel._machines import with_machines
+from cobweb.kernel._result import Wait, waits_of
+from cobweb.model import OUTDATED, Cob, CobId, CobType, Graph, State, host_of
+from cobweb.operations.context._budgets import lending_of, limited_hosts
+from cobweb.operations.context._desired import Desired
+from cobweb.operations.context._exceptions import Exceptions
+from cobweb.operations.context._known import (
+    Baseline,
+    Lock,
+    Refresh,
+    baseline,
+    old_locks,
+    outdated_in,
+)
+from cobweb.operations.context._removal import (
+    Removal,
+    gone_of,
+    is_chosen,
+    old_needs,
+    removal_of,
+    retyped,
+    union_of,
+)
+from cobweb.operations.context._renames import first_names
+from cobweb.operations.context._stored_work import KeptWork
+from cobweb.store import CobRecord, Entry, Forgotten, GrantGone, HostForgotten, HostSwitched, Store
+
+__all__ = ["ExecutionContext", "beliefs", "context_from_nothing", "context_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionContext:
+    """The way from what is believed to what is desired.
+
+    `believed` are the records that a plan is based on, `records` those with what is gone elsewhere.
+    `retyped` are objects whose type is another one now (then, now): they are removed and made anew.
+    `desired` has the hosts of removed objects as well, `graph` the objects of both generations, of
+    one that is in both as it is wanted. `before` is what is believed against that, `past` against
+    what hosts stand in, of the objects of which that differs and whose hosts switch in the run.
+    `at_once` have switched when the run begins. `held` are old locks in force, `dead` those not.
+    `orders` are those that the look-ahead has found beforehand, `renew` are taken for changed.
+    `left` are left alone, since it is known that they would wait for ever. `first_names` are what
+    hosts know objects by that were renamed.
+    """
+
+    desired: Desired
+    generation: int
+    believed: Mapping[CobId, CobRecord]
+    records: Mapping[CobId, CobRecord]
+    before: Baseline
+    past: Baseline
+    refresh: Refresh = Refresh.CHANGED
+    removal: Removal
+    retyped: Mapping[CobId, tuple[str, str]]
+    graph: Graph
+    change: Changeover | None = None
+    at_once: tuple[tuple[str, ...], ...] = ()
+    active: Mapping[str, int] = field(default_factory=dict)
+    lending: Lending = field(default_factory=Lending)
+    held: tuple[Lock, ...] = ()
+    dead: tuple[Lock, ...] = ()
+    movable: frozenset[CobId] = frozenset()
+    orders: tuple[Foreseen, ...] = ()
+    renew: frozenset[CobId] = frozenset()
+    left: tuple[Wait, ...] = ()
+    first_names: Mapping[CobId, CobId] = field(default_factory=dict)
+
+    @property
+    def removed(self) -> frozenset[CobId]:
+        """The objects that are to be removed."""
+        return self.removal.removed & self.removal.gone
+
+    @property
+    def looked_at(self) -> frozenset[CobId]:
+        """What is checked whatever is known of it: what is removed, and its machines."""
+        if self.refresh is Refresh.NONE:
+            return self.removed & self.past.found.keys()
+        return frozenset(with_machines(self.removed, self.graph))
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The hosts whose objects may be moved."""
+        hosts = frozenset(map(host_of, {*self.desired.movable, *self.removal.removed}))
+        return hosts - self.given_up
+
+    @property
+    def given_up(self) -> frozenset[str]:
+        """The hosts that are neither counted nor contacted."""
+        return self.lending.given_up
+
+    def guess(self, cob: CobId, *, in_base: bool) -> State:
+        """Return the state that an object most likely is in."""
+        side = self.past if in_base and cob in self.past.contents else self.before
+        state = side.known.get(cob) or side.found.get(cob)
+        return state or self.graph.cobs[cob].type.remove
+
+    @property
+    def expected(self) -> Mapping[CobId, State]:
+        """The state in which each object most likely is when the run begins."""
+        new = ChainMap(dict(self.before.known), dict(self.before.found))
+        return ChainMap(dict(self.past.known), dict(self.past.found), new)
+
+    def content(self, cob: CobId, *, in_base: bool) -> str | None:
+        """Return the digest of what an object is, by what its host knows."""
+        side = self.past if in_base and cob in self.past.contents else self.before
+        return side.contents.get(cob)
+
+    def spec(self, cob: CobId, *, in_base: bool) -> Mapping[str, Any]:
+        """Return the spec of an object, redacted."""
+        side = self.past if in_base and cob in self.past.contents else self.before
+        return side.specs.get(cob, {})
+
+    def applied(self, cob: CobId) -> Mapping[str, Any] | None:
+        """Return the spec that was applied last, as the journal has it."""
+        side = self.past if cob in self.past.applied else self.before
+        return side.applied.get(cob)
+
+    def recorded(self, cob: CobId) -> State | None:
+        """Return the state that the journal knew for certain last."""
+        side = self.past if cob in self.past.recorded else self.before
+        return side.recorded.get(cob)
+
+    def is_new(self, cob: CobId) -> bool:
+        """Say whether the goal gives an object another content than was applied last."""
+        return cob in self.before.changed
+
+    def can_probe(self, cob: CobId) -> bool:
+        """Say whether an object may be asked only to see whether its host answers."""
+        machine = self.graph.cobs[cob].machine
+        return cob in self.desired.movable and (machine is None or machine in self.before.known)
+
+    def found_after(self, cob: CobId, state: State) -> State:
+        """Return what a check finds when an object in `state` has gone over to the goal."""
+        it, change = self.graph.cobs[cob], self.change
+        if change is None or cob not in change.changed | change.anew:
+            return state
+        if cob in change.anew:
+            base = change.base[cob].type.remove
+            return it.type.remove if state == base else state
+        return outdated_in(it, state)
+
+    def outdates(self) -> Mapping[CobId, Mapping[str, Any]]:
+        """Return what a simulated check finds against the new contents, by object and state."""
+        change = self.change
+        cobs = () if change is None else sorted(change.changed | change.anew)
+        return {
+            cob: {
+                "content": self.before.contents[cob],
+                "states": {
+                    state: self.found_after(cob, state) for state in (self.past_type(cob).states)
+                },
+            }
+            for cob in cobs
+        }
+
+    def past_type(self, cob: CobId) -> CobType:
+        """Return the type that an object has for its host before that switches."""
+        change = self.change
+        base = None if change is None else change.base.get(cob)
+        return (base or self.graph.cobs[cob]).type
+
+    @property
+    def away(self) -> frozenset[CobId]:
+        """Objects in another state than the journal says, since their machines are not there."""
+        return self.before.away | self.past.away
+
+    @property
+    def known(self) -> dict[CobId, State]:
+        """The states that the run goes on from without a check."""
+        change = self.change
+        if change is None:
+            return dict(self.before.known)
+        late = self.past.contents.keys() | change.added
+        known = {cob: state for cob, state in self.before.known.items() if cob not in late}
+        seen = self.looked_at
+        return {c: s for c, s in {**known, **self.past.known}.items() if c not in seen}
+
+    @property
+    def changed(self) -> frozenset[CobId]:
+        """Objects with another content whose host has switched when the run begins."""
+        changed = self.before.changed - (self.change.changed if self.change else frozenset())
+        return frozenset(cob for cob in changed if host_of(cob) not in self.given_up)
+
+    def without(self, stuck: Iterable[Wait]) -> ExecutionContext:
+        """Return the context that leaves alone all that needs or limits tie to stuck objects."""
+        left = tuple(stuck)
+        near: dict[CobId, list[CobId]] = {}
+        for need in (*self.graph.needs, *(self.change.needs if self.change else ())):
+            near.setdefault(need.cob, []).append(need.on)
+            near.setdefault(need.on, []).append(need.cob)
+        for budget in self.graph.budgets:
+            members = [cob for unit in budget.units for cob in sorted(unit.members)]
+            for first, second in pairwise(members):
+                near.setdefault(first, []).append(second)
+                near.setdefault(second, []).append(first)
+        found = {wait.cob: wait for wait in left}
+        todo = sorted(found)
+        while todo:
+            cob = todo.pop()
+            more = [other for other in near.get(cob, ()) if other not in found]
+            found.update(dict.fromkeys(more, found[cob]))
+            todo += more
+        told = {wait.cob for wait in left}
+        tied = (
+            _tied(cob, found[cob], self.expected[cob])
+            for cob in sorted((self.removed & found.keys()) - told)
+        )
+        return replace(self, movable=self.movable - found.keys(), left=(*left, *tied))
+
+    def engine(
+        self,
+        *,
+        may_go_out: AbstractSet[CobId] | None = None,
+        returns: bool = True,
+        settings: EngineSettings | None = None,
+    ) -> Engine:
+        """Return an engine that was not started yet."""
+        return Engine(
+            self.graph,
+            movable=self.movable,
+            generation=self.generation,
+            change=self.change,
+            lending=self.lending,
+            may_go_out=may_go_out,
+            returns=returns,
+            settings=settings or EngineSettings(),
+        )
+
+    def beliefs(self) -> dict[str, Any]:
+        """Return what an engine is told of those that are not known, as arguments of `start`."""
+        records, graph = self.records, self.graph
+        known = self.known
+        believed = {
+            cob: record.state
+            for cob, record in records.items()
+            if cob in graph.cobs and cob not in known and record.in_transition is None
+        }
+        return {
+            "believed": believed,
+            "changed": self.changed,
+            "still": frozenset(self._still()),
+            "renew": self.renew,
+            "orders": self.orders,
+        }
+
+    def proofs(self) -> tuple[Proof, ...]:
+        """Return which needs and budgets leave no order from where all is believed to be."""
+        return self.engine().prove(self.expected)
+
+    def foreseen(self) -> ExecutionContext:
+        """Return the context with the orders that a search finds from where all begins.
+
+        Only where no host has to switch on the way: what is found there is known too late.
+        """
+        if self.change is not None or self.renew:
+            return self
+        return replace(self, orders=self.engine().foresee(self.expected))
+
+    def _still(self) -> Iterator[CobId]:
+        """Yield objects that only their content has made outdated, some time ago."""
+        for cob, record in self.records.items():
+            if record.state != OUTDATED or record.in_transition is not None:
+                continue
+            it = self.graph.cobs.get(cob)
+            if it is None or it.type.serves(OUTDATED) or record.applied_json is None:
+                continue
+            if cob not in self.before.changed and record.applied != self.before.specs.get(cob):
+                yield cob
+
+    def first(self) -> Iterator[Entry]:
+        """Yield what the journal has to know when the run begins."""
+        for cob, holder, _ in self.dead:
+            yield GrantGone(cob=cob, holder=holder)
+        for hosts in self.at_once:
+            yield from self.switched(hosts)
+
+    def switched(self, hosts: Iterable[str]) -> Iterator[Entry]:
+        """Yield what the journal has to know of hosts that go over to the goal."""
+        peopled = set(self.desired.graph.hosts())
+        for host in hosts:
+            if host in peopled:
+                yield HostSwitched(host=host, generation=self.generation)
+            else:
+                yield HostForgotten(host=host)
+        there = set(hosts)
+        for cob in sorted(self.removed):
+            if host_of(cob) in there:
+                yield Forgotten(cob=cob)
+
+    def told(self, hosts: Iterable[str]) -> Iterator[Told]:
+        """Yield the event of hosts that go over together, but for those that stood in nothing."""
+        had_one = sorted(host for host in hosts if self.active.get(host))
+        if had_one:
+            yield "generation.switch", {"hosts": had_one, "generation": self.generation}
+
+    def waits(self, engine: Engine) -> tuple[Wait, ...]:
+        """Return why objects are not where they should be, when an engine has come to rest."""
+        undefined = self.removal.waits(self.records)
+        first = (*undefined, *self.left, *self._held_up(engine))
+        known = {wait.cob for wait in first}
+        waits = [wait for wait in waits_of(engine) if wait.cob not in known]
+        found = (*first, *(self._explained(wait, first) for wait in waits))
+        return tuple(wait for wait in found if host_of(wait.cob) not in self.given_up)
+
+    def _held_up(self, engine: Engine) -> Iterator[Wait]:
+        """Yield why removed objects stay whose hosts wait for others that a limit leaves alone."""
+        elsewhere = self.removal.elsewhere
+        held = self.removal.held(elsewhere) if elsewhere else {}
+        for cob in sorted(self.removed):
+            on = held.get(host_of(cob))
+            if on is not None:
+                chain = (
+                    Blocked(cob=cob, kind=WaitKind.UNSWITCHED, on=on, detail=host_of(cob)),
+                    Blocked(cob=on, kind=WaitKind.EXCLUDED),
+                )
+                yield Wait(cob=cob, state=engine.state(cob), chain=chain)
+
+    def _explained(self, wait: Wait, first: Iterable[Wait]) -> Wait:
+        """Return a wait whose chain goes on to what nobody knows how to remove, or may not now."""
+        end = wait.chain[-1].cob if wait.chain else None
+        on = wait.chain[-1].on if wait.chain else None
+        for other in first:
+            if other.cob == end and other.chain[0].kind is WaitKind.UNSWITCHED:
+                return replace(wait, chain=(*wait.chain[:-1], *other.chain))
+        more = next((it.chain for it in first if it.cob == on), None)
+        last = wait.chain[-1].kind if wait.chain else None
+        is_elsewhere = on is not None and not is_chosen(self.desired, host_of(on))
+        if more is None and on is not None and last is WaitKind.UNSWITCHED and is_elsewhere:
+            more = (Blocked(cob=on, kind=WaitKind.EXCLUDED),)
+        return wait if more is None else replace(wait, chain=(*wait.chain, *more))
+
+
+def _tied(cob: CobId, stuck: Wait, state: State) -> Wait:
+    """Return why a removed object stays: it is tied to one that is stuck."""
+    detail = f"is left alone: needs or limits tie it to {stuck.cob}"
+    return Wait(
+        cob=cob,
+        state=state,
+        chain=(Blocked(cob=cob, kind=WaitKind.HALTED, on=stuck.cob, detail=detail), *stuck.chain),
+    )
+
+
+def beliefs(store: Store, desired: Desired) -> Mapping[CobId, CobRecord]:
+    """Return what the journal says of the objects that take part and of what is gone.
+
+    With a limit that is read object by object and host by host.
+    """
+    if desired.limit is None:
+        return store.states()
+    found = store.states_of(desired.graph.cobs)
+    return {**found, **store.states_on(desired.chosen)}
+
+
+def context_of(  # noqa: PLR0913  # what a run needs to know, from three sides
+    desired: Desired,
+    store: Store,
+    *,
+    refresh: Refresh = Refresh.CHANGED,
+    generation: int,
+    records: Mapping[CobId, CobRecord] | None = None,
+    work: KeptWork | None = None,
+    exceptions: Exceptions | None = None,
+) -> ExecutionContext:
+    """Return the context of a run that brings about `generation`, which is what is desired.
+
+    `records` are all that the journal has; without them what is gone elsewhere than on the hosts of
+    a limit is only looked for if something is gone there. `work` finds the files of earlier
+    generations for a context that is to be run. StoreError where the state database is damaged,
+    UsageError for exceptions from limits that are not there.
+    """
+    believed = beliefs(store, desired) if records is None else records
+    records, gone = _with_gone(desired, store, believed, everywhere=records is not None)
+    contents, results = desired.evaluated.contents, store.results()
+    before = baseline(desired.graph, records, refresh=refresh, contents=contents, results=results)
+    others = retyped(store, desired, before.changed)
+    changed = _late(desired, store, before)
+    removal = removal_of(store, desired, gone | others.keys(), work, changed)
+    if work and desired.kept:
+        desired = replace(desired, graph=work.graph(desired.graph, desired.kept))
+    if removal.hosts:
+        desired = replace(desired, hosts={**desired.hosts, **removal.hosts})
+    active = store.host_generations()
+    exceptions = exceptions or Exceptions()
+    graph = exceptions.bounded(union_of(removal.graph, desired.graph))
+    given_up = store.given_up()
+    due = _due(desired, removal, active, generation=generation) - given_up
+    waiting, at_once = _switching(desired, removal, active, before, due)
+    based = Graph(cobs=_based(removal, before, waiting, desired))
+    again = Refresh.ALL if refresh is Refresh.ALL else Refresh.CHANGED
+    past = baseline(based, records, refresh=again, contents=contents_of(based), results=results)
+    held, dead = old_locks(graph, records, store.locks(), whole=desired.limit is None)
+    held, dead = _without_locks_of(given_up, held, dead)
+    return ExecutionContext(
+        desired=desired,
+        generation=generation,
+        believed=believed,
+        records=records,
+        before=before,
+        past=past,
+        refresh=refresh,
+        removal=removal,
+        retyped=others,
+        graph=graph,
+        change=_changeover(desired, removal, before, past, waiting, others, refresh),
+        at_once=at_once,
+        active=active,
+        lending=lending_of(store, generation, records, graph, new_canary=exceptions.new_canary),
+        held=held,
+        dead=dead,
+        movable=_movable(desired, removal),
+        renew=exceptions.renew,
+        first_names=first_names(store.renames()),
+    )
+
+
+def context_from_nothing(desired: Desired) -> ExecutionContext:
+    """Return the context of a site of which nobody knows anything."""
+    before = baseline(desired.graph, {}, contents=desired.evaluated.contents)
+    return ExecutionContext(
+        desired=desired,
+        generation=0,
+        believed={},
+        records={},
+        before=before,
+        past=baseline(Graph(cobs={}), {}),
+        removal=Removal(graph=Graph(cobs={})),
+        retyped={},
+        graph=desired.graph,
+        movable=desired.movable,
+    )
+
+
+def _with_gone(
+    desired: Desired, store: Store, records: Mapping[CobId, CobRecord], *, everywhere: bool
+) -> tuple[Mapping[CobId, CobRecord], AbstractSet[CobId]]:
+    """Return what is gone, and the records: all of them where something is gone under a limit."""
+    gone = gone_of(desired, records, everywhere=everywhere)
+    if not gone or everywhere or desired.limit is None:
+        return records, gone
+    every = store.states()
+    return every, gone_of(desired, every, everywhere=True)
+
+
+def _due(
+    desired: Desired, removal: Removal, active: Mapping[str, int], *, generation: int
+) -> set[str]:
+    """Return the hosts that do not stand in the goal, of those that take part."""
+    peopled = set(desired.graph.hosts())
+    hosts = (peopled & desired.chosen) | {host_of(cob) for cob in removal.gone}
+    due = {host for host in hosts if active.get(host) != generation}
+    return due | (active.keys() - peopled) if desired.is_whole else due
+
+
+def _switching(
+    desired: Desired,
+    removal: Removal,
+    active: Mapping[str, int],
+    before: Baseline,
+    due: AbstractSet[str],
+) -> tuple[frozenset[str], tuple[tuple[str, ...], ...]]:
+    """Return the hosts that switch in the run, and those that have when it begins, in groups.
+
+    A host of which no generation is known cannot go on with what it had, and does not wait.
+    """
+    ordered = {host for group in removal.order.groups for host in group}
+    ordered |= {host_of(cob) for cob in removal.undefined | removal.removed}
+    changing = {host_of(cob) for cob in before.changed | before.added}
+    budgets = (*desired.graph.budgets, *removal.graph.budgets)
+    limited = {host_of(cob) for it in budgets for unit in it.units for cob in unit.members}
+    unknown = {host_of(cob) for cob in before.changed if not active.get(host_of(cob))}
+    limited = (limited & changing) - unknown
+    waiting = frozenset(host for host in due if host in ordered or host in limited)
+    rest = due - waiting
+    groups = (
+        tuple(sorted(host for host in rest if active.get(host))),
+        tuple(sorted(host for host in rest if not active.get(host))),
+    )
+    return waiting, tuple(group for group in groups if group)
+
+
+def _late(desired: Desired, store: Store, before: Baseline) -> Mapping[CobId, bool]:
+    """Return of each changed object whether its host may switch late, or not at all."""
+    limited = limited_hosts(desired, store, before)
+    elsewhere = {c for c in before.changed if desired.only and not is_chosen(desired, host_of(c))}
+    return {cob: host_of(cob) in limited or cob in elsewhere for cob in before.changed}
+
+
+def _without_locks_of(
+    hosts: AbstractSet[str], held: tuple[Lock, ...], dead: tuple[Lock, ...]
+) -> tuple[tuple[Lock, ...], tuple[Lock, ...]]:
+    """Return old locks in force and not: those of and on what is given up are not."""
+    over = [lock for lock in held if not hosts.isdisjoint(map(host_of, lock[:2]))]
+    return tuple(lock for lock in held if lock not in over), (*dead, *over)
+
+
+def _based(
+    removal: Removal, before: Baseline, waiting: AbstractSet[str], desired: Desired
+) -> dict[CobId, Cob]:
+    """Return the objects that are something else for their hosts than they are wanted to be."""
+    base = removal.graph.cobs
+    changed = {
+        cob
+        for cob in before.changed
+        if cob in base and (host_of(cob) in waiting or not is_chosen(desired, host_of(cob)))
+    }
+    return {cob: base[cob] for cob in sorted(removal.removed | changed)}
+
+
+def _changeover(  # noqa: PLR0913, PLR0917  # the two sides, and what lies between
+    desired: Desired,
+    removal: Removal,
+    before: Baseline,
+    past: Baseline,
+    waiting: frozenset[str],
+    others: Mapping[CobId, tuple[str, str]],
+    refresh: Refresh,
+) -> Changeover | None:
+    """Return what the engine has to know of hosts that have not switched; None where all have."""
+    left = {it for it in before.added if desired.only and not is_chosen(desired, host_of(it))}
+    if not waiting and not past.contents and not left:
+        return None
+    base, goal = removal.graph.cobs, desired.graph.cobs
+    changed = frozenset(
+        cob for cob in before.changed - removal.removed if host_of(cob) in waiting
+    ) | (past.contents.keys() - removal.removed)
+    added = left | {cob for cob in before.added if host_of(cob) in waiting}
+    stay = {host_of(cob) for cob in past.contents.keys() | left} - waiting
+    guesses = {cob: before.known.get(cob) or before.found[cob] for cob in changed | added}
+    gone = {cob: past.known.get(cob) or past.found[cob] for cob in removal.removed}
+    trusted = before.known.keys() & changed if refresh is Refresh.NONE else frozenset()
+    return Changeover(
+        hosts=waiting,
+        stay=frozenset(stay),
+        held=removal.held(frozenset()),
+        base={cob: base[cob] for cob in past.contents if cob in goal},
+        removed=removal.removed,
+        anew=frozenset(others.keys() & removal.removed),
+        changed=changed,
+        added=frozenset(added),
+        trusted=frozenset(trusted),
+        guesses={**gone, **guesses},
+        needs=old_needs(removal.graph, desired.graph),
+        order=tuple((step.hosts, step.after) for step in removal.order.steps),
+        asked=frozenset(removal.order.reached - removal.removed),
+    )
+
+
+def _movable(desired: Desired, removal: Removal) -> frozenset[CobId]:
+    """Return what may be moved: nothing is removed while something elsewhere must be before."""
+    held = removal.held(removal.elsewhere) if removal.elsewhere else {}
+    removed = {
+        cob
+        for cob in removal.removed
+        if host_of(cob) not in held and is_chosen(desired, host_of(cob))
+    }
+    asked = removal.graph.cobs.keys() - desired.graph.cobs.keys() - removal.removed
+    return desired.movable - removal.removed | removed | asked

@@ -1,0 +1,58 @@
+"""The archives of file trees, found by their digest and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+from cobweb.generation import FileDifference, read_archive, tree_difference
+from cobweb.operations.context._desired import Desired
+from cobweb.store import Store
+
+__all__ = ["TreeComparison", "archives_of", "file_data"]
+
+
+def archives_of(desired: Desired, store: Store) -> Callable[[str], bytes | None]:
+    """Return what finds the archive of a tree that is desired, or was, by its digest."""
+    present = cache(desired.files)
+    return lambda digest: store.file(digest) or present().get(digest)
+
+
+class TreeComparison:
+    """Says which files differ between two trees; of two that are asked for often, once.
+
+    `find` returns an archive by its digest, None where it is gone: then nothing is said.
+    """
+
+    def __init__(self, find: Callable[[str], bytes | None]) -> None:
+        self._find = find
+        self._known: dict[tuple[str, str], tuple[FileDifference, ...]] = {}
+
+    def files(self, trees: tuple[str, str] | None) -> tuple[FileDifference, ...]:
+        """Return the files that differ; `trees` are digests, the old one first."""
+        if trees is None:
+            return ()
+        if trees not in self._known:
+            old, new = (self._find(digest) for digest in trees)
+            self._known[trees] = (
+                tree_difference(read_archive(old), read_archive(new))
+                if old is not None and new is not None
+                else ()
+            )
+        return self._known[trees]
+
+
+def file_data(files: Iterable[FileDifference]) -> list[dict[str, Any]]:
+    """Return differences of files as plain data."""
+    return [
+        {
+            "file": it.name,
+            "kind": str(it.kind),
+            "notes": list(it.notes),
+            "added": it.text.added if it.text else 0,
+            "removed": it.text.removed if it.text else 0,
+            "diff": list(it.text.lines) if it.text else [],
+        }
+        for it in files
+    ]

@@ -1,0 +1,3 @@
+"""Drift: every check once, and what differs from what was left."""
+
+from __future__ import annotations

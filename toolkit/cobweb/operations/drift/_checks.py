@@ -1,0 +1,415 @@
+"""The run behind `cobweb drift`: every check once, what was found to the journal and to events."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from cobweb._clock import wall_clock
+from cobweb._text import shortened
+from cobweb.errors import StoreAwayError
+from cobweb.kernel._deferred import (
+    Late,
+    finished,
+    kept_results,
+    refused_results,
+    refused_words,
+)
+from cobweb.kernel._dispatch import Dispatcher, describe
+from cobweb.kernel._events import Emitter
+from cobweb.kernel._outage import PatientJournal
+from cobweb.kernel._record import LONGEST_MESSAGE, Record
+from cobweb.kernel._result import Ending
+from cobweb.model import (
+    UNKNOWN,
+    CobId,
+    Job,
+    JobKind,
+    Outcome,
+    Report,
+    State,
+    fill_in,
+    host_of,
+    merged_results,
+)
+from cobweb.operations.context._desired import Desired
+from cobweb.operations.context._orders import (
+    HEARTBEAT_S,
+    Caller,
+    Orders,
+    command_of,
+    keep_apart,
+    open_executor,
+    private_folder,
+    told_if_broken,
+)
+from cobweb.operations.context._stored_work import KeptWork
+from cobweb.operations.drift._findings import (
+    DRIFT,
+    THERE,
+    Doubtful,
+    Drifted,
+    DriftResult,
+    Left,
+    Look,
+    Subject,
+    Unchecked,
+    found_of,
+    look_of,
+    why_doubtful,
+)
+from cobweb.plugin import Plugins
+from cobweb.store import (
+    HostFound,
+    HostLost,
+    ResultsWritten,
+    RunInfo,
+    RunRecord,
+    StateWritten,
+    Store,
+)
+
+__all__ = ["drift_site"]
+
+_KILL = 2
+"""How many interrupts stop the checks that are at work."""
+
+
+def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as which run
+    desired: Desired,
+    plugins: Plugins,
+    store: Store,
+    orders: Orders,
+    caller: Caller,
+    *,
+    info: RunInfo,
+    ignores: Callable[[CobId], bool] = lambda _cob: False,
+) -> DriftResult:
+    """Check what was applied, as the run `info`; the caller holds the site lock.
+
+    Objects that `ignores` names are left out. Raises StoreError, LockedError, ExecutorError; what
+    had been found by then is in the journal.
+    """
+    keep_apart(store, orders)
+    generation = store.current_generation_id()
+    info = replace(info, command=command_of(info, orders), generation=generation)
+    with private_folder() as folder:
+        work = KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types)
+        look = look_of(desired, store, work, ignores=ignores)
+        result = _looked(look, desired, plugins, store, orders=orders, caller=caller, info=info)
+    store.end_run(
+        RunRecord(
+            info=info,
+            result=str(result.ending),
+            exit_code=result.exit_code,
+            counts=result.counts,
+            ended=wall_clock(),
+        )
+    )
+    return result
+
+
+def _looked(  # noqa: PLR0913  # as `drift_site`
+    look: Look,
+    desired: Desired,
+    plugins: Plugins,
+    store: Store,
+    *,
+    orders: Orders,
+    caller: Caller,
+    info: RunInfo,
+) -> DriftResult:
+    """Do what a look has to do; its run begins here, and has no end yet."""
+    expected = {it.cob.id: it.record.state for it in look.subjects}
+    there = replace(desired, hosts=look.hosts)
+    with open_executor(plugins, orders, there, expected) as (executor, setting):
+        store.begin_run(info)
+        emitter = Emitter(caller.sinks, executor.now)
+        say, timeout_s = caller.say, orders.store_timeout_s
+        journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
+        record = Record(journal, emitter, store_events=True)
+        record.run_started(info.id, desired.graph, generation=info.generation)
+        dispatcher = Dispatcher(
+            executor, setting, python_types=plugins.python_types, providers=plugins.providers
+        )
+        with told_if_broken(store, info):
+            looking = _Looking(look, dispatcher, record, caller, orders=orders)
+            looking.refuse(refused_results(look.results, desired.graph))
+            result = looking.go(info.id)
+    return replace(result, notices=tuple(emitter.notices))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Found:
+    """What was found so far, by object; `unchecked` and `lost` hold what was said."""
+
+    drifted: dict[CobId, Drifted] = field(default_factory=dict)
+    doubtful: dict[CobId, Doubtful] = field(default_factory=dict)
+    unchecked: dict[CobId, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    checked: set[CobId] = field(default_factory=set)
+
+
+class _Looking:
+    """Goes through the checks of one look; use once."""
+
+    def __init__(
+        self, look: Look, dispatcher: Dispatcher, record: Record, caller: Caller, *, orders: Orders
+    ) -> None:
+        self._look = look
+        self._subjects = {it.cob.id: it for it in look.subjects}
+        self._rest = iter(look.subjects)
+        self._dispatcher = dispatcher
+        self._record = record
+        self._caller = caller
+        self._parallel = orders.parallel
+        self._simulates = orders.simulates
+        self._found = _Found()
+        self._results = dict(look.results)
+        self._now_s = 0.0
+        self._machines = dict(look.machines)
+        self._behind: dict[CobId, list[Subject]] = {}
+        self._freed: deque[Subject] = deque()
+
+    def refuse(self, kept: Iterable[ResultsWritten]) -> None:
+        """Take results away that may not have been kept, and say so."""
+        for entry in kept:
+            self._results[entry.host] = merged_results(self._results[entry.host], entry.results)
+            self._record.write(entry)
+            self._caller.say(refused_words(entry))
+
+    def go(self, run: str) -> DriftResult:
+        """Check everything, or as much as the user lets it, and return what was found."""
+        interrupts, dispatcher = self._caller.interrupts, self._dispatcher
+        interrupts.wake = dispatcher.wake
+        self._now_s = started_s = dispatcher.now()
+        is_told = False
+        while True:
+            if interrupts.count and not is_told:
+                is_told = True
+                self._say_stopped()
+            self._record.flush()
+            if not interrupts.count:
+                self._begin_next()
+            if dispatcher.idle() or interrupts.count >= _KILL:
+                break
+            self._take_all(dispatcher.wait(HEARTBEAT_S))
+            with suppress(StoreAwayError):  # what is written next waits for it
+                self._caller.beat()
+        stopped = dispatcher.stop()
+        self._take_all((job, it) for job, it in stopped if it.outcome is not Outcome.CANCELLED)
+        cut = [job for job, it in stopped if it.outcome is Outcome.CANCELLED]
+        self._meet_hosts()
+        result = self._result(run, is_interrupted=bool(interrupts.count))
+        self._record.run_ended(
+            str(result.ending), result.exit_code, result.counts, unreachable=result.unreachable
+        )
+        self._record.flush()
+        return replace(result, in_flight=tuple(describe(cut)), seconds=self._now_s - started_s)
+
+    def _say_stopped(self) -> None:
+        running = len(self._dispatcher.running())
+        self._caller.say(f"nothing more is checked; {running} still at work")
+
+    def _begin_next(self) -> None:
+        """Start the next checks, as many as there is room for; none on hosts that are lost."""
+        room = self._parallel - len(self._dispatcher.running())
+        chosen = (it for it in self._in_line() if not self._passed_over(it))
+        for subject in islice(chosen, max(0, room)):
+            self._dispatcher.add(self._job(subject))
+        self._dispatcher.submit(self._dispatcher.take())
+
+    def _in_line(self) -> Iterator[Subject]:
+        """Yield who is next; those on a machine that is looked at come after that."""
+        while True:
+            while self._freed:
+                yield self._freed.popleft()
+            subject = next(self._rest, None)
+            if subject is None:
+                return
+            machine = subject.cob.machine
+            if machine in self._subjects and machine not in self._machines:
+                self._behind.setdefault(machine, []).append(subject)
+            else:
+                yield subject
+
+    def _passed_over(self, subject: Subject) -> bool:
+        """Say whether the host is not to be asked, and take what is known without that."""
+        cob, machine = subject.cob, subject.cob.machine
+        lost = self._found.lost.get(cob.host)
+        if lost is not None:
+            self._found.unchecked[cob.id] = lost
+            return True
+        if machine not in self._machines or self._machines[machine] == THERE:
+            return False
+        state = self._machines[machine]
+        if state == UNKNOWN:
+            message = f"its machine {machine} could not be looked at"
+            failed = Report(number=0, outcome=Outcome.FAILED, message=message)
+            self._fail(subject, message, failed)
+        else:
+            message = f"its machine {machine} is {state}"
+            gone = Report(number=0, outcome=Outcome.OK, state=cob.type.remove, message=message)
+            self._take(subject, gone)
+        return True
+
+    def _job(self, subject: Subject) -> Job:
+        it = subject.cob
+        # What was filled in when it was applied is what its host is to be compared with.
+        spec = it.spec if self._simulates else fill_in(it.spec, {}, known=subject.record.applied)[0]
+        job = Job(
+            number=self._dispatcher.next_number(),
+            kind=JobKind.CHECK,
+            cob=it.id,
+            host=it.host,
+            type_name=it.type.name,
+            action=it.type.check,
+            cob_vars={
+                "id": self._look.first_names.get(it.id, it.id),
+                "name": it.name,
+                "host": it.host,
+                "type": it.type.name,
+                "spec": spec,
+                "applied": subject.record.applied,
+                "recorded": subject.record.recorded,
+                "state": subject.record.state,
+                "target": it.preferred,
+                "generation": subject.generation,
+                "results": self._results.get(it.host, {}),
+            },
+            timeout_s=it.type.check_timeout_s,
+            shared=it.type.shared,
+        )
+        return job if self._simulates else finished(job, Late(results=self._results, spec=spec))[0]
+
+    # --- reports
+
+    def _take_all(self, ended: Iterable[tuple[Job, Report]]) -> None:
+        self._now_s = self._dispatcher.now()
+        for job, said in ended:
+            subject, report = self._subjects[job.cob], self._keep_results(job, said)
+            self._take(subject, report)
+            self._machines[job.cob] = found_of(subject, report)
+            self._freed.extend(self._behind.pop(job.cob, ()))
+
+    def _keep_results(self, job: Job, report: Report) -> Report:
+        known = self._results.get(job.host, {})
+        opened = self._subjects[job.cob].cob.type.opens(job.action)
+        report, new = kept_results(known, report, opened)
+        if new:
+            self._results[job.host] = merged_results(known, new)
+            self._record.write(ResultsWritten(host=job.host, results=new))
+        return report
+
+    def _take(self, subject: Subject, report: Report) -> None:
+        states = subject.cob.type.states
+        match report.outcome:
+            case Outcome.OK if report.state in states:
+                self._found.checked.add(subject.cob.id)
+                self._take_state(subject, report)
+            case Outcome.OK:
+                known = ", ".join(states)
+                message = f"the check says {report.state!r}, which is no state of it ({known})"
+                self._fail(subject, message, report)
+            case Outcome.UNREACHABLE:
+                self._lose(subject.cob.host, report.message)
+                self._found.unchecked[subject.cob.id] = report.message
+            case _:
+                self._fail(subject, report.message or str(report.outcome), report)
+
+    def _take_state(self, subject: Subject, report: Report) -> None:
+        cob, left, state = subject.cob.id, subject.left, report.state
+        if left is None:
+            why = why_doubtful(subject.record)
+            self._found.doubtful[cob] = Doubtful(cob=cob, why=why, state=state)
+            self._record.found(cob, state, "check")
+        elif state == left.was:
+            self._record.found(cob, state, "check")
+            if state != subject.record.state or subject.record.reason == DRIFT:
+                self._write(subject, state, "check")
+        else:
+            self._drift(subject, left, report)
+
+    def _drift(self, subject: Subject, left: Left, report: Report) -> None:
+        cob, state = subject.cob.id, report.state
+        since = self._now_s if left.since is None else left.since
+        self._found.drifted[cob] = Drifted(
+            cob=cob,
+            was=left.was,
+            was_since=left.was_since,
+            state=state,
+            since=since,
+            message=report.message,
+        )
+        more = {"was": left.was, "was_since": left.was_since, "since": since}
+        said = {"message": shortened(report.message, LONGEST_MESSAGE)} if report.message else {}
+        self._record.found(cob, state, DRIFT, **more, **said)
+        if state != subject.record.state or subject.record.reason != DRIFT:
+            self._write(subject, state, DRIFT)
+
+    def _write(self, subject: Subject, state: State, reason: str) -> None:
+        self._record.write(
+            StateWritten(
+                cob=subject.cob.id,
+                state=state,
+                reason=reason,
+                time=self._now_s,
+                generation=subject.record.generation,
+            )
+        )
+
+    def _fail(self, subject: Subject, message: str, report: Report) -> None:
+        """Tell of a check that failed; the journal goes on believing what it did."""
+        cob = subject.cob.id
+        self._found.unchecked[cob] = message
+        self._record.became_unknown(cob, "check", message=message, report=report)
+
+    def _lose(self, host: str, message: str) -> None:
+        if host not in self._found.lost:
+            self._found.lost[host] = message
+            self._record.write(HostLost(host=host, time=self._now_s))
+
+    def _meet_hosts(self) -> None:
+        """Take note of hosts that answer again, where all that the journal has of them is checked.
+
+        Of the others the next apply checks everything, for nobody knows what was done to them.
+        """
+        for host, cobs in sorted(self._look.missed.items()):
+            if host not in self._found.lost and cobs <= self._found.checked:
+                self._record.write(HostFound(host=host, time=self._now_s))
+
+    def _result(self, run: str, *, is_interrupted: bool) -> DriftResult:
+        look, found = self._look, self._found
+        undefined = "no generation says any more what was applied"
+        unchecked = {**found.unchecked, **dict.fromkeys(look.undefined, undefined)}
+        if is_interrupted:
+            ending = Ending.INTERRUPTED
+        elif found.drifted:
+            ending = Ending.DRIFT
+        else:
+            ending = Ending.FAILED if unchecked else Ending.OK
+        counts = {
+            "hosts": len({host_of(cob) for cob in self._subjects}),
+            "cobs": len(look.subjects),
+            "checks": len(found.checked),
+            "drifted": len(found.drifted),
+            "pending": len(look.pending),
+            "doubtful": len(found.doubtful),
+            "unchecked": len(unchecked),
+            "ignored": look.ignored,
+        }
+        return DriftResult(
+            run=run,
+            ending=ending,
+            counts=counts,
+            drifted=tuple(found.drifted[cob] for cob in sorted(found.drifted)),
+            pending=look.pending,
+            doubtful=tuple(found.doubtful[cob] for cob in sorted(found.doubtful)),
+            unchecked=tuple(
+                Unchecked(cob=cob, message=unchecked[cob]) for cob in sorted(unchecked)
+            ),
+            unreachable=dict(sorted(found.lost.items())),
+        )

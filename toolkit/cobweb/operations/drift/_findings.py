@@ -1,0 +1,336 @@
+"""What is on the hosts against what was left there: drift, told apart from pending changes.
+
+Theory of operation. The journal says in which state each object was left, and for which content.
+A look checks every object against that content: the site's, or the one applied last where the site
+has changed since, so that a pending change is no drift. An object has drifted where its check finds
+another state than the one that was left. That is written to the journal as its state, so that the
+next apply repairs it, and its event says what was left (`was`) and since when it is known to be
+otherwise; a later look goes on from there. What is found as it was left is not written again.
+
+No engine is needed: a check needs no lock. Nothing on a host is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import count
+from typing import Any
+
+from cobweb.kernel._result import Ending
+from cobweb.model import UNKNOWN, Cob, CobId, Host, Outcome, Report, Results, State, host_of
+from cobweb.operations.context._desired import Desired
+from cobweb.operations.context._known import is_another, is_certain
+from cobweb.operations.context._renames import first_names
+from cobweb.operations.context._stored_work import KeptWork
+from cobweb.operations.drift._definitions import definitions_of
+from cobweb.store import CobRecord, Store
+
+__all__ = [
+    "DRIFT",
+    "THERE",
+    "Doubtful",
+    "DriftResult",
+    "Drifted",
+    "Left",
+    "Look",
+    "Pending",
+    "PendingKind",
+    "Subject",
+    "Unchecked",
+    "drift_data",
+    "found_of",
+    "look_of",
+    "why_doubtful",
+]
+
+DRIFT = "drift"
+"""The reason of a state that was found where another was left."""
+
+THERE = "(there)"
+"""Stands for the state of a machine that is there."""
+
+
+class PendingKind(StrEnum):
+    """How an object differs between the site and what was applied last."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """How an object was left: `was` since `was_since`; otherwise since `since` (None: as left)."""
+
+    was: State
+    was_since: float
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """An object that is checked, as it was applied last under `generation`.
+
+    `left` is None where the journal has lost its state; then nothing can have drifted from it.
+    """
+
+    cob: Cob
+    record: CobRecord
+    generation: int
+    left: Left | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drifted:
+    """An object that was left in the state `was` and is in `state`, known since `since`.
+
+    `message` is what the check says of the difference, "" where it says nothing.
+    """
+
+    cob: CobId
+    was: State
+    was_since: float
+    state: State
+    since: float
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """An object that the next apply adds, changes or removes."""
+
+    cob: CobId
+    kind: PendingKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubtful:
+    """An object whose state the journal has lost, `why`, and the state that was found."""
+
+    cob: CobId
+    why: str
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchecked:
+    """An object of which nothing could be found out, and what was said."""
+
+    cob: CobId
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftResult:
+    """What a look has found; objects are sorted by id.
+
+    `unreachable` has what was said of each host that was lost, `in_flight` a line for each check
+    that was stopped in the middle. Times are those of the executor's clock.
+    """
+
+    run: str
+    ending: Ending
+    counts: Mapping[str, int]
+    drifted: tuple[Drifted, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    doubtful: tuple[Doubtful, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+    in_flight: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """The process exit code."""
+        return self.ending.exit_code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look has to do: check the `subjects`, in this order.
+
+    `pending` are all changes that the next apply has, `undefined` those of them that cannot be
+    checked, for no generation says any more what was applied. `hosts` are all that can be asked,
+    `missed` those that could not be reached the last time, with all that the journal has of them.
+    `machines` are those that are not looked at and that something is on, as `found_of` tells of
+    others. `ignored` counts the objects that the site leaves out; `results` are what tasks handed
+    back, `first_names` what hosts know objects by that were renamed.
+    """
+
+    subjects: tuple[Subject, ...]
+    pending: tuple[Pending, ...]
+    undefined: tuple[CobId, ...]
+    hosts: Mapping[str, Host]
+    missed: Mapping[str, frozenset[CobId]]
+    ignored: int
+    machines: Mapping[CobId, State] = field(default_factory=dict)
+    results: Results = field(default_factory=dict)
+    first_names: Mapping[CobId, CobId] = field(default_factory=dict)
+
+
+def look_of(
+    desired: Desired, store: Store, work: KeptWork, *, ignores: Callable[[CobId], bool]
+) -> Look:
+    """Return what is to be checked of a site; with a limit only the objects of its hosts.
+
+    `work` finds the files of earlier generations. StoreError where one of these is damaged.
+    """
+    records = store.states()
+    chosen = _chosen(desired, records)
+    looked_at = [cob for cob in chosen if not ignores(cob)]
+    results = store.results()
+    pending = _pending(desired, records, looked_at, results)
+    old = [cob for cob, kind in pending.items() if kind is not PendingKind.ADDED]
+    before = definitions_of((records[cob] for cob in old), desired, store, work)
+    noticed = _noticed(store, [records[cob] for cob in looked_at if cob in records])
+    subjects = []
+    for cob in looked_at:
+        if cob not in pending:
+            it, generation = desired.graph.cobs[cob], records[cob].generation
+        elif cob in before.cobs:
+            it, generation = before.cobs[cob], before.generations[cob]
+        else:
+            continue
+        subjects.append(
+            Subject(
+                cob=it,
+                record=records[cob],
+                generation=generation,
+                left=_left(records[cob], it, noticed.get(cob)),
+            )
+        )
+    return Look(
+        subjects=tuple(_in_turns(subjects)),
+        pending=tuple(Pending(cob=cob, kind=kind) for cob, kind in pending.items()),
+        undefined=tuple(cob for cob in old if cob not in before.cobs),
+        hosts={**desired.hosts, **before.hosts} if before.hosts else desired.hosts,
+        missed=_missed(records),
+        ignored=len(chosen) - len(looked_at),
+        machines=dict(_believed(desired, records, subjects)),
+        results=results,
+        first_names=first_names(store.renames()),
+    )
+
+
+def found_of(subject: Subject, report: Report) -> State:
+    """Return what a check says of an object as a machine: THERE, the other state, or `unknown`."""
+    kind = subject.cob.type
+    if report.outcome is not Outcome.OK or report.state not in kind.states:
+        return UNKNOWN
+    return THERE if report.state == kind.preferred else report.state
+
+
+def _believed(
+    desired: Desired, records: Mapping[CobId, CobRecord], subjects: list[Subject]
+) -> Iterator[tuple[CobId, State]]:
+    """Yield what the journal knows of machines that are not looked at themselves."""
+    machines = {it.cob.machine for it in subjects if it.cob.machine}
+    for machine in machines - {it.cob.id for it in subjects}:
+        it, record = desired.graph.cobs.get(machine), records.get(machine)
+        if it and record and is_certain(record, it.type):
+            yield machine, THERE if record.state == it.type.preferred else record.state
+
+
+def why_doubtful(record: CobRecord) -> str:
+    """Return why the journal does not know the state of an object."""
+    if record.in_transition is not None:
+        return f"stopped in {' -> '.join(record.in_transition)}"
+    return "failed" if record.failed else "its state was lost"
+
+
+def drift_data(result: DriftResult) -> dict[str, Any]:
+    """Return what `cobweb drift -o json` writes."""
+    return {
+        "format": 1,
+        "run": result.run,
+        "result": str(result.ending),
+        "exit_code": result.exit_code,
+        "counts": dict(result.counts),
+        "seconds": round(result.seconds, 3),
+        "drifted": [
+            {
+                "cob": it.cob,
+                "was": it.was,
+                "was_since": it.was_since,
+                "is": it.state,
+                "since": it.since,
+                "message": it.message,
+            }
+            for it in result.drifted
+        ],
+        "pending": [{"cob": it.cob, "kind": str(it.kind)} for it in result.pending],
+        "doubtful": [{"cob": it.cob, "why": it.why, "is": it.state} for it in result.doubtful],
+        "unchecked": [{"cob": it.cob, "message": it.message} for it in result.unchecked],
+        "unreachable": dict(result.unreachable),
+        "in_flight": list(result.in_flight),
+    }
+
+
+def _chosen(desired: Desired, records: Mapping[CobId, CobRecord]) -> list[CobId]:
+    """Return the objects of the site and of the journal, sorted; with a limit of its hosts."""
+    every = desired.graph.cobs.keys() | records.keys()
+    if desired.limit is not None:
+        every = {cob for cob in every if host_of(cob) in desired.chosen}
+    return sorted(every)
+
+
+def _pending(
+    desired: Desired, records: Mapping[CobId, CobRecord], cobs: list[CobId], results: Results
+) -> dict[CobId, PendingKind]:
+    contents = desired.evaluated.contents
+    found: dict[CobId, PendingKind] = {}
+    for cob in cobs:
+        if cob not in records:
+            found[cob] = PendingKind.ADDED
+        elif cob not in contents:
+            found[cob] = PendingKind.REMOVED
+        elif is_another(desired.graph.cobs[cob], records[cob], contents[cob], results):
+            found[cob] = PendingKind.CHANGED
+    return found
+
+
+def _noticed(store: Store, records: list[CobRecord]) -> dict[CobId, Left]:
+    """Return how the objects were left that have drifted already, as the events of it tell."""
+    drifted = {it.cob: it for it in records if it.reason == DRIFT}
+    found: dict[CobId, Left] = {}
+    for run in sorted({it.run for it in drifted.values()}):
+        for event in store.events(run):
+            cob = event.get("cob")
+            if event.get("reason") == DRIFT and cob in drifted and drifted[cob].run == run:
+                found[cob] = Left(
+                    was=event["was"], was_since=event["was_since"], since=event["since"]
+                )
+    return found
+
+
+def _left(record: CobRecord, cob: Cob, noticed: Left | None) -> Left | None:
+    """Return how an object was left; None where nobody knows.
+
+    Of drift whose events are gone nothing is known but that the object is not as it was left; that
+    will have been its preferred state.
+    """
+    if record.in_transition is not None or record.state not in cob.type.states:
+        return None
+    if record.reason != DRIFT:
+        return Left(was=record.state, was_since=record.since)
+    lost = Left(was=cob.preferred, was_since=record.since, since=record.since)
+    return noticed or lost
+
+
+def _missed(records: Mapping[CobId, CobRecord]) -> dict[str, frozenset[CobId]]:
+    found: dict[str, set[CobId]] = {}
+    for cob, record in records.items():
+        if not record.reachable:
+            found.setdefault(host_of(cob), set()).add(cob)
+    return {host: frozenset(cobs) for host, cobs in found.items()}
+
+
+def _in_turns(subjects: list[Subject]) -> Iterator[Subject]:
+    """Yield the objects so that hosts take turns: the first of each, then the second of each."""
+    numbers: dict[str, count[int]] = {}
+    turns = [next(numbers.setdefault(it.cob.host, count())) for it in subjects]
+    order = sorted(range(len(subjects)), key=lambda at: (turns[at], at))
+    return (subjects[at] for at in order)

@@ -1,0 +1,3 @@
+"""Earlier generations and runs: rollback, reasons, collection, what is given up."""
+
+from __future__ import annotations

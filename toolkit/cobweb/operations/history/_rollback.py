@@ -1,0 +1,196 @@
+"""An earlier generation desired again: what it says, carried out by what there is now.
+
+Its content is desired as it is, so that the new generation has the digest of the old one. Files
+that have changed since come from their copies (see `_kept_work`), vaulted values from the site by
+their digests, and types of plugins from the plugins, where these have lost nothing since. What is
+gone is told before anything is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from cobweb.engine import analyse
+from cobweb.errors import GenerationError, UsageError
+from cobweb.generation import EvaluatedSite, StoredSite, read_site, tree_of
+from cobweb.model import CobId, CobType, Graph, Host, Missing
+from cobweb.operations.context._desired import Desired, desired_of
+from cobweb.operations.context._stored_work import KeptWork, Secrets, has_only_more
+from cobweb.plugin import Plugins
+from cobweb.site import Site, unfit_specs
+from cobweb.store import Generation, Store
+
+__all__ = ["desired_again", "original_of", "to_go_back_to"]
+
+MOST_PROBLEMS = 20
+"""How many problems are told of; the others are counted."""
+
+
+def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -> Desired:
+    """Return what a generation desired.
+
+    UsageError for one that there is not, StoreError for one that is damaged, GenerationError for
+    one that cannot come about any more: secrets, types, plugins or task files are gone, specs do
+    not fit the types of plugins, or the analysis finds what can never work.
+    """
+    found, stored = _stored(store, generation)
+    now = desired_of(site)
+    secrets = Secrets(now.secrets, now.hosts)
+    original = stored.graph(now.roots)
+    hosts = {name: secrets.host(host) for name, host in stored.hosts.items()}
+    graph = _with_present_types(original, plugins.types)
+    graph, lost = _with_secrets(graph, secrets)
+    problems = [
+        *(f"{name}: {it} is not in the site any more" for name, it in _lost_variables(hosts)),
+        *lost,
+        *_lost_trees(original, store),
+        *_missing_work(original, stored, KeptWork(store, now.roots, plugins.python_types), plugins),
+        *_changed_types(original, plugins.types),
+    ]
+    problems = problems or [*_wrong(graph)]
+    if problems:
+        raise _refusal(found, problems)
+    evaluated = EvaluatedSite(original, stored.hosts, roots=now.roots, files=stored.files)
+    known = {name: _reached(host, now.hosts.get(name)) for name, (host, _) in hosts.items()}
+    return replace(
+        now,
+        graph=graph,
+        hosts={**now.hosts, **known},
+        chosen=frozenset({*now.hosts, *known}),
+        evaluated=evaluated,
+        whole=lambda: evaluated,
+        commit=lambda: found.commit,
+        files=dict,
+        kept=stored.files,
+        is_deletion=False,
+    )
+
+
+def to_go_back_to(store: Store, *, after_failure: bool = False) -> int:
+    """Return the newest generation that was reached and says something else than the current one.
+
+    `after_failure` of the current one, only where that was never reached: otherwise what failed is
+    no change. UsageError where there is none.
+    """
+    infos = store.generations()
+    if after_failure and infos[0].reached is not None:
+        message = f"generation {infos[0].id} was reached before"
+        raise UsageError(message, hint="`cobweb rollback` goes to the one before it")
+    for info in infos:
+        if info.reached is not None and info.digest != infos[0].digest:
+            return info.id
+    raise UsageError(
+        "there is no earlier generation that was reached",
+        hint="`cobweb generations` lists them; name one to go to it",
+    )
+
+
+def original_of(store: Store) -> tuple[int, int]:
+    """Return the current generation, and the first that said the same; 0 for what there is not."""
+    infos = store.generations()
+    if not infos:
+        return 0, 0
+    same = [info.id for info in infos[1:] if info.digest == infos[0].digest]
+    return infos[0].id, same[-1] if same else 0
+
+
+def _stored(store: Store, generation: int) -> tuple[Generation, StoredSite]:
+    found = store.generation(generation)
+    if found is None:
+        message = f"there is no generation {generation}"
+        raise UsageError(message, hint="`cobweb generations` lists them")
+    return found, read_site(found.content)
+
+
+def _reached(host: Host, now: Host | None) -> Host:
+    """Return a host of the generation, with the variables that it had no use for as they are now.
+
+    What was added since, and is removed when one goes back, may need them.
+    """
+    return host if now is None else replace(host, variables={**now.variables, **host.variables})
+
+
+def _with_present_types(graph: Graph, types: Mapping[str, CobType]) -> Graph:
+    """Return the objects with the types of plugins as these are now, but for what these share."""
+    kinds = {id(it.type): it.type for it in graph.cobs.values() if it.type.name in types}
+    made = {key: replace(types[it.name], shared=it.shared) for key, it in kinds.items()}
+    cobs = {
+        cob: replace(it, type=made[id(it.type)]) if id(it.type) in made else it
+        for cob, it in graph.cobs.items()
+    }
+    return replace(graph, cobs=cobs)
+
+
+def _with_secrets(graph: Graph, secrets: Secrets) -> tuple[Graph, list[str]]:
+    """Return the objects with their secrets back, and what is said of those that are gone."""
+    problems: list[str] = []
+    lost: set[str] = set()
+    cobs = {}
+    for cob, it in graph.cobs.items():
+        spec, missing = secrets.spec(it)
+        kind, gone = secrets.type(it.type)
+        lost |= {f"type {kind.name}: shared.{place}" for place in gone}
+        same = spec is it.spec and kind is it.type
+        cobs[cob] = it if same else replace(it, spec=spec, type=kind)
+        problems += [
+            f"{cob}.spec.{place}: its vaulted value is not in the site any more"
+            for place in missing
+        ]
+    problems += [f"{it}: its vaulted value is not in the site any more" for it in sorted(lost)]
+    return replace(graph, cobs=cobs), problems
+
+
+def _lost_variables(
+    hosts: Mapping[str, tuple[Host, tuple[str, ...]]],
+) -> Iterator[tuple[str, str]]:
+    for name, (_, lost) in sorted(hosts.items()):
+        for variable in lost:
+            yield name, f"the vaulted value of the variable {variable}"
+
+
+def _lost_trees(graph: Graph, store: Store) -> Iterator[str]:
+    """Yield the objects whose file trees are gone; of those with the same tree the first."""
+    trees: dict[str, CobId] = {}
+    for cob, it in graph.cobs.items():
+        trees.setdefault(tree_of(it.spec), cob)
+    for digest, cob in trees.items():
+        if digest and store.file(digest) is None:
+            yield f"{cob}.spec.tree: the copy of the tree is gone"
+
+
+def _missing_work(
+    graph: Graph, stored: StoredSite, work: KeptWork, plugins: Plugins
+) -> Iterator[str]:
+    """Yield why types cannot do their work; those of plugins that are there do it their way."""
+    types = {it.type.name: it.type for it in graph.cobs.values()}
+    for name in sorted(types.keys() - plugins.types.keys()):
+        for action in work.type(types[name], stored.files).actions():
+            if isinstance(action, Missing):
+                yield f"type {name}: {action.message}"
+                break
+
+
+def _changed_types(graph: Graph, present: Mapping[str, CobType]) -> Iterator[str]:
+    types = {it.type.name: it.type for it in graph.cobs.values()}
+    for name in sorted(types.keys() & present.keys()):
+        if not has_only_more(types[name], present[name]):
+            yield f"type {name}: the plugin has given it other states or transitions since"
+
+
+def _wrong(graph: Graph) -> Iterator[str]:
+    """Yield what is wrong with a generation whose parts are all there."""
+    yield from unfit_specs(graph.cobs.values())
+    for trouble in analyse(graph):
+        yield "; ".join([trouble.message, *map(str, trouble.cycle)])
+
+
+def _refusal(generation: Generation, problems: list[str]) -> GenerationError:
+    commit, sign, _ = generation.commit.partition("+")
+    checkout = f"check out commit {commit[:12]} of the site" if commit else "bring back its files"
+    if sign:
+        checkout += ", which had changes that were not committed"
+    told = problems[:MOST_PROBLEMS]
+    if len(problems) > len(told):
+        told.append(f"... and {len(problems) - len(told)} more")
+    return GenerationError(generation.id, told, hint=f"{checkout}, and apply")

@@ -1,0 +1,361 @@
+"""A plan as a value: what would change, in which order, who waits for whom, what is down how long.
+
+A plan is made for one evaluated site on one base (what the journal believed); `apply` refuses it
+when either has changed. Its JSON form has the schema schemas/plan.schema.json.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from types import MappingProxyType
+from typing import Any
+
+from cobweb._foreign_json import json_of
+from cobweb._json import indented
+from cobweb.errors import PlanError
+from cobweb.generation import (
+    FileDifference,
+    changed_trees,
+    digest,
+    digest_of_pieces,
+    listed,
+    quoted,
+    spec_diff,
+)
+from cobweb.kernel._result import Wait, chain_data, stuck_waits
+from cobweb.model import CobId, fill_in, host_of
+from cobweb.operations.context._known import Baseline, Refresh
+from cobweb.operations.context._trees import TreeComparison, file_data
+from cobweb.operations.planning._refusals import Refusal
+from cobweb.plugin import PlannedStep, Stages
+from cobweb.store import CobRecord
+
+__all__ = [
+    "DEFAULT_PLANNER",
+    "MAX_PLAN_BYTES",
+    "PLAN_FORMAT",
+    "Change",
+    "Plan",
+    "PlanFile",
+    "base_digest",
+    "changes_of",
+    "plan_text",
+    "read_plan",
+]
+
+PLAN_FORMAT = 3
+DEFAULT_PLANNER = "event"
+
+MAX_PLAN_BYTES = 2**30
+"""A longer plan file is not read: that of a hundred thousand objects has a tenth of it."""
+
+_COUNTED = {"add": "added", "change": "changed", "remove": "removed"}
+"""What counts say, and the kind of change that it is."""
+
+_CONTENT_DIGITS = 8
+"""How many digits of a content's digest a plan has: enough to notice another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One object that is added, changed, removed or only renamed; `lines` is the diff of its spec.
+
+    `files` are those that differ in its file tree. `content` is the beginning of the digest of what
+    it is to be, "" for what is removed or renamed. `was` is the name that a known object loses; of
+    an added one the name that nothing is known under.
+    """
+
+    cob: CobId
+    kind: str
+    lines: tuple[str, ...] = ()
+    files: tuple[FileDifference, ...] = ()
+    content: str = ""
+    was: CobId | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the change as plain JSON data."""
+        files = {"files": file_data(self.files)} if self.files else {}
+        was = {"was": self.was} if self.was else {}
+        return {"cob": self.cob, "kind": self.kind, "diff": list(self.lines), **files, **was}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What `apply` would do now.
+
+    `site` is the digest of the evaluated site, `base` that of the journal's beliefs, `run` the last
+    run that the journal knew of and `generation` its current generation. `checks` are
+    objects whose state would be found first; the steps after that are predicted. `uncertain` are
+    those of them whose state the journal has lost: what they need is only known after the check.
+    `switches` are the hosts that would go over from another generation, those that do so together
+    in one group, in order. `planner` is who made the stages. `budgets` are other bounds than the
+    site's, by name, `only` the objects that it is for (none: all), `renew` those that are taken
+    for changed, `given_up` hosts that are left alone. With `refusals` it is not begun.
+    """
+
+    site: str
+    base: str
+    generation: int
+    run: str
+    changes: tuple[Change, ...]
+    checks: tuple[CobId, ...]
+    stages: Stages
+    waits: tuple[Wait, ...]
+    down_s: Mapping[CobId, float] = field(default_factory=dict)
+    restarts: tuple[CobId, ...] = ()
+    proofs: tuple[str, ...] = ()
+    seconds: float = 0.0
+    limit: str | None = None
+    refresh: Refresh = Refresh.CHANGED
+    uncertain: tuple[CobId, ...] = ()
+    switches: tuple[tuple[str, ...], ...] = ()
+    planner: str = DEFAULT_PLANNER
+    budgets: Mapping[str, int] = field(default_factory=dict)
+    only: tuple[CobId, ...] = ()
+    renew: tuple[CobId, ...] = ()
+    given_up: tuple[str, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def converges(self) -> bool:
+        """Say whether all gets where it should, as far as order is concerned (P9)."""
+        return not stuck_waits(self.waits)
+
+    @property
+    def goes_out(self) -> frozenset[CobId]:
+        """All that leaves serving, or is restarted in place."""
+        return frozenset(self.down_s) | frozenset(self.restarts)
+
+    @property
+    def makespan(self) -> dict[str, float]:
+        """The seconds to the end of the last step: by event, and with the stages as barriers.
+
+        With barriers each stage begins when the one before is over, and a host does one step of a
+        stage after the other; so many seconds at least, for what limits pause is not in it.
+        """
+        barriers = sum(map(_stage_seconds, self.stages.stages))
+        return {"event": self.seconds, "stages": max(self.seconds, barriers)}
+
+    @property
+    def steps(self) -> tuple[PlannedStep, ...]:
+        """All predicted steps, in the order of their stages."""
+        return tuple(step for stage in self.stages.stages for step in stage)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many objects are added, changed and removed; one of another type now is changed."""
+        kinds = Counter(change.kind for change in self.changes)
+        return {word: kinds[kind] for word, kind in _COUNTED.items()}
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether nothing is pending: no step, no change, no lost state, nothing that waits.
+
+        A check alone is no change: it finds out and changes nothing.
+        """
+        return not (self.steps or self.changes or self.waits or self.uncertain)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the plan as plain JSON data."""
+        return {
+            "format": PLAN_FORMAT,
+            "site": self.site,
+            "base": self.base,
+            "generation": self.generation,
+            "run": self.run,
+            "limit": self.limit,
+            "refresh": str(self.refresh),
+            "planner": self.planner,
+            "budgets": dict(sorted(self.budgets.items())),
+            "only": list(self.only),
+            "renew": list(self.renew),
+            "counts": self.counts,
+            "changes": [change.as_data() for change in self.changes],
+            "contents": "".join(change.content for change in self.changes),
+            "switches": [list(group) for group in self.switches],
+            "checks": list(self.checks),
+            "uncertain": list(self.uncertain),
+            "stages": [[_step(step) for step in stage] for stage in self.stages.stages],
+            "critical_path": [_step(step) for step in self.stages.critical_path],
+            "downtime": dict(sorted(self.down_s.items())),
+            "restarts": list(self.restarts),
+            "converges": self.converges,
+            "proofs": list(self.proofs),
+            "seconds": self.seconds,
+            "makespan": self.makespan,
+            "waits": [
+                {
+                    "cob": wait.cob,
+                    "state": wait.state,
+                    "chain": chain_data(wait.chain),
+                }
+                for wait in self.waits
+            ],
+            "given_up": list(self.given_up),
+            "refusals": [refusal.as_data() for refusal in self.refusals],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFile:
+    """What `apply` needs to know of a saved plan.
+
+    `states` says where objects were when the plan was made, or why that was not known: `NEW`,
+    `CHANGED` or `IN_DOUBT`. Objects of the site that do not stand there were where they are wanted.
+    `contents` begin the digests of those to be added or changed; `removed` are those to be removed.
+    `goes_out` are those that leave serving or are restarted. `budgets`, `only` and `renew`
+    as in `Plan`.
+    """
+
+    site: str
+    base: str
+    generation: int
+    run: str
+    limit: str | None
+    refresh: Refresh
+    states: Mapping[CobId, str]
+    contents: Mapping[CobId, str]
+    removed: frozenset[CobId]
+    goes_out: frozenset[CobId] = frozenset()
+    budgets: Mapping[str, int] = field(default_factory=dict)
+    only: frozenset[CobId] = frozenset()
+    renew: frozenset[CobId] = frozenset()
+
+
+NEW, CHANGED, IN_DOUBT = "new", "to be changed", "in doubt"
+"""Why a plan does not say in which state an object was."""
+
+_BROUGHT = {"added": NEW, "changed": CHANGED}
+"""The kinds of changes that bring a content."""
+
+
+def _stage_seconds(stage: Sequence[PlannedStep]) -> float:
+    """Return the seconds of a stage: the longest first, second, ... step of a host, together."""
+    longest: list[float] = []
+    counts: dict[str, int] = {}
+    for step in stage:
+        host = host_of(step.cob)
+        number = counts.get(host, 0)
+        counts[host] = number + 1
+        if number == len(longest):
+            longest.append(0.0)
+        longest[number] = max(longest[number], step.end_s - step.start_s)
+    return sum(longest)
+
+
+def _step(step: PlannedStep) -> dict[str, Any]:
+    return {
+        "cob": step.cob,
+        "from": step.source,
+        "to": step.dest,
+        "start": step.start_s,
+        "end": step.end_s,
+        "waits_for": list(step.waits_for),
+    }
+
+
+def base_digest(records: Mapping[CobId, CobRecord]) -> str:
+    """Return a digest of what the journal believes: states and contents.
+
+    It is that of the JSON object with `[state, content, in transition]` by id.
+    """
+    members = listed(_belief(cob, records[cob]) for cob in sorted(records))
+    return digest_of_pieces(chain("{", members, "}"))
+
+
+def _belief(cob: CobId, record: CobRecord) -> str:
+    moving = "false" if record.in_transition is None else "true"
+    return f"{quoted(cob)}:[{quoted(record.state)},{quoted(record.content)},{moving}]"
+
+
+def read_plan(text: str | bytes, name: str) -> PlanFile:
+    """Read a saved plan; PlanError where it is none, damaged, or of another version."""
+    hint = "make a new one with `cobweb plan --out`"
+    try:
+        data = json_of(text, name, max_bytes=MAX_PLAN_BYTES)
+        seal = data.pop("seal")
+        if data["format"] != PLAN_FORMAT:
+            which = f"format {data['format']!r} is not {PLAN_FORMAT}"
+            message = f"{name}: the plan was made by another version of Cobweb: {which}"
+            raise PlanError(message, hint=hint)
+        if seal != digest(data):
+            raise PlanError(f"{name}: the plan was edited or damaged", hint=hint)
+        return _plan_file(data)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PlanError(f"{name}: this is no plan", hint=hint) from error
+
+
+def _plan_file(data: Mapping[str, Any]) -> PlanFile:
+    kinds = {change["cob"]: change["kind"] for change in data["changes"]}
+    brought = {cob: _BROUGHT[kind] for cob, kind in kinds.items() if kind in _BROUGHT}
+    digits = iter(data["contents"])
+    states: dict[CobId, str] = {wait["cob"]: wait["state"] for wait in data["waits"]}
+    for stage in reversed(data["stages"]):
+        states |= {step["cob"]: step["from"] for step in stage}
+    states |= dict.fromkeys(data["checks"], IN_DOUBT)
+    states |= brought
+    return PlanFile(
+        site=data["site"],
+        base=data["base"],
+        generation=data["generation"],
+        run=data["run"],
+        limit=data["limit"],
+        refresh=Refresh(data["refresh"]),
+        states=states,
+        contents={cob: "".join(islice(digits, _CONTENT_DIGITS)) for cob in brought},
+        removed=frozenset(cob for cob, kind in kinds.items() if kind == "removed"),
+        goes_out=frozenset([*data["downtime"], *data["restarts"]]),
+        budgets=data["budgets"],
+        only=frozenset(data["only"]),
+        renew=frozenset(data["renew"]),
+    )
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the text of a plan file; a seal over its content lets `apply` notice an edit."""
+    data = plan.as_data()
+    sealed = {**data, "seal": digest(data)}
+    return "".join(indented(sealed, indent=1, ascii_only=True)) + "\n"
+
+
+def _filled(before: Baseline, cob: CobId) -> Mapping[str, Any]:
+    """Return the spec of an object as it would be applied now, as far as that is known."""
+    spec: Mapping[str, Any] = fill_in(before.specs[cob], before.results)[0]
+    return spec
+
+
+def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six sides
+    before: Baseline,
+    records: Mapping[CobId, CobRecord],
+    removed: Iterable[CobId] = (),
+    retyped: Mapping[CobId, tuple[str, str]] = MappingProxyType({}),
+    trees: TreeComparison | None = None,
+    *,
+    names: Mapping[CobId, CobId] = MappingProxyType({}),
+) -> tuple[Change, ...]:
+    """Return what differs between the site and what the journal knows, by id.
+
+    `retyped` are changed objects that have another type now: (then, now). `trees` finds the files
+    that differ in file trees. `names` are new names by old ones.
+    """
+    was = {new: old for old, new in names.items()}
+    short = {
+        cob: before.contents[cob][:_CONTENT_DIGITS] for cob in (*before.added, *before.changed)
+    }
+    found = [Change(cob=cob, kind="added", content=short[cob]) for cob in before.added]
+    found += [Change(cob=cob, kind="removed") for cob in removed if cob not in retyped]
+    for cob in before.changed:
+        applied, spec = records[cob].applied or {}, _filled(before, cob)
+        lines = spec_diff(applied, spec)
+        files = trees.files(changed_trees(applied, spec)) if trees else ()
+        if cob in retyped:
+            then, now = retyped[cob]
+            lines = (f"-type: {then}", f"+type: {now}", *lines)
+        change = Change(cob=cob, kind="changed", lines=lines, files=files, content=short[cob])
+        found.append(replace(change, was=was.get(cob)))
+    only = was.keys() - before.changed
+    found += [Change(cob=cob, kind="renamed", was=was[cob]) for cob in only]
+    return tuple(sorted(found, key=lambda change: change.cob))

@@ -1,0 +1,293 @@
+"""Predict a run: the real engine on the states that are known, with a clock that only counts.
+
+No host is asked. An object without a known state is taken to be in the state that its check will
+most likely find; every transition takes one unit of time unless a duration is known. Nothing fails
+but work of which it is known that it cannot be done any more.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from cobweb.engine import (
+    CheckEnded,
+    Effect,
+    Engine,
+    HostsSwitched,
+    Input,
+    LimitPaused,
+    LimitResumed,
+    LockGranted,
+    LockReleased,
+    LockRequested,
+    StartCheck,
+    StartTransition,
+    StateDoubted,
+    StateFound,
+    TransitionEnded,
+    WaitKind,
+)
+from cobweb.kernel._machines import Machines, Verdict
+from cobweb.kernel._result import Wait
+from cobweb.model import UNKNOWN, CobId, Missing, State
+from cobweb.operations.context._context import ExecutionContext
+from cobweb.plugin import PlannedStep
+
+__all__ = ["Prediction", "predict", "predict_best"]
+
+Duration = Callable[[CobId, State, State], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a run would do: `steps` by start time, `waits` where it would not get through.
+
+    `down_s` is how long each object would be out that goes out, `restarts` are those that are
+    restarted in place, `switches` the groups of hosts that would switch together, in order.
+    """
+
+    steps: tuple[PlannedStep, ...]
+    waits: tuple[Wait, ...]
+    down_s: Mapping[CobId, float]
+    seconds: float
+    switches: tuple[tuple[str, ...], ...] = ()
+    restarts: tuple[CobId, ...] = ()
+    looked_ahead: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the rules alone get all through, and nothing takes the same step twice."""
+        taken = {(step.cob, step.source, step.dest) for step in self.steps}
+        return not self.looked_ahead and not self.waits and len(taken) == len(self.steps)
+
+    @property
+    def cost(self) -> tuple[int, int, int]:
+        """How many objects would not get through, how many go out, how many steps it takes."""
+        return len(self.waits), len(self.goes_out), len(self.steps)
+
+    @property
+    def goes_out(self) -> frozenset[CobId]:
+        """All that leaves serving, or is restarted."""
+        return frozenset(self.down_s) | frozenset(self.restarts)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Clock:
+    """The running of a prediction: what ends when, and who was let through by whom.
+
+    `ends` are the ends by time, in the order in which they were begun, `times` a heap of the times.
+    `down` is how long each object that went out was out, `left` since when those are that are out
+    now, `restarts` who is restarted in place. `was` is the state that an object was in before
+    nobody knew it. `failed` says of objects why their work cannot be done.
+    """
+
+    context: ExecutionContext
+    engine: Engine
+    duration: Duration
+    now: float = 0.0
+    cause: CobId | None = None
+    times: list[float] = field(default_factory=list)
+    ends: dict[float, list[Input]] = field(default_factory=dict)
+    steps: list[PlannedStep] = field(default_factory=list)
+    enabled: dict[CobId, dict[CobId, float]] = field(default_factory=dict)
+    left: dict[CobId, float] = field(default_factory=dict)
+    down: dict[CobId, float] = field(default_factory=dict)
+    restarts: set[CobId] = field(default_factory=set)
+    was: dict[CobId, State] = field(default_factory=dict)
+    switches: list[tuple[str, ...]] = field(default_factory=list)
+    last_end: dict[CobId, float] = field(default_factory=dict)
+    machines: Machines = field(init=False)
+    failed: dict[CobId, str] = field(default_factory=dict)
+
+    def push(self, end: Input, after_s: float) -> None:
+        """Have something end after a time; what ends at the same time keeps its order."""
+        time = self.now + after_s
+        if time in self.ends:
+            self.ends[time].append(end)
+        else:
+            self.ends[time] = [end]
+            heapq.heappush(self.times, time)
+
+
+def predict(
+    context: ExecutionContext,
+    duration: Duration = lambda _cob, _source, _dest: 1.0,
+    *,
+    returns: bool = True,
+) -> Prediction:
+    """Return what a run would do if nothing failed that can be done.
+
+    Where a chain of waits ends at work that cannot, its last link says why in `detail`.
+    """
+    engine = context.engine(returns=returns)
+    clock = _Clock(context=context, engine=engine, duration=duration)
+    for hosts in context.at_once:
+        clock.switches += (tuple(data["hosts"]) for _, data in context.told(hosts))
+    _play(clock)
+    for cob, since in clock.left.items():
+        clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - since
+    return Prediction(
+        steps=tuple(clock.steps),
+        waits=tuple(_explained(wait, clock.failed) for wait in context.waits(engine)),
+        down_s=dict(clock.down),
+        seconds=clock.now,
+        switches=tuple(clock.switches),
+        restarts=tuple(sorted(clock.restarts)),
+        looked_ahead=engine.looked_ahead,
+    )
+
+
+def predict_best(context: ExecutionContext) -> tuple[ExecutionContext, Prediction]:
+    """Return a context with its prediction; with orders found beforehand, where these do better."""
+    first = predict(context)
+    if first.is_plain:
+        return context, first
+    ordered = context.foreseen()
+    second = predict(ordered) if ordered.orders else first
+    return (ordered, second) if second.cost < first.cost else (context, first)
+
+
+def _explained(wait: Wait, failed: Mapping[CobId, str]) -> Wait:
+    """Return why an object waits, with why the work at the end of the chain cannot be done."""
+    chain = tuple(
+        replace(link, detail=failed[link.cob]) if link.kind is WaitKind.FAILED else link
+        for link in wait.chain
+    )
+    return replace(wait, chain=chain)
+
+
+def _play(clock: _Clock) -> None:
+    """Go through the run."""
+    context, engine = clock.context, clock.engine
+    clock.machines = Machines(context.graph, engine)
+    _carry(clock, engine.start(context.known, context.held, **context.beliefs()))
+    while clock.times:
+        clock.now = clock.times[0]
+        for end in clock.ends[clock.now]:  # grows while it is gone through
+            if isinstance(end, TransitionEnded):
+                clock.last_end[end.cob] = clock.now
+                clock.cause = end.cob
+            elif isinstance(end, CheckEnded) and end.cob in clock.last_end:
+                clock.cause = end.cob  # a unit that comes home, for which others have waited
+            clock.machines.ended(end)
+            if effects := engine.step(_true(clock, end), clock.now):
+                _carry(clock, effects)
+            while clock.machines and (doubt := clock.machines.next()):
+                _carry(clock, engine.step(StateDoubted(cob=doubt[1]), clock.now))
+        del clock.ends[heapq.heappop(clock.times)]
+
+
+def _true(clock: _Clock, end: Input) -> Input:
+    """Return the end of a check with what it finds, which is only known when it ends."""
+    if isinstance(end, CheckEnded):
+        return CheckEnded(cob=end.cob, state=_found(clock, end.cob))
+    return end
+
+
+def _carry(clock: _Clock, effects: Iterable[Effect]) -> None:
+    """Take effects in; the kinds of which there are most come first."""
+    for effect in effects:
+        if isinstance(effect, LockRequested):
+            continue
+        if isinstance(effect, LockGranted):
+            _enable(clock, effect.holder, effect.cob)
+        elif isinstance(effect, LockReleased):
+            # What gave its lock back made way: the locked object waited for it.
+            _enable(clock, effect.cob, effect.holder)
+        elif isinstance(effect, StateFound):
+            if effect.state != UNKNOWN:
+                clock.was[effect.cob] = effect.state
+            if effect.cob in clock.left:
+                _watch(clock, effect)
+        elif isinstance(effect, StartTransition):
+            _start(clock, effect)
+        elif isinstance(effect, StartCheck):
+            clock.machines.began(effect.cob)
+            clock.push(CheckEnded(cob=effect.cob, state=None), 0.0)
+        else:
+            _carry_rare(clock, effect)
+
+
+def _carry_rare(clock: _Clock, effect: Effect) -> None:
+    if isinstance(effect, LimitPaused):
+        clock.push(LimitResumed(limit=effect.limit), effect.pause_s)
+    elif isinstance(effect, HostsSwitched):
+        told = clock.context.told(effect.hosts)
+        clock.switches += (tuple(data["hosts"]) for _, data in told)
+
+
+def _found(clock: _Clock, cob: CobId) -> State | None:
+    """Return what a check of an object will find, None where it cannot be made."""
+    context, engine = clock.context, clock.engine
+    it = engine.cob(cob)
+    if isinstance(it.type.check, Missing):
+        clock.failed[cob] = it.type.check.message
+        return None
+    if clock.machines.machine_of(cob) and clock.machines.verdict(cob) is Verdict.AWAY:
+        return it.type.remove
+    state = engine.state(cob)
+    if state != UNKNOWN:
+        return state
+    in_base = engine.stands_in_base(cob)
+    was = clock.was.get(cob)
+    if was is None:
+        return context.guess(cob, in_base=in_base)
+    return was if in_base else context.found_after(cob, was)
+
+
+def _enable(clock: _Clock, cob: CobId, by: CobId) -> None:
+    """Note who let an object through, if that had ended something itself."""
+    end = clock.last_end.get(by)
+    if end is None:
+        return
+    if cob in clock.enabled:
+        clock.enabled[cob][by] = end
+    else:
+        clock.enabled[cob] = {by: end}
+
+
+def _start(clock: _Clock, effect: StartTransition) -> None:
+    cob, step = effect.cob, effect.transition
+    clock.machines.began(cob)
+    length = clock.duration(cob, step.source, step.dest)
+    if clock.engine.takes_out(cob, step):
+        if clock.engine.cob(cob).type.serves(step.dest):
+            clock.restarts.add(cob)
+        else:
+            clock.left.setdefault(cob, clock.now)
+    clock.steps.append(
+        PlannedStep(
+            cob=cob,
+            source=step.source,
+            dest=step.dest,
+            start_s=clock.now,
+            end_s=clock.now + length,
+            waits_for=_waited_for(clock, effect),
+        )
+    )
+    ok = not isinstance(step.action, Missing)
+    if isinstance(step.action, Missing):
+        clock.failed[cob] = step.action.message
+    clock.push(TransitionEnded(cob=cob, ok=ok), length)
+
+
+def _waited_for(clock: _Clock, effect: StartTransition) -> tuple[CobId, ...]:
+    """Return whose ends let a transition begin, the last one first."""
+    enabled = clock.enabled.pop(effect.cob, {})
+    if clock.cause is not None and clock.cause != effect.cob:
+        # Whose end set this off: it gave a lock, gave one back, or made room in a limit.
+        enabled[clock.cause] = clock.now
+    if len(enabled) > 1 or 0.0 in enabled.values():
+        locked = {on for on, _ in effect.locks}
+        waited = sorted([(-end, on) for on, end in enabled.items() if on in locked or end > 0.0])
+        return tuple([on for _, on in waited])
+    return tuple(enabled)
+
+
+def _watch(clock: _Clock, effect: StateFound) -> None:
+    """See whether an object that went out serves again."""
+    cob = effect.cob
+    if clock.engine.cob(cob).type.serves(effect.state):
+        clock.down[cob] = clock.down.get(cob, 0.0) + clock.now - clock.left.pop(cob)

@@ -1,0 +1,33 @@
+"""From YAML files to an evaluated site: load, merge, validate, expand, explain.
+
+`load_site` reads `site.yml`, what it imports and the inventory, and collects all mistakes with
+their places (design, section 3). `Site.graph` evaluates specs per host, for all hosts or for some.
+"""
+
+from __future__ import annotations
+
+from cobweb.site._explain import VAULTED, Explanation, UsedVariable
+from cobweb.site._fits import unfit_specs
+from cobweb.site._load import find_site, load_site
+from cobweb.site._models import Model, ModelContent, find_models, read_model
+from cobweb.site._section_data import SectionData, read_sections, read_text
+from cobweb.site._site import Site
+from cobweb.site._state import find_state
+
+__all__ = [
+    "VAULTED",
+    "Explanation",
+    "Model",
+    "ModelContent",
+    "SectionData",
+    "Site",
+    "UsedVariable",
+    "find_models",
+    "find_site",
+    "find_state",
+    "load_site",
+    "read_model",
+    "read_sections",
+    "read_text",
+    "unfit_specs",
+]

@@ -1,0 +1,190 @@
+"""The evaluation of a site whose files are read: graphs, explanations, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cobweb._garbage import no_collections
+from cobweb.errors import Finding, UsageError
+from cobweb.model import Cob, CobId, CobType, Graph, State, cob_id
+from cobweb.site._cache import Head
+from cobweb.site._explain import Explainer, Explanation
+from cobweb.site.hosts._patterns import PatternError, Patterns
+from cobweb.site.hosts._scope import EvaluationError, Evaluator, text_of
+from cobweb.site.hosts._variables import Hosts
+from cobweb.site.objects._bulk import make_all
+from cobweb.site.objects._cobs import CobDef, Cobs, no_state
+from cobweb.site.objects._drift import Ignored
+from cobweb.site.objects._limits import Limits
+from cobweb.site.objects._needs import Expansion
+from cobweb.site.objects._references import References
+from cobweb.site.objects._specs import Specs, marked_properties
+from cobweb.site.objects._tasks import missing_actions
+from cobweb.site.objects._types import ActionUse
+from cobweb.site.objects._watches import fill_watches
+from cobweb.site.objects._work_files import work_files
+from cobweb.site.reading._files import Files
+from cobweb.site.reading._findings import Findings, bounded
+from cobweb.site.templates._rendering import is_template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a site is made of, once its files are read; `foreign` are the types of plugins.
+
+    One that shares something of this site is the site's own. A site that is not `present` has no
+    objects: all that it had go.
+    """
+
+    base_key: Callable[[], str]
+    name: str
+    state_url: str
+    present: bool
+    types: Mapping[str, CobType]
+    foreign: frozenset[str]
+    uses: tuple[ActionUse, ...]
+    files: Files
+    evaluator: Evaluator
+    patterns: Patterns
+    cobs: Cobs
+    references: References
+    limits: Limits
+    ignored: tuple[Ignored, ...]
+    sections: Mapping[str, Any]
+
+
+class Evaluation:
+    """Evaluates what is asked for, per host; mistakes are the findings of a SiteError."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.hosts = Hosts(parts.evaluator.inventory, parts.evaluator.variables)
+        self._findings = parts.files.findings
+        self._specs = Specs(parts.evaluator, parts.files)
+        references = parts.references
+        self._expansion = Expansion(parts.cobs.defs, references.links, references.varying)
+
+    def head(self) -> Head:
+        """Return what the site says without its objects."""
+        return Head(
+            name=self.parts.name,
+            dir=self.parts.files.site_dir,
+            state_url=self.parts.state_url,
+            types=self.parts.types,
+            sections=self.parts.sections,
+            ignored=self.parts.ignored,
+            hosts=tuple(self.hosts),
+        )
+
+    def select(self, pattern: str) -> tuple[str, ...]:
+        """Return the hosts of a pattern in order; UsageError for a wrong one."""
+        try:
+            return self.parts.patterns.select(pattern)
+        except PatternError as error:
+            raise UsageError(str(error), hint=error.hint) from error
+
+    def graph(self, hosts: frozenset[str] | None = None) -> Graph:
+        """Return the graph, with `hosts` of their objects and what their needs reach.
+
+        With `hosts` and what the budgets of these count, so that it is known how many are out.
+        """
+        if not self.parts.present:
+            return self._made({}, hosts)
+        defs = self.parts.cobs.defs.values()
+        if hosts is None:
+            return self._made({cob.name: cob.hosts for cob in defs}, None)
+        seeds = {cob.name: [host for host in cob.hosts if host in hosts] for cob in defs}
+        for name, counted in self.parts.limits.beside(hosts, self._expansion).items():
+            seeds[name] += counted
+        return self._made(seeds, hosts)
+
+    def explain(self, ref: str) -> Explanation:
+        """Return where a value came from; see `Site.explain`."""
+        explainer = Explainer(self.parts.evaluator, self.parts.cobs.defs, self._specs)
+        with bounded(self.parts.files.site_file):
+            explanation = explainer.explain(ref)
+        self._findings.raise_if_any()
+        return explanation
+
+    def findings_of_files(self) -> tuple[Finding, ...]:
+        """Return what is wrong with files that only a run needs, and in unused variables."""
+        with bounded(self.parts.files.site_file):
+            self.parts.evaluator.variables.read_all()
+        found = Findings()
+        used = {cob.type.name for cob in self.parts.cobs.defs.values()}
+        for use in self.parts.uses:
+            if use.type_name in used:
+                found.extend(missing_actions(use, self.parts.files))
+        found.extend(self._findings.sorted())
+        self.work_files()
+        return found.sorted()
+
+    def notes(self) -> tuple[Finding, ...]:
+        """Return what is no mistake but worth a word: limits that match nothing."""
+        return self.parts.limits.notes
+
+    def work_files(self) -> Mapping[str, bytes]:
+        """Return the files that the types in use work with; see `Site.work_files`."""
+        types = {cob.type.name: cob.type for cob in self.parts.cobs.defs.values()}
+        return work_files(types.values(), self.parts.files)
+
+    def trees(self) -> Mapping[str, bytes]:
+        """Return the archives of the trees in specs; see `Site.trees`."""
+        for cob in self.parts.cobs.defs.values() if self.parts.present else ():
+            if "tree" in marked_properties(cob.type).values():
+                for host in cob.hosts:
+                    self._specs.evaluate(cob, host)
+        self._findings.raise_if_any()
+        return self._specs.trees.archives
+
+    def _made(self, seeds: Mapping[str, Sequence[str]], chosen: frozenset[str] | None) -> Graph:
+        with no_collections(), bounded(self.parts.files.site_file):
+            instances, needs = self._expansion.reach(seeds)
+            cobs = self._cobs(instances)
+            fill_watches(cobs, needs, self.parts.cobs.defs)
+            limits = self.parts.limits.of(cobs)
+            budgets = self.parts.limits.budgets_of(chosen) if cobs else ()
+            self._findings.raise_if_any()
+            return Graph(cobs=cobs, needs=needs, limits=limits, budgets=budgets)
+
+    def _cobs(self, instances: Mapping[CobId, tuple[str, str]]) -> dict[CobId, Cob]:
+        defs = [self.parts.cobs.defs[name] for _, name in instances.values()]
+        hosts = [host for host, _ in instances.values()]
+        made = make_all(
+            Cob,
+            len(instances),
+            id=instances,
+            type=[each.type for each in defs],
+            spec=list(map(self._specs.evaluate, defs, hosts)),
+            confirm=[each.confirm for each in defs],
+            want=list(map(self._want, defs, hosts)),
+            machine=[
+                cob_id(host, each.machine) if each.machine else None
+                for each, host in zip(defs, hosts, strict=True)
+            ],
+            protect=[each.protect for each in defs],
+            was=[
+                cob_id(host, each.was) if each.was else None
+                for each, host in zip(defs, hosts, strict=True)
+            ],
+            place=[each.place for each in defs],
+        )
+        return dict(zip(instances, made, strict=True))
+
+    def _want(self, cob: CobDef, host: str) -> State:
+        """Return where an object goes by itself; "" where its type says it."""
+        if not is_template(cob.want):
+            return cob.want
+        place = cob.body.items["want"].place
+        try:
+            want = text_of(self.parts.evaluator.scope(host).render(cob.want, place), place)
+        except EvaluationError as error:
+            self._findings.add(error.place, error.message, error.hint, host=host)
+            return ""
+        problem = no_state(cob.type, want)
+        if problem:
+            message = f"`want` of COB `{cob.name}`: {problem[0]}"
+            self._findings.add(place, message, problem[1], host=host)
+        return "" if problem else want

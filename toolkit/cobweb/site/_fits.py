@@ -1,0 +1,25 @@
+"""Whether specs that were evaluated before still fit a type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cobweb.errors import Place
+from cobweb.model import Cob
+from cobweb.site.reading._nodes import Leaf
+
+_NOWHERE = Leaf(value=None, place=Place(file=""))
+
+
+def unfit_specs(cobs: Iterable[Cob]) -> Iterator[str]:
+    """Yield what in specs does not fit the schemas of their types; one problem per object."""
+    from cobweb.site.reading._schemas import SpecChecker
+
+    checkers: dict[int, SpecChecker] = {}
+    for cob in cobs:
+        if cob.type.spec_schema is None:
+            continue
+        checker = checkers.setdefault(id(cob.type), SpecChecker(cob.type.spec_schema))
+        problem = next(checker.problems(cob.spec, _NOWHERE), None)
+        if problem is not None:
+            yield f"{cob.id}: {problem[1]}"

@@ -1,0 +1,26 @@
+"""What is settled before a site is read: what plugins add, and what the user allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cobweb.model import CobType
+from cobweb.site._sections import Expander
+from cobweb.site.hosts._sources import HostSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """COB types by name, readers of inventories, further sections with their JSON Schemas.
+
+    `expanders` are those of the sections that stand for hosts and objects. With `allow_outside` the
+    site may use files outside of its repository.
+    """
+
+    types: Mapping[str, CobType]
+    adapters: Sequence[HostSource]
+    sections: Mapping[str, Mapping[str, Any]]
+    expanders: Sequence[Expander]
+    allow_outside: bool = False

@@ -1,0 +1,69 @@
+"""The key of an evaluated site: a digest of everything that it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from array import array
+from importlib.metadata import version
+from pathlib import Path
+
+import cobweb
+from cobweb._code import code_of
+from cobweb.site._foreign import Foreign
+from cobweb.site.reading._files import Notes, repository_of
+
+_LIBRARIES = ("jinja2", "jsonschema", "PyYAML", "regex")
+
+
+def place_key(site_file: Path) -> str:
+    """Return the digest of where a site is: its file as it is called, and the folder that is in.
+
+    The file may be a link that several sites share; variables, roles and the state are looked for
+    beside the link.
+    """
+    return _digest([str(site_file.absolute()), str(site_file.parent.resolve())])
+
+
+def base_key(site_file: Path, foreign: Foreign) -> str:
+    """Return the digest of what is known before a file of the site is read.
+
+    That is where the site is, which files it may use, what plugins add and the code that expands
+    their sections, whose home it is (roles are looked for there), the versions of Python and of the
+    libraries that evaluate, the contents of Cobweb's own modules, and how this machine writes the
+    numbers of a packed graph.
+    """
+    sections = foreign.sections.items()
+    parts = [
+        place_key(site_file),
+        [str(repository_of(site_file.parent.resolve())), foreign.allow_outside],
+        os.path.expanduser("~"),  # noqa: PTH111  # Path.home raises where there is none
+        repr(sorted(foreign.types.items())),
+        repr(sorted((name, dict(schema)) for name, schema in sections)),
+        *(said for each in foreign.expanders for said in code_of(each.source)),
+        sys.version,
+        sys.byteorder,
+        array("I").itemsize,
+        cobweb.__version__,
+        *_own_code(),
+        *(version(name) for name in _LIBRARIES),
+    ]
+    return _digest(parts)
+
+
+def site_key(base: str, notes: Notes) -> str:
+    """Return the digest of a site: its base key and what the disk said."""
+    return _digest([base, sorted((*question, said) for question, said in notes.items())])
+
+
+def _own_code() -> list[str]:
+    """Return the package's code; where it is compiled, most of that is in a library beside it."""
+    package = Path(cobweb.__file__).parent
+    libraries = sorted(package.parent.glob("cobweb_*.so"))
+    return [said for path in (package, *libraries) for said in code_of(path)]
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

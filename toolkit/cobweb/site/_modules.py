@@ -1,0 +1,132 @@
+"""Read `site.yml` and all that it imports, and merge the modules into one mapping.
+
+Imports come before the file that imports them, in the order of writing; a file that several import
+is read once. Paths are relative to the file that names them; a glob stands for its files, sorted.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from cobweb.errors import Place
+from cobweb.site.reading._files import Files
+from cobweb.site.reading._merge import merge
+from cobweb.site.reading._nodes import Leaf, Map, Seq
+from cobweb.site.reading._settings import as_map, texts
+
+MAX_MODULES = 1000
+"""More imported files are a finding."""
+
+MAX_IMPORT_DEPTH = 100
+"""So many files may import each other in a chain."""
+
+MADE_HINT = "run `cobweb generate`, which makes the files of that folder"
+
+_FORMAT = 1
+_EMPTY_HINT = "write at least `cobweb: 1`, or run `cobweb init`"
+
+
+def load_modules(path: Path, files: Files) -> Map | None:
+    """Return the merged modules of the site at `path`; findings say what is wrong with them."""
+    modules: list[Map] = []
+    _load(files.resolve(path), files, modules, [], {})
+    if not modules:
+        return None
+    merged = merge(modules, files.findings)
+    assert isinstance(merged, Map)
+    return merged
+
+
+def _load(
+    path: Path, files: Files, modules: list[Map], chain: list[Path], done: dict[Path, bool]
+) -> None:
+    if done.setdefault(path, False) or len(done) > MAX_MODULES:
+        return
+    done[path] = True
+    node = files.read(path, empty_hint=_EMPTY_HINT)
+    module = as_map(node, "a site file", files.findings)
+    if module is None:
+        return
+    _check_format(module, path, files, main=not chain)
+    for imported, place in _imports(module, path, files):
+        if imported in (*chain, path):
+            ring = [*chain, path, imported]
+            ring = ring[ring.index(imported) :]
+            names = " -> ".join(files.name(step) for step in ring)
+            files.findings.add(place, f"imports go in a circle: {names}", "leave one of them out")
+            continue
+        if len(done) > MAX_MODULES:
+            files.findings.add(place, f"more than {MAX_MODULES} imported files")
+        if len(chain) + 1 >= MAX_IMPORT_DEPTH:
+            message = f"more than {MAX_IMPORT_DEPTH} files import each other in a chain"
+            files.findings.add(place, message, "import some of them from a file further up")
+            continue
+        _load(imported, files, modules, [*chain, path], done)
+    modules.append(_with_paths(module, files))
+
+
+def _check_format(module: Map, path: Path, files: Files, *, main: bool) -> None:
+    value = module.items.get("cobweb")
+    if value is None:
+        if main:
+            place = Place(file=files.name(path), line=1, column=1)
+            files.findings.add(place, "the site lacks `cobweb`", "write `cobweb: 1` at the top")
+        return
+    if not isinstance(value, Leaf) or value.value != _FORMAT or value.value is True:
+        shown = f" `{value.value}`" if isinstance(value, Leaf) else ""
+        hint = f"this version of Cobweb reads `cobweb: {_FORMAT}`"
+        files.findings.add(value.place, f"unknown format version{shown}", hint)
+
+
+def _imports(module: Map, path: Path, files: Files) -> list[tuple[Path, Place]]:
+    found: list[tuple[Path, Place]] = []
+    for name, place in texts(module, "imports", "the site", files.findings):
+        folder = files.folder(place)
+        named = [folder / name]
+        if any(sign in name for sign in "*?[") and not Path(name).is_absolute():
+            named = [each for each in files.glob(folder, name) if files.resolve(each) != path]
+        paths = [each for each in named if files.is_file(each)]
+        refused = next((each for each in named if files.refusal(each)), None)
+        if refused or not paths:
+            near = f"imports are relative to {folder.name}/, the folder of the file that names them"
+            target = refused or folder / name
+            message, hint = files.absent(f"imported file `{name}`", target, otherwise=near)
+            if not refused and os.path.lexists(target):
+                message, hint = f"imported file `{name}` is no file", ""
+            is_made = not refused and _is_made(module, name)
+            files.findings.add(place, message, MADE_HINT if is_made else hint)
+        found += [(files.resolve(each), place) for each in paths]
+    return found
+
+
+def _is_made(module: Map, name: str) -> bool:
+    """Say whether a file would be in a folder that `generate` writes to."""
+    from cobweb.site._models import DEFAULT_FOLDER
+
+    models = module.items.get("generate")
+    bodies = models.items.values() if isinstance(models, Map) else ()
+    named = [body.items.get("into") for body in bodies if isinstance(body, Map)]
+    folders = {into.value if isinstance(into, Leaf) else DEFAULT_FOLDER for into in named}
+    return any(Path(name).parent == Path(str(folder)) for folder in folders)
+
+
+def _with_paths(module: Map, files: Files) -> Map:
+    """Make paths of inventory sources absolute, so that merging compares files, not spelling."""
+    items = {key: value for key, value in module.items.items() if key != "imports"}
+    source = items.get("inventory")
+    if isinstance(source, Leaf):
+        items["inventory"] = _absolute(source, files)
+    elif isinstance(source, Seq):
+        made = tuple(
+            _absolute(item, files) if isinstance(item, Leaf) else item for item in source.items
+        )
+        items["inventory"] = replace(source, items=made)
+    return replace(module, items=items)
+
+
+def _absolute(leaf: Leaf, files: Files) -> Leaf:
+    if not isinstance(leaf.value, str) or not leaf.value:
+        return leaf
+    return replace(leaf, value=os.path.normpath(files.folder(leaf.place) / leaf.value))

@@ -1,0 +1,128 @@
+"""Sections of plugins that stand for hosts and objects: asked once, when the site is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from cobweb.errors import ModelError
+from cobweb.model import CobType, Expansion
+from cobweb.site.hosts._hosts import Inventory
+from cobweb.site.hosts._sources import lift
+from cobweb.site.reading._files import Files
+from cobweb.site.reading._nodes import Leaf, Map, Node, at, key_place
+
+
+class Expander(Protocol):
+    """A section that expands; those of plugins have this form."""
+
+    name: ClassVar[str]
+
+    @property
+    def source(self) -> Path:
+        """The file or folder of the code that does it: other code may do another thing."""
+
+    def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
+        """Return what the section stands for; `sections` are all sections of plugins, by name.
+
+        The same sections and files give the same expansion. ModelError where they say what cannot
+        be; its paths begin with the name of a section.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpandContext:
+    """What an expander may know besides the sections: the folder of the site and its files."""
+
+    site_dir: Path
+    _files: Files
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file of the site, by its name there; None if there is none.
+
+        OSError or ValueError where it cannot be read as text, ModelError where it is not for the
+        site to read.
+        """
+        path = self.site_dir / name
+        if self._files.refusal(path):
+            raise ModelError([((), *self._files.absent(f"file `{name}`", path, otherwise=""))])
+        return self._files.data(path).decode() if self._files.is_file(path) else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Expanded:
+    """All expansions of a site in one; `inventories` are to be read beside the site's own."""
+
+    inventories: list[Node] = field(default_factory=list)
+    cobs: dict[str, Node] = field(default_factory=dict)
+    limits: dict[str, Node] = field(default_factory=dict)
+    types: dict[str, CobType] = field(default_factory=dict)
+    shared: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    asked: bool = False
+    """Whether the site has such a section: then it may have no host."""
+
+
+def expand_all(
+    root: Map, sections: Mapping[str, Any], expanders: Sequence[Expander], files: Files
+) -> Expanded:
+    """Ask the expander of each section that the site has; findings say what is wrong."""
+    made = Expanded()
+    for expander in expanders:
+        node = root.items.get(expander.name)
+        if node is None:
+            continue
+        made.asked = True
+        context = ExpandContext(site_dir=files.site_dir, _files=files)
+        try:
+            _add(made, expander.expand(sections, context), node)
+        except ModelError as error:
+            for path, message, hint in error.problems:
+                where = at(root, iter(path)) if path else node
+                files.findings.add(where.place, message, hint)
+    return made
+
+
+def clashes(inventory: Inventory, made: Expanded, files: Files) -> None:
+    """Find hosts and groups of expansions whose names the site's own inventory has, too."""
+    for node in made.inventories:
+        groups = node.items if isinstance(node, Map) else {}
+        names = [("group", name) for name in groups if name in inventory.groups]
+        for group in groups.values():
+            hosts = group.items.get("hosts") if isinstance(group, Map) else None
+            members = hosts.items if isinstance(hosts, Map) else {}
+            names += [("host", name) for name in members if name in inventory.hosts]
+        for kind, name in sorted(set(names)):
+            message = f"the site's inventory has a {kind} `{name}`, which its clusters make as well"
+            files.findings.add(node.place, message, "rename one of them")
+
+
+def joined(root: Map, key: str, made: Mapping[str, Node], files: Files) -> Node | None:
+    """Return `cobs` or `limits` of the site with `made`; a name that both have is a finding.
+
+    What is no mapping in the site comes back as it is, for its own finding.
+    """
+    written = root.items.get(key)
+    if not made:
+        return written
+    if written is None or (isinstance(written, Leaf) and written.value is None):
+        return Map(items=made, place=next(iter(made.values())).place)
+    if not isinstance(written, Map):
+        return written
+    for name in sorted(made.keys() & written.items.keys()):
+        message = f"`{name}` in `{key}` is a name that the site's clusters use"
+        files.findings.add(key_place(written, name), message, "give it another name")
+    return replace(written, items={**made, **written.items})
+
+
+def _add(made: Expanded, expansion: Expansion, node: Node) -> None:
+    place = node.place
+    if expansion.inventory:
+        made.inventories.append(lift(dict(expansion.inventory), place))
+    made.cobs |= {name: lift(dict(cob), place) for name, cob in expansion.cobs.items()}
+    made.limits |= {name: lift(dict(limit), place) for name, limit in expansion.limits.items()}
+    made.types |= expansion.types
+    made.shared |= expansion.shared
+    made.functions |= expansion.functions

@@ -1,0 +1,201 @@
+"""The site: hosts, COB types and change objects, evaluated on demand or known from before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cobweb._cache import Cache
+from cobweb.errors import Finding, UsageError
+from cobweb.model import CobId, CobType, Graph, Host
+from cobweb.site._cache import MIN_COBS, Head, Kept, keep
+from cobweb.site._evaluation import Evaluation, Parts
+from cobweb.site._explain import Explanation
+from cobweb.site._key import site_key
+
+
+class Site:
+    """A site whose files are read and whose references are resolved; see `load_site`.
+
+    Specs are evaluated when `graph` asks for them, per host. All errors in them are findings of the
+    `SiteError` that it raises. Not safe for use by several threads at once.
+    """
+
+    def __init__(
+        self, read: Callable[[], Parts], *, kept: Kept | None = None, cache: Cache | None = None
+    ) -> None:
+        """Make a site of what `read` reads, or of what was `kept`: then that is read if needed."""
+        self._read = read
+        self._kept = kept
+        self._cache = kept.cache if kept else cache
+        self._graph: Graph | None = None
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return self._read()
+
+    @cached_property
+    def _evaluation(self) -> Evaluation:
+        return Evaluation(self._parts)
+
+    @cached_property
+    def _head(self) -> Head:
+        return self._kept.head if self._kept else self._evaluation.head()
+
+    @property
+    def name(self) -> str:
+        """The site's name; that of its folder if it gives none."""
+        return self._head.name
+
+    @property
+    def dir(self) -> Path:
+        """The folder of `site.yml`, absolute."""
+        return self._head.dir
+
+    @property
+    def state_url(self) -> str:
+        """The URL of the state database as written; a relative SQLite path is relative to `dir`."""
+        return self._head.state_url
+
+    @property
+    def types(self) -> Mapping[str, CobType]:
+        """All COB types by name, those of plugins included."""
+        return self._head.types
+
+    @cached_property
+    def hosts(self) -> Mapping[str, Host]:
+        """The hosts by name in the inventory's order; each is made when it is asked for."""
+        return _Hosts(self._head.hosts, lambda: self._evaluation.hosts)
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the site has its objects; with `present: false` all of them are to go."""
+        return self._parts.present
+
+    @property
+    def sections(self) -> Mapping[str, Any]:
+        """The top-level sections of plugins, as plain data."""
+        return self._head.sections
+
+    def ignores_drift(self, cob: CobId) -> bool:
+        """Say whether `drift: {ignore: [...]}` names an object, in the site or gone from it."""
+        return any(ignored.covers(cob) for ignored in self._head.ignored)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the site is known from before and did not have to be read and evaluated."""
+        return self._kept is not None
+
+    def content_key(self) -> str | None:
+        """Return the digest of everything that the site was made from so far, to keep results by.
+
+        Equal keys mean equal evaluated sites. None where hosts come from a plugin or a program:
+        what these say is never kept; nor where a file changed while the site was read. Ask after
+        `graph`: files are noted as they are read.
+        """
+        if self._kept is not None and "_parts" not in self.__dict__:
+            return self._kept.key
+        files = self._parts.files
+        if not files.tell_all:
+            return None
+        if self._kept is None:
+            return site_key(self._parts.base_key(), files.notes)
+        same = files.notes.items() <= self._kept.notes.items()
+        return self._kept.key if same else None
+
+    def select(self, pattern: str) -> tuple[str, ...]:
+        """Return the hosts that an Ansible host pattern selects, in order; perhaps none.
+
+        UsageError for unknown names and wrong syntax.
+        """
+        return self._evaluation.select(pattern)
+
+    def graph(self, limit: str | None = None) -> Graph:
+        """Return the evaluated objects, their needs, limits and budgets.
+
+        With `limit`, a host pattern, only the objects of those hosts, those elsewhere that their
+        needs reach, and all members of budgets that have a member on these hosts. SiteError with
+        all findings of the evaluation; UsageError for a limit that selects nothing.
+        """
+        if limit is None:
+            if self._graph is None:
+                self._graph = (self._kept and self._kept.graph()) or self._evaluated()
+            return self._graph
+        hosts = self.select(limit)
+        if not hosts:
+            raise UsageError(
+                f"the limit `{limit}` selects no host", hint="`cobweb show` lists them"
+            )
+        return self._evaluation.graph(frozenset(hosts))
+
+    def explain(self, ref: str) -> Explanation:
+        """Return where a value came from: `host/cob`, `host/cob.spec.path` or `host.variable`.
+
+        UsageError for what does not exist; SiteError if it cannot be evaluated.
+        """
+        return self._evaluation.explain(ref)
+
+    def work_files(self) -> Mapping[str, bytes]:
+        """Return the contents of the site's files that the types in use work with.
+
+        The names are those of a generation (`site:tasks/up.yml`). That is the folder of a task file
+        with all below, or a role; see `site/objects/_work_files.py` for bounds.
+        """
+        return self._evaluation.work_files()
+
+    def trees(self) -> Mapping[str, bytes]:
+        """Return the archives of the file trees that all specs of the site have, by digest.
+
+        Each is made when it is asked for; SiteError where its folder has changed since the site was
+        evaluated.
+        """
+        return self._evaluation.trees()
+
+    def findings_of_files(self) -> tuple[Finding, ...]:
+        """Return what is wrong with the files that only a run needs, and in unused variables.
+
+        Task files and roles of the types in use that do not exist or are no task files, and
+        mistakes in host_vars of hosts without objects. Reads all of them.
+        """
+        return () if self._kept else self._evaluation.findings_of_files()
+
+    def notes(self) -> tuple[Finding, ...]:
+        """Return what is no mistake but worth a word: limits that match nothing."""
+        return self._evaluation.notes()
+
+    def _evaluated(self) -> Graph:
+        graph = self._evaluation.graph()
+        parts = self._parts
+        if not self._cache or parts.files.foreign or len(graph.cobs) < MIN_COBS:
+            return graph
+        sound = not self._evaluation.findings_of_files()  # reads what is left
+        if sound and parts.files.tell_all:  # a site with mistakes is never kept
+            own = {name: it for name, it in parts.types.items() if name not in parts.foreign}
+            head = replace(self._evaluation.head(), types=own)
+            keep(self._cache, parts.files, parts.base_key(), head, graph)
+        return graph
+
+
+class _Hosts(Mapping[str, Host]):
+    """The hosts of a site; their names are known before anything is read of them."""
+
+    def __init__(self, names: tuple[str, ...], made: Callable[[], Mapping[str, Host]]) -> None:
+        self._names = dict.fromkeys(names)
+        self._all = made
+
+    def __getitem__(self, name: str) -> Host:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._all()[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

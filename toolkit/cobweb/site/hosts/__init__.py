@@ -1,0 +1,3 @@
+"""Hosts, groups and their variables, as Ansible understands them."""
+
+from __future__ import annotations

@@ -1,0 +1,245 @@
+"""Read inventory sources: Ansible YAML files, folders of them, inline mappings, adapters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from cobweb.errors import CobwebError, Place
+from cobweb.model import Host
+from cobweb.site.hosts._connection import check_variables
+from cobweb.site.hosts._hosts import ALL, HostEntry, Inventory
+from cobweb.site.hosts._ranges import MAX_HOSTS, expand
+from cobweb.site.reading._files import Files, Member
+from cobweb.site.reading._findings import Findings
+from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, key_place, kind
+from cobweb.site.reading._settings import as_map, known_keys
+
+_YAML = (".yml", ".yaml", ".json")
+_IGNORED = (".orig", ".bak", ".retry", ".cfg", ".md", ".txt", ".pyc", ".swp", ".example")
+_VARS_FOLDERS = ("group_vars", "host_vars")
+_GROUP_KEYS = ("hosts", "children", "vars")
+_HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*", re.ASCII)
+_GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
+
+
+class HostSource(Protocol):
+    """What reads a source that is no Ansible YAML; adapters of plugins have this form."""
+
+    name: ClassVar[str]
+
+    def reads(self, source: Path) -> bool:
+        """Say whether this is the one for a source."""
+
+    def hosts(self, source: Path) -> Iterable[Host]:
+        """Read the hosts of a source; CobwebError where it cannot be read."""
+
+
+class Sources:
+    """Fills an inventory from its sources; `folders` are those that may hold group_vars."""
+
+    def __init__(self, files: Files, inventory: Inventory, adapters: Sequence[HostSource]) -> None:
+        self._files = files
+        self._findings = files.findings
+        self._inventory = inventory
+        self._adapters = adapters
+        self.folders: list[Path] = []
+        self._entered: set[Path] = set()
+
+    def add(self, node: Node) -> None:
+        """Read what stands under `inventory` of the site."""
+        if isinstance(node, Map):
+            self._groups(node)
+            return
+        for item in node.items if isinstance(node, Seq) else (node,):
+            if isinstance(item, Leaf) and isinstance(item.value, str) and item.value:
+                self._path(Path(item.value), item.place)
+            else:
+                message = f"an inventory is a path or a mapping, not {kind(item)}"
+                self._findings.add(item.place, message, "write `inventory: hosts.yml`")
+
+    def _path(self, path: Path, place: Place) -> None:
+        if self._files.is_dir(path):
+            self._folder(path, place)
+        elif self._files.is_file(path):
+            self._note_folder(path.parent)
+            self._file(path, place)
+        else:
+            what, hint = f"inventory `{self._files.name(path)}`", "paths are relative to their file"
+            self._findings.add(place, *self._files.absent(what, path, otherwise=hint))
+
+    def _folder(self, folder: Path, place: Place) -> None:
+        resolved = self._files.resolve(folder)
+        if resolved in self._entered:
+            self._findings.add(place, f"`{self._files.name(folder)}` leads back into its folder")
+            return
+        self._entered.add(resolved)
+        self._note_folder(folder)
+        members = _members(self._files, folder)
+        if not members:
+            self._findings.add(place, f"inventory folder `{self._files.name(folder)}` is empty")
+        foreign = [each for each in members if not each.is_dir and each.path.suffix not in _YAML]
+        adapter = self._adapter(folder) if foreign else None
+        if adapter:
+            self._adapted(adapter, folder, place)
+            return
+        for each in members:
+            if each.is_dir:
+                self._folder(each.path, place)
+            elif self._files.is_file(each.path):
+                self._file(each.path, place)
+            else:
+                self._files.read(each.path)  # which says why it cannot be
+
+    def _file(self, path: Path, place: Place) -> None:
+        if path.suffix in _YAML:
+            node = self._files.read(path, empty_hint="name a group, or leave the file out")
+            groups = as_map(node, "an inventory", self._findings)
+            if groups is not None and "plugin" not in groups.items:
+                self._groups(groups)
+            if groups is None or "plugin" not in groups.items:
+                return
+        adapter = self._adapter(path)
+        if adapter:
+            self._adapted(adapter, path, place)
+            return
+        self._findings.add(
+            place,
+            f"no plugin reads the inventory `{self._files.name(path)}`",
+            "Cobweb reads YAML itself; `cobweb plugins` shows the adapters for other sources",
+        )
+
+    def _note_folder(self, folder: Path) -> None:
+        if folder not in self.folders:
+            self.folders.append(folder)
+
+    def _adapter(self, source: Path) -> HostSource | None:
+        self._files.foreign = True
+        return next((adapter for adapter in self._adapters if adapter.reads(source)), None)
+
+    def _adapted(self, adapter: HostSource, source: Path, place: Place) -> None:
+        try:
+            hosts = list(adapter.hosts(source))
+        except CobwebError as error:
+            self._findings.add(
+                place, f"inventory adapter {adapter.name}: {error.message}", error.hint
+            )
+            return
+        where = Place(file=self._files.name(source))
+        for host in hosts:
+            self._adapted_host(host, where)
+
+    def _adapted_host(self, host: Host, where: Place) -> None:
+        if not self._fits(host.name, _HOST_NAME, "host", where):
+            return
+        entry = self._inventory.add_host(host.name, ALL, where)
+        for group in host.groups:
+            if group not in (ALL, "ungrouped"):
+                self._inventory.add_group(group, where)
+                self._inventory.add_host(host.name, group, where)
+        entry.variables.update({key: lift(value, where) for key, value in host.variables.items()})
+
+    def _groups(self, node: Map) -> None:
+        if not node.items:
+            self._findings.add(node.place, "the inventory is empty", "name a group")
+        for name, value in node.items.items():
+            self._group(name, value, key_place(node, name))
+
+    def _group(self, name: str, node: Node, place: Place) -> bool:
+        if not self._fits(name, _GROUP_NAME, "group", place):
+            return False
+        group = self._inventory.add_group(name, place)
+        body = as_map(node, f"group `{name}`", self._findings)
+        if body is None:
+            return True
+        known_keys(body, _GROUP_KEYS, f"group `{name}`", self._findings)
+        variables = as_map(body.items.get("vars"), f"`vars` of group `{name}`", self._findings)
+        if variables:
+            check_variables(variables, self._findings)
+            group.variables.update(variables.items)
+        self._members(body, "children", name, self._child(name))
+        self._members(body, "hosts", name, lambda key, value, at: self._hosts(name, key, value, at))
+        return True
+
+    def _members(
+        self, body: Map, section: str, group: str, take: Callable[[str, Node, Place], None]
+    ) -> None:
+        """Hand each entry of a section on; as in Ansible, a section may be one name."""
+        value = body.items.get(section)
+        if isinstance(value, Leaf) and isinstance(value.value, str):
+            take(value.value, Leaf(value=None, place=value.place), value.place)
+            return
+        hint = "write `name:` for each, without a dash"
+        if isinstance(value, Seq):
+            message = f"`{section}` of group `{group}` must be a mapping, not a list"
+            self._findings.add(value.place, message, hint)
+            return
+        entries = as_map(value, f"`{section}` of group `{group}`", self._findings)
+        for key, item in entries.items.items() if entries else ():
+            take(key, item, key_place(entries, key) if entries else item.place)
+
+    def _child(self, parent: str) -> Callable[[str, Node, Place], None]:
+        def take(name: str, value: Node, place: Place) -> None:
+            if name == ALL:
+                self._findings.add(place, "`all` cannot be a child", "it holds every group already")
+            elif self._group(name, value, place):
+                self._inventory.groups[parent].children[name] = None
+
+        return take
+
+    def _hosts(self, group: str, pattern: str, node: Node, place: Place) -> None:
+        variables = as_map(node, f"host `{pattern}`", self._findings)
+        if variables:
+            check_variables(variables, self._findings)
+        try:
+            names = expand(pattern)
+        except ValueError as error:
+            self._findings.add(place, f"host `{pattern}`: {error}", "as in `app[01:10]`")
+            return
+        if len(self._inventory.hosts) + len(names) > MAX_HOSTS:
+            self._findings.add(place, f"more than {MAX_HOSTS} hosts")
+            return
+        for name in names:
+            if not self._fits(name, _HOST_NAME, "host", place):
+                return
+            entry: HostEntry = self._inventory.add_host(name, group, place)
+            if variables:
+                entry.variables.update(variables.items)
+
+    def _fits(self, name: str, form: re.Pattern[str], what: str, place: Place) -> bool:
+        if form.fullmatch(name) and (what == "group" or name.count(":") != 1):
+            return True
+        hint = "letters, digits, `_`, `.` and `-`"
+        if what == "host" and ":" in name:
+            hint = "write the port as the variable `ansible_port`"
+        self._findings.add(place, f"`{name}` is no name for a {what}", hint)
+        return False
+
+
+def _members(files: Files, folder: Path) -> list[Member]:
+    """Return the sources in an inventory folder as Ansible takes them: sorted, without the rest."""
+    return [
+        member
+        for member in files.members(folder)
+        if member.path.name not in _VARS_FOLDERS
+        and not member.path.name.startswith(".")
+        and not member.path.name.endswith("~")
+        and member.path.suffix not in _IGNORED
+    ]
+
+
+def lift(value: object, place: Place) -> Node:
+    """Return plain data as a node, all of it at one place."""
+    if isinstance(value, dict) and not (len(value) == 1 and "__ansible_vault" in value):
+        return Map(items={str(key): lift(item, place) for key, item in value.items()}, place=place)
+    if isinstance(value, list | tuple):
+        return Seq(items=tuple(lift(item, place) for item in value), place=place)
+    return Leaf(value=value, place=place)
+
+
+def no_hosts(inventory: Inventory, place: Place, findings: Findings) -> None:
+    """Find an inventory without any host."""
+    if not inventory.hosts and not findings:
+        findings.add(place, "the inventory has no hosts", "name some under a group's `hosts`")

@@ -1,0 +1,111 @@
+"""Ansible's precedence of variables, from the weakest to the strongest.
+
+`vars` of `all`, `vars` of other groups (by depth, `ansible_group_priority`, name), group_vars/all
+beside the inventory, then beside the site, group_vars of other groups likewise; then a host's own
+in the inventory, host_vars beside the inventory, host_vars beside the site. A stronger value
+replaces a weaker one whole. What hosts of the same groups share is merged once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cobweb.model import Host
+from cobweb.site.hosts._hosts import ALL, Inventory
+from cobweb.site.hosts._varfiles import VarFiles
+from cobweb.site.reading._files import Files
+from cobweb.site.reading._nodes import Node, plain
+
+
+class Variables:
+    """The variables of hosts as nodes; nothing is templated here."""
+
+    def __init__(self, inventory: Inventory, folders: Sequence[Path], files: Files) -> None:
+        self._inventory = inventory
+        self._group_files = [VarFiles(folder / "group_vars", files) for folder in folders]
+        self._host_files = [VarFiles(folder / "host_vars", files) for folder in folders]
+        self._shared: dict[tuple[str, ...], Mapping[str, Node]] = {}
+        self._own: dict[str, Mapping[str, Node]] = {}
+
+    def read_groups(self) -> None:
+        """Read group_vars, so that mistakes in them are found."""
+        for name in self._inventory.groups:
+            for files in self._group_files:
+                files.get(name)
+
+    def read_all(self) -> None:
+        """Read every file of variables, so that all mistakes in them are found."""
+        self.read_groups()
+        for name in self._inventory.hosts:
+            for files in self._host_files:
+                files.get(name)
+
+    def shared(self, groups: tuple[str, ...]) -> Mapping[str, Node]:
+        """Return what the groups give to a host; `groups` from the weakest."""
+        if groups not in self._shared:
+            merged: dict[str, Node] = {}
+            for layer in self._group_layers(groups):
+                merged.update(layer)
+            self._shared[groups] = merged
+        return self._shared[groups]
+
+    def of(self, host: str) -> tuple[Mapping[str, Node], Mapping[str, Node]]:
+        """Return the host's own variables and those it has from its groups."""
+        if host not in self._own:
+            layers = [layer for layer in self._host_layers(host) if layer]
+            merged = layers[0] if layers else {}
+            if len(layers) > 1:
+                merged = {key: value for layer in layers for key, value in layer.items()}
+            self._own[host] = merged
+        return self._own[host], self.shared(self._inventory.groups_of(host))
+
+    def definitions(self, host: str, name: str) -> list[Node]:
+        """Return all definitions of a variable for a host, the one that counts first."""
+        layers = [*self._group_layers(self._inventory.groups_of(host)), *self._host_layers(host)]
+        return [layer[name] for layer in reversed(layers) if name in layer]
+
+    def _group_layers(self, groups: tuple[str, ...]) -> Iterator[Mapping[str, Node]]:
+        for name in groups:
+            yield self._inventory.groups[name].variables
+        for files in self._group_files:
+            yield files.get(ALL)
+        for files in self._group_files:
+            for name in groups:
+                if name != ALL:
+                    yield files.get(name)
+
+    def _host_layers(self, host: str) -> Iterator[Mapping[str, Node]]:
+        yield self._inventory.hosts[host].variables
+        for files in self._host_files:
+            yield files.get(host)
+
+
+class Hosts(Mapping[str, Host]):
+    """The hosts of a site in the inventory's order, each made when it is asked for."""
+
+    def __init__(self, inventory: Inventory, variables: Variables) -> None:
+        self._inventory = inventory
+        self._variables = variables
+        self._made: dict[str, Host] = {}
+
+    def __getitem__(self, name: str) -> Host:
+        if name not in self._made:
+            if name not in self._inventory.hosts:
+                raise KeyError(name)
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._inventory.hosts)
+
+    def __len__(self) -> int:
+        return len(self._inventory.hosts)
+
+    def _make(self, name: str) -> Host:
+        own, shared = self._variables.of(name)
+        values: dict[str, Any] = {key: plain(node) for key, node in shared.items()}
+        values.update((key, plain(node)) for key, node in own.items())
+        groups = tuple(sorted(set(self._inventory.groups_of(name)) - {ALL}))
+        return Host(name=name, groups=groups, variables=values)

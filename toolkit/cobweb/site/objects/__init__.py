@@ -1,0 +1,3 @@
+"""Types, change objects, needs and limits of a site, from nodes to values."""
+
+from __future__ import annotations

@@ -1,0 +1,259 @@
+"""`limits`: how many units may be out at once, and how many transitions may be in flight."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from cobweb.errors import Finding, Place
+from cobweb.model import Budget, CobId, Limit
+from cobweb.site.hosts._scope import Evaluator
+from cobweb.site.hosts._select import Selector
+from cobweb.site.objects._cobs import Cobs
+from cobweb.site.objects._needs import Expansion, has_step
+from cobweb.site.objects._types import arrow
+from cobweb.site.objects._units import BudgetDef, Counted, HostWords, LimitDef, Written
+from cobweb.site.reading._durations import duration
+from cobweb.site.reading._findings import Findings, did_you_mean, one_of
+from cobweb.site.reading._nodes import Leaf, Map, Node, key_place, kind
+from cobweb.site.reading._settings import as_map, known_keys, required, text
+
+_OF_BUDGETS = ("group", "unit", "first", "pause", "trust", "order")
+"""Keys that mean nothing beside `transition`."""
+
+_KEYS = ("on", "cob", "transition", "max", "per", *_OF_BUDGETS, "description")
+_PERCENT = re.compile(r"([0-9]{1,3})\s*%")
+_GLOB = re.compile(r"[*?\[]")
+
+
+class Limits:
+    """Reads `limits` and gives them for a part of the site; `notes` are of those without members.
+
+    A limit with `transition` bounds transitions in flight, every other one is a budget of units.
+    """
+
+    def __init__(
+        self, cobs: Cobs, selector: Selector, evaluator: Evaluator, findings: Findings
+    ) -> None:
+        self._defs = cobs.defs
+        self._written = cobs.written
+        self._selector = selector
+        self._findings = findings
+        self._words = HostWords(evaluator, findings)
+        self._notes = Findings()
+        self._made: dict[str, Budget] = {}
+        self.limits: list[LimitDef] = []
+        self.budgets: list[BudgetDef] = []
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        """What is no mistake, but not what somebody means: limits that match nothing."""
+        return self._notes.sorted()
+
+    def read(self, node: Node | None) -> None:
+        """Read the definitions; broken ones are left out."""
+        section = as_map(node, "`limits`", self._findings)
+        for name, value in section.items.items() if section else ():
+            self._limit(name, value, key_place(section, name) if section else value.place)
+
+    def of(self, wanted: Iterable[CobId]) -> tuple[Limit, ...]:
+        """Return the limits of transitions with those members that are wanted.
+
+        Bounds are of all members.
+        """
+        if not self.limits:
+            return ()
+        chosen = frozenset(wanted)
+        made = (limit.made(chosen, self._words) for limit in self.limits)
+        return tuple(limit for limit in made if limit.groups)
+
+    def budgets_of(self, hosts: frozenset[str] | None) -> tuple[Budget, ...]:
+        """Return the budgets that have a member on `hosts` (None: on any), with all members."""
+        for budget in self._touched(hosts):
+            if budget.counted.name not in self._made:
+                self._made[budget.counted.name] = budget.made(self._words)
+        return tuple(self._made[budget.counted.name] for budget in self._touched(hosts))
+
+    def beside(self, hosts: frozenset[str], expansion: Expansion) -> Mapping[str, list[str]]:
+        """Return what a change on `hosts` has to look at because a budget counts it.
+
+        That is, as name -> hosts, every member of their budgets, and what may be tied to members
+        by needs on the members' hosts.
+        """
+        found: dict[str, dict[str, None]] = {}
+        for budget in self._touched(hosts):
+            for name in expansion.tied(budget.names, budget.hosts):
+                own = (host for host in self._defs[name].hosts if host in budget.hosts)
+                found.setdefault(name, {}).update(dict.fromkeys(own))
+        return {name: list(its_hosts) for name, its_hosts in found.items()}
+
+    def _touched(self, hosts: frozenset[str] | None) -> list[BudgetDef]:
+        """Return the budgets that have a member on `hosts`."""
+        return [it for it in self.budgets if hosts is None or not it.hosts.isdisjoint(hosts)]
+
+    def _limit(self, name: str, node: Node, place: Place) -> None:
+        what = f"limit `{name}`"
+        body = as_map(node, what, self._findings)
+        if body is None:
+            if isinstance(node, Leaf) and node.value is None:
+                self._findings.add(place, f"{what} is empty", "it needs `on` and `max`")
+            return
+        known_keys(body, _KEYS, what, self._findings)
+        if not required(body, "on", what, self._findings):
+            return
+        counted = self._counted(name, body, what, place)
+        if "transition" in body.items:
+            self._transitions(counted, body, what)
+        else:
+            self._budget(counted, body, what)
+
+    def _counted(self, name: str, body: Map, what: str, place: Place) -> Counted | None:
+        """Return what both kinds of limits have; None with a finding, or a note if it is empty."""
+        pattern = text(body, "on", what, self._findings)
+        hosts = self._hosts(pattern, body, what) if pattern else None
+        names = self._names(body, what)
+        bound = self._max(body, what)
+        per = text(body, "per", what, self._findings)
+        if hosts is None or names is None or bound is None:
+            return None
+        members = tuple((h, n) for n in names for h in hosts if h in self._defs[n].host_set)
+        if not members:
+            self._note(place, f"{what} matches nothing", self._why_none(hosts, names))
+            return None
+        return Counted(
+            name=name,
+            count=bound[0],
+            percent=bound[1],
+            per=Written(text=per, place=body.items["per"].place) if per else None,
+            members=members,
+            place=place,
+        )
+
+    def _hosts(self, pattern: str, body: Map, what: str) -> tuple[str, ...] | None:
+        """Return the hosts of `on`, perhaps none; None where it is wrong."""
+        place = body.items["on"].place
+        rendered = self._selector.text(pattern, place)
+        if rendered is None:
+            return None
+        return self._selector.known(rendered, place, what, self._findings)
+
+    def _why_none(self, hosts: tuple[str, ...], names: tuple[str, ...]) -> str:
+        if not hosts:
+            return "the groups of its `on` are empty, or exclude each other"
+        return f"{one_of(names[:3])} is not on these hosts" if names else "no COB has such a name"
+
+    def _note(self, place: Place, message: str, hint: str) -> None:
+        if not self._selector.quiet:
+            self._notes.add(place, message, hint)
+
+    def _transitions(self, counted: Counted | None, body: Map, what: str) -> None:
+        """Read a limit on transitions in flight, which knows few of the keys."""
+        beside = [key for key in _OF_BUDGETS if key in body.items]
+        for key in beside:
+            message = f"{what} has `transition` and `{key}`"
+            self._findings.add(key_place(body, key), message, "leave one of them out")
+        names = tuple(dict.fromkeys(name for _, name in counted.members)) if counted else ()
+        pair = self._transition(body, names, what)
+        if counted and pair and not beside:
+            self.limits.append(LimitDef(counted=counted, source=pair[0], dest=pair[1]))
+
+    def _budget(self, counted: Counted | None, body: Map, what: str) -> None:
+        before = len(self._findings)
+        group = text(body, "group", what, self._findings) or ""
+        unit, order = self._text(body, "unit", what), self._text(body, "order", what)
+        first, pause_s = self._first(body, what), self._pause_s(body, what)
+        trust_s = duration(body, "trust", what, self._findings)
+        if counted and group:
+            self._check_group(group, body, counted, what)
+        if counted and len(self._findings) == before:
+            made = BudgetDef(
+                counted=counted,
+                unit=unit,
+                group=group,
+                first=first,
+                pause_s=pause_s,
+                trust_s=trust_s,
+                order=order,
+            )
+            self.budgets.append(made)
+
+    def _text(self, body: Map, key: str, what: str) -> Written | None:
+        written = text(body, key, what, self._findings)
+        return Written(text=written, place=body.items[key].place) if written else None
+
+    def _names(self, body: Map, what: str) -> tuple[str, ...] | None:
+        """Return the names that `cob` stands for; None with a finding for an unknown one."""
+        if "cob" not in body.items:
+            return tuple(self._defs)
+        pattern = text(body, "cob", what, self._findings)
+        if pattern is None:
+            return None
+        found = tuple(name for name in self._defs if fnmatchcase(name, pattern))
+        if found or _GLOB.search(pattern):
+            return found
+        if pattern not in self._written and not self._selector.quiet:
+            hint = did_you_mean(pattern, self._defs, otherwise="a name or a glob, as in `web-*`")
+            self._findings.add(body.items["cob"].place, f"no COB is called `{pattern}`", hint)
+        return None
+
+    def _max(self, body: Map, what: str) -> tuple[int | None, int | None] | None:
+        if not required(body, "max", what, self._findings, hint="a number, or `25%`"):
+            return None
+        node = body.items["max"]
+        value = node.value if isinstance(node, Leaf) else None
+        if type(value) is int and value >= 1:
+            return value, None
+        match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+        if match and 1 <= int(match[1]) <= 100:  # noqa: PLR2004  per cent
+            return None, int(match[1])
+        shown = f"`{value}`" if isinstance(node, Leaf) else kind(node)
+        message = f"`max` of {what} must be a number from 1 or a percentage, not {shown}"
+        self._findings.add(node.place, message, "as in `max: 2` or `max: 25%`")
+        return None
+
+    def _first(self, body: Map, what: str) -> int:
+        """Return how many go first, 0 without the key (or where it is unfit)."""
+        node = body.items.get("first")
+        if node is None:
+            return 0
+        value = node.value if isinstance(node, Leaf) else None
+        if type(value) is int and value >= 1:
+            return value
+        shown = f"`{value}`" if isinstance(node, Leaf) else kind(node)
+        message = f"`first` of {what} must be a number from 1, not {shown}"
+        self._findings.add(node.place, message, "how many units go ahead, as in `first: 1`")
+        return 0
+
+    def _pause_s(self, body: Map, what: str) -> float:
+        if "pause" in body.items and "first" not in body.items:
+            message, hint = f"`pause` of {what} means nothing without `first`", "add `first: 1`"
+            self._findings.add(key_place(body, "pause"), message, hint)
+        return duration(body, "pause", what, self._findings) or 0.0
+
+    def _check_group(self, written: str, body: Map, counted: Counted, what: str) -> None:
+        """Find members whose type has no group of states of the name that is written."""
+        for name in dict.fromkeys(name for _, name in counted.members):
+            groups = self._defs[name].type.groups
+            if written not in groups:
+                known = f"it has {one_of(groups)}" if groups else "it has none"
+                message = f"{what}: the type of `{name}` has no group of states `{written}`"
+                hint = did_you_mean(written, groups, otherwise=known)
+                self._findings.add(body.items["group"].place, message, hint)
+                return
+
+    def _transition(self, body: Map, names: tuple[str, ...], what: str) -> tuple[str, str] | None:
+        written = text(body, "transition", what, self._findings)
+        if written is None:
+            return None
+        place = body.items["transition"].place
+        pair = arrow(written)
+        if pair is None:
+            self._findings.add(place, f"`{written}` is no transition", "write `down -> up`")
+            return None
+        if names and not any(has_step(self._defs[name].type, pair) for name in names):
+            steps = {str(step) for name in names for step in self._defs[name].type.transitions}
+            hint = did_you_mean(written, steps, otherwise=f"they have {one_of(sorted(steps))}")
+            self._findings.add(place, f"{what}: no type has the transition `{written}`", hint)
+            return None
+        return pair

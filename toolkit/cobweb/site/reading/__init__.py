@@ -1,0 +1,3 @@
+"""Read the files of a site: YAML to values that know their place, findings, schemas."""
+
+from __future__ import annotations
