@@ -14,45 +14,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-MODULES = (
-    "_bank",
-    "_blocked",
-    "_borrower",
-    "_canaries",
-    "_capacity",
-    "_cone",
-    "_departures",
-    "_detour",
-    "_engine",
-    "_estimate",
-    "_homes",
-    "_hosts",
-    "_inputs",
-    "_lender",
-    "_limits",
-    "_machine",
-    "_moves",
-    "_needs",
-    "_node",
-    "_problem",
-    "_proof",
-    "_protocol",
-    "_renewals",
-    "_returns",
-    "_room",
-    "_rooms",
-    "_rounds",
-    "_rules",
-    "_search",
-    "_shared",
-    "_stubborn",
-    "_symmetry",
-    "_tables",
-    "_trials",
-    "_turns",
-    "_units",
-    "_ways",
-)
+_INTERPRETED = ("__init__.py", "_values.py")
+"""Modules of the engine that gain nothing from being compiled."""
 
 
 class CompileHook(BuildHookInterface[Any]):
@@ -85,6 +48,16 @@ def _libraries(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.suffix in (".so", ".pyd"))
 
 
+def _modules() -> list[str]:
+    """Return the modules that a run spends its time in, below the working directory."""
+    engine = Path("cobweb/engine")
+    return sorted(
+        str(file)
+        for file in engine.rglob("*.py")
+        if file.name not in _INTERPRETED and file.parent.name != "analysis"
+    )
+
+
 def _compile(source: Path, out: Path) -> None:
     """Compile the modules below `source` into `out`/lib; a pure build imports none of this."""
     from mypyc.build import mypycify
@@ -92,7 +65,7 @@ def _compile(source: Path, out: Path) -> None:
 
     with contextlib.chdir(source):
         modules = mypycify(
-            [f"cobweb/engine/{name}.py" for name in MODULES],
+            _modules(),
             opt_level="3",
             debug_level="0",
             group_name="cobweb_engine",

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from click.shell_completion import BashComplete
 
+from cobweb.api import Site
 from cobweb.cli._group import cobweb
-from cobweb.cli._session import Session
 from cobweb.model import CobId
 from cobweb.store import StateWritten
 
@@ -94,7 +94,7 @@ def test_hosts_and_objects_are_those_of_the_site_that_is_named(site: Path) -> No
 
 def test_what_can_be_forgotten_is_what_is_known_and_gone(site: Path) -> None:
     cobs = ("alpha/a", "alpha/old", "gone/a")
-    with Session(site) as session:
+    with Site(site) as session:
         session.store(create=True).write(
             [StateWritten(cob=CobId(cob), state="up", reason="check", time=1.0) for cob in cobs]
         )

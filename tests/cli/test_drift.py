@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from cobweb.api import Site
 from cobweb.cli._output import Output
-from cobweb.cli._session import Session
 from cobweb.cli._text import cells
 from cobweb.cli.drift import _sum_up, _tell
 from cobweb.model import CobId
@@ -28,7 +28,7 @@ A, B, CFG = CobId("alpha/a"), CobId("beta/b"), CobId("alpha/cfg")
 
 def written(site: Path, *entries: Any) -> None:
     """Write entries into the journal of a site."""
-    with Session(site) as session:
+    with Site(site) as session:
         session.store(create=True).write(entries)
 
 

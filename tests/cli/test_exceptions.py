@@ -54,6 +54,26 @@ def test_one_run_may_take_more_out_than_the_site_lets(run: Run, four: Path, tmp_
     assert most_out(events) == 1
 
 
+def test_a_plan_says_whose_turn_it_is_under_a_limit(
+    run: Run, four: Path, check_schema: Callable[[str, Any], None]
+) -> None:
+    line = "limit rolling (max 2): web1 first, then web2, web3, web4\n"
+    assert line in run("-C", four, "plan", "--budget", "rolling=2").out
+    text = (four / "site.yml").read_text(encoding="utf-8")
+    (four / "site.yml").write_text(
+        text.replace("max: 1, first: 1", "max: 25%, first: 2, pause: 9s")
+    )
+    told = run("-C", four, "plan").out
+    assert "limit rolling (max 25%): web1, web2 first, 9 s pause, then web3, web4\n" in told
+    data = json.loads(run("-C", four, "plan", "-o", "json").out)
+    check_schema("plan", data)
+    (limit,) = data["limits"]
+    assert (limit["limit"], limit["max"], limit["pause"]) == ("rolling", "25%", 9.0)
+    assert (limit["canary"], limit["units"]) == (["web1", "web2"], ["web1", "web2", "web3", "web4"])
+    assert run("-C", four, *APPLY).code == 0
+    assert "limit" not in run("-C", four, "plan").out
+
+
 def test_a_plan_keeps_the_bounds_that_it_was_made_with(
     run: Run, four: Path, tmp_path: Path, check_schema: Callable[[str, Any], None]
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cobweb.cli._session import Session
+from cobweb.api import Site
 from cobweb.model import CobId
 from cobweb.store import Entry, GrantWritten, HostSwitched, StateWritten
 
@@ -32,14 +32,14 @@ def known(site: Path) -> Path:
         GrantWritten(cob=CobId("beta/b"), holder=OTHER, state="up"),
         GrantWritten(cob=CobId("alpha/a"), holder=CobId("beta/b"), state="up"),
     ]
-    with Session(site) as session:
+    with Site(site) as session:
         session.store(create=True).write(entries)
     return site
 
 
 def left(site: Path) -> tuple[list[str], list[str], int]:
     """Return the objects and hosts that the database knows, and how many locks."""
-    with Session(site) as session:
+    with Site(site) as session:
         store = session.store()
         return list(store.states()), list(store.host_generations()), len(store.locks())
 
@@ -74,7 +74,12 @@ def test_a_host_is_forgotten_with_its_last_object(run: Run, known: Path) -> None
 
 def test_all_objects_of_a_host_are_forgotten_at_once(run: Run, known: Path) -> None:
     ran = run("-C", known, "forget", "--host", "gone", OLD, "--yes")
-    assert ran.err == "3 objects and 1 host forgotten, 1 lock ended\n"
+    told, mark, way = ran.err.splitlines()
+    assert told == "3 objects and 1 host forgotten, 1 lock ended"
+    assert mark == "note: if a host lives on, the mark of this site stays on it: gone"
+    with Site(known) as session:
+        file = f"/var/lib/cobweb/marks/{session.store(create=True).site_id()}.gone"
+    assert way == f"another site takes it over with `apply --adopt`; or, there: rm {file}"
     assert left(known)[0] == ["alpha/a", "alpha/cfg", OTHER, "beta/b"]
 
 
@@ -125,7 +130,7 @@ def test_a_long_question_is_cut(run: Run, known: Path, monkeypatch: pytest.Monke
         StateWritten(cob=CobId(f"gone/x{number}"), state="up", reason="check", time=1.0)
         for number in range(30)
     ]
-    with Session(known) as session:
+    with Site(known) as session:
         session.store(create=True).write(entries)
     keyboard = io.StringIO("n\n")
     monkeypatch.setattr(keyboard, "isatty", lambda: True, raising=False)

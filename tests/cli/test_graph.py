@@ -58,6 +58,18 @@ def test_groups_of_states_are_told_where_a_type_has_some(
     assert ("beta/b", "down", "up", "alpha/a", "off") in _needs(data)
 
 
+def test_an_object_names_the_limits_that_speak_of_it(
+    run: Run, site: Path, check_schema: CheckSchema
+) -> None:
+    text = (site / "site.yml").read_text(encoding="utf-8")
+    limits = "limits: {rolling: {on: all, cob: b, max: 1}}\n"
+    (site / "site.yml").write_text(f"{text}{limits}", encoding="utf-8")
+    data = json.loads(run("-C", site, "graph", "-o", "json").out)
+    check_schema("graph", data)
+    told = {cob["id"]: cob.get("limits") for cob in data["cobs"]}
+    assert told == {"alpha/a": None, "alpha/cfg": None, "beta/b": ["rolling"]}
+
+
 def test_needs_are_expanded(run: Run, site: Path) -> None:
     data = json.loads(run("-C", site, "graph", "-o", "json").out)
     assert _needs(data) == {
@@ -132,12 +144,12 @@ def test_too_many_objects_for_a_drawing_are_an_error_with_a_hint(
 
 
 def test_current_states_come_from_the_state_database(site: Path) -> None:
-    from cobweb.cli._session import Session
+    from cobweb.api import Site
     from cobweb.store import RunInfo, StateWritten, TransitionBegan
 
     run_info = RunInfo(id="r1", command="apply", started=1.0, user="u", host="h", pid=1)
     a, b = CobId("alpha/a"), CobId("beta/b")
-    with Session(site) as session:
+    with Site(site) as session:
         store = session.store(create=True)
         store.begin_run(run_info)
         store.write(
@@ -147,7 +159,7 @@ def test_current_states_come_from_the_state_database(site: Path) -> None:
                 TransitionBegan(cob=b, source="down", dest="up", time=2.0),
             ]
         )
-    with Session(site) as session:
+    with Site(site) as session:
         assert current_states(session) == {a: "up"}
 
 

@@ -10,10 +10,10 @@ import pytest
 
 import cobweb
 from cobweb import operations
+from cobweb.api import Site
 from cobweb.cli import _kept
 from cobweb.cli._kept import PrintedPlan
 from cobweb.cli._output import Tone
-from cobweb.cli._session import Session
 from cobweb.model import CobId
 from cobweb.operations import plan_site
 from cobweb.site import _site
@@ -189,7 +189,7 @@ def test_a_plan_is_not_kept_if_someone_wrote_meanwhile(
     states, entry = Store.states, StateWritten(cob=A, state="down", reason="check", time=2.0)
 
     def busy(store: Store) -> Any:
-        with Session(site) as other:
+        with Site(site) as other:
             other.store(create=True).write([entry])
         return states(store)
 
@@ -232,7 +232,7 @@ def test_a_kept_site_is_validated_with_the_same_words(
     def never(*_arguments: Any) -> None:
         raise AssertionError("the graph is not needed")
 
-    monkeypatch.setattr(Session, "graph", never)
+    monkeypatch.setattr(Site, "graph", never)
     assert run("-C", site, "validate") == first
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cobweb.cli._session import Session
+from cobweb.api import Site
 from cobweb.errors import LockedError
 from cobweb.store import this_process
 
@@ -57,7 +58,7 @@ def test_breaking_what_is_not_there_is_an_error(run: Run, site: Path) -> None:
 
 
 def test_the_lock_of_a_run_is_shown_and_kept_off(run: Run, site: Path) -> None:
-    with Session(site) as session:
+    with Site(site) as session:
         lock = session.store(create=True).site_lock(clock=lambda: 1e9)
         owner = this_process(run="r1", reason="apply", since=1e9)
         with lock.acquire(owner):
@@ -66,10 +67,16 @@ def test_the_lock_of_a_run_is_shown_and_kept_off(run: Run, site: Path) -> None:
 
 
 def test_a_broken_lock_stops_its_run(run: Run, site: Path) -> None:
-    with Session(site) as session:
+    with Site(site) as session:
         lock = session.store(create=True).site_lock(clock=lambda: 1e9)
         held = lock.acquire(this_process(run="r1", reason="apply", since=1e9))
-        assert run("-C", site, "lock", "break", "r1").code == 0
+        refused = run("-C", site, "lock", "break", "r1")
+        assert (refused.code, refused.out) == (64, "")
+        assert "nobody can be asked without a terminal (add --yes)" in refused.err
+        warned = f"its process {os.getpid()} on this machine is alive: what it has at work"
+        assert refused.err.startswith(warned)
+        lock.beat("r1")
+        assert run("-C", site, "lock", "break", "r1", "--yes").code == 0
         with pytest.raises(LockedError):
             lock.beat("r1")
         held.release()

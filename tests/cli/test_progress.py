@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import itertools
 import re
 import threading
 from typing import Any
 
 import pytest
 
-from cobweb.cli._progress import Counter, LiveLine, PlainLines, Reminder
+from cobweb.cli._progress import Clocked, Counter, LiveLine, PlainLines
 from cobweb.cli._text import cells
 
 GOALS = {"h1/a": "up", "h1/b": "up", "h2/c": "up"}
@@ -63,7 +62,7 @@ def test_the_counts_follow_the_events() -> None:
 def test_a_line_is_redrawn_below_what_has_ended() -> None:
     now = [0.0]
     stream = io.StringIO()
-    live = LiveLine(Counter(GOALS), stream, width=lambda: 55, clock=lambda: now[0])
+    live = LiveLine(Counter(GOALS, clock=lambda: now[0]), stream, width=lambda: 55)
     live(start("h1/a"))
     live(start("h1/b"))  # too early to draw again
     live(end("h1/a", attempt=2))
@@ -74,11 +73,27 @@ def test_a_line_is_redrawn_below_what_has_ended() -> None:
     first = "hosts 0/2  objects 0/3  running 1  waiting 2"
     assert stream.getvalue().split("\r\x1b[K") == [
         "",
-        f"{first}: h1/a ...",
-        f"h1/a  down -> up  (1.2 s, attempt 2)\n{first}: h1/b ...",
-        "hosts 0/2  objects 1/3  running 1  waiting 1: h1/b ...",
-        "a \\x1b word\nhosts 0/2  objects 1/3  running 1  waiting 1: h1/b ...",
+        f"{first}: 0 s h...",
+        f"h1/a  down -> up  (1.2 s, attempt 2)\n{first}: 0 s h...",
+        "hosts 0/2  objects 1/3  running 1  waiting 1: 1 s h...",
+        "a \\x1b word\nhosts 0/2  objects 1/3  running 1  waiting 1: 1 s h...",
         "",
+    ]
+
+
+def test_a_long_transition_is_told_with_its_seconds_though_nothing_happens() -> None:
+    """Also one of an object that has no goal, as it is to be removed."""
+    now = [0.0]
+    stream = io.StringIO()
+    live = LiveLine(Counter({"h1/a": "up"}, clock=lambda: now[0]), stream, width=lambda: 90)
+    live(state("h1/a", "up"))
+    live(start("h2/gone"))  # too early to be drawn
+    for now[0] in (1.0, 61.0):
+        live.tick()
+    counts = "hosts 1/1  objects 1/1  running 1  waiting 0"
+    assert stream.getvalue().split("\r\x1b[K")[2:] == [
+        f"{counts}: 1 s h2/gone down -> up",
+        f"{counts}: 61 s h2/gone down -> up",
     ]
 
 
@@ -107,8 +122,7 @@ def test_without_a_terminal_only_ends_are_lines() -> None:
 
 def test_after_a_silence_it_is_told_what_is_still_at_work_and_ever_more_seldom() -> None:
     stream, now = io.StringIO(), [0.0]
-    counter = Counter(GOALS)
-    told = Reminder(PlainLines(counter, stream), counter, clock=lambda: now[0])
+    told = PlainLines(Counter(GOALS, clock=lambda: now[0]), stream)
     told(start("h1/a"))
     lines = []
     for now[0] in map(float, range(200)):
@@ -128,8 +142,8 @@ def test_after_a_silence_it_is_told_what_is_still_at_work_and_ever_more_seldom()
 
 def test_whoever_hears_something_is_not_reminded_and_of_many_some_are_named() -> None:
     stream, now = io.StringIO(), [0.0]
-    counter = Counter({f"h/{name}": "up" for name in "abcde"})
-    told = Reminder(PlainLines(counter, stream), counter, clock=lambda: now[0])
+    goals = {f"h/{name}": "up" for name in "abcde"}
+    told = PlainLines(Counter(goals, clock=lambda: now[0]), stream)
     for name in "abcde":
         told(start(f"h/{name}"))
     now[0] = 9.0
@@ -144,19 +158,21 @@ def test_whoever_hears_something_is_not_reminded_and_of_many_some_are_named() ->
     )
 
 
-def test_a_reminder_looks_by_itself_while_it_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_entered_ticks_by_itself_until_it_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cobweb.cli._progress._TICK_S", 0.0)
-    counter, said = Counter(GOALS), threading.Event()
+    ticked, happened = threading.Event(), list[str]()
 
-    class Telling(PlainLines):
-        def say(self, text: str) -> None:
-            super().say(text)
-            said.set()
+    class Ticking(PlainLines):
+        def tick(self) -> None:
+            happened.append("tick")
+            ticked.set()
 
-    clock = itertools.count(0.0, 100.0)
-    with Reminder(Telling(counter, io.StringIO()), counter, clock=lambda: next(clock)) as told:
-        told(start("h1/a"))
-        assert said.wait(30)
+        def close(self) -> None:
+            happened.append("close")
+
+    with Clocked(Ticking(Counter(GOALS), io.StringIO())):
+        assert ticked.wait(30)
+    assert happened[-1] == "close"
 
 
 class Gone(io.StringIO):

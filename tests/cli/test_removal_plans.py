@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cobweb.cli._session import Session
+from cobweb.api import Site
 from cobweb.model import CobId
 from cobweb.store import HostLost, StateWritten
 from tests.cli.test_stale_plans import APPLY, edit, written
@@ -105,7 +105,7 @@ def test_many_hosts_are_folded(run: Run, make_site: Callable[[str], Path], site_
 
 def test_hosts_that_are_known_to_be_lost_are_still_asked(run: Run, applied: Path) -> None:
     """What could not be reached the last time is checked first, so a plan counts on it."""
-    with Session(applied) as session:
+    with Site(applied) as session:
         session.store(create=True).write([HostLost(host="beta", time=3.0)])
     edit(applied, WITHOUT_B, "")
     out = run("-C", applied, "plan").out

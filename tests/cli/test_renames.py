@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cobweb.cli._session import Session
+from cobweb.api import Site
 from cobweb.model import CobId, Job
 from cobweb.store import GrantWritten, HostLost
 from cobweb_plugins.simulate import SimulateExecutor
@@ -154,12 +154,12 @@ def test_a_host_that_stands_in_an_old_generation_is_understood(run: Run, applied
 def test_an_object_that_was_renamed_goes_under_its_old_needs(run: Run, applied: Path) -> None:
     """Also where its host never switched: the generation is read with today's names."""
     rename(applied, "b", "c")
-    with Session(applied) as session:
+    with Site(applied) as session:
         store = session.store(create=True)
         store.write([GrantWritten(cob=CobId("alpha/a"), holder=CobId("beta/b"), state="up")])
         store.write([HostLost(host="beta", time=9.0)])
     assert run("-C", applied, *APPLY, "--limit", "beta").code == 0
-    with Session(applied) as session:
+    with Site(applied) as session:
         assert all(holder != "beta/b" for _, holder, _ in session.store().locks())
         assert [it.new for it in session.store().renames()] == ["beta/c"]
 

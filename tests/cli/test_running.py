@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from cobweb.api import Site
 from cobweb.cli import _locking
-from cobweb.cli._session import Session
 from cobweb.model import CobId
 from cobweb.store import HostLost, RunInfo, StateWritten, TransitionBegan, this_process
 
@@ -25,7 +25,7 @@ A, B, CFG = CobId("alpha/a"), CobId("beta/b"), CobId("alpha/cfg")
 
 def written(site: Path, *entries: Any) -> None:
     """Write entries into the journal of a site."""
-    with Session(site) as session:
+    with Site(site) as session:
         session.store(create=True).write(entries)
 
 
@@ -57,6 +57,7 @@ def test_a_lost_state_is_pending(run: Run, site: Path, check_schema: CheckSchema
     written(site, TransitionBegan(cob=A, source="up", dest="down", time=1.0))
     ran = run("-C", site, "plan", "--detailed-exitcode")
     assert ran.code == 2
+    assert ran.out.startswith("? alpha/a (in doubt: stopped in up -> down)\n? 1 object to be ")
     assert "? 1 object to be checked first, 1 in a state that was lost" in ran.out
     assert ran.err == "nothing to change as far as is known without the checks\n"
     data = json.loads(run("-C", site, "plan", "-o", "json").out)
@@ -65,6 +66,40 @@ def test_a_lost_state_is_pending(run: Run, site: Path, check_schema: CheckSchema
     assert run("-C", site, "plan", "--refresh", "all", "--detailed-exitcode").code == 2
     assert run("-C", site, *APPLY).code == 0
     assert run("-C", site, "plan", "--refresh", "all", "--detailed-exitcode").code == 0
+
+
+def test_a_plan_says_why_it_touches_what_the_site_has_not_changed(
+    run: Run, site: Path, check_schema: CheckSchema
+) -> None:
+    """Also what differs: a run has found the file outdated and was stopped before it wrote it."""
+    assert run("-C", site, *APPLY).code == 0
+    edit(site, "port: 8080", "port: 9090")
+    assert run("-C", site, *APPLY).code == 0
+    old = {"text": "port=8080"}
+    written(
+        site,
+        StateWritten(cob=CFG, state="outdated", reason="check", time=1.0, applied=old),
+        StateWritten(cob=A, state="down", reason="drift", time=1.0),
+        HostLost(host="beta", time=1.0),
+    )
+    told = run("-C", site, "plan", "--renew", "alpha/cfg").out
+    assert told.partition("? 1 object to be checked first")[0].splitlines() == [
+        "! alpha/a (drifted: was up, is down)",
+        "! alpha/cfg (is outdated)",
+        '    -text: "port=8080"',
+        '    +text: "port=9090"',
+        "? beta/b (its host could not be reached the last time)",
+    ]
+    data = json.loads(run("-C", site, "plan", "-o", "json").out)
+    check_schema("plan", data)
+    assert [(it["cob"], it["kind"]) for it in data["unsettled"]] == [
+        (A, "drift"),
+        (CFG, "state"),
+        (B, "unreachable"),
+    ]
+    assert data["unsettled"][1]["diff"] == ['-text: "port=8080"', '+text: "port=9090"']
+    assert run("-C", site, *APPLY).code == 0
+    assert "! alpha/cfg (to be renewed)" in run("-C", site, "plan", "--renew", CFG).out
 
 
 def test_a_changed_content_is_checked_and_carried_out(run: Run, site: Path) -> None:
@@ -111,13 +146,15 @@ def test_a_saved_plan_of_a_part_is_based_on_what_it_reaches(
     assert "the states have changed since the plan was made" in stale.err
 
 
-@pytest.mark.parametrize("text", [None, "{}"], ids=["missing", "no-plan"])
-def test_what_is_no_plan_is_refused(run: Run, site: Path, tmp_path: Path, text: str | None) -> None:
+@pytest.mark.parametrize(("text", "code"), [(None, 64), ("{}", 1)], ids=["missing", "no-plan"])
+def test_what_is_no_plan_is_refused(
+    run: Run, site: Path, tmp_path: Path, text: str | None, code: int
+) -> None:
     file = tmp_path / "x.plan"
     if text is not None:
         file.write_text(text, encoding="utf-8")
     ran = run("-C", site, "apply", file)
-    assert ran.code == 1
+    assert ran.code == code
     assert str(file) in ran.err
     assert not (site / ".cobweb").exists()
 
@@ -305,7 +342,7 @@ def test_a_lock_that_is_broken_in_mid_run_ends_it(
     def submit_and_break(self: Any, job: Any) -> None:
         submit(self, job)
         if job.dest and not broken:
-            with Session(site) as session:
+            with Site(site) as session:
                 lock = session.store(create=True).site_lock(clock=lambda: 1e9)
                 owner = lock.show()
                 assert owner is not None
@@ -321,7 +358,7 @@ def test_a_lock_that_is_broken_in_mid_run_ends_it(
 
 
 def test_a_site_that_is_locked_is_left_alone(run: Run, site: Path) -> None:
-    with Session(site) as session:
+    with Site(site) as session:
         lock = session.store(create=True).site_lock(clock=lambda: 1e9)
         with lock.acquire(this_process(run="r2", reason="apply", since=1e9)):
             ran = run("-C", site, *APPLY)
@@ -352,7 +389,7 @@ def test_a_site_that_is_locked_can_be_waited_for(
     if command[0] == "forget":
         written(site, StateWritten(cob=CobId("gone/x"), state="up", reason="check", time=1.0))
     now = [0.0]
-    with Session(site) as session:
+    with Site(site) as session:
         lock = session.store(create=True).site_lock(clock=lambda: 1e9)
         held = lock.acquire(this_process(run="r2", reason="apply", since=1e9))
 
@@ -383,7 +420,7 @@ def test_why_after_a_killed_run_says_what_the_next_one_does(
     assert ran.out.splitlines() == [
         "beta/b is down and should be up",
         "  beta/b waits for alpha/a to be up",
-        "  alpha/a waits for the next apply, which checks it",
+        "  alpha/a waits for the next apply, which checks it (stopped in down -> up)",
     ]
     assert "alpha/cfg waits for the next apply" in run("-C", site, "why", "alpha/cfg").out
     check_schema("why", json.loads(run("-C", site, "why", "beta/b", "-o", "json").out))
@@ -440,7 +477,7 @@ def test_nothing_is_asked_where_nothing_is_to_do(
 
 def test_the_lock_of_a_dead_owner_is_taken_over_and_told(run: Run, site: Path) -> None:
     dead = replace(this_process(run="r0", reason="apply", since=1e9), process_start="1")
-    with Session(site) as session:
+    with Site(site) as session:
         session.store(create=True).site_lock(clock=lambda: 1e9).acquire(dead)
     ran = run("-C", site, *APPLY)
     assert ran.code == 0
@@ -472,7 +509,7 @@ def test_why_during_a_run_tells_what_goes_on(
     run: Run, site: Path, entries: list[Any], lines: list[str]
 ) -> None:
     info = RunInfo(id="r2", command="apply", started=1e9, user="ann", host="h", pid=1)
-    with Session(site) as session:
+    with Site(site) as session:
         store = session.store(create=True)
         with store.site_lock(clock=lambda: 1e9).acquire(
             this_process(run="r2", reason="apply", since=1e9)

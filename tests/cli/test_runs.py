@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from cobweb.api import Site
 from cobweb.cli._pipeline import tell_run
-from cobweb.cli._session import Session
 from cobweb.store import EventWritten, RunInfo, RunRecord
 
 Run = Callable[..., Any]
@@ -192,7 +193,7 @@ def stored(site: Path) -> Path:
             },
         ),
     ]
-    with Session(site) as session:
+    with Site(site) as session:
         store = session.store(create=True)
         for name in ("r1", "r2"):
             store.begin_run(replace(info, id=name))
@@ -222,16 +223,22 @@ def test_why_tells_the_chain_of_a_past_run(
     assert "has no end" in run("-C", stored, "why", "beta/b", "--run", "r2").err
 
 
-def test_a_killed_run_is_reported_as_one(run: Run, stored: Path) -> None:
-    assert run("-C", stored, "report").out.startswith("run r1: was killed\n")
-    assert "was killed" in run("-C", stored, "runs").out
+def test_a_run_without_an_end_was_killed_or_could_not_write_it(run: Run, stored: Path) -> None:
+    why = "it was killed, or its state database was away"
+    assert run("-C", stored, "report").out.startswith(f"run r1: no end ({why})\n")
+    told = run("-C", stored, "runs")
+    newest, failed = (" ".join(line.split()) for line in told.out.splitlines()[1:])
+    assert newest.endswith(" ann apply - no end")
+    assert failed.endswith(" ann apply - failed (exit 1)")
+    assert re.search(r" \d\d-\d\d \d\d:\d\d:\d\d 0.0 s ", failed)
+    assert told.err == f"no end: {why}\n2 runs\n"
 
 
 def test_apply_tells_a_pipeline_what_failed(
     stored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    with Session(stored) as session:
+    with Site(stored) as session:
         tell_run(session, "r1")
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "::error title=cobweb%3A alpha/a%3A down -> up failed::no luck"

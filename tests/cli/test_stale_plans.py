@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cobweb.cli._session import Session
+from cobweb.api import Site
 from cobweb.model import CobId
 from cobweb.store import Forgotten, StateWritten, TransitionBegan
 
@@ -34,7 +34,7 @@ def edit(site: Path, old: str, new: str) -> None:
 
 
 def written(site: Path, *entries: Any) -> None:
-    with Session(site) as session:
+    with Site(site) as session:
         session.store(create=True).write(entries)
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cobweb.cli._session import Session
+from cobweb.api import Site
 from cobweb.model import CobId
 from cobweb.store import (
+    Entry,
     GrantWritten,
     HostLost,
     ResultsWritten,
@@ -30,7 +32,7 @@ A, B, CFG, GONE = (CobId(each) for each in ("alpha/a", "beta/b", "alpha/cfg", "a
 def known(site: Path) -> Path:
     """Make a site whose last run was killed: one object failed, one was in transition."""
     info = RunInfo(id="r1", command="apply", started=1e9, user="ann", host="h", pid=1)
-    with Session(site) as session:
+    with Site(site) as session:
         store = session.store(create=True)
         store.begin_run(info)
         store.write(
@@ -55,7 +57,10 @@ def test_states_notes_and_the_last_run_are_told(run: Run, known: Path) -> None:
     assert lines["alpha/a"].endswith(" failed")
     assert "in transition down -> up, unreachable" in " ".join(ran.out.split())
     assert lines["alpha/gone"].startswith("alpha/gone - up - ")
-    assert "last run: r1 (apply) by ann: was killed" in ran.err
+    assert (
+        "last run: r1 (apply) by ann: no end (it was killed, or its state database was away)"
+        in ran.err
+    )
     assert max(len(line) for line in ran.out.splitlines()) <= 80
 
 
@@ -63,7 +68,7 @@ def test_no_id_is_broken_in_the_middle(run: Run, known: Path, monkeypatch: Any) 
     name = "configuration-of-all-of-it-here"
     file = known / "site.yml"
     file.write_text(file.read_text().replace("  cfg:", f"  {name}:"))
-    with Session(known) as session:
+    with Site(known) as session:
         cob = CobId(f"alpha/{name}")
         wrote = StateWritten(cob=cob, state="up", reason="check", time=1e9, failed=True)
         session.store(create=True).write([wrote])
@@ -92,7 +97,7 @@ def test_the_results_of_a_host_and_the_attempt_under_way_are_told(
         cob=B, source="down", dest="up", time=1e9, attempt=2, executor="ansible"
     )
     results = [ResultsWritten(host=host, results={"ip": host * 30}) for host in ("alpha", "beta")]
-    with Session(known) as session:
+    with Site(known) as session:
         session.store(create=True).write([again, *results])
     ran = run("-C", known, "status", "beta/b")
     assert "in transition down -> up (attempt 2)" in " ".join(ran.out.split())
@@ -210,7 +215,7 @@ def test_an_unknown_object_is_wrong_usage(run: Run, known: Path, command: str) -
 
 
 def test_who_holds_the_site_is_told(run: Run, known: Path) -> None:
-    with Session(known) as session:
+    with Site(known) as session:
         lock = session.store(create=True).site_lock(clock=lambda: 1e9)
         with lock.acquire(this_process(run="r2", reason="apply", since=1e9)):
             assert "run r2" in run("-C", known, "status").err
@@ -232,6 +237,31 @@ def test_why_of_a_waiting_object_says_on_what(
     data = json.loads(run("-C", known, "why", "alpha/a", "-o", "json").out)
     check_schema("why", data)
     assert data["chain"][0]["cob"] == "alpha/a"
+
+
+def test_what_drifted_under_a_limit_waits_for_the_next_apply_or_for_who_is_out(
+    run: Run, make_site: Callable[[str], Path], site_text: str
+) -> None:
+    text, _, _ = site_text.partition("cobs:\n")
+    cobs = "cobs:\n  cfg: {type: simple, on: all, stops: [b]}\n  b: {type: simple, on: all}\n"
+    site = make_site(f"{text}{cobs}limits: {{rolling: {{on: all, cob: b, max: 1}}}}\n")
+    assert run("-C", site, "apply", "--yes", "--executor", "simulate").code == 0
+
+    def why(*entries: Entry) -> tuple[str, ...]:
+        with Site(site) as session:
+            session.store(create=True).write(entries)
+        return tuple(run("-C", site, "why", "beta/cfg").out.splitlines()[1:])
+
+    cfg, other = CobId("beta/cfg"), CobId("alpha/b")
+    drifted = StateWritten(cob=cfg, state="outdated", reason="drift", time=1e9)
+    assert why(drifted) == ("  beta/cfg waits for the next apply",)
+    assert why(replace(drifted, cob=other, state="down")) == (
+        "  beta/cfg waits for room in a limit (rolling), taken by alpha/b",
+        "  alpha/b waits for the next apply",
+    )
+    began = TransitionBegan(cob=cfg, source="outdated", dest="up", time=1e9)
+    stopped = "which checks it (stopped in outdated -> up)"
+    assert why(began) == (f"  beta/cfg waits for the next apply, {stopped}",)
 
 
 def test_a_state_database_that_is_none_is_one_message(run: Run, known: Path) -> None:

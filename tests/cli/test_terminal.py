@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cobweb.cli._session import Session
+from cobweb.api import Site
 from cobweb.store import this_process
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -85,7 +85,7 @@ def test_lines_fit_the_terminal(columns: int) -> None:
     ("typed", "words"), [(b"n\n", "nothing was changed"), (b"y\n", "broken: the lock")]
 )
 def test_a_lock_is_broken_only_after_a_question(site: Path, typed: bytes, words: str) -> None:
-    with Session(site) as session:
+    with Site(site) as session:
         lock = session.store(create=True).site_lock(clock=lambda: 1e9)
         lock.hold(this_process(run="r1", reason="test", since=1e9), for_s=60)
         text = _on_terminal("-C", str(site), "lock", "break", "r1", typed=typed)

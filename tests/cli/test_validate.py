@@ -144,7 +144,7 @@ def test_nothing_is_written(run: Run, site: Path) -> None:
 
 def test_the_log_tells_what_is_read(run: Run, site: Path) -> None:
     text = run("-C", site, "-v", "validate").err
-    assert "info cobweb.cli" in text
+    assert "info cobweb.api" in text
     assert str(site) in text
     lines = run("-C", site, "validate", "-v", "--log-format", "json").err.splitlines()
     assert {"time", "level", "logger", "message"} == set(json.loads(lines[0]))

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from cobweb.engine import EngineSettings, Lending, WaitKind
+from cobweb.engine import CheckEnded, EngineSettings, Halt, Lending
 from cobweb.model import CobId, Graph, Unit
+from tests.support.drive import Drive
 from tests.support.graphs import SIMPLE, budget_of, graph_of
 from tests.support.rollout import Rollout
 from tests.support.webs import (
@@ -316,7 +317,59 @@ def test_a_slot_for_a_step_that_cannot_go_on_is_given_up_and_the_run_ends() -> N
     run.run()
     assert run.told("->") == []
     assert run.engine.slots() == frozenset()
-    assert run.engine.chain(CobId("x/conf"))[-1].kind is WaitKind.LIMIT
+    assert run.why("x/conf") == "x/conf lock a/app, a/app lock y/client, y/client excluded"
+
+
+def in_vain(askers: dict[str, str], **budgets: str) -> Drive:
+    """Run objects that need others up, which wait for a contradiction and hold a slot meanwhile."""
+    hosts = sorted({host for others in askers.values() for host in others})
+    apps = [f"{host}/app" for host in hosts]
+    needs = [f"{it} outdated>* {host}/app up" for it, others in askers.items() for host in others]
+    needs += [f"{host}/app up {host}/web outdated" for host in hosts]
+    needs += [f"{host}/web outdated {host}/app down" for host in hosts]
+    ids = [*apps, *(f"{host}/web" for host in hosts)]
+    bounds = (budget_of(units, name=name) for name, units in budgets.items())
+    graph = graph_of(" ".join([*ids, *askers]), *needs, budgets=tuple(bounds))
+    states = dict.fromkeys(ids, "up") | dict.fromkeys(askers, "outdated")
+    drive = Drive(graph, states, lending=Lending(served=frozenset(map(CobId, apps))))
+    drive.run()
+    assert drive.engine.slots() == frozenset()
+    return drive
+
+
+def test_who_could_do_nothing_with_a_slot_says_why_and_not_that_there_is_no_room() -> None:
+    """What it waited for is as true without the slot, and there is room."""
+    drive = in_vain({"x/one": "a"}, rolling="a/app")
+    why = "x/one lock a/app up, a/app lock a/web outdated, a/web no-way outdated"
+    assert drive.why("x/one") == why
+
+
+def test_who_needs_a_slot_that_another_one_had_in_vain_names_that_one() -> None:
+    """No limit is full at the end; but nobody is lent that slot again."""
+    drive = in_vain({"x/an": "c", "x/one": "a", "x/two": "ab"}, narrow="a/app", wide="b/app c/app")
+    why = "x/one lock a/app up, a/app lock a/web outdated, a/web no-way outdated"
+    assert drive.why("x/two") == f"x/two limit x/one up, {why}"
+    assert drive.engine.chain(CobId("x/two"))[0].detail == "narrow"
+
+
+def test_who_is_lent_no_slot_as_something_of_its_unit_failed_names_that() -> None:
+    """Nothing else takes room; it has asked for nothing yet."""
+    graph = webs(1, "a b", "a/app outdated>* a/conf up", more={"a/conf": SIMPLE})
+    served = Lending(served=frozenset({CobId("a/app"), CobId("b/app")}))
+    drive = Drive(graph, {"a/app": "outdated", "b/app": "up"}, lending=served)
+    drive.step(CheckEnded(cob=CobId("a/conf"), state=None))
+    drive.checked("a/app", "outdated")
+    drive.checked("b/app", "up")
+    assert drive.why("a/app") == "a/app limit a/conf up, a/conf failed unknown"
+
+
+def test_who_waits_for_a_slot_when_the_run_is_told_to_stop_says_so() -> None:
+    """There is room for all, but nobody is lent any more."""
+    run = rolled(webs(1), webs(2))
+    run.begin()
+    run.give(Halt())
+    run.finish()
+    assert run.why("a/app") == "a/app halted"
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -396,6 +449,16 @@ def test_a_check_holds_for_as_long_as_it_is_trusted() -> None:
         rounds = [text for text in run.told("check") if text == "d/app is up (check)"]
         assert len(rounds) == checks + 1  # and once when it is home
         settled(run)
+
+
+def test_after_an_interrupt_nobody_waits_for_room_that_is_there() -> None:
+    """The slot would have been lent after the checks, and nothing is begun any more."""
+    run = rolled(webs(1), webs(2))
+    run.begin()
+    run.give(Halt())
+    run.finish()
+    assert run.told("lends") == []
+    assert run.why("a/app") == "a/app halted"
 
 
 def test_the_run_says_how_old_a_check_may_be_where_the_budget_does_not() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cobweb.engine import Message, MessageKind, Receive, SlotTaken, StartTransition
+from cobweb.engine import Message, MessageKind, Receive, SlotTaken, StartTransition, WaitKind
 from cobweb.model import CobId, Graph, Limit, LimitGroup
 from tests.support.graphs import SIMPLE, budget_of, graph_of
 from tests.support.several import NEW, Mishaps, Seat, Several
@@ -126,6 +126,8 @@ def test_two_engines_go_one_after_the_other() -> None:
     run = begun(webs(1, "a b"), "a/app", "b/app")
     deliver(run)
     assert moving(run) == ["a/app"]
+    waits = run.seats[1].engine.blocked(CobId("b/app"))
+    assert (waits.kind, waits.on, waits.detail) == (WaitKind.LIMIT, None, "rolling")
     while moving(run):
         end_steps(run)
         deliver(run)

@@ -341,6 +341,17 @@ def test_two_that_push_each_other_out_for_ever_stop_and_are_named() -> None:
     assert WaitKind.CHURN in kinds
 
 
+def test_who_goes_to_and_fro_names_who_pushes_it_and_blames_nobody_for_being_outside() -> None:
+    """`y/out` is where it is wanted; to move it as well would not help."""
+    graph = graph_of(
+        {"x/a": type_of("done ready", "ready>done", "done"), "x/b": SIMPLE, "y/out": SIMPLE},
+        *("x/a ready>done x/b up", "x/b up y/out outdated", "y/out outdated x/a ready"),
+    )
+    states = {"x/a": "ready", "x/b": "up", "y/out": "outdated"}
+    drive = Drive(graph, states, movable=graph.cobs.keys() - {CobId("y/out")})
+    assert drive.why("x/a") == "x/a churn y/out done"
+
+
 def test_who_was_asked_away_says_by_whom() -> None:
     """It is where it is wanted, though not where it wants to be."""
     drive = Drive(graph_of("x/a x/b", "x/a down>up x/b down"), {"x/a": "down", "x/b": "up"})

@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(600)]
 PLACE = "/var/tmp"  # noqa: S108  # on a host of the test's own
 STEP = f"""\
 #!/bin/sh
+umask 0
 cd {PLACE}
 note() {{ echo "$*" >>long.ledger; }}
 exec 9>>long.lock
@@ -44,6 +45,8 @@ START = [f"{word} {step}" for step in STEPS for word in ("begin", "end")]
 STOP = ["begin stop", "end stop"]
 Lose = Callable[["Long", StartedRun], None]
 EXECUTORS = ["ansible", "ansible-plain"]
+NOBODY_ELSE = {"becomes": False, "begins_as": "", "sudo": ""}
+"""All is done by the user of the connection."""
 
 
 @dataclass
@@ -59,7 +62,7 @@ class Long:
 
     def write(self, text: str, **variables: Any) -> None:
         """Want this configuration."""
-        self.operator.set_variables(text=text, **{"becomes": False, **variables})
+        self.operator.set_variables(text=text, **{**NOBODY_ELSE, **variables})
 
     def hold(self, step: str) -> None:
         """Have the next step of this name never end by itself."""
@@ -169,15 +172,26 @@ def test_no_configuration_is_rewritten_under_a_start(long: Long, executor: str) 
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_what_became_root_is_found_as_well(long: Long, executor: str) -> None:
-    """The user of the connection is another, and only one task of three becomes root."""
-    long.write("one", ansible_user=OPERATOR, becomes=True)
-    long.hold("finish")
+@pytest.mark.parametrize(
+    ("step", "who"),
+    [
+        pytest.param("finish", {"becomes": True}, id="the task becomes root"),
+        pytest.param("finish", {"sudo": "sudo -n"}, id="its command calls sudo"),
+        pytest.param("begin", {"begins_as": "nobody"}, id="a user who may not log in, raw"),
+    ],
+)
+def test_what_became_another_user_is_found_as_well(
+    long: Long, executor: str, step: str, who: dict[str, Any]
+) -> None:
+    """The user of the connection is no root, and only one task of three becomes somebody else."""
+    assert long.fabric.run(long.host, "getent", "passwd", "nobody").stdout.endswith("nologin\n")
+    long.write("one", ansible_user=OPERATOR, **who)
+    long.hold(step)
     with long.operator.start_apply("--executor", executor) as started:
         long.await_step()
         lose_machine(long, started)
     long.apply(executor)
-    assert long.ledger() == [*START[:-1], *START]
+    assert long.ledger() == [*START[: START.index(f"begin {step}") + 1], *START]
 
 
 def test_a_host_that_was_lost_in_the_middle_is_cleaned_up_when_it_is_back(long: Long) -> None:

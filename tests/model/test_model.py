@@ -12,15 +12,19 @@ from hypothesis import strategies as st
 
 from cobweb.model import (
     ANY,
+    Budget,
     Cob,
     CobId,
     CobType,
     Graph,
+    Limit,
+    LimitGroup,
     LockNeed,
     Nothing,
     State,
     Transition,
     TransitionNeed,
+    Unit,
     cob_id,
     host_of,
     name_of,
@@ -171,6 +175,18 @@ def test_a_graph_expands_stars_over_its_matrices() -> None:
         (A, "standby"),
         (B, "up"),
     ]
+
+
+def test_a_graph_names_the_limits_of_both_kinds_that_speak_of_an_object() -> None:
+    """Each of which part of it, by failure domain or by unit, it is in."""
+    group = LimitGroup(name="", members=frozenset({A, B}), bound=1)
+    units = (Unit(name="h1", members=frozenset({A})),)
+    graph = Graph(
+        cobs={},
+        limits=(Limit(name="in flight", groups=(group,)),),
+        budgets=(Budget(name="all out", units=units),),
+    )
+    assert graph.bounded() == {A: ["all out", "in flight"], B: ["in flight"]}
 
 
 def grouped(matrix: Sequence[tuple[State, State]]) -> CobType:

@@ -301,6 +301,21 @@ def test_an_object_in_doubt_has_not_drifted_and_stays_in_doubt(place: Place) -> 
     assert place.records() == before
 
 
+def test_what_may_still_be_at_work_is_not_checked(place: Place) -> None:
+    """Nobody knows what it is about to be, and a look ends nothing; the next apply does."""
+    place.store.write([TransitionBegan(cob=A, source="up", dest="down", time=3.0, at_work=True)])
+    before = place.records()
+    place.world[A] = "down"
+    result = place.look()
+    assert (result.ending, A in {job.cob for job in place.jobs}) == (Ending.FAILED, False)
+    assert [(it.cob, it.message) for it in result.unchecked] == [
+        (A, "stopped in up -> down, and may still be at work; `cobweb apply` ends it first")
+    ]
+    assert (result.drifted, result.doubtful, place.records()) == ((), (), before)
+    assert place.apply() is Ending.OK
+    assert place.look().ending is Ending.OK
+
+
 def lost(host: str) -> Answer:
     """Answer for a host that cannot be reached."""
 

@@ -98,6 +98,24 @@ def test_a_canary_that_fails_holds_up_changes_and_removals(tmp_path: Path) -> No
         assert set(store.states()) == {"c/r", "d/r"}
 
 
+def test_a_limit_that_speaks_of_other_objects_now_is_full_by_one_of_those(tmp_path: Path) -> None:
+    """Its members are those of both generations: what is gone waits for what cannot be reached."""
+    limit = {"on": "all", "max": 1}
+    first = limited({**limit, "cob": "r"}, {"r": "b", "x": "a"}, {"r": {}, "x": {}})
+    second = limited({**limit, "cob": "x"}, {"x": "a"}, {"x": {}})
+    with open_store("sqlite://", tmp_path) as store:
+        applied(tmp_path, store, first, "one")
+        before = graph_data(load_site(tmp_path).graph(), {})
+        _, result, events = applied(tmp_path, store, second, "two", unreachable=["a"])
+        why = {wait.cob: [(link.kind, link.on) for link in wait.chain] for wait in result.waits}
+        assert why[CobId("b/r")] == [(WaitKind.LIMIT, "a/x"), (WaitKind.UNREACHABLE, None)]
+        graph = graph_data(load_site(tmp_path).graph(), {})
+        assert check_promises(events, graph, before=before) == []
+        assert plain_check_promises(events, graph, before=before) == []
+        _, last, _ = applied(tmp_path, store, second, "three")
+        assert last.exit_code == 0
+
+
 def test_a_slot_that_a_unit_has_for_another_is_kept(tmp_path: Path) -> None:
     """It has nothing to do itself; the slot was taken back and lent again for ever."""
     limit = {"on": "all", "max": 2}

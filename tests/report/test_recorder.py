@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cobweb.errors import CobwebError
-from cobweb.report import RunFacts, path_reason, record_lines
+from cobweb.report import NO_END, RunFacts, path_reason, record_lines
 from cobweb.report._columns import LATEST_MS, NONE, End, Heard
 from cobweb.report._recorder import MOST_OUTPUTS
 
@@ -164,7 +164,7 @@ def test_a_record_without_an_end_says_so(tale: Tale) -> None:
     tale.lock("request", "h/b", "h/a")
     tale.start("h/b")
     report = tale.report()
-    assert report.result == "was killed"
+    assert report.result == NO_END
     assert report.story.steps.result[0] == End.OPEN
     assert report.story.waits.heard[0] == Heard.PENDING
     assert any("stop before the end" in note for note in report.notes)

@@ -67,6 +67,17 @@ def test_free_lock_is_taken_shown_and_given_back(store: Store, clock: Clock) -> 
     assert lock.show() is None
 
 
+def test_what_says_that_an_owner_lives(store: Store, clock: Clock, gone: LockOwner) -> None:
+    lock = store.site_lock(clock=clock)
+    assert lock.why_alive(me()) == f"its process {os.getpid()} on this machine is alive"
+    assert lock.why_alive(replace(me(), until=NOW + 60)) == ""
+    assert lock.why_alive(gone) == ""
+    clock.time += 60
+    assert lock.why_alive(on_another_host()) == "it was seen 60 s ago, so it is most likely alive"
+    clock.time += 60
+    assert lock.why_alive(on_another_host()) == ""
+
+
 def test_lock_of_a_living_process_is_refused_with_its_name(
     store: Store, other: Store, clock: Clock
 ) -> None:

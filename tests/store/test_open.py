@@ -15,11 +15,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine
 
 from cobweb.errors import StoreError
 from cobweb.model import CobId
 from cobweb.store import RunInfo, StateWritten, Store, open_store
-from cobweb.store._database import _set_wal
+from cobweb.store._database import Database, _set_wal
 from tests.support.postgresql import PostgreSQL
 
 URL = "sqlite:///.cobweb/state.db"
@@ -406,7 +407,7 @@ def test_missing_driver_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    assert "cobweb[postgresql]" in refused(tmp_path, "postgresql://db/x").hint
+    assert "its extra `postgresql`" in refused(tmp_path, "postgresql://db/x").hint
 
 
 def test_url_without_a_driver_means_psycopg(store: Store, url: str, tmp_path: Path) -> None:
@@ -448,3 +449,21 @@ def test_two_sites_share_a_server_in_schemas_of_their_own(
     ):
         one.write([UP])
         assert two.states() == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("", "the database cannot be used"),
+        ("consuming input failed: ", "the database cannot be used: consuming input failed"),
+        ("all failed:\n\n - host: no\nmore", "the database cannot be used: all failed: - host: no"),
+        ("no way\nperhaps", "the database cannot be used: no way"),
+    ],
+)
+def test_a_message_has_what_the_driver_says_and_no_colon_before_nothing(
+    said: str, told: str
+) -> None:
+    database = Database(create_engine("sqlite://"), "the database", readonly=False)
+    with pytest.raises(StoreError) as caught, database.errors():
+        raise sqlite3.OperationalError(said)
+    assert caught.value.message == told

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,8 @@ from tests.support.fabric._system import Namespace, unshare
 from tests.support.postgresql import PostgreSQL, own_server
 
 UP = StateWritten(cob=CobId("h/a"), state="up", reason="check", time=1.0)
+SILENCE_S = 10.0
+"""How long a server may be silent before it is asked whether it is there."""
 LONG_S = 1000.0
 """More than a heartbeat may be old, and than a server must have been up."""
 
@@ -47,6 +50,34 @@ def other(url: str, tmp_path: Path, store: Store) -> Iterator[Store]:
     del store  # it comes first and makes the tables
     with open_store(url, tmp_path) as opened:
         yield opened
+
+
+@pytest.mark.timeout(240)
+def test_a_server_that_is_frozen_is_away_until_it_goes_on(
+    own_postgresql: PostgreSQL, tmp_path: Path
+) -> None:
+    """Its machine acknowledges all that it is sent, so that only time tells."""
+    url = f"{own_postgresql.url('postgres')}?connect_timeout=2"
+    with open_store(url, tmp_path) as store:
+        store.write([UP])
+        with own_postgresql.frozen(), pytest.raises(StoreAwayError, match="cannot be used: "):
+            store.write([UP])
+        store.write([UP], again=True)
+        assert set(store.states()) == {UP.cob}
+
+
+def test_a_statement_may_take_longer_than_a_frozen_server_would_be_waited_for(
+    own_postgresql: PostgreSQL, tmp_path: Path
+) -> None:
+    url = own_postgresql.url("postgres")
+    with open_store(url, tmp_path) as store, ThreadPoolExecutor() as pool:
+        with psycopg.connect(url.replace("+psycopg", "")) as other:
+            other.execute("LOCK TABLE cobweb_cobs")
+            written = pool.submit(store.write, [UP])
+            with pytest.raises(FutureTimeoutError):
+                written.result(2 * SILENCE_S)
+        written.result()
+        assert set(store.states()) == {UP.cob}
 
 
 def me(clock: Clock, run: str = "mine") -> LockOwner:

@@ -68,6 +68,7 @@ class _Watch:
         self._asked: dict[str, dict[str, str]] = {}
         self._taken: dict[tuple[str, Step], int] = {}
         self._given_up: dict[str, dict[str, str]] = {}
+        self._refused: dict[str, bool] = {}
         self._left: set[str] = set()
         self._begun = False
         self._slots: set[tuple[str, str]] = set()
@@ -208,6 +209,11 @@ class _Watch:
         wants = self._asked.get(event["cob"])
         if wants:
             self._given_up[event["cob"]] = dict(wants)
+            behind = {event["cob"]}
+            while more := {on for who in behind for on in self._asked.get(who, {})} - behind:
+                behind |= more
+            asked = [self._asked.get(who, {}) for who in behind]
+            self._refused[event["cob"]] = self._refuses_any(asked)
         if not self._begun:
             self._left |= {event["cob"]}
 
@@ -282,6 +288,7 @@ class _Watch:
         self._begun = True
         self._left -= {cob}
         self._given_up.pop(cob, None)
+        self._refused.pop(cob, None)
         self._taken[cob, step] = self._taken.get((cob, step), 0) + 1
 
     def _starts_wrong(self, cob: str, step: Step, graph: _Graph) -> Breaks:
@@ -332,8 +339,14 @@ class _Watch:
             part = self._part_of(cob)
             if part & self._left:
                 continue
-            if not any(_name_of(a) == _name_of(b) and a != b for a in part for b in kept):
+            shared = (self._limits_of(a) & self._limits_of(b) for a in part for b in kept - {a})
+            if not any(shared):
                 self._broken("P5", f"{cob} is {self._state.get(cob)} and waits for nothing")
+
+    def _limits_of(self, cob: str) -> set[str]:
+        """Return the limits that speak of an object before or after the change."""
+        graphs = [graph for graph in (self._new, self._old) if graph and cob in graph.cobs]
+        return {limit for graph in graphs for limit in graph.cobs[cob].get("limits", [])}
 
     def _part_of(self, cob: str) -> set[str]:
         """Return all objects that needs of either generation join with one."""
@@ -350,13 +363,22 @@ class _Watch:
         return part
 
     def _was_refused(self) -> bool:
-        """Say whether somebody asked in vain for one who asks for nothing."""
+        """Say whether somebody asked in vain for one who asks for nothing, or did and gave up."""
         wants = [*self._asked.values(), *self._given_up.values()]
+        return any(self._refused.values()) or self._refuses_any(wants)
+
+    def _refuses_any(self, wants: list[dict[str, str]]) -> bool:
         return any(
-            not self._asked.get(on)
-            and on not in self._given_up
+            on not in self._given_up
             and not self._is_restless(on)
             and self._state.get(on) not in self._members(on, state)
+            and all(
+                any(
+                    (need["in"], need["on"], need["state"]) == (self._state.get(on), other, wanted)
+                    for need in self._graph_of(on).lock_needs(on)
+                )
+                for other, wanted in self._asked.get(on, {}).items()
+            )
             for want in wants
             for on, state in want.items()
         )
@@ -415,7 +437,3 @@ class _Watch:
 
 def _host_of(cob: str) -> str:
     return cob.partition("/")[0]
-
-
-def _name_of(cob: str) -> str:
-    return cob.partition("/")[2]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import psutil
 import pytest
 
 from tests.support.needed import lack
@@ -40,6 +41,19 @@ class PostgreSQL:
         """End it as a crash does: all sessions, and what was not committed."""
         self.processes[-1].send_signal(signal.SIGQUIT)
         self.processes[-1].wait()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Have all of it stand still, so that nothing answers and its machine lives."""
+        server = psutil.Process(self.processes[-1].pid)
+        held = [server, *server.children()]
+        for process in held:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in held:
+                process.resume()
 
     def start(self) -> None:
         """Start it again on its port; return when it is ready."""

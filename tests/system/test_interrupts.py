@@ -173,6 +173,7 @@ def test_first_ctrl_c_lets_the_running_transition_end(
     terminal.await_text("nothing new is started; 1 still at work: one/first: down -> up")
     gates.open("first")
     assert terminal.finish() == 130
+    assert "the next apply goes on, and first brings home what is out" in terminal.seen
     assert gates.is_up("first")
     assert not gates.is_up("second")
     states = workshop.states()
@@ -191,6 +192,8 @@ def test_second_ctrl_c_stops_it_and_leaves_no_process(
     terminal.press_ctrl_c()
     assert terminal.finish() == 130
     assert "stopped in the middle: one/first: down -> up" in terminal.seen
+    assert "one/first was stopped in down -> up; the next apply checks it" in terminal.seen
+    assert "failed in this run" not in terminal.seen
     assert workshop.mine() == []
     first = workshop.states()["one/first"]
     assert (first["state"], first["failed"]) == ("unknown", True)

@@ -96,6 +96,27 @@ def test_a_run_whose_database_is_back_before_its_end_writes_down_the_truth(
     assert "not locked" in workshop.run("lock", "show").out
 
 
+@pytest.mark.timeout(240)
+def test_a_server_that_is_frozen_is_as_one_that_is_gone(
+    workshop: Workshop, gates: Gates, own_postgresql: PostgreSQL
+) -> None:
+    """It takes all that it is sent and says nothing; what is at work ends, and is told."""
+    run = workshop.start("apply", "--yes", "--store-timeout", "1s")
+    gates.await_begun("first")
+    gates.await_begun("second")
+    with own_postgresql.frozen():
+        gates.open("first")
+        said = read_until(run, "1 still at work")
+        assert "waiting 1 s for it, and nothing new is started" in said
+        gates.open("second")
+        _, err = run.communicate()
+    assert run.returncode == 1, err
+    assert "in flight, and ended without being written down: one/first: down -> up (ok)" in err
+    ran = workshop.run("apply", "--yes")
+    assert ran.code == 0, ran.err
+    assert "1 transition" in ran.err, "what was in flight is checked, not done again"
+
+
 def test_who_asks_twice_to_stop_is_told_what_was_stopped_in_the_middle(
     workshop: Workshop, gates: Gates, own_postgresql: PostgreSQL
 ) -> None:

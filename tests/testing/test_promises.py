@@ -12,7 +12,7 @@ import pytest
 from cobweb.model import CobId
 from cobweb.testing.promises import check_promises
 from cobweb.testing.simulation import Faults, Simulation, graph_json
-from tests.support.graphs import SIMPLE, graph_of
+from tests.support.graphs import SIMPLE, budget_of, graph_of
 from tests.support.plain_promises import plain_check_promises
 
 GRAPH = graph_of("x/a x/b x/d", "x/a down>up x/b up", "x/b up x/d up")
@@ -305,10 +305,11 @@ def test_what_gave_up_before_anything_began_is_left_alone(*, text: str, is_told:
 def test_an_object_may_wait_for_room_with_all_that_needs_join_with_it(
     *, needs: tuple[str, ...], is_told: bool
 ) -> None:
-    """P5: one of these has the name of an object that failed, and is not that one."""
-    graph = graph_json(graph_of("x/a x/b x/d y/d", *needs))
-    said, last = beside_a_failure("state a down; state b up; state d up", graph)
-    assert said == ([LEFT.format(last)] if is_told else [])
+    """P5: one of these is in a limit with an object that failed, and is not that one."""
+    for units, is_bounded in (("x/d y/d", True), ("x/d x/b", False), ("y/d", False)):
+        graph = graph_json(graph_of("x/a x/b x/d y/d", *needs, budgets=(budget_of(units),)))
+        said, last = beside_a_failure("state a down; state b up; state d up", graph)
+        assert said == ([LEFT.format(last)] if is_told or not is_bounded else [])
 
 
 @pytest.mark.parametrize(
@@ -333,6 +334,31 @@ def test_a_run_in_which_nothing_failed_asked_in_vain_for_one_that_stays(
     assert said == plain_check_promises(record, JSON)
     line = f"P5 event {len(record)}: a failure is said and none is told"
     assert (line in said) == is_told
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("", True),
+        ("request b a up; request d b down; request b d down; gave_up a", False),
+        ("request b a up; request d b down; gave_up a; request b d down", True),
+        ("request d b down; request b d down; gave_up d", False),
+        ("request b a up; request d b down; request a b up; request b d down; gave_up a", True),
+        ("request b a up; request d b down; request b d down; gave_up a; start a down up", True),
+    ],
+)
+def test_who_gave_up_may_have_waited_for_one_that_only_vouches_for_its_state(
+    *, text: str, is_told: bool
+) -> None:
+    """`b` asks `d` down to lend that it is up; `d` asks `b` down, which it does not seek to be."""
+    needs = ("x/a down>up x/b up", "x/b up x/d down", "x/b up>down x/a up", "x/d down x/b down")
+    graph = graph_json(graph_of("x/a x/b x/d", *needs))
+    taken_back = "release b a up; release d b down; release b d down; release a b up; run 1"
+    parts = f"state a down; state b up; state d down; {text}; {taken_back}".replace("; ;", ";")
+    record = [event(part) for part in parts.split(";")]
+    said = check_promises(record, graph)
+    assert said == plain_check_promises(record, graph)
+    assert (f"P5 event {len(record)}: a failure is said and none is told" in said) == is_told
 
 
 def test_an_object_that_was_stopped_for_restlessness_is_no_violation() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from cobweb.testing.promises import check_promises
 from cobweb.testing.simulation import graph_json
-from tests.support.graphs import graph_of
+from tests.support.graphs import budget_of, graph_of
 from tests.support.plain_promises import plain_check_promises
 
 OLD = graph_json(graph_of("h/r g/a g/b", "h/r up>down g/a down", "g/b up>down g/a up"))
@@ -149,13 +149,27 @@ def test_what_is_gone_and_waits_for_nothing_is_told() -> None:
         ("state b/x unknown; state b/x up; ", "a/r d/r"),
     ],
 )
-def test_what_a_limit_holds_up_waits_for_another_one_of_its_name(trouble: str, idle: str) -> None:
+def test_what_a_limit_holds_up_waits_for_another_member_of_it(trouble: str, idle: str) -> None:
     """One that failed, or that is kept itself; two that are idle are no excuse for each other."""
-    old = graph_json(graph_of("a/r a/x b/x d/r"))
-    new = graph_json(graph_of("a/x b/x"))
+    old = graph_json(graph_of("a/r a/x b/x d/r", budgets=(budget_of("a/r d/r"),)))
+    new = graph_json(graph_of("a/x b/x", budgets=(budget_of("a/x b/x", name="other"),)))
     known = "state a/r up; state d/r up; state a/x up; state b/x up; "
     events = [event(part) for part in f"{known}{trouble}run 1".split(";")]
     said = [f"P5 event {len(events)}: {cob} is up and waits for nothing" for cob in idle.split()]
+    assert check_promises(events, new, before=old) == said
+    assert plain_check_promises(events, new, before=old) == said
+
+
+@pytest.mark.parametrize(("name", "is_told"), [("rolling", False), ("other", True)])
+def test_a_limit_is_known_by_its_name_and_speaks_of_both_generations(
+    name: str, *, is_told: bool
+) -> None:
+    """What is gone waits for what is lost, of which only the goal's limit speaks (5b, units)."""
+    old = graph_json(graph_of("b/x d/r", budgets=(budget_of("d/r", name="rolling"),)))
+    new = graph_json(graph_of("b/x", budgets=(budget_of("b/x", name=name),)))
+    told = "state d/r up; state b/x up; state b/x unknown; state b/x up; run 1"
+    events = [event(part) for part in told.split(";")]
+    said = ["P5 event 5: d/r is up and waits for nothing"] if is_told else []
     assert check_promises(events, new, before=old) == said
     assert plain_check_promises(events, new, before=old) == said
 

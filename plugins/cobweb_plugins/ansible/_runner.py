@@ -128,6 +128,6 @@ def installed_version() -> tuple[int, ...]:
     if not text or importlib.util.find_spec("ansible_runner") is None:
         raise ExecutorError(
             "ansible-core and ansible-runner are not installed",
-            hint="install cobweb with its extra: cobweb[ansible]",
+            hint="install Cobweb with its extra `ansible`",
         )
     return tuple(int(part) for part in text.split(".") if part.isdigit())

@@ -60,6 +60,8 @@ family() {
   {
     lines environ '@VARIABLE@=([0-9A-Za-z_-]+/[0-9]+/[0-9]+|-+)'
     lines cmdline '@ROOT@'
+    ls -l /proc/[0-9]*/fd/[012] 2>/dev/null |
+      sed -n 's|.* /proc/\([0-9]*\)/fd/. -> /dev/pts/[0-9]* (deleted)$|/proc/\1/cut|p'
     grep -sE '^(PPid|NSsid):' /proc/[0-9]*/status
   } |
   awk -F '[/: \t]+' -v "first=$1" -v "known=$known" -v "stay=$daemons" -v "our=$sessions" \
@@ -68,6 +70,7 @@ family() {
     $4 == "environ" && $5 == mine && $6 == epoch && index(jobs, " " $7 " ") { marked[$3] = 1 }
     $4 == "environ" && $5 ~ /=-+$/ { keeps[$3] = 1 }
     $4 == "cmdline" { keeps[$3] = 1 }
+    $4 == "cut" { cut[$3] = 1 }
     $4 == "status" && $5 == "PPid" { parent[$3] = $6 }
     $4 == "status" && $5 == "NSsid" { session[$3] = $6 }
     function works(pid,  hops, found) {
@@ -76,7 +79,8 @@ family() {
         if (pid in marked) found = 1
         if (pid in keeps) return found
         if (pid in ended) return 1
-        if (found && !(parent[pid] + 0 > 1) && index(our, " " session[pid] " ")) return 1
+        if (found && !(parent[pid] + 0 > 1) && \
+          (pid in cut || index(our, " " session[pid] " "))) return 1
         pid = parent[pid]
       }
       return 0
@@ -156,11 +160,12 @@ exit 1
 
 `family` tells the marked processes with all below them. In the first look, those that are neither
 below the guard of a job nor below a module server are told apart as daemons, which stay with all
-below them; what is met later without these has lost them to the sweep if it is of a session that no
-daemon is of. Whom it is about to end is in the book first, so that a sweep after one that was cut
-off knows those whose parents that one has ended. A process is known by pid and start time, so that
-no reused pid is hit. The last looks are three, as the kernel shows no environment of a process that
-is just in its exec.
+below them; but not what holds a terminal that is gone, for that has outlived its parents when these
+were told of it. What is met later without them has lost them to the sweep if it is of a session
+that no daemon is of. Whom it is about to end is in the book first, so that a sweep after one that
+was cut off knows those whose parents that one has ended. A process is known by pid and start time,
+so that no reused pid is hit. The last looks are three, as the kernel shows no environment of a
+process that is just in its exec.
 """
 
 

@@ -292,6 +292,6 @@ def ansible_tool(name: str) -> str:
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
         raise ExecutorError(
-            f"{name} is not installed", hint="install cobweb with its extra: cobweb[ansible]"
+            f"{name} is not installed", hint="install Cobweb with its extra `ansible`"
         )
     return found

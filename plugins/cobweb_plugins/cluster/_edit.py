@@ -113,7 +113,7 @@ class _RoundTrip:
             from ruamel.yaml import YAML
             from ruamel.yaml.error import YAMLError
         except ImportError as error:
-            hint = "pip install 'cobweb[cluster]'"
+            hint = "install Cobweb with its extra `cluster`"
             raise CobwebError("editing a site needs ruamel.yaml", hint=hint) from error
         self.error_kind: type[Exception] = YAMLError
         self._yaml: Any = YAML()

@@ -101,7 +101,9 @@ def _decrypt(name: str, cipher: str, site_dir: Path) -> str:
     beside = Path(sysconfig.get_path("scripts")) / "ansible-vault"
     program = str(beside) if beside.exists() else shutil.which("ansible-vault")
     if program is None:
-        raise ProviderError("ansible-vault is not installed", hint="pip install 'cobweb[ansible]'")
+        raise ProviderError(
+            "ansible-vault is not installed", hint="install Cobweb with its extra `ansible`"
+        )
     try:
         done = subprocess.run(
             [program, "decrypt"],

@@ -136,7 +136,7 @@ def _cp_model() -> Any:
         from ortools.sat.python import cp_model
     except ImportError as error:
         raise CobwebError(
-            "this question needs OR-tools", hint="pip install 'cobweb[cluster]'"
+            "this question needs OR-tools", hint="install Cobweb with its extra `cluster`"
         ) from error
     return cp_model
 

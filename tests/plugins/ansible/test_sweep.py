@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -256,6 +257,33 @@ def test_what_outlives_its_terminal_is_no_daemon(start: Start, site: str, all_en
     assert Path(f"/proc/{command}").exists()
     assert sweep(site, 1) == (0, "")
     assert all_end([command, *shell.pids])
+
+
+def test_what_outlives_its_parents_and_its_terminal_is_no_daemon(
+    site: str, all_end: AllEnd
+) -> None:
+    """As where `sudo` ends all that it can of what had a terminal; a daemon has none."""
+    daemon = "(setsid sh -c 'echo 1 $$; exec sleep 3717 >/dev/null 2>&1' &)"
+    command = "sh -c \"trap '' HUP TERM; sleep 3718 & echo 2 \\$\\$; wait\"; true"
+    line = guarded(f"{daemon}; {command}", f"{site}/5/1", "/bin/sh")
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execv("/bin/sh", ["sh", "-c", f"{line}; true"])  # noqa: S606  # it is a shell
+    with os.fdopen(terminal, encoding="utf-8") as said:
+        daemon_pid, command_pid = (int(one.split()[1]) for one in sorted(map(next, [said] * 2)))
+        await_sleepers(command_pid, 1)
+        pids = [command_pid, *descendants(command_pid)]
+        for parent in {pid, *descendants(pid)} - set(pids):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(parent, signal.SIGTERM)
+    os.waitpid(pid, 0)
+    try:
+        assert sweep(site, 1) == (0, "")
+        assert all_end(pids)
+        assert _sleeps(daemon_pid)
+    finally:
+        for left in filter(_sleeps, (daemon_pid, *pids)):
+            os.kill(left, signal.SIGKILL)
 
 
 def test_nobody_has_others_killed_by_what_is_in_his_environment(start: Start, site: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cobweb.cli._session import Session
+from cobweb.api import Site
 from cobweb.errors import SiteError
 from cobweb.model import CobId, Graph, LockNeed, TransitionNeed
 from tests.cli.conftest import Run
@@ -17,7 +17,7 @@ from tests.plugins.cluster.small import sections, write_site
 
 
 def graph_of(folder: Path, clusters: Mapping[str, Any], **more: Any) -> Graph:
-    with Session(write_site(folder, sections(clusters, **more))) as session:
+    with Site(write_site(folder, sections(clusters, **more))) as session:
         return session.graph()
 
 
@@ -168,7 +168,7 @@ def test_a_limit_of_the_template_is_one_of_the_site(tmp_path: Path) -> None:
     data = sections({"c": {"nodes": 3}})
     rules = data["catalog"]["templates"]["stack"]["constraints"]["services"]
     rules["web"] = {"max_unavailable": 1}
-    with Session(write_site(tmp_path, data)) as session:
+    with Site(write_site(tmp_path, data)) as session:
         (budget,) = session.graph().budgets
     assert (budget.name, budget.group, budget.count) == ("c.web", "running", 1)
     assert [unit.name for unit in budget.units] == ["c-3"]
@@ -194,7 +194,7 @@ def test_what_cannot_be_is_found_with_its_place(
     data = sections({"c": {"nodes": 3, **tenant}}, tenants={"t": {}})
     site = write_site(tmp_path, data)
     write_site(site, {**data, **change}, lock=False)
-    with Session(site) as session, pytest.raises(SiteError) as caught:
+    with Site(site) as session, pytest.raises(SiteError) as caught:
         session.graph()
     assert any(message in str(it) for it in caught.value.findings)
     assert all(it.place.line for it in caught.value.findings)
@@ -212,7 +212,7 @@ def test_names_of_the_inventory_are_not_taken(
     tmp_path: Path, inventory: Mapping[str, Any], message: str
 ) -> None:
     site = write_site(tmp_path, {**sections({"c": {"nodes": 2}}), "inventory": inventory})
-    with Session(site) as session, pytest.raises(SiteError) as caught:
+    with Site(site) as session, pytest.raises(SiteError) as caught:
         session.graph()
     assert any(message in str(it) for it in caught.value.findings)
 
@@ -265,7 +265,7 @@ def test_a_missing_file_or_automator_is_found(tmp_path: Path) -> None:
     data = sections({"c": {"nodes": 3}})
     services = data["catalog"]["services"]
     services["web"]["actions"]["start"] = {"tasks": "no/such.yml"}
-    with Session(write_site(tmp_path, data)) as session, pytest.raises(SiteError) as caught:
+    with Site(write_site(tmp_path, data)) as session, pytest.raises(SiteError) as caught:
         session.graph()
     assert "there is no file no/such.yml" in str(caught.value)
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from cobweb._cache import Cache
-from cobweb.cli._session import Session
+from cobweb.api import Site
 from cobweb.generation import EvaluatedSite
 from cobweb.model import Action, CobId, Expansion, Job, JobKind, Outcome, Report, Role, Tasks
 from cobweb.operations import desired_of
@@ -127,8 +127,8 @@ class Lab:
         return {node: it.id for node, it in self.pool.machines}
 
     def evaluated(self) -> EvaluatedSite:
-        with Session(self.folder) as session:
-            return desired_of(session.site).evaluated
+        with Site(self.folder) as session:
+            return desired_of(session.evaluated).evaluated
 
     def keys(self) -> set[str]:
         """Return the keys that machines were asked for with since the last call."""
@@ -192,8 +192,8 @@ def test_what_a_plan_is_made_from_grows_with_nodes_and_pool_not_with_their_produ
     for nodes in (20, 200):
         hosts = {f"h{number}": {"address": f"host-{number}.example"} for number in range(nodes)}
         lab.write({"c": {"nodes": nodes}}, hosts=hosts)
-        with Session(lab.folder) as session:
-            desired = desired_of(session.site)
+        with Site(lab.folder) as session:
+            desired = desired_of(session.evaluated)
         specs = [json.dumps(dict(it.spec)) for it in desired.graph.cobs.values()]
         variables = [json.dumps(dict(it.variables)) for it in desired.hosts.values()]
         sizes.append([sum(map(len, part)) for part in (specs, variables, desired.evaluated.text())])

@@ -251,7 +251,7 @@ def test_cp_sat_decides_either_way(few: int, monkeypatch: pytest.MonkeyPatch) ->
 def test_without_or_tools_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     assert CpsatSolver().solve(PAPER, {"nodes": 5})["nodes"]
-    with pytest.raises(CobwebError, match=r"OR-tools.*pip install 'cobweb\[cluster\]'"):
+    with pytest.raises(CobwebError, match=r"OR-tools.*with its extra `cluster`"):
         CpsatSolver().solve(_five_in_a_ring(), {"nodes": 2})
 
 

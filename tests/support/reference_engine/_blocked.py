@@ -38,7 +38,9 @@ def chain(machine: Machine, cob: CobId) -> tuple[Blocked, ...]:
         if last is None:
             break
         links.append(last)
-        node = machine.nodes.get(last.on) if last.on is not None else None
+        if last.on is None or last.kind is WaitKind.CHURN:
+            break
+        node = machine.nodes.get(last.on)
     return tuple(links)
 
 

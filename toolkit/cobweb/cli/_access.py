@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb.api import Site
 from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import FAILURES
 from cobweb.cli._render import Column, write_table
 from cobweb.cli._request import Format, Request, allow_removal, current_request
 from cobweb.cli._running import removal_bound
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.errors import ModelError, SiteError
 
 if TYPE_CHECKING:
@@ -79,11 +80,11 @@ class CliAccess:
 
     def refuse_removals(self, deletes: Collection[CobId] = (), most: str | None = None) -> None:
         """Refuse what an apply would remove."""
-        from cobweb.operations import desired_of, refusals_of, refuse
+        from cobweb.operations import refusals_of, refuse
 
         bound = removal_bound(None if most is None else FAILURES.convert(most, None, None))
         with self._fresh() as session:
-            desired, store = desired_of(session.site), session.store()
+            desired, store = session.desired(), session.store()
             gone = frozenset(deletes)
             records = store.states()
             refuse(refusals_of(desired, store, records, max_removals=bound, deletes=gone))
@@ -130,7 +131,7 @@ class CliAccess:
     def _output(self) -> Output:
         return Output.of(self._request)
 
-    def _fresh(self) -> Session:
+    def _fresh(self) -> Site:
         """Return a session that has read nothing yet."""
         return open_site(self._request)
 

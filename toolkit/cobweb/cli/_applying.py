@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cobweb.api import Site
 from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._complete import complete_host
 from cobweb.cli._locking import locked_site
@@ -37,7 +38,6 @@ from cobweb.cli._running import (
     removal_bound,
     tell_result,
 )
-from cobweb.cli._session import Session
 from cobweb.cli.plan import tell_plan
 from cobweb.errors import UsageError
 
@@ -132,18 +132,18 @@ def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
     )
 
 
-def adopting(session: Session, orders: Orders, pattern: str | None) -> Orders:
+def adopting(session: Site, orders: Orders, pattern: str | None) -> Orders:
     """Return the orders with the hosts that `--adopt` selects; UsageError where that are none."""
     if pattern is None:
         return orders
-    hosts = frozenset(session.site.select(pattern))
+    hosts = frozenset(session.evaluated.select(pattern))
     if not hosts:
         raise UsageError(f"--adopt {pattern} selects no host", hint="see `cobweb show`")
     return replace(orders, adopt=hosts)
 
 
 def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two switches
-    session: Session,
+    session: Site,
     output: Output,
     orders: Orders,
     wanted: Callable[[], Desired],
@@ -160,10 +160,9 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
     What is wanted is asked for, and `check`ed, when the lock is held. With `append` the events
     follow those of an earlier run.
     """
-    from cobweb.operations import Caller, Interrupts, apply_site, handle_signals
+    from cobweb.operations import Caller, Interrupts, handle_signals
 
-    plugins, store = session.plugins, session.store(create=True)
-    with locked_site(store, output, command, wait_s) as (lock, info):
+    with locked_site(session, output, command, wait_s) as turn:
         desired = wanted()
         check(desired)
         if ask:
@@ -172,19 +171,16 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
                 return None
             orders = replace(orders, may_go_out=plan.goes_out)
         interrupts = Interrupts()
-        goals = goals_of(desired)
         with (
-            listeners(output, goals, events, append=append) as heard,
+            listeners(output, goals_of(desired), events, append=append) as heard,
             handle_signals(interrupts),
         ):
-            caller = Caller(
-                sinks=heard.sinks, interrupts=interrupts, beat=lock.heartbeat, say=heard.say
-            )
-            return apply_site(desired, plugins, store, orders, caller, info=info)
+            caller = Caller(sinks=heard.sinks, interrupts=interrupts, say=heard.say)
+            return turn.apply(desired, orders, caller)
 
 
 def go_back(  # noqa: PLR0913  # as `carry_out`
-    session: Session,
+    session: Site,
     output: Output,
     orders: Orders,
     generation: int,
@@ -195,15 +191,12 @@ def go_back(  # noqa: PLR0913  # as `carry_out`
     ask: bool,
 ) -> RunResult | None:
     """Make an earlier generation desired again and bring it about; None where the user said no."""
-    from cobweb.operations import desired_again
-
     orders = replace(orders, message=orders.message or f"rollback to {generation}")
-    store = session.store(create=True)
     result = carry_out(
         session,
         output,
         orders,
-        lambda: desired_again(session.site, session.plugins, store, generation),
+        lambda: session.desired(generation=generation),
         command="rollback",
         events=events,
         wait_s=wait_s,
@@ -215,19 +208,16 @@ def go_back(  # noqa: PLR0913  # as `carry_out`
     return result
 
 
-def _agreed(session: Session, output: Output, desired: Desired, orders: Orders) -> Plan | None:
+def _agreed(session: Site, output: Output, desired: Desired, orders: Orders) -> Plan | None:
     """Show the plan on a terminal and ask, where something is to be done; None for a no.
 
     UsageError where that is so and nobody can be asked.
     """
-    from cobweb.operations import plan_site, signals_as_interrupt
+    from cobweb.operations import signals_as_interrupt
 
     with signals_as_interrupt():
-        store = session.store(create=True)
-        plan = plan_site(
+        plan = session.plan(
             desired,
-            session.plugins,
-            store,
             refresh=orders.refresh,
             max_removals=orders.max_removals,
             deletes=orders.deletes,

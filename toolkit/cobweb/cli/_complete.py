@@ -11,7 +11,7 @@ from cobweb.cli._request import current_request
 from cobweb.errors import CobwebError
 
 if TYPE_CHECKING:
-    from cobweb.cli._session import Session
+    from cobweb.api import Site
     from cobweb.model import CobId
 
 __all__ = ["complete_gone", "complete_gone_host", "complete_host", "complete_reference"]
@@ -22,7 +22,7 @@ _MOST = 1000
 
 def complete_host(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Return the hosts of the site that begin as `incomplete` does."""
-    return _candidates(ctx, lambda session: session.site.hosts, incomplete)
+    return _candidates(ctx, lambda session: session.evaluated.hosts, incomplete)
 
 
 def complete_reference(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -40,18 +40,18 @@ def complete_gone_host(ctx: click.Context, _param: click.Parameter, incomplete: 
     return _candidates(ctx, _gone_hosts, incomplete)
 
 
-def _gone(session: Session) -> Iterable[CobId]:
+def _gone(session: Site) -> Iterable[CobId]:
     return session.store().states().keys() - session.graph().cobs.keys()
 
 
-def _gone_hosts(session: Session) -> Iterable[str]:
+def _gone_hosts(session: Site) -> Iterable[str]:
     from cobweb.model import host_of
 
-    return {host_of(cob) for cob in _gone(session)} - session.site.hosts.keys()
+    return {host_of(cob) for cob in _gone(session)} - session.evaluated.hosts.keys()
 
 
 def _candidates(
-    context: click.Context, names: Callable[[Session], Iterable[str]], incomplete: str
+    context: click.Context, names: Callable[[Site], Iterable[str]], incomplete: str
 ) -> list[str]:
     from cobweb.cli._session import open_site
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cobweb.cli._plain_data import need_data
@@ -18,14 +18,18 @@ def graph_data(graph: Graph, current: Mapping[CobId, State]) -> dict[str, Any]:
     told once.
     """
     needs: list[Need] = [*graph.transition_needs(), *graph.lock_needs()]
+    limits = graph.bounded()
     return {
         "format": 1,
-        "cobs": [_cob(cob, current.get(cob.id, UNKNOWN)) for cob in graph.cobs.values()],
+        "cobs": [
+            _cob(cob, current.get(cob.id, UNKNOWN), limits.get(cob.id, ()))
+            for cob in graph.cobs.values()
+        ],
         "needs": [need_data(need) for need in dict.fromkeys(needs)],
     }
 
 
-def _cob(cob: Cob, current: State) -> dict[str, Any]:
+def _cob(cob: Cob, current: State, limits: Sequence[str]) -> dict[str, Any]:
     groups = {name: list(states) for name, states in cob.type.groups.items()}
     return {
         "id": str(cob.id),
@@ -36,6 +40,7 @@ def _cob(cob: Cob, current: State) -> dict[str, Any]:
         "preferred": cob.preferred,
         "remove": cob.type.remove,
         **({"groups": groups} if groups else {}),
+        **({"limits": list(limits)} if limits else {}),
         "transitions": [[step.source, step.dest] for step in cob.type.transitions],
         "current": current,
     }

@@ -21,7 +21,7 @@ from cobweb.cli._request import Format
 from cobweb.errors import Finding, Place
 
 if TYPE_CHECKING:
-    from cobweb.cli._session import Session
+    from cobweb.api import Site
     from cobweb.model import Graph
     from cobweb.plugin import LoadedPlugin, Plugins
 
@@ -69,9 +69,9 @@ def worth_keeping(graph: Graph) -> bool:
     return len(graph.cobs) >= MIN_COBS
 
 
-def find_sound(session: Session) -> Sound | None:
+def find_sound(session: Site) -> Sound | None:
     """Return what is known of a whole site that was found to be without mistakes, if it was."""
-    key = session.site.content_key() if session.site.is_kept else None
+    key = session.evaluated.content_key() if session.evaluated.is_kept else None
     data = session.cache.get(_SOUND, key) if key else None
     if data is None:
         return None
@@ -82,9 +82,9 @@ def find_sound(session: Session) -> Sound | None:
     return Sound(warnings=warnings, **found)
 
 
-def keep_sound(session: Session, graph: Graph, found: Sound) -> None:
+def keep_sound(session: Site, graph: Graph, found: Sound) -> None:
     """Keep that the whole site, whose graph this is, has no mistakes."""
-    key = session.site.content_key() if session.cache and worth_keeping(graph) else None
+    key = session.evaluated.content_key() if session.cache and worth_keeping(graph) else None
     if key:
         session.cache.put(_SOUND, key, json.dumps(asdict(found)).encode())
 
@@ -153,24 +153,24 @@ class Printer(Output):
         self.summaries.append((text, tone))
 
 
-def find_plan(session: Session, key: str | None) -> PrintedPlan | None:
+def find_plan(session: Site, key: str | None) -> PrintedPlan | None:
     """Return the plan that was printed under a key, None if there is none."""
     data = session.cache.get(_PLAN, key) if key else None
     return None if data is None else PrintedPlan.unpack(data)
 
 
-def keep_plan(session: Session, key: str | None, plan: PrintedPlan) -> None:
+def keep_plan(session: Site, key: str | None, plan: PrintedPlan) -> None:
     """Keep what was printed."""
     if key:
         session.cache.put(_PLAN, key, plan.pack())
 
 
-def plan_key(session: Session, output: Output, options: Mapping[str, Any]) -> str | None:
+def plan_key(session: Site, output: Output, options: Mapping[str, Any]) -> str | None:
     """Return the digest of all that a printed plan is made of; None for what is never kept.
 
     `options` are those of the command. Reads every record of the state database.
     """
-    site = session.site.content_key() if session.cache else None
+    site = session.evaluated.content_key() if session.cache else None
     if site is None:
         return None
     is_text = output.format is Format.TEXT

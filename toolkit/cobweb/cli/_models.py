@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from cobweb.cli._output import Output, Tone
 
 if TYPE_CHECKING:
-    from cobweb.cli._session import Session
+    from cobweb.api import Site
 
 __all__ = ["note_stale_models"]
 
 
-def note_stale_models(session: Session, output: Output) -> None:
+def note_stale_models(session: Site, output: Output) -> None:
     """Tell, one line each, which models say something else than what was made of them."""
     from cobweb.operations import written_digest
     from cobweb.site import find_models

@@ -14,7 +14,7 @@ from cobweb._clock import wall_clock
 from cobweb.cli._text import plain
 
 if TYPE_CHECKING:
-    from cobweb.cli._session import Session
+    from cobweb.api import Site
     from cobweb.report import Report
 
 __all__ = ["annotations_option", "in_pipeline", "tell_pipeline", "tell_run"]
@@ -56,7 +56,7 @@ def tell_pipeline(report: Report) -> None:
                 _section([*lines, f"... and {more} more"] if more else lines)
 
 
-def tell_run(session: Session, run: str) -> None:
+def tell_run(session: Site, run: str) -> None:
     """Tell the pipeline what went wrong in a run, from the journal."""
     from cobweb.cli._report_source import report_of
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Protocol, Self, TextIO
 
 from cobweb.cli._text import cut, plain
 
-__all__ = ["Counter", "LiveLine", "PlainLines", "Progress", "Reminder"]
+__all__ = ["Clocked", "Counter", "LiveLine", "PlainLines", "Progress"]
 
 _REDRAW_S = 0.1
 _ERASE = "\r\x1b[K"
@@ -36,6 +37,9 @@ class Progress(Protocol):
     def say(self, text: str) -> None:
         """Write a line for people."""
 
+    def tick(self) -> None:
+        """Tell for how long what runs has been at work, if it is time for that."""
+
     def close(self) -> None:
         """Leave the screen tidy."""
 
@@ -51,11 +55,13 @@ class _Kind(StrEnum):
 class Counter:
     """Counts kept from events: how many objects and hosts are settled, run, wait, have failed.
 
-    `goals` are the preferred states of the objects that the run may move.
+    `goals` are the preferred states of the objects that the run may move. `running` has the
+    transition of each object at work, and when that began by `clock`.
     """
 
     goals: Mapping[str, str]
-    running: dict[str, str] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+    running: dict[str, tuple[str, float]] = field(default_factory=dict)
     _failed: set[str] = field(default_factory=set)
     _states: dict[str, str] = field(default_factory=dict)
     _kinds: dict[str, _Kind] = field(default_factory=dict)
@@ -79,7 +85,7 @@ class Counter:
                 if event["state"] == "unknown":
                     self.running.pop(cob, None)
             case "transition.start":
-                self.running[cob] = f"{event['from']} -> {event['to']}"
+                self.running[cob] = f"{event['from']} -> {event['to']}", self.clock()
             case "transition.end":
                 self.running.pop(cob, None)
                 if event["result"] == "failed":
@@ -115,29 +121,60 @@ class Counter:
         parts = [
             f"hosts {self._hosts_done}/{len(self._open)}",
             f"objects {counts[_Kind.SETTLED]}/{len(self.goals)}",
-            f"running {counts[_Kind.RUNNING]}",
+            f"running {len(self.running)}",
             f"waiting {counts[_Kind.WAITING]}",
         ]
         if counts[_Kind.FAILED]:
             parts.append(f"failed {counts[_Kind.FAILED]}")
         return "  ".join(parts)
 
+    def at_work(self, form: str) -> str:
+        """Name the first that run; `form` is a format of `cob`, `way` and `for_s`."""
+        now = self.clock()
+        told = [
+            form.format(cob=cob, way=way, for_s=now - since)
+            for cob, (way, since) in islice(self.running.items(), _NAMED)
+        ]
+        more = len(self.running) - _NAMED
+        return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+
 
 class PlainLines:
-    """One line per transition that ends and per pause, for logs and pipes."""
+    """One line per transition that ends and per pause, for logs and pipes.
+
+    Where nothing was heard for long it tells what still runs, ever more seldom.
+    """
 
     def __init__(self, counter: Counter, stream: TextIO) -> None:
         self._counter = counter
         self._stream = stream
+        self._heard_s = counter.clock()
+        self._patience_s = _SILENT_S
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Write the line of an event, if it has one."""
+        self._heard()
         self._counter.take(event)
         for line in lines_of(event):
-            self.say(line)
+            self._write(line)
 
     def say(self, text: str) -> None:
         """Write a line."""
+        self._heard()
+        self._write(text)
+
+    def tick(self) -> None:
+        """Tell what runs if there was silence for long enough; then it may be twice as long."""
+        now = self._counter.clock()
+        if self._counter.running and now - self._heard_s >= self._patience_s:
+            self._write(f"still at work: {self._counter.at_work('{cob} {way} ({for_s:.0f} s)')}")
+            self._heard_s = now
+            self._patience_s = min(2 * self._patience_s, _MOST_SILENT_S)
+
+    def _heard(self) -> None:
+        self._heard_s, self._patience_s = self._counter.clock(), _SILENT_S
+
+    def _write(self, text: str) -> None:
         _write(self._stream, plain(text) + "\n")
 
     def close(self) -> None:
@@ -147,18 +184,11 @@ class PlainLines:
 class LiveLine:
     """Finished transitions scroll by above one line of counts that is redrawn."""
 
-    def __init__(
-        self,
-        counter: Counter,
-        stream: TextIO,
-        *,
-        width: Callable[[], int],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, counter: Counter, stream: TextIO, *, width: Callable[[], int]) -> None:
         self._counter = counter
         self._stream = stream
         self._width = width
-        self._clock = clock
+        self._clock = counter.clock
         self._drawn_s = -_REDRAW_S
 
     def __call__(self, event: Mapping[str, Any]) -> None:
@@ -174,6 +204,10 @@ class LiveLine:
         """Write a line above the counts."""
         self._draw(plain(text) + "\n")
 
+    def tick(self) -> None:
+        """Draw the counts again: what runs has done so for longer."""
+        self._draw("")
+
     def close(self) -> None:
         """Clear the line of counts."""
         _write(self._stream, _ERASE)
@@ -184,79 +218,45 @@ class LiveLine:
         _write(self._stream, f"{_ERASE}{above}{counts}")
 
     def _text(self) -> str:
-        running = list(self._counter.running.items())
-        names = ", ".join(f"{cob} {way}" for cob, way in running[:_NAMED])
+        names = self._counter.at_work("{for_s:.0f} s {cob} {way}")  # what is long is cut off
         return f"{self._counter.summary()}{': ' if names else ''}{names}"
 
 
-class Reminder:
-    """Tells what still runs where nothing has been heard for long; a progress around another one.
+class Clocked:
+    """Has another progress tick once a second while it is entered, by a thread of its own.
 
-    While it is entered a thread of its own looks once a second. A signal handler may say something
-    in the middle of an event.
+    A signal handler may say something in the middle of an event.
     """
 
-    def __init__(
-        self,
-        inner: Progress,
-        counter: Counter,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, inner: Progress) -> None:
         self._inner = inner
-        self._counter = counter
-        self._clock = clock
-        self._since: dict[str, float] = {}
         self._lock = threading.RLock()
         self._ended = threading.Event()
-        self._heard_s = clock()
-        self._patience_s = _SILENT_S
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._look, daemon=True).start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._ended.set()
-        self.close()
+        with self._lock:
+            self._ended.set()
+            self._inner.close()
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Pass an event on."""
         with self._lock:
-            self._heard()
-            if event["type"] == "transition.start":
-                self._since[event["cob"]] = self._heard_s
             self._inner(event)
 
     def say(self, text: str) -> None:
         """Write a line for people."""
         with self._lock:
-            self._heard()
             self._inner.say(text)
-
-    def close(self) -> None:
-        """Leave the screen tidy."""
-        with self._lock:
-            self._inner.close()
-
-    def tick(self) -> None:
-        """Tell what runs if there was silence for long enough; then it may be twice as long."""
-        with self._lock:
-            now, running = self._clock(), list(self._counter.running.items())
-            if not running or now - self._heard_s < self._patience_s:
-                return
-            told = [f"{cob} {way} ({now - self._since[cob]:.0f} s)" for cob, way in running]
-            more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
-            self._inner.say(f"still at work: {', '.join(told[:_NAMED])}{more}")
-            self._heard_s = now
-            self._patience_s = min(2 * self._patience_s, _MOST_SILENT_S)
-
-    def _heard(self) -> None:
-        self._heard_s, self._patience_s = self._clock(), _SILENT_S
 
     def _look(self) -> None:
         while not self._ended.wait(_TICK_S):
-            self.tick()
+            with self._lock:
+                if not self._ended.is_set():
+                    self._inner.tick()
 
 
 def lines_of(event: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from cobweb.cli._output import Output, Tone
-from cobweb.cli._progress import Counter, LiveLine, PlainLines, Progress, Reminder
+from cobweb.cli._progress import Clocked, Counter, LiveLine, PlainLines, Progress
 from cobweb.cli._text import count
 from cobweb.errors import CobwebError, UsageError
 
@@ -84,7 +84,7 @@ def listeners(
             sinks.append(_events_sink(stack, events, append=append))
         if not quiet:
             counter = Counter(goals)
-            progress = stack.enter_context(Reminder(_progress(counter), counter))
+            progress = stack.enter_context(Clocked(_progress(counter)))
             sinks.append(progress)
             say = progress.say
         yield Listeners(sinks=tuple(sinks), say=say)
@@ -158,7 +158,7 @@ def result_data(result: RunResult) -> dict[str, Any]:
     }
 
 
-def tell_result(output: Output, result: RunResult) -> None:
+def tell_result(output: Output, result: RunResult, *, simulated: bool = False) -> None:
     """Write how a run ended: on standard output as data if asked, for people on standard error."""
     if not output.data(result_data(result)):
         _tell_waits(output, result)
@@ -168,17 +168,19 @@ def tell_result(output: Output, result: RunResult) -> None:
         output.summary(f"stopped: {result.stopped}", Tone.BAD)
     for notice in result.notices:
         output.summary(f"note: {notice}", Tone.CAREFUL)
+    if result.ending == "interrupted" and result.waits and not simulated:
+        output.summary("the next apply goes on, and first brings home what is out", Tone.CAREFUL)
     output.summary(_last_line(result), Tone.GOOD if result.exit_code == 0 else Tone.BAD)
 
 
 def tell_rollback(output: Output, store: Store) -> None:
-    """Say that the current generation is an earlier one again, if it is."""
+    """Say of a current generation, of which the files differ, that it is an earlier one again."""
     from cobweb.operations import original_of
 
     current, original = original_of(store)
     if original:
         said = f"generation {current} is generation {original} again"
-        output.summary(f"note: {said}; the files of the site may say otherwise", Tone.CAREFUL)
+        output.summary(f"note: {said}, and the files of the site say otherwise", Tone.CAREFUL)
 
 
 def _tell_waits(output: Output, result: RunResult) -> None:

@@ -7,10 +7,10 @@ from difflib import get_close_matches
 from textwrap import wrap
 from typing import Any
 
+from cobweb.api import Site
 from cobweb.cli._output import Output, as_yaml
 from cobweb.cli._plain_data import shown
 from cobweb.cli._render import Column, write_table
-from cobweb.cli._session import Session
 from cobweb.cli._text import count, plain
 from cobweb.errors import ModelError, SiteError, UsageError
 
@@ -19,19 +19,19 @@ __all__ = ["is_section", "section_data", "tell_section"]
 _COLUMNS = (Column(title="NAME"), Column(title="DESCRIPTION", flexible=True))
 
 
-def is_section(session: Session, name: str, output: Output) -> bool:
+def is_section(session: Site, name: str, output: Output) -> bool:
     """Say whether a word means a section of the site and no host or group; a note if both."""
     if name not in session.plugins.sections:
         return False
     try:
-        hosts = session.site.select(name)
+        hosts = session.evaluated.select(name)
     except (SiteError, UsageError):
         return True  # there is none, or nobody can say
     output.summary(f"note: {name} is a host or group; the section has this name, too")
     return not hosts
 
 
-def section_data(session: Session, name: str, words: Sequence[str]) -> dict[str, Any]:
+def section_data(session: Site, name: str, words: Sequence[str]) -> dict[str, Any]:
     """Return what `cobweb show SECTION -o json` writes; UsageError for a word that is not there.
 
     A section class with a method `show(sections, plugins)` says itself what there is to see.

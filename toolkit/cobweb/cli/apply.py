@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._foreign_json import read_bounded
+from cobweb.api import Site
 from cobweb.cli._analysis import check_all
 from cobweb.cli._applying import adopting, carry_out, go_back, orders_of, run_options
 from cobweb.cli._models import note_stale_models
@@ -28,7 +29,7 @@ from cobweb.cli._output import Output, Tone
 from cobweb.cli._pipeline import in_pipeline, tell_run
 from cobweb.cli._request import Format, Request
 from cobweb.cli._running import result_data, tell_result
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.errors import CobwebError, PlanError, UsageError
 
 if TYPE_CHECKING:
@@ -75,8 +76,6 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     once to let what runs come to its end, twice to stop it.
     A saved PLAN is refused if the site or the states have changed since.
     """
-    from cobweb.operations import desired_of
-
     saved = _read(plan) if plan else None
     limit = _limit(saved, limit, options, replan=replan)
     orders = orders_of(request, {**options, "refresh": _refresh(saved, options["refresh"])})
@@ -90,7 +89,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             carry_out,
             session,
             output,
-            wanted=lambda: desired_of(session.site, limit),
+            wanted=lambda: session.desired(limit),
             command="apply",
             events=events,
             wait_s=wait,
@@ -155,7 +154,7 @@ def _refresh(saved: PlanFile | None, refresh: str) -> str:
 
 
 def _roll_back(  # noqa: PLR0913  # as `go_back`
-    session: Session,
+    session: Site,
     output: Output,
     orders: Orders,
     failed: RunResult,
@@ -191,7 +190,7 @@ def _roll_back(  # noqa: PLR0913  # as `go_back`
     )
 
 
-def _refuse_stale(session: Session, saved: PlanFile | None, desired: Desired) -> None:
+def _refuse_stale(session: Site, saved: PlanFile | None, desired: Desired) -> None:
     from cobweb.operations import refuse_stale
 
     if saved is not None:
@@ -203,5 +202,9 @@ def _read(path: Path) -> PlanFile:
 
     try:
         return read_plan(read_bounded(path, MAX_PLAN_BYTES), str(path))
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"there is no plan {path}", hint="`cobweb plan --out` saves one"
+        ) from error
     except OSError as error:
-        raise PlanError(f"cannot read the plan {path}: {error}") from error
+        raise PlanError(f"cannot read the plan {path}: {error.strerror or error}") from error

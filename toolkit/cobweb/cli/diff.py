@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._garbage import no_collections
+from cobweb.api import Site
 from cobweb.cli._changes import SIGNS, Line, bounded, detail_lines, tone_of, write_lines
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._plain_data import need_data_text
 from cobweb.cli._request import Request
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -93,12 +94,10 @@ def command(request: Request, *, old: str | None, new: str, exit_code: bool) -> 
     return _DIFFERS if exit_code and found else 0
 
 
-def _found(session: Session, side: str | None) -> _Found:
+def _found(session: Site, side: str | None) -> _Found:
     """Return one side; None is the newest generation."""
     if side == _FILES:
-        from cobweb.operations import desired_of
-
-        evaluated = desired_of(session.site).evaluated
+        evaluated = session.desired().evaluated
         return _Found(generation=None, digest=evaluated.digest, content=evaluated.text)
     store = session.history()
     number = int(side) if side else store.current_generation_id()
@@ -132,13 +131,13 @@ def _difference(old: _Found, new: _Found) -> SiteDiff:
     return read_site(old.content()).diff(read_site(new.content()))
 
 
-def _files_of(session: Session, found: SiteDiff) -> _Files:
+def _files_of(session: Site, found: SiteDiff) -> _Files:
     """Return what differs in the file trees of objects that have other ones."""
     if not any(it.trees for it in found.cobs):
         return {}
-    from cobweb.operations import TreeComparison, archives_of, desired_of
+    from cobweb.operations import TreeComparison, archives_of
 
-    trees = TreeComparison(archives_of(desired_of(session.site), session.history()))
+    trees = TreeComparison(archives_of(session.desired(), session.history()))
     return {it.name: files for it in found.cobs if (files := trees.files(it.trees))}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cobweb.api import Site
 from cobweb.cli._analysis import check_all
 from cobweb.cli._locking import locked_site
 from cobweb.cli._options import (
@@ -28,7 +29,7 @@ from cobweb.cli._pipeline import annotations_option, in_pipeline, tell_run
 from cobweb.cli._render import Cell, Column, write_table
 from cobweb.cli._request import Request
 from cobweb.cli._running import goals_of, listeners
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.cli._text import count, plain, wrap
 from cobweb.model import host_of
 
@@ -112,7 +113,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
 
 
 def _look(  # noqa: PLR0913  # one parameter per option
-    session: Session,
+    session: Site,
     output: Output,
     orders: Orders,
     *,
@@ -121,19 +122,14 @@ def _look(  # noqa: PLR0913  # one parameter per option
     wait_s: float | None,
 ) -> DriftResult:
     """Look for drift under the site lock."""
-    from cobweb.operations import Caller, Interrupts, desired_of, drift_site, handle_signals
+    from cobweb.operations import Caller, Interrupts, handle_signals
 
-    site, plugins, store = session.site, session.plugins, session.store(create=True)
-    with locked_site(store, output, "drift", wait_s) as (lock, info):
-        desired = desired_of(site, limit)
+    with locked_site(session, output, "drift", wait_s) as turn:
+        desired = session.desired(limit)
         interrupts = Interrupts()
         with listeners(output, goals_of(desired), events) as heard, handle_signals(interrupts):
-            caller = Caller(
-                sinks=heard.sinks, interrupts=interrupts, beat=lock.heartbeat, say=heard.say
-            )
-            return drift_site(
-                desired, plugins, store, orders, caller, info=info, ignores=site.ignores_drift
-            )
+            caller = Caller(sinks=heard.sinks, interrupts=interrupts, say=heard.say)
+            return turn.drift(desired, orders, caller)
 
 
 def _tell(output: Output, result: DriftResult) -> None:

@@ -44,7 +44,7 @@ def command(request: Request, reference: str) -> None:
     """
     output = Output.of(request)
     with open_site(request) as session:
-        explanation = session.site.explain(reference)
+        explanation = session.evaluated.explain(reference)
     if output.data(explanation_data(explanation)):
         return
     for line in _lines(explanation):

@@ -25,6 +25,8 @@ from cobweb.cli._text import count
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cobweb.operations import Farewell
     from cobweb.store import Store
 
@@ -85,17 +87,19 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     with open_site(request) as session:
 
         def choose(store: Store) -> Farewell:
-            return welcome(store, hosts) if undo else farewell(session.site, store, cobs, hosts)
+            site = session.evaluated
+            return welcome(store, hosts) if undo else farewell(site, store, cobs, hosts)
 
         chosen = choose(session.store())
         if not yes and not _confirmed(output, chosen):
             output.summary("nothing was changed")
             return 0
         store = session.store(create=True)
-        with locked_site(store, output, "forget", wait):
+        with locked_site(session, output, "forget", wait):
             chosen = choose(store)
             store.write(list(chosen.entries(wall_clock())))
-    _tell(output, chosen)
+        _tell(output, chosen)
+        _tell_marks(output, chosen.hosts, store)
     return 0
 
 
@@ -133,6 +137,16 @@ def _tell(output: Output, chosen: Farewell) -> None:
         return
     ended = f", {count(len(chosen.locks), 'lock')} ended" if chosen.locks else ""
     output.summary(f"{_what(chosen)} forgotten{ended}")
+
+
+def _tell_marks(output: Output, hosts: Sequence[str], store: Store) -> None:
+    """Say what stays on hosts that are not contacted, and how it gets away where one lives on."""
+    if not hosts:
+        return
+    shown = ", ".join(hosts[:_MOST_ASKED]) + (", ..." if len(hosts) > _MOST_ASKED else "")
+    output.summary(f"note: if a host lives on, the mark of this site stays on it: {shown}")
+    file = f"/var/lib/cobweb/marks/{store.site_id()}.{hosts[0] if len(hosts) == 1 else 'HOST'}"
+    output.summary(f"another site takes it over with `apply --adopt`; or, there: rm {file}")
 
 
 def _what(chosen: Farewell) -> str:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb.api import Site
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._request import Request
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.cli._text import count
 from cobweb.errors import Finding, ModelError, SiteError, UsageError
 
@@ -53,7 +54,7 @@ def command(request: Request, *, check: bool, diff: bool) -> int:
     return _PENDING if check and changed else 0
 
 
-def _make_all(session: Session) -> list[tuple[Model, tuple[MadeFile, ...]]]:
+def _make_all(session: Site) -> list[tuple[Model, tuple[MadeFile, ...]]]:
     """Return the files of each model; nothing is written before all could be made."""
     from cobweb.operations import made_files
     from cobweb.site import find_models
@@ -95,7 +96,7 @@ def _apart(
     ]
 
 
-def _generator(session: Session, model: Model) -> Generator:
+def _generator(session: Site, model: Model) -> Generator:
     known = session.plugins.generators
     if model.adapter in known:
         return known[model.adapter]

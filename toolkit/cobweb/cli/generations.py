@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb.api import Site
 from cobweb.cli._locking import locked_site
 from cobweb.cli._options import (
     examples,
@@ -20,7 +21,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._render import Cell, Column, write_table
 from cobweb.cli._request import Request
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.cli._text import count
 from cobweb.errors import UsageError
 
@@ -89,12 +90,12 @@ def command(request: Request, *, last: int, gc: bool, keep: int | None, wait: fl
 
 
 def _collect(
-    session: Session, output: Output, keep: int | None, wait_s: float | None
+    session: Site, output: Output, keep: int | None, wait_s: float | None
 ) -> tuple[GenerationInfo, ...]:
     from cobweb.operations import KEPT, collect_generations
 
     store = session.history(create=True)
-    with locked_site(store, output, "generations --gc", wait_s):
+    with locked_site(session, output, "generations --gc", wait_s, store):
         return collect_generations(store, keep=keep or KEPT)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import click
 
+from cobweb.api import Site
 from cobweb.cli._graph_data import graph_data
 from cobweb.cli._options import (
     examples,
@@ -17,7 +18,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._plain_data import need_text
 from cobweb.cli._request import Format, Request
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.cli._text import count
 from cobweb.errors import UsageError
 from cobweb.model import CobId, Graph, Need, State
@@ -53,7 +54,7 @@ def command(request: Request, limit: str | None) -> None:
             output.write(_drawing(output.format, graph))
 
 
-def current_states(session: Session) -> Mapping[CobId, State]:
+def current_states(session: Site) -> Mapping[CobId, State]:
     """Return the states that the state database knows; one in transition is unknown."""
     records = session.store().states()
     return {cob: record.state for cob, record in records.items() if not record.in_transition}

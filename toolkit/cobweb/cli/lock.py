@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cobweb._clock import wall_clock
-from cobweb.cli._asking import can_ask
+from cobweb.api import Site
+from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._locking import patience_of
 from cobweb.cli._options import (
     examples,
@@ -23,7 +24,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._parameters import DURATION
 from cobweb.cli._request import Request
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
     epilog=examples(
         "cobweb lock show",
         "cobweb lock hold --for 10m --reason 'disk swap'",
-        "cobweb lock break hold-20260101-120000-1a2b",
+        "cobweb lock break hold-20260101-120000-1a2b --yes",
     ),
 )
 @site_options
@@ -120,7 +121,7 @@ def break_(request: Request, *, name: str, yes: bool) -> None:
     """End the lock of the run or hold ID, which `lock show` tells.
 
     A run that is still alive fails at its next write. On a terminal a question
-    is asked first, unless --yes is given.
+    is asked first; without one --yes is needed.
     """
     output = Output.of(request)
     with open_site(request) as session:
@@ -128,9 +129,13 @@ def break_(request: Request, *, name: str, yes: bool) -> None:
         owner = lock.show()
         if owner is None:
             raise UsageError("the site is not locked")
-        if owner.run == name and not yes and not _confirmed(owner):
-            output.summary("nothing was changed")
-            return
+        if owner.run == name:
+            alive = lock.why_alive(owner)
+            if alive:
+                output.summary(f"{alive}: what it has at work on hosts is stopped", Tone.CAREFUL)
+            if not (yes or _confirmed(owner)):
+                output.summary("nothing was changed")
+                return
         lock = _site_lock(session, create=True)
         broken = lock.break_lock(name)
     if not output.data({"format": 1, "lock": owner_data(broken)}):
@@ -151,12 +156,11 @@ def owner_data(owner: LockOwner) -> dict[str, Any]:
     }
 
 
-def _site_lock(session: Session, *, create: bool) -> SiteLock:
+def _site_lock(session: Site, *, create: bool) -> SiteLock:
     return session.store(create=create).site_lock(clock=wall_clock)
 
 
 def _confirmed(owner: LockOwner) -> bool:
-    if not can_ask():
-        return True
+    refuse_unasked()
     line = owner.line(wall_clock())
     return click.confirm(f"Break the lock of {line}?", default=False, err=True)

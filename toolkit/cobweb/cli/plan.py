@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._garbage import no_collections
+from cobweb.api import Site
 from cobweb.cli._analysis import check_all
 from cobweb.cli._changes import SIGNS, detail_lines, tone_of, write_lines
 from cobweb.cli._kept import (
@@ -37,14 +38,14 @@ from cobweb.cli._output import Output, Tone
 from cobweb.cli._render import Column, write_table
 from cobweb.cli._request import Format, Request
 from cobweb.cli._running import first_few, removal_bound, tell_rollback
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.cli._text import count, plain, wrap
 from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:
     from cobweb.cli._parameters import Allowance
     from cobweb.model import CobId
-    from cobweb.operations import Plan, Wait
+    from cobweb.operations import LimitUse, Plan, Wait
     from cobweb.plugin import PlannedStep
 
 __all__ = ["tell_plan"]
@@ -154,22 +155,20 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         if out is not None:
             _save(out, printed.file)
         printed.show(output)
-        if not printed.is_empty:
-            tell_rollback(output, session.store())
     if out is not None:
         output.summary(f"saved; carry it out with: cobweb apply {out}")
     return _code(printed, detailed=detailed_exitcode)
 
 
 def _kept_or_made(
-    session: Session,
+    session: Site,
     output: Output,
     asked: Mapping[str, Any],
     bound: Callable[[int], int],
 ) -> PrintedPlan:
     """Return the plan of what the files say, made now or kept from before."""
     is_whole = asked["limit"] is None  # a part is planned in the time that it takes to look
-    key = plan_key(session, output, asked) if is_whole and session.site.is_kept else None
+    key = plan_key(session, output, asked) if is_whole and session.evaluated.is_kept else None
     printed = find_plan(session, key)
     if printed is not None:
         return printed
@@ -201,31 +200,16 @@ def _code(printed: PrintedPlan, *, detailed: bool) -> int:
 
 
 def _printed(
-    session: Session,
+    session: Site,
     output: Output,
     asked: Mapping[str, Any],
     max_removals: Callable[[int], int],
 ) -> PrintedPlan:
     """Make the plan and write it to a printer."""
-    from cobweb.operations import (
-        Exceptions,
-        Refresh,
-        desired_again,
-        desired_of,
-        plan_site,
-        plan_text,
-    )
+    from cobweb.operations import Exceptions, Refresh, plan_text
 
-    site, plugins, store = session.site, session.plugins, session.store()
-    generation = asked.get("generation")
-    if generation is None:
-        desired = desired_of(site, asked["limit"])
-    else:
-        desired = desired_again(site, plugins, store, generation)
-    plan = plan_site(
-        desired,
-        plugins,
-        store,
+    plan = session.plan(
+        session.desired(asked["limit"], generation=asked.get("generation")),
         refresh=Refresh(asked["refresh"]),
         planner=asked["planner"],
         max_removals=max_removals,
@@ -241,6 +225,8 @@ def _printed(
         tell_plan(printer, plan, whole=asked["diff"])
     else:
         printer.data(plan.as_data())
+    if asked.get("generation") is None and any(change.kind != "removed" for change in plan.changes):
+        tell_rollback(printer, session.store())
     return PrintedPlan(
         text="".join(printer.texts),
         summaries=printer.summaries,
@@ -257,7 +243,7 @@ def tell_plan(output: Output, plan: Plan, *, whole: bool = False) -> None:
     if plan.checks:
         lost = f", {len(plan.uncertain)} in a state that was lost" if plan.uncertain else ""
         output.line(f"? {count(len(plan.checks), 'object')} to be checked first{lost}")
-    if plan.changes or plan.checks:
+    if plan.changes or plan.checks or plan.unsettled:
         output.line()
     write_table(output, _COLUMNS, _rows(plan))
     _tell_switches(output, plan)
@@ -278,6 +264,11 @@ def _tell_changes(output: Output, plan: Plan, *, whole: bool) -> None:
         sign = SIGNS[change.kind]
         output.line(f"{sign} {change.cob}{note}", tone_of(sign))
         details = detail_lines(change.lines, change.files, whole=whole, where=_ALL_LINES)
+        write_lines(output, details)
+    checked = set(plan.checks)
+    for it in plan.unsettled:
+        output.line(f"{'?' if it.cob in checked else '!'} {it.cob} ({it.why})", Tone.CAREFUL)
+        details = detail_lines(it.lines, it.files, whole=whole, where=_ALL_LINES)
         write_lines(output, details)
 
 
@@ -378,6 +369,8 @@ def _tell_times(output: Output, plan: Plan) -> None:
         output.summary(words + doubt, Tone.GOOD if plan.is_empty else Tone.CAREFUL)
         return
     _tell_down(output, plan)
+    for it in plan.limits:
+        _tell(output, _limit_text(it))
     if len(plan.stages.critical_path) > 1:
         path = " > ".join(f"{s.cob} {s.dest}" for s in plan.stages.critical_path)
         _tell(output, f"critical path: {path}")
@@ -402,6 +395,17 @@ def _tell_down(output: Output, plan: Plan) -> None:
         rest = f" and {len(cobs) - _SHOWN_DOWN} more" if len(cobs) > _SHOWN_DOWN else ""
         if cobs:
             _tell(output, f"{title}: {', '.join(cobs[:_SHOWN_DOWN])}{rest}", Tone.CAREFUL)
+
+
+def _limit_text(it: LimitUse) -> str:
+    """Say in which order units go under a limit: `limit rolling (max 1): a first, then b, c`."""
+    others = [unit for unit in it.units if unit not in it.canary]
+    more = f" and {len(others) - _SHOWN_DOWN} more" if len(others) > _SHOWN_DOWN else ""
+    turns = f"{', '.join(others[:_SHOWN_DOWN])}{more}"
+    if it.canary:
+        pause = f", {it.pause_s:g} s pause" if it.pause_s else ""
+        turns = f"{', '.join(it.canary)} first{pause}, then {turns or 'the others'}"
+    return f"limit {it.limit} (max {it.bound}): {turns}"
 
 
 def _tell(output: Output, text: str, tone: Tone = Tone.NONE) -> None:

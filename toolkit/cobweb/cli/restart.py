@@ -45,7 +45,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     is needed.
     """
     from cobweb.model import CobId
-    from cobweb.operations import desired_of, refuse_pending
+    from cobweb.operations import refuse_pending
 
     if options["on_failure"] == "rollback":
         hint = "leave --on-failure out"
@@ -58,7 +58,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             session,
             output,
             adopting(session, orders, options["adopt"]),
-            lambda: desired_of(session.site),
+            session.desired,
             command="restart",
             events=events,
             wait_s=wait,

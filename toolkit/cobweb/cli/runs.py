@@ -28,6 +28,7 @@ _COLUMNS = (
     Column(title="RESULT", flexible=True),
 )
 _SHOWN = 20
+_NO_END = "no end"
 
 
 @click.command(
@@ -58,7 +59,10 @@ def command(request: Request, last: int) -> int:
         label = store.label
         runs = [_run(record, goes_on=goes_on(store, record)) for record in store.runs(last)]
     if not output.data({"format": 1, "runs": runs}):
-        write_table(output, _COLUMNS, [_row(run) for run in runs])
+        is_one_host = len({run["host"] for run in runs}) == 1
+        write_table(output, _COLUMNS, [_row(run, with_host=not is_one_host) for run in runs])
+        if any(_result(run) == _NO_END for run in runs):
+            output.summary(f"{_NO_END}: it was killed, or its state database was away")
         output.summary(count(len(runs), "run") if runs else f"no run yet in {label}")
     return 0
 
@@ -81,22 +85,26 @@ def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
     }
 
 
-def _row(run: Mapping[str, Any]) -> tuple[Cell | str, ...]:
-    result = run["result"] or ("goes on" if run["goes_on"] else "was killed")
+def _row(run: Mapping[str, Any], *, with_host: bool) -> tuple[Cell | str, ...]:
+    result = _result(run)
     tone = {"ok": Tone.GOOD, "goes on": Tone.HEAD}.get(result, Tone.BAD)
-    code = f" ({run['exit_code']})" if run["exit_code"] else ""
+    code = f" (exit {run['exit_code']})" if run["exit_code"] else ""
     return (
         run["id"],
-        time.strftime("%m-%d %H:%M", time.localtime(run["started"])),
+        time.strftime("%m-%d %H:%M:%S", time.localtime(run["started"])),
         "" if run["ended"] is None else f"{max(0.0, run['ended'] - run['started']):.1f} s",
-        f"{run['user']}@{run['host']}",
+        f"{run['user']}@{run['host']}" if with_host else run["user"],
         run["command"],
         str(run["generation"] or "-"),
         Cell(text=", ".join([f"{result}{code}", *_done(run["counts"])]), tone=tone),
     )
 
 
+def _result(run: Mapping[str, Any]) -> str:
+    return run["result"] or ("goes on" if run["goes_on"] else _NO_END)
+
+
 def _done(counts: Mapping[str, int]) -> list[str]:
     """Return what was done and what is left, as far as it is not nothing."""
-    done = [count(counts["transitions"], "transition")] if counts.get("transitions") else []
-    return done + [f"{counts[name]} {name}" for name in ("failed", "waiting") if counts.get(name)]
+    words = {"transitions": "done", "failed": "failed", "waiting": "waiting"}
+    return [f"{counts[name]} {word}" for name, word in words.items() if counts.get(name)]

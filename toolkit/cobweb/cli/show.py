@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
+from cobweb.api import Site
 from cobweb.cli._complete import complete_reference
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._plain_data import cob_data, need_data_text, one_line, shown
 from cobweb.cli._request import Request
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.cli._show_section import is_section, section_data, tell_section
 from cobweb.cli._text import count
 from cobweb.errors import UsageError
@@ -70,11 +71,11 @@ def command(
 
 
 def show_data(
-    session: Session, pattern: str | None = None, *, variables: bool = False
+    session: Site, pattern: str | None = None, *, variables: bool = False
 ) -> dict[str, Any]:
     """Return what `cobweb show -o json` writes; UsageError where a COB pattern fits nothing."""
     hosts_pattern, _, name = (pattern or "").partition("/")
-    site = session.site
+    site = session.evaluated
     names = site.select(hosts_pattern) if hosts_pattern else tuple(site.hosts)
     graph = session.graph(hosts_pattern or None)
     cobs = _by_host(graph, name or "*")

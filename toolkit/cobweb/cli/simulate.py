@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._foreign_json import JsonError, json_file
-from cobweb.cli._analysis import check_graph
 from cobweb.cli._options import (
     events_option,
     examples,
@@ -26,20 +25,17 @@ from cobweb.cli._output import Output
 from cobweb.cli._parameters import Allowance
 from cobweb.cli._request import Request
 from cobweb.cli._running import (
-    Listeners,
     failure_bound,
     goals_of,
     listeners,
     lost_bound,
     tell_result,
 )
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
     from cobweb.model import Graph
-    from cobweb.operations import Desired, Orders, RunResult
-    from cobweb.store import Store
 
 _PARALLEL = 1_000_000
 _ENDS = 2
@@ -105,7 +101,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     are those of apply.
     """
     from cobweb.model import host_of
-    from cobweb.operations import Orders, desired_of
+    from cobweb.operations import Caller, Interrupts, Orders, check_graph, handle_signals
 
     if from_journal and initial is not None:
         raise UsageError("--initial does not go with --from-journal", hint="leave one of them out")
@@ -113,13 +109,14 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     with open_site(request) as session:
         graph = session.graph(limit)
         check_graph(graph)
-        desired = desired_of(session.site, limit)
+        desired = session.desired(limit)
         store = session.store() if from_journal else None
         gone = {} if store is None else store.states()
+        hosts = [*session.evaluated.hosts, *map(host_of, gone)]
         options = {
             "initial": _initial(graph, initial),
             "fail": _known(fail, [*map(str, graph.cobs), *map(str, gone)], "object"),
-            "unreachable": _known(unreachable, [*session.site.hosts, *map(host_of, gone)], "host"),
+            "unreachable": _known(unreachable, hosts, "host"),
             "durations": _durations(graph, durations),
         }
         orders = Orders(
@@ -132,23 +129,12 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         )
         quiet = request.verbosity == 0
         with listeners(output, goals_of(desired), events, quiet=quiet) as heard:
-            result = _simulated(session, desired, store, orders, heard)
-    tell_result(output, result)
+            interrupts = Interrupts()
+            caller = Caller(sinks=heard.sinks, interrupts=interrupts, say=heard.say)
+            with handle_signals(interrupts):
+                result = session.simulate(desired, orders, caller=caller, from_journal=from_journal)
+    tell_result(output, result, simulated=True)
     return result.exit_code
-
-
-def _simulated(
-    session: Session, desired: Desired, store: Store | None, orders: Orders, heard: Listeners
-) -> RunResult:
-    """Run the site from nothing, or where there is a store the change at hand."""
-    from cobweb.operations import Caller, Interrupts, handle_signals, rehearse_site, simulate_site
-
-    interrupts = Interrupts()
-    with handle_signals(interrupts):
-        caller = Caller(sinks=heard.sinks, interrupts=interrupts, say=heard.say)
-        if store is None:
-            return simulate_site(desired, session.plugins, orders, caller)
-        return rehearse_site(desired, session.plugins, store, orders, caller)
 
 
 def _initial(graph: Graph, text: str | None) -> Mapping[str, str]:

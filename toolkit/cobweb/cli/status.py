@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._clock import wall_clock
+from cobweb.api import Site
 from cobweb.cli._options import (
     examples,
     limit_option,
@@ -22,7 +23,7 @@ from cobweb.cli._output import Output, Tone
 from cobweb.cli._render import Cell, Column, write_table
 from cobweb.cli._request import Request
 from cobweb.cli._running import tell_rollback
-from cobweb.cli._session import Session, open_site
+from cobweb.cli._session import open_site
 from cobweb.cli._text import count
 from cobweb.errors import UsageError
 
@@ -68,11 +69,12 @@ def command(request: Request, reference: str | None, limit: str | None) -> int:
         data = status_data(session, reference, limit)
         if not output.data(data):
             _tell(output, data, detailed=reference is not None)
-            tell_rollback(output, session.store())
+            if any(cob["changed"] or cob["since"] is None for cob in data["cobs"]):
+                tell_rollback(output, session.store())
     return 0
 
 
-def status_data(session: Session, reference: str | None, limit: str | None) -> dict[str, Any]:
+def status_data(session: Site, reference: str | None, limit: str | None) -> dict[str, Any]:
     """Return what `cobweb status -o json` writes; UsageError for an unknown object."""
     from cobweb.model import host_of
     from cobweb.operations import goes_on
@@ -80,7 +82,7 @@ def status_data(session: Session, reference: str | None, limit: str | None) -> d
     store = session.store()
     records = store.states()
     graph = session.graph(limit)
-    hosts = set(session.site.select(limit)) if limit else None
+    hosts = set(session.evaluated.select(limit)) if limit else None
     wanted = [cob for cob in graph.cobs if hosts is None or graph.cobs[cob].host in hosts]
     gone = [] if limit else [cob for cob in records if cob not in graph.cobs]
     if reference is not None:
@@ -99,7 +101,7 @@ def status_data(session: Session, reference: str | None, limit: str | None) -> d
     last = store.last_run()
     return {
         "format": 1,
-        "site": session.site.name,
+        "site": session.evaluated.name,
         "cobs": [
             *(_cob(cob, graph.cobs[cob], records.get(cob), results) for cob in wanted),
             *(_cob(cob, None, records[cob], results) for cob in gone),
@@ -171,6 +173,8 @@ def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
 
 
 def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
+    from cobweb.report import NO_END
+
     write_table(output, _COLUMNS, [_row(cob) for cob in data["cobs"]])
     if data["locks"] and detailed:
         output.line()
@@ -191,7 +195,7 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
     _tell_behind(output, data["generation"])
     if data["run"]:
         run = data["run"]
-        result = run["result"] or ("goes on" if run["goes_on"] else "was killed")
+        result = run["result"] or ("goes on" if run["goes_on"] else NO_END)
         output.summary(f"last run: {run['id']} ({run['command']}) by {run['user']}: {result}")
     if data["lock"]:
         output.summary(f"locked by {data['lock']}", Tone.CAREFUL)

@@ -42,7 +42,7 @@ def command(request: Request) -> int:
     Exit code 4 says that the site is sound, but that no run of it from nothing
     comes to an end, and who waits for what.
     """
-    from cobweb.operations import desired_of, stuck_from_nothing, told_stuck
+    from cobweb.operations import stuck_from_nothing, told_stuck
 
     output = Output.of(request)
     with open_site(request) as session:
@@ -53,7 +53,7 @@ def command(request: Request) -> int:
             if not output.data(findings_data(error.findings)):
                 raise
             return error.exit_code
-        stuck = () if found.converges else stuck_from_nothing(desired_of(session.site))
+        stuck = () if found.converges else stuck_from_nothing(session.desired())
         if not (stuck or found.converges):
             keep_sound(session, session.graph(), replace(found, converges=True))
     if not output.data(findings_data((), found.warnings, stuck)):
@@ -61,7 +61,7 @@ def command(request: Request) -> int:
             output.summary(line, Tone.CAREFUL)
         if stuck:
             raise told_stuck(stuck)
-        output.summary(_summary(session.site, found), Tone.GOOD)
+        output.summary(_summary(session.evaluated, found), Tone.GOOD)
     return _STUCK if stuck else 0
 
 

@@ -46,7 +46,7 @@ def command(request: Request, reference: str, run: str | None) -> int:
     output = Output.of(request)
     with open_site(request) as session:
         if run is None:
-            reason = why(session.site, session.store(), reference)
+            reason = why(session.evaluated, session.store(), reference)
         else:
             store = session.history()
             reason = why_in_run(store, chosen_run(store, run), reference)

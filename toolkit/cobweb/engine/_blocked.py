@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._needs import Wanted, agreed, of_state, of_step
-from cobweb.engine._node import CHURNED, IDLE, IMMOVABLE, STAY, UNPLANNED, Node
+from cobweb.engine._node import CHURNED, GIVEN_UP, IDLE, IMMOVABLE, STAY, UNPLANNED, Node
 from cobweb.engine._values import Blocked, WaitKind
 from cobweb.engine.budgets._room import Reason, no_room_for, no_room_for_host
 from cobweb.model import UNKNOWN, CobId, State
@@ -34,9 +34,8 @@ def _on_its_way(machine: Machine, node: Node) -> Blocked | None:
 
 def _known(machine: Machine, node: Node) -> Blocked | None:
     """Say what keeps an object in a known state, or its host, from going on."""
-    before = machine.given_up.get(node.id)
-    if before is not None and node.state != node.target:
-        return before[0]
+    if node.stuck & GIVEN_UP and node.state != node.target:
+        return machine.given_up[node.id][0]
     return _waiting(machine, node) or _unswitched(machine, node)
 
 
@@ -62,7 +61,8 @@ def _is_to_change(machine: Machine, node: Node) -> bool:
 def chain(machine: Machine, cob: CobId) -> tuple[Blocked, ...]:
     """Follow what the object waits for up to a failure, a border of this engine, or a circle.
 
-    The last link of a circle names, in `on`, an object that came before.
+    The last link of a circle names, in `on`, an object that came before. Who went to and fro waits
+    for nobody: who pushed it is named, and not why that is where it is.
     """
     links: list[Blocked] = []
     seen: set[CobId] = set()
@@ -74,9 +74,12 @@ def chain(machine: Machine, cob: CobId) -> tuple[Blocked, ...]:
         if last is None:
             break
         links.append(last)
-        if node.id in machine.given_up and node.state != node.target:
-            return (*links[:-1], *machine.given_up[node.id])
-        node = machine.nodes.get(last.on) if last.on is not None else None
+        before = machine.given_up.get(node.id)
+        if before is not None and last is before[0]:
+            return (*links[:-1], *before)
+        if last.on is None or last.kind is WaitKind.CHURN:
+            break
+        node = machine.nodes.get(last.on)
     return tuple(links)
 
 
@@ -125,7 +128,9 @@ def _no_step(node: Node, target: State) -> Blocked | None:
 def _held_back(machine: Machine, node: Node) -> Blocked | None:
     """Say which limit keeps an object from asking for anything."""
     found = no_room_for(machine, node)
-    return None if found is None else _no_room(node, found, node.target)
+    if found is None:
+        return None
+    return machine.given_up[node.id][0] if found.in_vain else _no_room(node, found, node.target)
 
 
 def _no_room(node: Node, reason: Reason, state: State = "") -> Blocked:

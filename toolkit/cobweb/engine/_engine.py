@@ -16,7 +16,7 @@ from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Mach
 from cobweb.engine._node import BROKEN, IDLE, IMMOVABLE, OTHER_LIFE, Node
 from cobweb.engine._protocol import repeat, restore
 from cobweb.engine._renewals import found
-from cobweb.engine._returns import give_up
+from cobweb.engine._returns import give_up, give_up_slots
 from cobweb.engine._rules import settle, start
 from cobweb.engine._values import (
     Blocked,
@@ -364,6 +364,6 @@ class Engine:
             return False
         if abandon(machine) or look_ahead(machine):
             return True
-        if lender is not None and (lender.lend_anyway() or lender.give_up_unused()):
+        if lender is not None and (lender.lend_anyway() or give_up_slots(machine, lender)):
             return True
         return self._returns and give_up(machine)

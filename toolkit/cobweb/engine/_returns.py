@@ -1,8 +1,9 @@
 """Coming home: what is away only for something that cannot be done (design, section 5b, P10).
 
-When nothing moves any more, who waits for others to leave their goal gives up: it takes its
-requests back, and whoever was asked goes where it goes by itself. Why it waited is kept; that it
-gives up is told while the requests still stand. Each object gives up at most once, so this ends.
+When nothing moves any more, slots that nothing can be done with go to others; then who waits for
+others to leave their goal gives up. Both take their requests back, and whoever was asked goes where
+it goes by itself. Why they waited is kept; that they give up is told while the requests still
+stand. Each unit and each object gives up at most once, so this ends.
 """
 
 from __future__ import annotations
@@ -11,22 +12,37 @@ from cobweb.engine._blocked import chain
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import GIVEN_UP, IDLE, Node
 from cobweb.engine._values import CobGaveUp
+from cobweb.engine.budgets._lender import Lender
 from cobweb.model import UNKNOWN
 
-__all__ = ["give_up"]
+__all__ = ["give_up", "give_up_slots"]
+
+
+def give_up_slots(machine: Machine, lender: Lender) -> bool:
+    """Take back slots that nothing can be done with; say whether somebody else may have one."""
+    units = lender.unused()
+    users = {node.id: node for unit in units for node in unit.users()}
+    _keep(machine, [users[cob] for cob in sorted(users) if users[cob].plan_move is not None])
+    lender.skip(units)
+    return bool(units)
 
 
 def give_up(machine: Machine) -> bool:
     """Have all give up who ask others away from home in vain; say whether anybody comes home."""
     waiting = [node for node in machine.nodes.values() if _asks_in_vain(machine, node)]
-    for node in waiting:
-        machine.given_up[node.id] = chain(machine, node.id)
-        machine.effects.append(CobGaveUp(node.id))
+    _keep(machine, waiting)
     for node in waiting:
         node.stuck |= GIVEN_UP
         machine.touch(node)
     stayed = machine.hosts is not None and machine.hosts.end_stay()
     return bool(waiting) or stayed
+
+
+def _keep(machine: Machine, waiting: list[Node]) -> None:
+    """Keep why objects wait, and tell that they are about to give up."""
+    for node in waiting:
+        machine.given_up[node.id] = chain(machine, node.id)
+        machine.effects.append(CobGaveUp(node.id))
 
 
 def _asks_in_vain(machine: Machine, node: Node) -> bool:

@@ -209,6 +209,9 @@ class Reports:
                 self._drop(job)
             case _ if self._may_retry(job, report):
                 self._dispatcher.add_retry(job)
+            case Outcome.CANCELLED if self._so_far.interrupted:
+                self._so_far.cut[job.cob] = f"{job.source} -> {job.dest}"
+                self._fail(job, "stopped by an interrupt", report)
             case _:
                 self._fail(job, report.message, report)
 

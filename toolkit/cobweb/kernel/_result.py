@@ -21,6 +21,7 @@ __all__ = [
     "stuck_waits",
     "wait_data",
     "waits_of",
+    "with_cut",
 ]
 
 
@@ -102,6 +103,21 @@ def waits_of(engine: Engine) -> tuple[Wait, ...]:
         for cob in engine.unsettled()
     )
     return tuple(wait for wait in waits if _kind(wait) is not WaitKind.EXCLUDED)
+
+
+def with_cut(waits: Iterable[Wait], cut: Mapping[CobId, str]) -> tuple[Wait, ...]:
+    """Return waits in which transitions that were `cut`, by object, are not called failed."""
+    return tuple(
+        replace(wait, chain=tuple(_cut(link, cut.get(link.cob)) for link in wait.chain))
+        for wait in waits
+    )
+
+
+def _cut(link: Blocked, way: str | None) -> Blocked:
+    if way is None or link.kind is not WaitKind.FAILED:
+        return link
+    detail = f"was stopped in {way}; the next apply checks it"
+    return replace(link, kind=WaitKind.HALTED, detail=detail)
 
 
 _TOLD = (WaitKind.FAILED, WaitKind.UNREACHABLE, WaitKind.EXCLUDED, WaitKind.UNPLANNED)

@@ -57,7 +57,7 @@ from cobweb.kernel._journal import Journal
 from cobweb.kernel._machines import BY_MACHINE
 from cobweb.kernel._record import Record
 from cobweb.kernel._reports import Reports
-from cobweb.kernel._result import RunResult, Wait, ending_of
+from cobweb.kernel._result import RunResult, Wait, ending_of, with_cut
 from cobweb.kernel._run_state import Progress
 from cobweb.kernel._sentences import halted_text, left_lines, stopped_text
 from cobweb.kernel._signals import Interrupts
@@ -235,7 +235,7 @@ class Run:
     def _let_end(self, error: StoreError, interrupts: Interrupts) -> None:
         """Start nothing new without a journal, and let what is at work end."""
         self._so_far.stopped = error.message
-        self._halt(f"{error.message}; ")
+        self._halt("the state database cannot be written: ")
         for job in self._unsent:
             dropped = Report(number=job.number, outcome=Outcome.CANCELLED, began=False)
             self._reports.take(job, dropped)
@@ -562,7 +562,8 @@ class Run:
         self._unwritten.clear()
 
     def _finish(self, started_s: float, in_flight: tuple[str, ...]) -> RunResult:
-        so_far, graph, waits = self._so_far, self._setting.graph, tuple(self._waits)
+        so_far, graph = self._so_far, self._setting.graph
+        waits = with_cut(self._waits, so_far.cut)
         ending = ending_of(waits, interrupted=so_far.interrupted, stopped=so_far.stopped)
         stopped = so_far.stopped if waits else ""
         astray = {*self._engine.unsettled(), *(wait.cob for wait in waits)}
@@ -572,7 +573,7 @@ class Run:
             "settled": len(graph.cobs) - len(astray & graph.cobs.keys()),
             "checks": so_far.checks,
             "transitions": so_far.transitions,
-            "failed": len(so_far.failed),
+            "failed": len(so_far.failed - so_far.cut.keys()),
             "waiting": len(waits),
         }
         self._record.run_ended(str(ending), ending.exit_code, counts, unreachable=so_far.lost)

@@ -19,9 +19,10 @@ class Progress:
     """What is true of a run at this moment.
 
     `context` is what it set out with, `engine` decides; `hosts` are all of both. `applied` has the
-    specs applied last, `messages` what failed jobs said, `failed` the objects that failed, `lost`
-    what was said of each host that cannot be reached, `missed` the hosts that could not be reached
-    the last time and have not answered yet. `begun` counts the transitions that began,
+    specs applied last, `messages` what failed jobs said, `failed` the objects that failed, `cut`
+    the transitions that the user has stopped in the middle, by object, `lost` what was said of each
+    host that cannot be reached, `missed` the hosts that could not be reached the last time and have
+    not answered yet. `begun` counts the transitions that began,
     `transitions` those that ended well; `stopped` says why nothing new is started where it was not
     the user's wish. `results` are what tasks of this run and of those before have handed back, by
     host. `probes` are the numbers of jobs that only ask whether a host answers, `by_machine` the
@@ -35,6 +36,7 @@ class Progress:
     applied: dict[CobId, Mapping[str, Any] | None] = field(default_factory=dict)
     messages: dict[CobId, str] = field(default_factory=dict)
     failed: set[CobId] = field(default_factory=set)
+    cut: dict[CobId, str] = field(default_factory=dict)
     results: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     missed: set[str] = field(default_factory=set)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from cobweb.errors import Place
 from cobweb.model.cob import ANY, Cob, CobId, State
@@ -148,6 +149,16 @@ class Graph:
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts that have a COB, sorted."""
         return tuple(sorted({cob.host for cob in self.cobs.values()}))
+
+    def bounded(self) -> Mapping[CobId, list[str]]:
+        """Return, by COB, the names of the limits of both kinds that it is a member of, sorted."""
+        members = [(it.name, part.members) for it in self.limits for part in it.groups]
+        members += [(it.name, part.members) for it in self.budgets for part in it.units]
+        found: dict[CobId, list[str]] = {}
+        for name, cobs in sorted(members, key=itemgetter(0)):
+            for cob in cobs:
+                found.setdefault(cob, []).append(name)
+        return found
 
     def transition_needs(self) -> Iterator[TransitionNeed]:
         """Yield the transition dependencies with `ANY` expanded over each type's matrix."""

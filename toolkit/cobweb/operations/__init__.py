@@ -34,6 +34,7 @@ from cobweb.operations.history._forget import Farewell, farewell, welcome
 from cobweb.operations.history._past_waits import why_in_run
 from cobweb.operations.history._rollback import desired_again, original_of, to_go_back_to
 from cobweb.operations.history._why import Reason, goes_on, why
+from cobweb.operations.planning._analysis import check_graph, graph_warnings, trouble_findings
 from cobweb.operations.planning._plan import (
     MAX_PLAN_BYTES,
     Change,
@@ -42,6 +43,7 @@ from cobweb.operations.planning._plan import (
     plan_text,
     read_plan,
 )
+from cobweb.operations.planning._prediction import LimitUse
 from cobweb.operations.planning._refusals import refusals_of, refuse
 from cobweb.operations.planning._stale import refuse_stale
 
@@ -59,6 +61,7 @@ __all__ = [
     "Farewell",
     "FileChange",
     "Interrupts",
+    "LimitUse",
     "MadeFile",
     "Orders",
     "Plan",
@@ -73,6 +76,7 @@ __all__ = [
     "archives_of",
     "chain_data",
     "chain_lines",
+    "check_graph",
     "collect_generations",
     "desired_again",
     "desired_of",
@@ -81,6 +85,7 @@ __all__ = [
     "farewell",
     "file_data",
     "goes_on",
+    "graph_warnings",
     "handle_signals",
     "is_another",
     "json_lines",
@@ -100,6 +105,7 @@ __all__ = [
     "stuck_from_nothing",
     "to_go_back_to",
     "told_stuck",
+    "trouble_findings",
     "wait_data",
     "welcome",
     "why",

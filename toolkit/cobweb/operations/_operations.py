@@ -48,7 +48,16 @@ from cobweb.operations.context._orders import (
 from cobweb.operations.context._renames import pending_renames, renames_of, with_renames
 from cobweb.operations.context._stored_work import KeptWork
 from cobweb.operations.context._trees import TreeComparison, archives_of
-from cobweb.operations.planning._plan import DEFAULT_PLANNER, Change, Plan, base_digest, changes_of
+from cobweb.operations.drift._findings import drifted_of
+from cobweb.operations.planning._plan import (
+    DEFAULT_PLANNER,
+    Change,
+    Plan,
+    Unsettled,
+    base_digest,
+    changes_of,
+    unsettled_of,
+)
 from cobweb.operations.planning._prediction import Prediction, predict_best
 from cobweb.operations.planning._refusals import refusals_of, refuse
 from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
@@ -106,6 +115,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         changes=_changes(context, store, names, movable),
         switches=prediction.switches,
         checks=tuple(sorted({*(movable & before.found.keys()), *_asked(context)})),
+        unsettled=_unsettled(context, store, movable),
         uncertain=tuple(sorted({*(movable & before.uncertain), *(based & context.past.uncertain)})),
         stages=order.stages(context.graph, prediction.steps),
         planner=planner,
@@ -113,6 +123,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         proofs=tuple(line for proof in proofs for line in proof_lines(proof)),
         down_s=prediction.down_s,
         restarts=prediction.restarts,
+        limits=prediction.limits,
         seconds=prediction.seconds,
         limit=desired.limit,
         refresh=refresh,
@@ -146,6 +157,21 @@ def _changes(
         for change in found
         if change.cob in movable
         or (change.kind == "removed" and host_of(change.cob) not in context.given_up)
+    )
+
+
+def _unsettled(
+    context: ExecutionContext, store: Store, movable: AbstractSet[CobId]
+) -> tuple[Unsettled, ...]:
+    """Return what is not where it should be, or may not be, of what may be moved."""
+    graph, records = context.desired.graph, context.records
+    return unsettled_of(
+        context.before,
+        records,
+        (graph.cobs[cob] for cob in graph.cobs.keys() & movable),
+        drifted_of(store, records.values(), graph),
+        TreeComparison(archives_of(context.desired, store)),
+        renew=context.renew,
     )
 
 

@@ -18,17 +18,7 @@ import pluggy
 
 from cobweb.errors import CobwebError, PluginError
 from cobweb.plugin import _hooks
-from cobweb.plugin._border import (
-    GuardedAdapter,
-    GuardedGenerator,
-    GuardedPlanner,
-    GuardedProvider,
-    GuardedSection,
-    GuardedSolver,
-    GuardedTaskPlanner,
-    describe,
-    guard_executor,
-)
+from cobweb.plugin._border import describe, guarded, guarded_executor
 from cobweb.plugin._contracts import (
     cob_type_problems,
     item_problems,
@@ -259,9 +249,9 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
         case Kind.TYPES:
             yield from _make_type(item())
         case Kind.EXECUTORS:
-            yield kind, guard_executor(plugin, item)
+            yield kind, guarded_executor(plugin, item)
         case Kind.SOLVERS:
-            yield kind, GuardedSolver(plugin, item())
+            yield kind, guarded(plugin, "solver", item())
         case Kind.PLANNERS:
             yield from _make_planner(plugin, item)
         case Kind.ADAPTERS:
@@ -269,27 +259,27 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
         case Kind.SECTIONS:
             yield kind, item
             if hasattr(item, "expand"):
-                yield EXPANDERS, GuardedSection(plugin, item())
+                yield EXPANDERS, guarded(plugin, "section", item())
         case Kind.COMMANDS:
             yield kind, item
 
 
 def _make_planner(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
-    made = item()
+    made = guarded(plugin, "planner", item())
     if plans_steps(item):
-        yield Kind.PLANNERS, GuardedPlanner(plugin, made)
+        yield Kind.PLANNERS, made
     if plans_tasks(item):
-        yield TASK_PLANNERS, GuardedTaskPlanner(plugin, made)
+        yield TASK_PLANNERS, made
 
 
 def _make_adapter(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
     made = item()
     if reads_hosts(item):
-        yield Kind.ADAPTERS, GuardedAdapter(plugin, made)
+        yield Kind.ADAPTERS, guarded(plugin, "adapter", made)
     if makes_files(item):
-        yield GENERATORS, GuardedGenerator(plugin, made)
+        yield GENERATORS, guarded(plugin, "adapter", made)
     if makes_machines(item):
-        yield PROVIDERS, GuardedProvider(plugin, made)
+        yield PROVIDERS, guarded(plugin, "provider", made)
 
 
 def _make_type(instance: Any) -> Iterator[tuple[str, Any]]:

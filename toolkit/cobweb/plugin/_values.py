@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cobweb.model import CobType
-from cobweb.plugin._border import GuardedSection
 from cobweb.plugin._hooks import Section
 from cobweb.plugin._kinds import Kind
 from cobweb.plugin.protocols import (
     Adapter,
     Executor,
+    ExpandingSection,
     Generator,
     NodeProvider,
     Planner,
@@ -24,6 +25,12 @@ from cobweb.plugin.protocols import (
 
 if TYPE_CHECKING:
     import click
+
+
+class Expander(ExpandingSection, Protocol):
+    """A section that stands for hosts and objects; `source` is the folder of its code."""
+
+    source: Path
 
 
 def _none() -> Mapping[str, Any]:
@@ -86,4 +93,4 @@ class Plugins:
     providers: Mapping[str, NodeProvider] = field(default_factory=_none)
     commands: Mapping[str, click.Command] = field(default_factory=_none)
     sections: Mapping[str, type[Section]] = field(default_factory=_none)
-    expanders: Mapping[str, GuardedSection] = field(default_factory=_none)
+    expanders: Mapping[str, Expander] = field(default_factory=_none)

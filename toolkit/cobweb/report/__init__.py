@@ -20,10 +20,11 @@ from cobweb.report._prose import (
     span,
 )
 from cobweb.report._read import record, record_lines
-from cobweb.report._report import Report, make_report
+from cobweb.report._report import NO_END, Report, make_report
 from cobweb.report._values import RunFacts, Story, Waiting
 
 __all__ = [
+    "NO_END",
     "Report",
     "RunFacts",
     "Story",

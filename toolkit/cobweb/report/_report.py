@@ -18,7 +18,10 @@ from cobweb.report._analysis import (
 )
 from cobweb.report._values import RunFacts, Story, Waiting
 
-__all__ = ["MOST_SLOW", "MOST_WAITED", "Report", "make_report"]
+__all__ = ["MOST_SLOW", "MOST_WAITED", "NO_END", "Report", "make_report"]
+
+NO_END = "no end (it was killed, or its state database was away)"
+"""How a run ended that has written no end and does not go on: which of the two, nobody knows."""
 
 MOST_SLOW = 20
 """How many of the longest transitions a report names."""
@@ -42,10 +45,10 @@ class Report:
 
     @property
     def result(self) -> str:
-        """How the run ended; `goes on` or `was killed` where it has no end."""
+        """How the run ended; `goes on` or `NO_END` where it has no end."""
         if self.story.result:
             return self.story.result
-        return "goes on" if self.facts.goes_on else "was killed"
+        return "goes on" if self.facts.goes_on else NO_END
 
     @property
     def messages(self) -> Mapping[str, str]:

@@ -346,8 +346,14 @@ def _open_postgresql(url: URL, *, create: bool) -> Database:
     except ModuleNotFoundError as error:
         raise StoreError(
             f"{label} needs the Python package {error.name}",
-            hint="pip install 'cobweb[postgresql]'",
+            hint="install Cobweb with its extra `postgresql`",
         ) from error
+
+    @event.listens_for(engine, "do_connect")
+    def do_connect(_dialect: Any, _record: Any, _arguments: Any, parameters: Any) -> Any:
+        from cobweb.store._postgresql import WatchfulConnection  # needs psycopg
+
+        return WatchfulConnection.connect(**parameters)
 
     @event.listens_for(engine, "connect")
     def connect(dbapi_connection: Any, _record: Any) -> None:
@@ -418,11 +424,18 @@ def _damaged(label: str) -> StoreError:
 
 
 def _store_error(label: str, error: BaseException | None) -> StoreError:
-    reason = str(error).strip().partition("\n")[0]
+    reason = _first_words(str(error))
     name = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
     what, hint = _SQLITE_ERRORS.get(name, _OTHER_ERROR)
     kind = StoreAwayError if name in _MAY_COME_BACK or _is_away(error) else StoreError
-    return kind(f"{label} {what}: {reason}", hint=hint)
+    return kind(f"{label} {what}{reason and ': '}{reason}", hint=hint)
+
+
+def _first_words(text: str) -> str:
+    """Return the first line that says something; what only announces it is not the whole of it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = " ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1])
+    return said.removesuffix(":")
 
 
 def _is_away(error: BaseException | None) -> bool:

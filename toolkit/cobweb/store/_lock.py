@@ -110,6 +110,16 @@ class SiteLock:
             return f"{proof}: the next run takes the lock over"
         return _what_to_look_at(owner, self._clock())
 
+    def why_alive(self, owner: LockOwner) -> str:
+        """Return what says that the process of the owner is at work, or most likely; "" if none."""
+        if owner.until is not None:
+            return ""
+        if is_alive(owner):
+            return f"its process {owner.pid} on this machine is alive"
+        age_s = round(self._clock() - owner.heartbeat)
+        is_recent = age_s < DEAD_S and not why_dead(owner)
+        return f"it was seen {age_s} s ago, so it is most likely alive" if is_recent else ""
+
     def acquire(self, owner: LockOwner, patience: Patience | None = None) -> HeldLock:
         """Take the lock for a run; LockedError that names the owner where someone else has it.
 

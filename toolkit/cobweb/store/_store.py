@@ -301,9 +301,9 @@ class Store:
             row = connection.execute(select(RUNS).where(RUNS.c.id == run)).first()
             return None if row is None else _run_record(row)
 
-    def events(self, run: str) -> Iterator[dict[str, Any]]:
-        """Yield the events of a run as they were written, in the order of `seq`."""
-        number, last = self._number_of(run), -1
+    def events(self, run: str, *, after: int = -1) -> Iterator[dict[str, Any]]:
+        """Yield the events of a run beyond `after` as they were written, in the order of `seq`."""
+        number, last = self._number_of(run), after
         while rows := self._events_after(number, last):
             for seq, time, kind, data in rows:
                 yield {"seq": seq, "time": time, "type": kind, **data}

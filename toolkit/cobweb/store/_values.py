@@ -126,8 +126,9 @@ class RunInfo:
 class RunRecord:
     """A run as it is known; what describes its end is None (`counts`: empty) until it is told.
 
-    A run without an end that is not going on any more was killed. `waits` says of each object that
-    was not where it should be at the end why, as plain data of the runtime.
+    A run without an end that is not going on any more was killed, or could not write it. `waits`
+    says of each object that was not where it should be at the end why, as plain data of the
+    runtime.
     """
 
     info: RunInfo

@@ -29,15 +29,21 @@ Groups = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class Kind:
-    """What objects have in common: states, groups of them, the one to end in, and the matrix."""
+    """What objects have in common: states, the one to end in, matrix, groups of states, limits."""
 
     def __init__(
-        self, states: Iterable[str], goal: str, steps: Iterable[Step], groups: Groups = ()
+        self,
+        states: Iterable[str],
+        goal: str,
+        steps: Iterable[Step],
+        groups: Groups = (),
+        limits: tuple[str, ...] = (),
     ) -> None:
         self.states = frozenset(states)
         self.goal = goal
         self.steps = tuple(dict.fromkeys(steps))
         self.groups = {name: frozenset(members) for name, members in groups}
+        self.limits = limits
 
     def members(self, name: str) -> frozenset[str]:
         """Return the states in which a need for a group, or for a single state, is met."""
@@ -163,7 +169,8 @@ class PromiseGraph:
             steps = tuple((source, dest) for source, dest in cob["transitions"])
             groups = tuple((name, tuple(it)) for name, it in cob.get("groups", {}).items())
             self.has_groups = self.has_groups or bool(groups)
-            key = (tuple(cob["states"]), cob[goal], steps, groups)
+            limits = tuple(cob.get("limits", ()))
+            key = (tuple(cob["states"]), cob[goal], steps, groups, limits)
             kind = known.get(key)
             if kind is None:
                 kind = known[key] = Kind(*key)

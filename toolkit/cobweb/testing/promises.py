@@ -55,15 +55,17 @@ def check_promises(
     In a run that failed, P5 asks of each object that is not where it has to end why: it failed, its
     host is lost, it asks for a lock or did so when it gave up, lends one, was restless, has no way,
     or is joined by needs with one that gave up before anything began. If nothing failed and nothing
-    is lost, somebody must have asked in vain for one that asks for nothing itself, as who is
-    outside of what the run may move does.
+    is lost, somebody must have asked in vain for one that asks for nothing itself, but what a lock
+    on its state needs, as who is outside of what the run may move does; or it did when one gave up
+    that waited for it, if not at the end.
 
-    The graph says nothing of limits, and who waits for room asks for nothing. So an object may wait
-    where it, or one that needs join it with, has the name of another one that failed, is lost, or
-    is kept; and where another unit's slot is still out. This does not know of slots that an earlier
-    run left out, of limits over several names that are full without a slot or by what is outside of
-    the run, of what nobody knows how to remove, of what `--max-failures` stopped, or of what a plan
-    did not name: who waits for these alone is told as idle, though it is not.
+    Who waits for room asks for nothing. So an object may wait where it, or one that needs join it
+    with, is in a limit with another one that failed, is lost, or is kept; a limit is known by its
+    name, and speaks of what it does in either graph. So it may where another unit's slot is still
+    out. This does not know of slots that an earlier run left out, of limits that are full by what
+    is outside of the run, of a canary that is in another limit than who waits for it, of what
+    nobody knows how to remove, of what `--max-failures` stopped, or of what a plan did not name:
+    who waits for these alone is told as idle, though it is not.
 
     Linear in events, objects and needs: about 6 microseconds per event, of which reading the JSON
     is a third. The events are looked at as they come and none is kept, and `cobs` and `needs` of
@@ -110,6 +112,7 @@ class _Watch:
         self._strayed: dict[tuple[int, object], int] = {}
         self._restless: set[int] = set()
         self._given_up: dict[int, dict[int, str]] = {}
+        self._refused: set[int] = set()
         self._left: set[int] = set()
         self._begun = False
         self._slots: set[tuple[str, str]] = set()
@@ -299,6 +302,8 @@ class _Watch:
         """
         if cob in self._asked:
             self._given_up[cob] = dict(self._asked[cob])
+            if self._refuses_any(self._asked[who] for who in self._asking_for(cob)):
+                self._refused.add(cob)
         elif not self._begun:
             self._left.add(cob)
 
@@ -400,6 +405,7 @@ class _Watch:
         self._begun = True
         self._left.discard(cob)
         self._given_up.pop(cob, None)
+        self._refused.discard(cob)
         self._run(cob, step, needs)
         self._count(cob, step, 0 if self._old else graph.takes(cob, step))
 
@@ -457,9 +463,8 @@ class _Watch:
     def _left_alone(self, wrong: list[int], hurt: list[int]) -> list[int]:
         """Return which of those in a wrong state nothing keeps there that can be seen.
 
-        The graph tells of no limits. Most speak of objects of one name, and are shut for as long as
-        one of these is in trouble or kept from where it has to be: whoever has its name may wait,
-        and so may all that needs join with it.
+        A limit may be shut for as long as a member is in trouble or kept from where it has to be:
+        whoever else is in it may wait, and so may all that needs join with that.
         """
         hosts = {_host_of(self._names[cob]) for cob in hurt}
         wanted = {cob for wants in self._asked.values() for cob in wants}
@@ -476,15 +481,21 @@ class _Watch:
             return idle
         kept: dict[str, set[int]] = {}
         for cob in (*hurt, *frozenset(wrong).difference(idle)):
-            kept.setdefault(_name_of(self._names[cob]), set()).add(cob)
+            for limit in self._limits_of(cob):
+                kept.setdefault(limit, set()).add(cob)
         part = parts_of(self._graph, self._old)
         shut = {
             part[cob]
             for cob in range(len(self._graph.kinds))
-            if kept.get(_name_of(self._names[cob]), frozenset()) - {cob}
+            if any(kept.get(limit, frozenset()) - {cob} for limit in self._limits_of(cob))
         }
         shut.update(part[cob] for cob in self._left)
         return [cob for cob in idle if part[cob] not in shut]
+
+    def _limits_of(self, cob: int) -> Iterable[str]:
+        """Return the limits that speak of an object in either generation."""
+        graphs = (self._graph, self._old) if self._old else (self._graph,)
+        return frozenset(limit for graph in graphs for limit in graph.kinds[cob].limits)
 
     def _may_wait_for_slot(self, cob: int) -> bool:
         """Say whether a slot is out that is not that of the object or its host."""
@@ -492,15 +503,33 @@ class _Watch:
         return any(unit not in (name, _host_of(name)) for _, unit in self._slots)
 
     def _is_refused(self) -> bool:
-        """Say whether one that asks for nothing was asked in vain."""
+        """Say whether one that asks for nothing was asked in vain, or was when somebody gave up."""
+        wants = (*self._asked.values(), *self._given_up.values())
+        return bool(self._refused) or self._refuses_any(wants)
+
+    def _asking_for(self, cob: int) -> list[int]:
+        """Return who asks so that one that asks gets what it asks for, itself first."""
+        found = [cob]
+        for who in found:  # it grows
+            found += [on for on in self._asked[who] if on in self._asked and on not in found]
+        return found
+
+    def _refuses_any(self, asked: Iterable[Mapping[int, str]]) -> bool:
+        """Say whether one that does not seek to move is asked to be elsewhere than it is."""
         return any(
-            on not in self._asked
-            and on not in self._given_up
+            on not in self._given_up
             and on not in self._restless
             and not self._is_in(on, state)
-            for wants in (*self._asked.values(), *self._given_up.values())
+            and not self._seeks_to_move(on)
+            for wants in asked
             for on, state in wants.items()
         )
+
+    def _seeks_to_move(self, cob: int) -> bool:
+        """Say whether an object asks for more than what a lock on its present state needs."""
+        state = self._state[cob]
+        lent = self._graph_of(cob).locks.on(cob, state) if cob in self._asked and state else []
+        return not self._asked.get(cob, {}).items() <= set(lent)
 
     def _misplaced(self) -> Iterable[int]:
         """Return who is not where it has to end; of what is gone, only what was told of."""
@@ -546,10 +575,6 @@ class _Watch:
 
 def _host_of(name: str) -> str:
     return name.partition("/")[0]
-
-
-def _name_of(name: str) -> str:
-    return name.partition("/")[2]
 
 
 def _place(found: tuple[int, str]) -> int:

@@ -394,14 +394,16 @@ def graph_stream(graph: Graph) -> dict[str, Iterator[dict[str, Any]]]:
 
 
 def _cobs(graph: Graph) -> Iterator[dict[str, Any]]:
+    limits = graph.bounded()
     for cob in graph.cobs.values():
+        given = {"groups": dict(cob.type.groups), "limits": limits.get(cob.id, [])}
         yield {
             "id": cob.id,
             "states": list(cob.type.states),
             "preferred": cob.preferred,
             "remove": cob.type.remove,
             "transitions": [[step.source, step.dest] for step in cob.type.transitions],
-        } | ({"groups": dict(cob.type.groups)} if cob.type.groups else {})
+        } | {key: value for key, value in given.items() if value}
 
 
 def _needs(graph: Graph) -> Iterator[dict[str, Any]]:

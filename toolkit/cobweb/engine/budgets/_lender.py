@@ -519,8 +519,7 @@ class Lender:
 
     def _restart(self, unit: UnitBook) -> None:
         """Have those plan anew that pursued something with a slot that was taken back."""
-        nodes = [*unit.scope] if unit.asker is None else [*unit.scope, unit.asker[0]]
-        for node in nodes:
+        for node in unit.users():
             if node.activity is IDLE and not node.frozen:
                 node.plan_move = None
                 replan(self._machine, node)
@@ -536,14 +535,16 @@ class Lender:
         self._machine.effects.append(SlotReturned(*unit.key))
         self._dirty = True
 
-    def give_up_unused(self) -> bool:
-        """Take back slots that nothing can be done with; say whether somebody else may have one."""
-        unused = [unit for unit in self.held() if not unit.began]
-        for unit in unused:
+    def unused(self) -> list[UnitBook]:
+        """Return the units that have a slot with which nothing has been done."""
+        return [unit for unit in self.held() if not unit.began]
+
+    def skip(self, units: Iterable[UnitBook]) -> None:
+        """Take back slots that nothing can be done with; these units get no other one."""
+        for unit in units:
             self._give_back(unit)
             unit.skipped = True
             self._restart(unit)
-        return bool(unused)
 
     def changes(self, node: Node) -> bool:
         """Say whether this run has another content for an object, or removes it."""

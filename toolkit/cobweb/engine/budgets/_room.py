@@ -19,13 +19,15 @@ class Reason(NamedTuple):
     """The label of a limit, an object that takes its room or is its canary, and who goes at once.
 
     `together` are the units of one departure that is more than the limit ever holds. With `state`
-    the room is there, and what is relied on in that state is on a host that does not answer.
+    the room is there, and what is relied on in that state is on a host that does not answer. With
+    `in_vain` it is there as well, and with a slot nothing could be done.
     """
 
     label: str
     on: CobId | None = None
     together: tuple[str, ...] = ()
     state: State = ""
+    in_vain: bool = False
 
 
 def no_room_for(machine: Machine, node: Node) -> Reason | None:
@@ -44,7 +46,7 @@ def no_room_for(machine: Machine, node: Node) -> Reason | None:
     way = Way(node, node.table, node.state, move.step.dest)
     way.still = machine.working.still.get(node.id, "")
     departures.append(departure(machine, (way,)))
-    return _taken(departures, node.id)
+    return _taken(machine, departures, node.id)
 
 
 def no_room_for_host(machine: Machine, host: str) -> Reason | None:
@@ -55,7 +57,7 @@ def no_room_for_host(machine: Machine, host: str) -> Reason | None:
     for trial in lender.canaries.all:
         if trial.refuses_host(host):
             return _canary(machine, trial)
-    return _taken(map(lender.plan, lender.units_on(host)), None)
+    return _taken(machine, map(lender.plan, lender.units_on(host)), None)
 
 
 def _canary(machine: Machine, trial: Trial) -> Reason:
@@ -70,35 +72,51 @@ def _canary(machine: Machine, trial: Trial) -> Reason:
     return Reason(f"{trial.name}, canary", next((node.id for node in away), None))
 
 
-def _taken(departures: Iterable[Departure], cob: CobId | None) -> Reason | None:
+def _taken(machine: Machine, departures: Iterable[Departure], cob: CobId | None) -> Reason | None:
     """Name the first limit with somebody in the way, who is not `cob` itself.
 
-    None where no departure lacks a slot; with nobody where one alone is too much for a limit.
+    None where no departure lacks a slot.
     """
-    label = ""
-    for plan in departures:
-        for unit in plan.units:
-            if unit.held:
-                continue
-            mates = mates_of(unit, plan.units)
-            label = _label(unit)
-            lost = next((node for node in plan.relied if not node.up), None)
-            if lost is not None:
-                return Reason(label, lost.id, state=lost.state)
-            if not unit.book.can_hold(mates):
-                return Reason(label, together=tuple(it.name for it in mates))
-            first = next((it for it in _in_the_way(unit) if it != cob), None)
-            if first is not None:
-                return Reason(label, first)
-    return Reason(label) if label else None
+    lacking = [(plan, unit) for plan in departures for unit in plan.units if not unit.held]
+    for plan, unit in lacking:
+        mates = mates_of(unit, plan.units)
+        label = _label(unit)
+        lost = next((node for node in plan.relied if not node.up), None)
+        if lost is not None:
+            return Reason(label, lost.id, state=lost.state)
+        if not unit.book.can_hold(mates):
+            return Reason(label, together=tuple(it.name for it in mates))
+        first = next((it for it in _in_the_way(unit) if it != cob), None)
+        if first is not None:
+            return Reason(label, first)
+    return _skipped(machine, [unit for _, unit in lacking], cob) if lacking else None
+
+
+def _skipped(machine: Machine, lacking: list[UnitBook], cob: CobId | None) -> Reason | None:
+    """Name who could do nothing with a slot, where there is room: nobody gets that one again.
+
+    Else a slot is waited for that another engine lends; of its own one lends what there is, unless
+    the run was told to start nothing new.
+    """
+    if cob in machine.given_up:
+        return Reason(_label(lacking[-1]), in_vain=True)
+    users = ((unit, node) for unit in lacking if unit.skipped for node in unit.users())
+    for unit, node in users:
+        if node.id in machine.given_up and node.state != node.target:
+            return Reason(_label(unit), node.id)
+    return None if machine.shared is None else Reason(_label(lacking[-1]))
 
 
 def _in_the_way(unit: UnitBook) -> Iterator[CobId]:
-    """Yield who takes room in the budget of a unit: of each other unit who is off, or all."""
+    """Yield who takes room in the budget of a unit: of each other unit who is off, or all.
+
+    Then who keeps the unit itself from being lent a slot, as it failed or does not answer.
+    """
     for other in unit.book.units:
         if other.takes_room and other is not unit:
             off = [node for node in other.scope if _is_off(node)]
             yield from (node.id for node in off or other.members)
+    yield from (node.id for node in unit.scope if node.failed or not node.up)
 
 
 def _label(unit: UnitBook) -> str:

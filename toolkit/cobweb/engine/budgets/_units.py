@@ -140,6 +140,10 @@ class UnitBook:
         """The name of the budget and its own."""
         return self.book.budget.name, self.name
 
+    def users(self) -> list[Node]:
+        """Return for whose steps it has, or had, its slot."""
+        return [*self.scope] if self.asker is None else [*self.scope, self.asker[0]]
+
     def counting(self, working: Working) -> list[Node]:
         """Return the members that count."""
         return [

@@ -75,6 +75,7 @@ from cobweb.store import (
 __all__ = ["drift_site"]
 
 _KILL = 2
+_APPLY_ENDS = "`cobweb apply` ends it first"
 """How many interrupts stop the checks that are at work."""
 
 
@@ -243,6 +244,9 @@ class _Looking:
         if lost is not None:
             self._found.unchecked[cob.id] = lost
             return True
+        if subject.record.at_work:
+            self._leave(subject)
+            return True
         if machine not in self._machines or self._machines[machine] == THERE:
             return False
         state = self._machines[machine]
@@ -255,6 +259,14 @@ class _Looking:
             gone = Report(number=0, outcome=Outcome.OK, state=cob.type.remove, message=message)
             self._take(subject, gone)
         return True
+
+    def _leave(self, subject: Subject) -> None:
+        """Do not check what may still be at work, for it may change while it is looked at (P11)."""
+        cob = subject.cob.id
+        message = f"{why_doubtful(subject.record)}, and may still be at work; {_APPLY_ENDS}"
+        self._fail(subject, message, Report(number=0, outcome=Outcome.FAILED, message=message))
+        self._machines[cob] = UNKNOWN
+        self._freed.extend(self._behind.pop(cob, ()))
 
     def _job(self, subject: Subject) -> Job:
         it = subject.cob

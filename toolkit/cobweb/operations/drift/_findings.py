@@ -12,14 +12,14 @@ No engine is needed: a check needs no lock. Nothing on a host is changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 from typing import Any
 
 from cobweb.kernel._result import Ending
-from cobweb.model import UNKNOWN, Cob, CobId, Host, Outcome, Report, Results, State, host_of
+from cobweb.model import UNKNOWN, Cob, CobId, Graph, Host, Outcome, Report, Results, State, host_of
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._known import is_another, is_certain
 from cobweb.operations.context._renames import first_names
@@ -40,6 +40,7 @@ __all__ = [
     "Subject",
     "Unchecked",
     "drift_data",
+    "drifted_of",
     "found_of",
     "look_of",
     "why_doubtful",
@@ -62,11 +63,15 @@ class PendingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """How an object was left: `was` since `was_since`; otherwise since `since` (None: as left)."""
+    """How an object was left: `was` since `was_since`; otherwise since `since` (None: as left).
+
+    `message` is what the check said of the difference.
+    """
 
     was: State
     was_since: float
     since: float | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,9 +306,20 @@ def _noticed(store: Store, records: list[CobRecord]) -> dict[CobId, Left]:
             cob = event.get("cob")
             if event.get("reason") == DRIFT and cob in drifted and drifted[cob].run == run:
                 found[cob] = Left(
-                    was=event["was"], was_since=event["was_since"], since=event["since"]
+                    was=event["was"],
+                    was_since=event["was_since"],
+                    since=event["since"],
+                    message=event.get("message", ""),
                 )
     return found
+
+
+def drifted_of(store: Store, records: Iterable[CobRecord], graph: Graph) -> dict[CobId, Left]:
+    """Return how those of the site were left that a look has found otherwise since."""
+    drifted = [it for it in records if it.reason == DRIFT and it.cob in graph.cobs]
+    noticed = _noticed(store, drifted) if drifted else {}
+    left = {it.cob: _left(it, graph.cobs[it.cob], noticed.get(it.cob)) for it in drifted}
+    return {cob: it for cob, it in left.items() if it is not None}
 
 
 def _left(record: CobRecord, cob: Cob, noticed: Left | None) -> Left | None:

@@ -20,9 +20,11 @@ from cobweb.engine import (
 from cobweb.errors import UsageError
 from cobweb.kernel._result import Wait, chain_data
 from cobweb.model import UNKNOWN, CobId, Graph
+from cobweb.operations.context._budgets import lending_of
 from cobweb.operations.context._desired import desired_of
 from cobweb.operations.context._known import Baseline, baseline, old_locks
 from cobweb.operations.context._removal import Removal, removal_of
+from cobweb.operations.drift._findings import why_doubtful
 from cobweb.site import Site
 from cobweb.store import CobRecord, RunRecord, Store, why_dead
 
@@ -139,8 +141,10 @@ class _Present:
         last: RunRecord | None,
     ) -> None:
         self._records = records
+        self._uncertain = before.uncertain
         self._goes_on = last is not None and goes_on(store, last)
-        self._engine = Engine(graph)
+        lending = lending_of(store, store.current_generation_id(), records, graph)
+        self._engine = Engine(graph, lending=lending)
         failed = {
             cob
             for cob in graph.cobs
@@ -177,4 +181,6 @@ class _Present:
             return replace(link, detail="is about to begin")
         is_lost = self._engine.state(link.cob) == UNKNOWN
         doubt = ", which checks it" if is_lost else ""
+        if record and link.cob in self._uncertain:
+            doubt += f" ({why_doubtful(record)})"
         return replace(link, detail=f"waits for the next apply{doubt}")

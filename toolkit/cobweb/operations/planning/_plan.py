@@ -7,7 +7,7 @@ when either has changed. Its JSON form has the schema schemas/plan.schema.json.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from types import MappingProxyType
@@ -26,9 +26,11 @@ from cobweb.generation import (
     spec_diff,
 )
 from cobweb.kernel._result import Wait, chain_data, stuck_waits
-from cobweb.model import CobId, fill_in, host_of
+from cobweb.model import Cob, CobId, fill_in, host_of
 from cobweb.operations.context._known import Baseline, Refresh
 from cobweb.operations.context._trees import TreeComparison, file_data
+from cobweb.operations.drift._findings import Left, why_doubtful
+from cobweb.operations.planning._prediction import LimitUse
 from cobweb.operations.planning._refusals import Refusal
 from cobweb.plugin import PlannedStep, Stages
 from cobweb.store import CobRecord
@@ -40,10 +42,12 @@ __all__ = [
     "Change",
     "Plan",
     "PlanFile",
+    "Unsettled",
     "base_digest",
     "changes_of",
     "plan_text",
     "read_plan",
+    "unsettled_of",
 ]
 
 PLAN_FORMAT = 3
@@ -83,6 +87,27 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """One object that is checked or moved though the site has not changed it, and why.
+
+    `kind` is `doubt`, `drift`, `unreachable`, `renew` or `state`, `why` the same as the end of a
+    sentence. `lines` and `files` are what differs from what was applied last, as in `Change`.
+    """
+
+    cob: CobId
+    kind: str
+    why: str
+    lines: tuple[str, ...] = ()
+    files: tuple[FileDifference, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain JSON data."""
+        files = {"files": file_data(self.files)} if self.files else {}
+        diff = list(self.lines)
+        return {"cob": self.cob, "kind": self.kind, "why": self.why, "diff": diff, **files}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What `apply` would do now.
 
@@ -90,10 +115,12 @@ class Plan:
     run that the journal knew of and `generation` its current generation. `checks` are
     objects whose state would be found first; the steps after that are predicted. `uncertain` are
     those of them whose state the journal has lost: what they need is only known after the check.
+    `unsettled` are all that is not where it should be, or may not be, but for the changes.
     `switches` are the hosts that would go over from another generation, those that do so together
-    in one group, in order. `planner` is who made the stages. `budgets` are other bounds than the
-    site's, by name, `only` the objects that it is for (none: all), `renew` those that are taken
-    for changed, `given_up` hosts that are left alone. With `refusals` it is not begun.
+    in one group, in order, `limits` those that something would wait for. `planner` is who made the
+    stages. `budgets` are other bounds than the site's, by name, `only` the objects that it is for
+    (none: all), `renew` those that are taken for changed, `given_up` hosts that are left alone.
+    With `refusals` it is not begun.
     """
 
     site: str
@@ -106,11 +133,13 @@ class Plan:
     waits: tuple[Wait, ...]
     down_s: Mapping[CobId, float] = field(default_factory=dict)
     restarts: tuple[CobId, ...] = ()
+    limits: tuple[LimitUse, ...] = ()
     proofs: tuple[str, ...] = ()
     seconds: float = 0.0
     limit: str | None = None
     refresh: Refresh = Refresh.CHANGED
     uncertain: tuple[CobId, ...] = ()
+    unsettled: tuple[Unsettled, ...] = ()
     switches: tuple[tuple[str, ...], ...] = ()
     planner: str = DEFAULT_PLANNER
     budgets: Mapping[str, int] = field(default_factory=dict)
@@ -178,10 +207,12 @@ class Plan:
             "switches": [list(group) for group in self.switches],
             "checks": list(self.checks),
             "uncertain": list(self.uncertain),
+            "unsettled": [it.as_data() for it in self.unsettled],
             "stages": [[_step(step) for step in stage] for stage in self.stages.stages],
             "critical_path": [_step(step) for step in self.stages.critical_path],
             "downtime": dict(sorted(self.down_s.items())),
             "restarts": list(self.restarts),
+            "limits": [_limit(it) for it in self.limits],
             "converges": self.converges,
             "proofs": list(self.proofs),
             "seconds": self.seconds,
@@ -254,6 +285,16 @@ def _step(step: PlannedStep) -> dict[str, Any]:
         "start": step.start_s,
         "end": step.end_s,
         "waits_for": list(step.waits_for),
+    }
+
+
+def _limit(it: LimitUse) -> dict[str, Any]:
+    return {
+        "limit": it.limit,
+        "max": it.bound,
+        "units": list(it.units),
+        "canary": list(it.canary),
+        "pause": it.pause_s,
     }
 
 
@@ -348,9 +389,7 @@ def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six si
     found = [Change(cob=cob, kind="added", content=short[cob]) for cob in before.added]
     found += [Change(cob=cob, kind="removed") for cob in removed if cob not in retyped]
     for cob in before.changed:
-        applied, spec = records[cob].applied or {}, _filled(before, cob)
-        lines = spec_diff(applied, spec)
-        files = trees.files(changed_trees(applied, spec)) if trees else ()
+        lines, files = _differences(before, records[cob], trees)
         if cob in retyped:
             then, now = retyped[cob]
             lines = (f"-type: {then}", f"+type: {now}", *lines)
@@ -359,3 +398,55 @@ def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six si
     only = was.keys() - before.changed
     found += [Change(cob=cob, kind="renamed", was=was[cob]) for cob in only]
     return tuple(sorted(found, key=lambda change: change.cob))
+
+
+def unsettled_of(  # noqa: PLR0913  # as `changes_of`
+    before: Baseline,
+    records: Mapping[CobId, CobRecord],
+    cobs: Iterable[Cob],
+    drifted: Mapping[CobId, Left],
+    trees: TreeComparison,
+    *,
+    renew: Container[CobId] = (),
+) -> tuple[Unsettled, ...]:
+    """Return which of these objects are not as they should be, or may not be, by id.
+
+    Those that the site adds or changes are left out. `drifted` says how they were left.
+    """
+    found = []
+    for it in cobs:
+        record = records.get(it.id)
+        if record is None or it.id in before.changed:
+            continue
+        kind, why = _unsettled(before, record, it, drifted.get(it.id))
+        if not kind and it.id in renew:
+            kind, why = "renew", "to be renewed"
+        if kind:
+            lines, files = _differences(before, record, trees) if record.applied else ((), ())
+            found.append(Unsettled(cob=it.id, kind=kind, why=why, lines=lines, files=files))
+    return tuple(sorted(found, key=lambda it: it.cob))
+
+
+def _unsettled(
+    before: Baseline, record: CobRecord, it: Cob, drifted: Left | None
+) -> tuple[str, str]:
+    """Return in a word and in a sentence why an object is looked at, or two empty texts."""
+    if it.id in before.uncertain:
+        return "doubt", f"in doubt: {why_doubtful(record)}"
+    if it.id in before.away:
+        return "state", "its machine is not there"
+    if not record.reachable:
+        return "unreachable", "its host could not be reached the last time"
+    if drifted is not None:
+        said = f"; {drifted.message}" if drifted.message else ""
+        return "drift", f"drifted: was {drifted.was}, is {record.state}{said}"
+    return ("", "") if record.state == it.preferred else ("state", f"is {record.state}")
+
+
+def _differences(
+    before: Baseline, record: CobRecord, trees: TreeComparison | None
+) -> tuple[tuple[str, ...], tuple[FileDifference, ...]]:
+    """Return the lines and the files that differ between what was applied and what is wanted."""
+    applied, spec = record.applied or {}, _filled(before, record.cob)
+    files = trees.files(changed_trees(applied, spec)) if trees else ()
+    return spec_diff(applied, spec), files

@@ -8,10 +8,11 @@ but work of which it is known that it cannot be done any more.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cobweb.engine import (
+    CanaryWritten,
     CheckEnded,
     Effect,
     Engine,
@@ -22,6 +23,7 @@ from cobweb.engine import (
     LockGranted,
     LockReleased,
     LockRequested,
+    SlotTaken,
     StartCheck,
     StartTransition,
     StateDoubted,
@@ -35,9 +37,24 @@ from cobweb.model import UNKNOWN, CobId, Missing, State
 from cobweb.operations.context._context import ExecutionContext
 from cobweb.plugin import PlannedStep
 
-__all__ = ["Prediction", "predict", "predict_best"]
+__all__ = ["LimitUse", "Prediction", "predict", "predict_best"]
 
 Duration = Callable[[CobId, State, State], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitUse:
+    """A limit that would hold something back: its bound, and whose turn it is, in order.
+
+    `units` are lent a slot one after the other; those of the `canary` are home for `pause_s`
+    seconds before any other is.
+    """
+
+    limit: str
+    bound: str
+    units: tuple[str, ...]
+    canary: tuple[str, ...] = ()
+    pause_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +62,8 @@ class Prediction:
     """What a run would do: `steps` by start time, `waits` where it would not get through.
 
     `down_s` is how long each object would be out that goes out, `restarts` are those that are
-    restarted in place, `switches` the groups of hosts that would switch together, in order.
+    restarted in place, `switches` the groups of hosts that would switch together, in order,
+    `limits` those that something would wait for.
     """
 
     steps: tuple[PlannedStep, ...]
@@ -54,6 +72,7 @@ class Prediction:
     seconds: float
     switches: tuple[tuple[str, ...], ...] = ()
     restarts: tuple[CobId, ...] = ()
+    limits: tuple[LimitUse, ...] = ()
     looked_ahead: bool = False
 
     @property
@@ -80,7 +99,8 @@ class _Clock:
     `ends` are the ends by time, in the order in which they were begun, `times` a heap of the times.
     `down` is how long each object that went out was out, `left` since when those are that are out
     now, `restarts` who is restarted in place. `was` is the state that an object was in before
-    nobody knew it. `failed` says of objects why their work cannot be done.
+    nobody knew it. `lent` are the units that had a slot, and `canaries` those that went ahead, by
+    limit. `failed` says of objects why their work cannot be done.
     """
 
     context: ExecutionContext
@@ -97,6 +117,8 @@ class _Clock:
     restarts: set[CobId] = field(default_factory=set)
     was: dict[CobId, State] = field(default_factory=dict)
     switches: list[tuple[str, ...]] = field(default_factory=list)
+    lent: dict[str, dict[str, None]] = field(default_factory=dict)
+    canaries: dict[str, frozenset[str]] = field(default_factory=dict)
     last_end: dict[CobId, float] = field(default_factory=dict)
     machines: Machines = field(init=False)
     failed: dict[CobId, str] = field(default_factory=dict)
@@ -135,6 +157,7 @@ def predict(
         seconds=clock.now,
         switches=tuple(clock.switches),
         restarts=tuple(sorted(clock.restarts)),
+        limits=tuple(_limits_used(clock)),
         looked_ahead=engine.looked_ahead,
     )
 
@@ -147,6 +170,21 @@ def predict_best(context: ExecutionContext) -> tuple[ExecutionContext, Predictio
     ordered = context.foreseen()
     second = predict(ordered) if ordered.orders else first
     return (ordered, second) if second.cost < first.cost else (context, first)
+
+
+def _limits_used(clock: _Clock) -> Iterator[LimitUse]:
+    """Yield the limits that lent a slot or had a canary."""
+    for it in clock.context.graph.budgets:
+        units, canary = clock.lent.get(it.name, {}), clock.canaries.get(it.name, frozenset())
+        if units or canary:
+            domain = " in each domain" if any(unit.domains for unit in it.units) else ""
+            yield LimitUse(
+                limit=it.name,
+                bound=f"{it.count if it.percent is None else f'{it.percent}%'}{domain}",
+                units=tuple(units),
+                canary=tuple(sorted(canary)),
+                pause_s=it.pause_s if canary else 0.0,
+            )
 
 
 def _explained(wait: Wait, failed: Mapping[CobId, str]) -> Wait:
@@ -213,6 +251,10 @@ def _carry(clock: _Clock, effects: Iterable[Effect]) -> None:
 def _carry_rare(clock: _Clock, effect: Effect) -> None:
     if isinstance(effect, LimitPaused):
         clock.push(LimitResumed(limit=effect.limit), effect.pause_s)
+    elif isinstance(effect, SlotTaken):
+        clock.lent.setdefault(effect.limit, {})[effect.unit] = None
+    elif isinstance(effect, CanaryWritten):
+        clock.canaries[effect.limit] = effect.canary.units
     elif isinstance(effect, HostsSwitched):
         told = clock.context.told(effect.hosts)
         clock.switches += (tuple(data["hosts"]) for _, data in told)

@@ -1,0 +1,161 @@
+"""`cobweb.api`: a site plans, applies, goes back, is looked at and watched, by values alone."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+from cobweb.api import Site
+from cobweb.errors import LockedError, SiteError, UsageError
+from cobweb.operations import Caller, Orders
+from tests.cli.conftest import SITE, TYPE
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "plugins" / "embed-cobweb.md"
+SIMULATED = Orders(executor="simulate")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Make the site of figure 1 of the COB paper."""
+    folder = tmp_path / "site"
+    (folder / "simple").mkdir(parents=True)
+    for name in ("check", "start", "stop"):
+        (folder / "simple" / f"{name}.yml").write_text("- set_fact: {cob_state: up}\n")
+    (folder / "site.yml").write_text(SITE)
+    return folder
+
+
+@pytest.fixture
+def site(folder: Path) -> Iterator[Site]:
+    with Site(folder) as site:
+        yield site
+
+
+def edited(folder: Path, old: str, new: str) -> Site:
+    """Return the site with other words in its file."""
+    text = (folder / "site.yml").read_text()
+    assert old in text
+    (folder / "site.yml").write_text(text.replace(old, new))
+    return Site(folder)
+
+
+def test_a_site_is_planned_applied_looked_at_and_taken_back(site: Site, folder: Path) -> None:
+    plan = site.plan()
+    changes = plan.as_data()["changes"]
+    assert [it["cob"] for it in changes] == ["alpha/a", "alpha/cfg", "beta/b"]
+    assert site.apply(within=plan, orders=SIMULATED).exit_code == 0
+    assert site.plan().is_empty
+    assert site.drift(orders=SIMULATED).exit_code == 0
+    with edited(folder, "port=", "p=") as changed:
+        assert sorted(changed.plan().as_data()["downtime"]) == ["alpha/a", "beta/b"]
+        assert changed.simulate(from_journal=True).counts["transitions"]
+        assert changed.apply(orders=SIMULATED).exit_code == 0
+        assert changed.store().current_generation_id() == 2
+        assert changed.rollback(orders=SIMULATED).exit_code == 0
+        assert changed.store().current_generation_id() == 3
+
+
+def test_nothing_goes_out_that_the_plan_did_not_name(site: Site, folder: Path) -> None:
+    assert site.apply(orders=SIMULATED).exit_code == 0
+    empty = site.plan()
+    with edited(folder, "port=", "p=") as changed:
+        result = changed.apply(within=empty, orders=SIMULATED)
+    assert result.exit_code == 1
+    assert result.has_unplanned
+
+
+def test_events_are_had_once_each_also_by_who_comes_back(site: Site) -> None:
+    run = site.apply(orders=SIMULATED).run
+    events = list(site.watch(run))
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert events[-1]["type"] == "run.end"
+    for at in (0, 1, len(events) // 2, len(events) - 1):
+        assert list(site.watch(after=at)) == events[at:]
+
+
+def test_a_run_is_watched_while_it_goes_on(site: Site, folder: Path) -> None:
+    written: SimpleQueue[bool] = SimpleQueue()
+    caller = Caller(sinks=[lambda events: written.put(bool(events))])
+
+    def work() -> None:
+        with Site(folder) as other:
+            other.apply(orders=SIMULATED, caller=caller)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        assert written.get(timeout=60)
+        events = list(site.watch(wait=lambda: written.get(timeout=60)))
+    finally:
+        thread.join(timeout=60)
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert events[-1]["type"] == "run.end"
+
+
+def test_a_watch_ends_where_the_watcher_says_so(site: Site) -> None:
+    run = site.apply(orders=SIMULATED).run
+    last = [event["seq"] for event in site.watch(run)][-1]
+    answers = iter((True, True, False))
+    assert not list(site.watch(run, after=last, wait=lambda: next(answers)))
+    assert not list(answers)
+
+
+def test_nothing_is_printed(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.plan()
+    site.apply(orders=SIMULATED)
+    site.simulate()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_one_turn_at_a_time(site: Site, folder: Path) -> None:
+    with site.turn("first"), Site(folder) as other, pytest.raises(LockedError, match="first"):
+        other.apply(orders=SIMULATED)
+    assert site.apply(orders=SIMULATED).exit_code == 0
+
+
+@pytest.mark.parametrize("call", ["plan", "apply", "drift", "simulate", "check"])
+def test_what_can_never_work_is_refused_before_anything(folder: Path, call: str) -> None:
+    (folder / "site.yml").write_text(
+        "cobweb: 1\nname: wrong\ninventory: {all: {hosts: {h: }}}\n"
+        + TYPE
+        + "cobs:\n  a: {type: simple, on: h, requires: [b]}\n"
+        "  b: {type: simple, on: h, requires: [a]}\n"
+    )
+    with Site(folder) as site:
+        with pytest.raises(SiteError) as caught:
+            getattr(site, call)()
+        assert "site.yml" in str(caught.value)
+        assert not site.store().runs()
+
+
+def test_a_run_that_there_is_not(site: Site) -> None:
+    with pytest.raises(UsageError, match="nothing has run yet"):
+        list(site.watch())
+    with pytest.raises(UsageError, match="there is no run 20200101"):
+        list(site.watch("20200101"))
+
+
+def test_the_program_of_the_page_does_what_it_says(folder: Path) -> None:
+    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
+    program = folder / "gentle.py"
+    program.write_text(code)
+
+    def ran() -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, str(program), str(folder)]
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+
+    first = ran()
+    assert first.returncode == 0, first.stderr
+    order = [line.split()[0] for line in first.stdout.splitlines()]
+    assert order == ["alpha/cfg", "alpha/a", "beta/b"]
+    edited(folder, "port=", "p=")
+    second = ran()
+    assert second.returncode == 1
+    assert second.stderr == "not now, these would be out: alpha/a, beta/b\n"

@@ -1,0 +1,391 @@
+"""The one face of Cobweb: a site as an object, values in and values out.
+
+    with Site(Path("mysite")) as site:
+        plan = site.plan()
+        result = site.apply(within=plan)
+        for event in site.watch(result.run):
+            ...
+
+Nothing here prints, asks a question or ends the process. What goes wrong is a `CobwebError`. The
+command line stands on this, and so do programs that embed Cobweb (docs/plugins/embed-cobweb.md).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from cobweb._clock import wall_clock
+from cobweb.errors import CobwebError, Finding, Place, SiteError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cobweb._cache import Cache
+    from cobweb.model import Graph, Host
+    from cobweb.operations import Caller, Desired, DriftResult, Orders, Plan, RunResult
+    from cobweb.plugin import Adapter, Plugins
+    from cobweb.site import Site as EvaluatedSite
+    from cobweb.store import HeldLock, LockOwner, Patience, RunInfo, Store
+
+__all__ = ["Site", "Turn"]
+
+SIMULATOR = "simulate"
+"""The executor that has no hosts."""
+
+_LOG = logging.getLogger(__name__)
+_LOG.addHandler(logging.NullHandler())
+
+
+def _hush(_text: str) -> None:
+    """Take no notice of a sentence for people."""
+
+
+class Site:
+    """A site repository with its plugins and its state database; a context manager that closes it.
+
+    Everything is loaded when it is first asked for, so that a caller pays for what it uses only.
+    Errors are those of the packages asked: SiteError for a missing or invalid site, PluginError
+    for a broken plugin where `strict_plugins` is set, StoreError for the state database.
+    Files outside of the site's repository, and programs that tell its hosts, are refused where
+    they are not allowed (`allow_outside`, `trust_inventory`). Without `path` the site is the
+    nearest `site.yml` upwards.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        strict_plugins: bool = False,
+        no_cache: bool = False,
+        allow_outside: bool = False,
+        trust_inventory: bool = False,
+    ) -> None:
+        self._wanted = path
+        self._strict = strict_plugins
+        self._no_cache = no_cache
+        self.allow_outside = allow_outside
+        self._trust_inventory = trust_inventory
+        self._stores: dict[bool, Store] = {}
+
+    @cached_property
+    def path(self) -> Path:
+        """The site's folder or file: as given, or the nearest `site.yml` upwards."""
+        from cobweb.site import find_site
+
+        if self._wanted is None:
+            return find_site(_here())
+        if not self._wanted.exists():
+            message, hint = "there is no site here", "make one with `cobweb init`"
+            raise SiteError(
+                [Finding(place=Place(file=str(self._wanted)), message=message, hint=hint)]
+            )
+        return self._wanted
+
+    @cached_property
+    def cache(self) -> Cache:
+        """What was worked out before; keeps nothing where the user wants none."""
+        from cobweb._cache import Cache, open_cache
+
+        return Cache(None) if self._no_cache else open_cache(os.environ)
+
+    @cached_property
+    def plugins(self) -> Plugins:
+        """All plugins that could be loaded, and what was left out."""
+        from cobweb.plugin import load_plugins
+
+        plugins = load_plugins(strict=self._strict)
+        for failed in plugins.failed:
+            _LOG.warning("plugin left out: %s", failed)
+        _LOG.info("plugins: %s", ", ".join(plugin.name for plugin in plugins.loaded))
+        return plugins
+
+    @cached_property
+    def evaluated(self) -> EvaluatedSite:
+        """The evaluated site; SiteError with all findings where it is invalid."""
+        from cobweb.site import load_site
+
+        path, plugins = self.path, self.plugins
+        adapters = plugins.adapters.values()
+        readers = adapters if self._trust_inventory else map(_distrusted, adapters)
+        _LOG.info("site: %s", path)
+        try:
+            return load_site(
+                path,
+                types=plugins.types,
+                adapters=tuple(readers),
+                sections={name: section.schema for name, section in plugins.sections.items()},
+                expanders=tuple(plugins.expanders.values()),
+                allow_outside=self.allow_outside,
+                cache=self.cache,
+            )
+        except SiteError as error:
+            for plugin in plugins.failed:
+                error.add_note(f"plugin {plugin.name} was left out, see `cobweb plugins`")
+            raise
+
+    def graph(self, limit: str | None = None) -> Graph:
+        """Return the COBs of the hosts that `limit` selects (None: all) and what they reach."""
+        return self.evaluated.graph(limit)
+
+    def store(self, *, create: bool = False) -> Store:
+        """Open the state database, once; without `create` a missing one reads as empty."""
+        from cobweb.store import open_store
+
+        create = create or True in self._stores
+        if create not in self._stores:
+            site = self.evaluated
+            self._stores[create] = open_store(site.state_url, site.dir, create=create)
+        return self._stores[create]
+
+    def history(self, *, create: bool = False) -> Store:
+        """Open the state database, once, whatever is wrong with the rest of the site.
+
+        Neither plugins nor the inventory are asked; `create` is as for `store`.
+        """
+        from cobweb.site import find_state
+        from cobweb.store import open_store
+
+        create = create or True in self._stores
+        if create not in self._stores:
+            url, folder = find_state(self.path, allow_outside=self.allow_outside)
+            self._stores[create] = open_store(url, folder, create=create)
+        return self._stores[create]
+
+    def desired(self, limit: str | None = None, *, generation: int | None = None) -> Desired:
+        """Return what is wanted: what the files say (on the hosts of `limit`), or a generation's.
+
+        Whether it can work is for `check` to say.
+        """
+        from cobweb.operations import desired_again, desired_of
+
+        if generation is not None:
+            return desired_again(self.evaluated, self.plugins, self.store(), generation)
+        return desired_of(self.evaluated, limit)
+
+    def check(self, limit: str | None = None) -> None:
+        """Raise SiteError with all that can be known to be wrong before anything runs."""
+        from cobweb.operations import trouble_findings
+
+        findings = [*self.evaluated.findings_of_files(), *trouble_findings(self.graph(limit))]
+        if findings:
+            raise SiteError(findings)
+
+    def _sound(self, limit: str | None = None) -> Desired:
+        self.check(limit)
+        return self.desired(limit)
+
+    def plan(self, desired: Desired | None = None, **options: Any) -> Plan:
+        """Return what an apply would do, predicted with the real engine; no host is asked.
+
+        `options` are those of `cobweb.operations.plan_site`. UsageError for a limit or planner that
+        there is not; a plan that would end stuck, or be refused, says so (`waits`, `refusals`).
+        """
+        from cobweb.operations import plan_site
+
+        return plan_site(desired or self._sound(), self.plugins, self.store(), **options)
+
+    @contextmanager
+    def turn(
+        self,
+        command: str = "api",
+        *,
+        say: Callable[[str], None] = _hush,
+        patience: Patience | None = None,
+        store: Store | None = None,
+    ) -> Iterator[Turn]:
+        """Hold the lock of the site as a new run; `say` hears what was in the way.
+
+        LockedError where another has it, after waiting as `patience` says (None: not at all).
+        """
+        info, owner = _this_run(command)
+        store = store or self.store(create=True)
+        with store.site_lock(clock=wall_clock).acquire(owner, patience) as lock:
+            for notice in lock.notices:
+                say(notice)
+            yield Turn(site=self, lock=lock, info=replace(info, started=lock.owner.since))
+
+    def apply(
+        self,
+        desired: Desired | None = None,
+        orders: Orders | None = None,
+        *,
+        within: Plan | None = None,
+        caller: Caller | None = None,
+    ) -> RunResult:
+        """Bring about what is desired, as a run of its own; returns when that has ended.
+
+        With `within` nothing goes out that this plan does not name. Raises as `Turn.apply`.
+        """
+        with self.turn("apply") as turn:
+            orders = turn.orders(orders)
+            if within is not None:
+                orders = replace(orders, may_go_out=within.goes_out)
+            return turn.apply(desired or self._sound(), orders, caller)
+
+    def rollback(self, generation: int | None = None, orders: Orders | None = None) -> RunResult:
+        """Make a generation desired again (default: the last one reached), and bring it about."""
+        from cobweb.operations import to_go_back_to
+
+        chosen = generation or to_go_back_to(self.store())
+        with self.turn("rollback") as turn:
+            return turn.apply(self.desired(generation=chosen), turn.orders(orders))
+
+    def drift(self, limit: str | None = None, orders: Orders | None = None) -> DriftResult:
+        """Check everything that was applied, and change nothing on any host."""
+        with self.turn("drift") as turn:
+            return turn.drift(self._sound(limit), turn.orders(orders))
+
+    def simulate(
+        self,
+        desired: Desired | None = None,
+        orders: Orders | None = None,
+        *,
+        caller: Caller | None = None,
+        from_journal: bool = False,
+    ) -> RunResult:
+        """Run the site without hosts and without a journal: from nothing, or the change at hand."""
+        from cobweb.operations import Caller, Orders, rehearse_site, simulate_site
+
+        desired, caller = desired or self._sound(), caller or Caller()
+        orders = orders or Orders(executor=SIMULATOR)
+        if from_journal:
+            return rehearse_site(desired, self.plugins, self.store(), orders, caller)
+        return simulate_site(desired, self.plugins, orders, caller)
+
+    def watch(
+        self,
+        run: str | None = None,
+        *,
+        after: int = 0,
+        wait: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Mapping[str, Any]]:
+        """Yield the events of a run (default: the last one) beyond the number `after`.
+
+        Events are those of schemas/events.schema.json, as the journal has them. Where there are no
+        more and the run has not ended, `wait` is called: it returns when it is worth looking again,
+        or False to end. UsageError where there is no such run.
+        """
+        store = self.history()
+        record = store.last_run() if run is None else store.run(run)
+        if record is None:
+            raise UsageError(f"there is no run {run}" if run else "nothing has run yet")
+        while True:
+            for event in store.events(record.info.id, after=after):
+                after = event["seq"]
+                yield event
+                if event["type"] == "run.end":
+                    return
+            if not wait():
+                return
+
+    def close(self) -> None:
+        """Close what was opened; may be called again."""
+        while self._stores:
+            self._stores.popitem()[1].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """The lock of a site, held: what can be done as one run."""
+
+    site: Site
+    lock: HeldLock
+    info: RunInfo
+
+    def orders(self, orders: Orders | None = None) -> Orders:
+        """Return orders, or those that a caller means who says nothing."""
+        from cobweb.operations import Orders
+
+        return orders or Orders()
+
+    def apply(self, desired: Desired, orders: Orders, caller: Caller | None = None) -> RunResult:
+        """Bring about what is desired; RefusedError and StuckError where it must not begin.
+
+        StoreError, LockedError and ExecutorError end a run in the middle: what was in flight is
+        checked by the next one.
+        """
+        from cobweb.operations import apply_site
+
+        it = self.site
+        return apply_site(
+            desired,
+            it.plugins,
+            it.store(create=True),
+            orders,
+            self._beating(caller),
+            info=self.info,
+        )
+
+    def drift(self, desired: Desired, orders: Orders, caller: Caller | None = None) -> DriftResult:
+        """Check everything that was applied; what has drifted is written to the journal."""
+        from cobweb.operations import drift_site
+
+        it = self.site
+        return drift_site(
+            desired,
+            it.plugins,
+            it.store(create=True),
+            orders,
+            self._beating(caller),
+            info=self.info,
+            ignores=it.evaluated.ignores_drift,
+        )
+
+    def _beating(self, caller: Caller | None) -> Caller:
+        """Return who is told of the run, who keeps the lock alive as well."""
+        from cobweb.operations import Caller
+
+        return replace(caller or Caller(), beat=self.lock.heartbeat)
+
+
+def _this_run(command: str) -> tuple[RunInfo, LockOwner]:
+    """Return this process as a new run and as the owner of the site lock."""
+    from cobweb.store import RunInfo, this_process
+
+    now = wall_clock()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+    run = f"{stamp}-{secrets.token_hex(2)}"
+    owner = this_process(run=run, reason=command, since=now)
+    info = RunInfo(
+        id=run, command=command, started=now, user=owner.user, host=owner.host, pid=owner.pid
+    )
+    return info, owner
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        message = f"the current folder cannot be read: {error.strerror}"
+        raise CobwebError(message, hint="name the site with -C") from error
+
+
+def _distrusted(adapter: Adapter) -> Adapter:
+    """Return an adapter that tells no hosts: what it reads may be a program, or start one."""
+
+    class Distrusted:
+        name: ClassVar[str] = adapter.name
+        reads = staticmethod(adapter.reads)
+
+        def hosts(self, source: Path) -> Iterable[Host]:
+            raise CobwebError(
+                f"`{source.name}` may run programs, which this command lets no inventory do",
+                hint="`--trust-inventory` if you trust all who write this site, or write YAML",
+            )
+
+    return Distrusted()
