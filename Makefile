@@ -54,10 +54,11 @@ compiled: $(VENV)/.dev  ## build Cobweb with a compiled engine into build/compil
 	@COBWEB_COMPILE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps --upgrade --target build/compiled .
 
+PURE_TESTS := tests/model tests/engine tests/generation
 PURE := toolkit/cobweb/model/*,toolkit/cobweb/engine/*,toolkit/cobweb/generation/*
 coverage: $(VENV)/.dev  ## hold the pure packages to full branch coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q tests/model tests/engine tests/generation
+	$(BIN)/coverage run -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile $(PURE_TESTS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
 

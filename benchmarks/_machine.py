@@ -9,8 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["machine"]
-
 PACKAGES = ("cobweb", "ansible-core", "ansible-runner", "sqlalchemy", "pyyaml", "jinja2")
 
 

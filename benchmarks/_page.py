@@ -9,8 +9,6 @@ from typing import Any
 
 from benchmarks._table import as_markdown
 
-__all__ = ["DATA", "PAGE", "page_of", "write_page"]
-
 _DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = _DOCS / "benchmarks.md"
 DATA = _DOCS / "benchmarks.json"

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MISSING", "server"]
-
 MISSING = "needs PostgreSQL: apt-get install postgresql"
 START_TIMEOUT_S = 60.0
 _LOOK_S = 0.1

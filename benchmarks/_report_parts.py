@@ -43,7 +43,7 @@ def read(events: Path) -> None:
 
 def check(events: Path, hosts: str) -> None:
     """Print how many promises the events break, after the first few of them."""
-    from cobweb.cli._graph_data import graph_data
+    from cobweb.cli.graph import graph_data
     from cobweb.testing.promises import check_promises
 
     graph = graph_data(large_graph(int(hosts)), {})

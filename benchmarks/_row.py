@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Cost", "Row", "cost", "peak_mib"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:

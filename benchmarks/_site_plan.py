@@ -42,8 +42,6 @@ from cobweb.testing.simulation import graph_stream, public_event
 from cobweb_plugins.planner import EventPlanner
 from tests.support.contexts import context_over
 
-__all__ = ["plan_rows"]
-
 _ROOT = Path(__file__).resolve().parents[1]
 _WRITTEN_AT_ONCE = 5000
 _THRESHOLDS = (50_000, 20, 100)

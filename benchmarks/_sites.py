@@ -12,8 +12,6 @@ from pathlib import Path
 
 from cobweb.model import Cob, CobId, CobType, Graph, Nothing, Transition, TransitionNeed, cob_id
 
-__all__ = ["COBS_PER_HOST", "NEEDS_PER_HOST", "host_name", "large_graph", "write_site"]
-
 COBS_PER_HOST = 50
 NEEDS_PER_HOST = 60
 _FIRST_REMOTE = 30

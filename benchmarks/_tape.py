@@ -15,8 +15,6 @@ from cobweb.operations import Caller, Orders, desired_of, simulate_site
 from cobweb.plugin import load_plugins
 from cobweb.site import Site, load_site
 
-__all__ = ["Round", "merged", "play", "rounds_of_a_run", "trouble"]
-
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 Round = Sequence[Call]
 

@@ -11,8 +11,6 @@ from cobweb.model import NONE, TaskGraph
 from cobweb_plugins.cluster._tasks import Operation, ServiceWork, tasks_of
 from cobweb_plugins.cluster._template import ServiceNeeds
 
-__all__ = ["CLUSTERS", "ROLES", "cluster_tasks", "with_times"]
-
 SERVICES = 30
 DEPENDS = 0.1
 """How likely a service needs each of those before it."""

@@ -15,8 +15,6 @@ from typing import Any
 from benchmarks._tasks_places import Place
 from benchmarks._tasks_tools import cobweb, write_json
 
-__all__ = ["Latency", "latency"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:

@@ -17,7 +17,6 @@ from benchmarks._tasks_cost import Spent, cgroup_root, run_measured
 if TYPE_CHECKING:
     from tests.support.fabric import Fabric
 
-__all__ = ["Place", "fabric_place", "local_place", "tool", "what_hosts_lack"]
 
 HERE = Path(__file__).resolve().parents[1]
 

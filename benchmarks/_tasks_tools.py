@@ -17,8 +17,6 @@ from typing import Any
 from benchmarks._tasks_cost import Spent
 from benchmarks._tasks_places import HERE, Place, tool
 
-__all__ = ["FORKS", "Ran", "clush", "cobweb", "playbook", "pyinfra", "write_json"]
-
 FORKS = 20
 RECAP = re.compile(r"changed=(\d+)")
 EXPERT = """[defaults]

@@ -17,8 +17,6 @@ from typing import Any
 from benchmarks._tasks_places import Place
 from benchmarks._tasks_tools import write_json
 
-__all__ = ["end_services", "task_count", "undone", "write_chain", "write_plain"]
-
 KINDS = ("files", "commands", "services")
 SEED = 3
 INIT = """#!/bin/sh

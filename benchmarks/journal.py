@@ -19,7 +19,7 @@ from unittest.mock import patch
 from benchmarks._postgresql import MISSING, server
 from benchmarks._row import Cost, Row, cost
 from benchmarks._tape import Round, merged, play, rounds_of_a_run
-from cobweb.kernel._events import Emitter
+from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._record import Record
 from cobweb.store import RunInfo, open_store
 from cobweb.store._statements import Statement, Statements
@@ -164,7 +164,7 @@ def _play(url: str, folder: Path, rounds: Sequence[Round]) -> tuple[Cost, int]:
     """Play the rounds to a store and return what that took, and how many events it has then."""
     with open_store(url, folder) as store:
         store.begin_run(_INFO)
-        record = Record(store, Emitter([], lambda: 1.5), store_events=True)
+        record = Record(store, EventPublisher([], lambda: 1.5), store_events=True)
         with cost() as spent:
             play(rounds, record)
         return spent, sum(1 for _ in store.events(_INFO.id))
@@ -193,7 +193,7 @@ def _taped(url: str, folder: Path, rounds: Sequence[Round]) -> Sequence[Transact
         patch.object(Statements, "write_events", noted_events),
     ):
         store.begin_run(_INFO)
-        record = Record(store, Emitter([], lambda: 1.5), store_events=True)
+        record = Record(store, EventPublisher([], lambda: 1.5), store_events=True)
         for calls in rounds:
             transactions.append([])
             play([calls], record)

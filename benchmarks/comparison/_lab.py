@@ -19,8 +19,6 @@ from typing import Any
 from tests.support.database import UNIT, Database, make_primary, make_standby
 from tests.support.fabric import Fabric, FabricError
 
-__all__ = ["HERE", "TOOLS", "Lab", "Run", "opened_lab"]
-
 HERE = Path(__file__).parent
 TOOLS = ("Cobweb", "Ansible")
 _COMPLAINT = "insufficient parameter settings"

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DATA", "PAGE", "as_markdown", "page_of", "write_page"]
-
 PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
 DATA = PAGE.with_name("comparison.json")
 _BEGIN = "<!-- figures: made by `python -m benchmarks.comparison --docs`, do not edit -->\n"

@@ -67,6 +67,31 @@ def chain(count: int) -> dict[str, str | bytes]:
     }
 
 
+def cob(name: str) -> dict[str, str | bytes]:
+    """Return a site with a COB of this name, as it is written."""
+    return {"site.yml": SITE.replace("  app: {", f"  {name}: {{")}
+
+
+def host(name: str) -> dict[str, str | bytes]:
+    """Return an inventory of one host."""
+    return {"hosts.yml": json.dumps({"all": {"hosts": {name: None}, "vars": {"v": 1}}})}
+
+
+def raw(text: str) -> dict[str, str | bytes]:
+    """Return the inventory with one variable, as it is written."""
+    return {"hosts.yml": HOSTS.replace("VALUE", text)}
+
+
+def limit(text: str) -> dict[str, str | bytes]:
+    """Return a site with a limit."""
+    return {"site.yml": f"{SITE}limits: {{a: {{on: all, max: {text}}}}}\n"}
+
+
+def state(url: str) -> dict[str, str | bytes]:
+    """Return a site whose state is there."""
+    return {"site.yml": f"state: {url}\n{SITE}"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """What is added to the site, the command, its exit code, and what it says."""
@@ -84,7 +109,7 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 LONG = "a" * 60 + "!"
 FOLDED = "fold"
 PATTERN: dict[str, dict[str, str]] = {"^(a|aa)+$": {}}
-CASES: Mapping[str, Case] = {
+KNOWN: Mapping[str, Case] = {
     "a number that cannot be written": Case(
         files=hosts("{{ (10**1000)**5 }}"),
         command=("show", "-o", "json"),
@@ -197,6 +222,79 @@ CASES: Mapping[str, Case] = {
         files={"site.yml": f"{SITE}imports: [{FOLDED}.yml]\n", f"{FOLDED}.yml/x": ""},
         said=("imported file `fold.yml` is no file",),
     ),
+}
+
+
+NO_HOST = "is no name for a host (letters, digits, `_`, `.` and `-`, at most 253)"
+NO_COB = "is no name for a COB (letters, digits, `_`, `.` and `-`, at most 253)"
+NO_PLAN = "this is no plan"
+REVIEWED: Mapping[str, tuple[Mapping[str, str | bytes], tuple[str, ...], int, str]] = {
+    "UTF-16": ({"site.yml": SITE.encode("utf-16")}, (), 3, "site.yml:1:1: the file is not UTF-8"),
+    "Latin-1": ({"host_vars/h1.yml": b"a: \xe9\n"}, (), 3, "h1.yml:1:4: the file is not UTF-8"),
+    "a mark and CRLF": (
+        {"site.yml": ("\ufeff" + SITE.replace("\n", "\r\n")).encode()},
+        (),
+        0,
+        "is valid",
+    ),
+    "CR alone": ({"site.yml": SITE.replace("\n", "\r").encode()}, (), 0, "is valid"),
+    "NUL in a file": ({"site.yml": SITE + "#\0"}, (), 3, "control characters are not allowed"),
+    "half a pair": (raw(r'"\uD800"'), (), 3, "invalid Unicode character escape code"),
+    "a million [": (raw("[" * 10**6), (), 3, "hosts.yml:1:129: more than 100 levels of nesting"),
+    "a million -": ({"hosts.yml": "- " * 10**6}, (), 3, "1:201: more than 100 levels of nesting"),
+    "a large file": ({"hosts.yml": "#" + "x" * 70_000_000}, (), 3, "is longer than 64 MiB"),
+    "a twin in Unicode": (host("e\u0301"), (), 3, NO_HOST),
+    "a Cyrillic twin": (host("\u0430pp"), (), 3, NO_HOST),
+    "a space of no width": (host("a\u200bb"), (), 3, f"`a\u200bb` {NO_HOST}"),
+    "full-width digits": (host("\uff11"), (), 3, NO_HOST),
+    "a host of two lines": (host("a\nb"), (), 3, f"`a\\nb` {NO_HOST}"),
+    "a host with a space": (host("a b"), (), 3, f"`a b` {NO_HOST}"),
+    "a host that is an option": (host("-oProxyCommand=x"), (), 3, f"`-oProxyCommand=x` {NO_HOST}"),
+    "a host that is a folder": (host(".."), (), 3, f"`..` {NO_HOST}"),
+    "a long host": (host("h" * 254), (), 3, NO_HOST),
+    "a COB with a slash": (cob('"a/b"'), (), 3, f"`a/b` {NO_COB}"),
+    "a COB of two lines": (cob(r'"a\nb"'), (), 3, f"`a\\nb` {NO_COB}"),
+    "a COB without a name": (cob('""'), (), 3, f"`` {NO_COB}"),
+    "a COB that controls": (cob(r'"\e[2J"'), (), 3, f"`\\x1b[2J` {NO_COB}"),
+    "a COB that turns around": (cob(r'"\u202e"'), (), 3, f"`\\u202e` {NO_COB}"),
+    "a COB that is an option": (cob('"-x"'), (), 3, f"`-x` {NO_COB}"),
+    "a long COB": (cob("a" * 254), (), 3, NO_COB),
+    "a COB of digits": (cob("007"), (), 0, "is valid"),
+    "a COB called null": (cob("null"), (), 0, "is valid"),
+    "an import without end": (
+        {"site.yml": f"{SITE}imports: [/dev/zero]\n"},
+        (),
+        3,
+        "of the running system, and never a file of a site",
+    ),
+    "a limit below nothing": (limit("-1"), (), 3, "must be a number from 1 or a percentage"),
+    "a limit of 0 %": (limit("0%"), (), 3, "must be a number from 1 or a percentage"),
+    "half a unit": (limit("1.5"), (), 3, "must be a number from 1 or a percentage"),
+    "laughs in tasks": ({"tasks.yml": f"- x: {{{', '.join(LAUGHS.splitlines())}}}\n"}, (), 0, ""),
+    "fewer than nobody": ({}, ("apply", "--yes", "--parallel", "-1"), 64, "is not in the range"),
+    "no time": ({}, ("apply", "--yes", "--timeout", "nan"), 64, "'nan' is no duration"),
+    "more than all": ({}, ("apply", "--yes", "--max-failures", "101%"), 64, "more than 100%"),
+    "a limit of two lines": ({}, ("plan", "--limit", "a\nb"), 64, "no host or group is called"),
+    "a plan of nothing": ({}, ("apply", "/dev/null"), 1, NO_PLAN),
+    "a plan that is a list": ({"x": "[]"}, ("apply", "SITE/x"), 1, NO_PLAN),
+    "a plan that is empty": ({"x": "{}"}, ("apply", "SITE/x"), 1, NO_PLAN),
+    "a plan that is no number": ({"x": "NaN"}, ("apply", "SITE/x"), 1, NO_PLAN),
+    "less than no time": ({"x": '{"app": -1}'}, ("simulate", "--durations", "SITE/x"), 64, "-1"),
+    "a full disk for a plan": ({}, ("plan", "--out", "/dev/full"), 1, "No space left on device"),
+    "a plan to nowhere": ({}, ("plan", "--out", "SITE/no/x"), 1, "No such file or directory"),
+    "a full disk for events": ({}, ("simulate", "--events", "/dev/full"), 0, "no longer written"),
+    "another database": (state("mysql://x/y"), ("status",), 3, "`state` is no URL of a database"),
+    "a database that refuses": (
+        state("postgresql+psycopg://u:hunter2@127.0.0.1:1/x"),
+        ("status",),
+        1,
+        "u:***@127.0.0.1:1/x cannot be used",
+    ),
+}
+"""The rest of table C of the review: files, command, exit code, and what is said."""
+CASES: Mapping[str, Case] = dict(KNOWN) | {
+    name: Case(files=files, command=command or ("validate",), code=code, said=(said,))
+    for name, (files, command, code, said) in REVIEWED.items()
 }
 
 

@@ -33,6 +33,14 @@ def render(text: str) -> int:
     return 0
 
 
+def test_many_small_values_that_are_kept_are_refused() -> None:
+    """Each is small, and none knows of the others."""
+    sets = "".join(f"{{% set v{n} = laughs * 2000 ~ {n} %}}" for n in range(4000))
+    outcome = bounded(lambda: render(sets + "{{ v0 | length }}"))
+    assert "takes more than 512 MiB of memory" in outcome.said, outcome
+    assert outcome.end == 3
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row[0])[:60])
 def test_what_takes_too_much_is_refused(row: list[Any]) -> None:
     text, said = row

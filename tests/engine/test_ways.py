@@ -39,6 +39,15 @@ def test_who_is_out_already_is_not_asked_out_a_second_time() -> None:
     assert way(Ways(twice), CobId("x/s"), "a", "up") == "c up"
 
 
+def test_in_the_middle_of_a_way_nobody_knows_who_is_out_already() -> None:
+    """By `b` one object would be asked out twice, and not two (docs/engine-limits.md)."""
+    types = {"x/s": type_of("s a b up", "s>a a>b b>up a>up", "up"), A: SIMPLE, DB: SIMPLE}
+    ways = Ways(
+        graph_of(types, *(f"x/s {it} x/app down" for it in ("s>a", "a>b")), "x/s a>up x/db down")
+    )
+    assert way(ways, CobId("x/s"), "s", "up") == "a up"
+
+
 def test_an_object_counts_itself_where_it_stops_serving() -> None:
     """A long way along which it serves comes before a short one that takes it out."""
     serving = type_of("old down side new", "old>down down>new old>side side>new", "new")
@@ -69,10 +78,19 @@ def test_objects_whose_needs_look_alike_share_their_ways() -> None:
 
 @given(random=st.randoms(use_true_random=False), kind=st.sampled_from(sorted(KINDS)))
 def test_no_way_is_cheaper(random: Random, kind: str) -> None:
-    """Of all ways without a circle, by objects taken out, length, order of declaration."""
+    """Of all ways without a circle, by objects taken out, length, order of declaration.
+
+    The first step is always that of the best one, and so are all where no way takes the same object
+    out twice.
+    """
     graph = KINDS[kind](random)
     ways = Ways(graph)
     for cob in graph.cobs.values():
+        is_plain = not any(
+            takes_out_again(graph, cob.id, it)
+            for source in cob.type.states
+            for it in simple_ways(graph, cob.id, source)
+        )
         for source in cob.type.states:
             for dest in cob.type.states:
                 all_ways = [
@@ -82,7 +100,8 @@ def test_no_way_is_cheaper(random: Random, kind: str) -> None:
                 found = ways.way(cob.id, source, dest)
                 assert (found is None) == (best is None)
                 if found is not None and best is not None:
-                    assert price(graph, cob.id, found)[:2] <= price(graph, cob.id, best)[:2]
+                    if is_plain:
+                        assert price(graph, cob.id, found)[:2] <= price(graph, cob.id, best)[:2]
                     assert ways.steps(cob.id)[source].get(dest) == next(iter(best), None)
 
 
@@ -102,6 +121,11 @@ def simple_ways(graph: Graph, cob: CobId, source: State) -> Iterator[tuple[Trans
             for step in graph.cobs[cob].type.transitions
             if step.source == seen[-1] and step.dest not in seen
         )
+
+
+def takes_out_again(graph: Graph, cob: CobId, steps: tuple[Transition, ...]) -> bool:
+    """Say whether two steps of a way take the same object out."""
+    return sum(price(graph, cob, (it,))[0] for it in steps) > price(graph, cob, steps)[0]
 
 
 def price(graph: Graph, cob: CobId, steps: tuple[Transition, ...]) -> tuple[int, int, list[int]]:

@@ -37,12 +37,14 @@ MOST_MIB = 700
 class Lie:
     """What a host's Python prints for each module, and a part of what is told of its object.
 
-    Where `said` is "" the lie harms none but itself, and the object may end well.
+    Where `said` is "" the lie harms none but itself, and the object may end well. What is too large
+    to be held by us is printed by a `command` there.
     """
 
     name: str
-    text: str
+    text: str = ""
     said: str = ""
+    command: str = "cat /run/lie"
 
 
 def facts(**said: Any) -> str:
@@ -129,6 +131,18 @@ LIES = (
         text='{"stat": {"exists": false, "mode": [' + "[]," * (4 * MIB) + "1]}}",
     ),
 )
+HUGE_LIES = (
+    Lie(
+        name="a line of 1 GB",
+        command="head -c 1000000000 /dev/zero | tr '\\0' x",
+        said="what the host said takes more memory than a task may have",
+    ),
+    Lie(
+        name="a result of 60 MB",
+        command='printf \'{"stat": {"exists": false}, "msg": "\'; '
+        "head -c 60000000 /dev/zero | tr '\\0' x; printf '\"}'",
+    ),
+)
 HONEST = 2
 ASKED = Path("/tmp/cobweb-asked")  # noqa: S108  # what is made on the hosts, and nowhere else
 
@@ -171,6 +185,7 @@ class Place:
         for host, lie in self.liars.items():
             text = lie.text.replace(CANARY, f"touch {self.canary}")
             (self.fabric.root(host) / "run/lie").write_text(text, encoding="utf-8")
+            (self.fabric.root(host) / "run/tell").write_text(lie.command, encoding="utf-8")
             self.fabric.run(host, "sh", "-c", FAKE, "-", python)
 
     def heal(self) -> None:
@@ -183,7 +198,7 @@ class Place:
     def clean(self) -> None:
         """Leave nothing of the runs."""
         for host in self.fabric.plain:
-            self.fabric.run(host, "rm", "-f", "/tmp/cobweb-asked", "/run/lie")  # noqa: S108  # on a host
+            self.fabric.run(host, "rm", "-f", "/tmp/cobweb-asked", "/run/lie", "/run/tell")  # noqa: S108  # on a host
 
     def harm(self) -> list[Path]:
         """Return what was written on the controller."""
@@ -201,7 +216,7 @@ cat >/usr/bin/python3 <<END
 #!/bin/sh
 test "\\$1" = -c && { %s; }
 cat >/dev/null
-cat /run/lie
+exec sh /run/tell
 END
 sed -i "s|%s|$1|" /usr/bin/python3
 chmod 755 /usr/bin/python3
@@ -259,3 +274,25 @@ def test_what_a_host_says_runs_nothing_here_and_changes_no_other(place: Place) -
     assert again.code == 0, again.err
     assert not place.harm()
     assert [place.text(host) for host in place.liars] == [f"{it.name}\n" for it in place.liars]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_what_is_huge_fills_no_memory(lying: Fabric, tmp_path: Path, executor: str) -> None:
+    """Of the host alone that says it the object fails; all processes of the run stay small."""
+    place = Place(lying, tmp_path, HUGE_LIES)
+    place.clean()
+    place.lie()
+    asked = [*place.liars, *place.honest[:HONEST]]
+    limit = ":".join(host.name for host in asked)
+    try:
+        run = place.operator.apply("--executor", executor, "--limit", limit)
+    finally:
+        place.heal()
+    assert run.code == 1, run.err
+    honest = asked[-HONEST:]
+    assert [place.text(host) for host in honest] == [f"{it.name}\n" for it in honest]
+    for host, lie in place.liars.items():
+        assert lie.said in messages(run, host)
+        assert f"{host.name}/thing" in run.err
+    assert place.peak_mib < MOST_MIB

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cobweb.kernel._dispatch import Dispatcher
-from cobweb.kernel._events import Emitter
+from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._result import RunResult
 from cobweb.kernel._run import Run, RunSetting
 from cobweb.kernel._signals import Interrupts
@@ -22,7 +22,7 @@ from cobweb.model import (
     Job,
     Report,
 )
-from cobweb.plugin import ExecutorSetting, PythonType
+from cobweb.plugin import ExecutorSetting, PythonType, SiteMark
 from cobweb.store import Entry
 from cobweb.testing import FakeExecutor
 from tests.support.contexts import context_over
@@ -71,6 +71,7 @@ class Rig:
     setting: dict[str, Any] = field(default_factory=dict)
     context: dict[str, Any] = field(default_factory=dict)
     parallel: int = 10
+    mark: SiteMark | None = None
     work_dir: Path = Path()
     tape: Tape = field(default_factory=Tape)
     interrupts: Interrupts = field(default_factory=Interrupts)
@@ -88,9 +89,12 @@ class Rig:
             work_dir=self.work_dir,
             parallel=self.parallel,
             timeout_s=30,
+            mark=self.mark,
         )
         self.executor.open(setting)
-        emitter = Emitter([lambda e: self.tape.happened.append(("event", e))], self.executor.now)
+        publisher = EventPublisher(
+            [lambda e: self.tape.happened.append(("event", e))], self.executor.now
+        )
         context = context_over(self.graph, self.known, **self.context)
         run_setting = replace(
             RunSetting(run="run-1", context=context, graph=self.graph, say=self.said.append),
@@ -99,7 +103,7 @@ class Rig:
         dispatcher = Dispatcher(
             self.executor, setting, python_types=self.python_types, providers=self.providers
         )
-        run = Run(run_setting, dispatcher, self.tape, emitter)
+        run = Run(run_setting, dispatcher, self.tape, publisher)
         return run.go(self.interrupts)
 
     def events(self, kind: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cobweb.cli._graph_data import graph_data
+from cobweb.cli.graph import graph_data
 from cobweb.kernel._machines import with_machines
 from cobweb.kernel._result import Ending
 from cobweb.model import (
@@ -26,7 +26,7 @@ from cobweb.model import (
     State,
     TransitionNeed,
 )
-from cobweb.operations.context._known import Baseline, Refresh, baseline
+from cobweb.operations.context._known import KnownStates, Refresh, known_states
 from cobweb.operations.planning._prediction import predict
 from cobweb.store import CobRecord, EventWritten, RunInfo, StateWritten
 from cobweb.testing.promises import check_promises
@@ -92,7 +92,7 @@ def records(graph: Graph, **states: State) -> dict[CobId, CobRecord]:
 def test_what_is_on_a_machine_that_is_known_to_be_away_is_away() -> None:
     graph = cluster("h1")
     for state in ("gone", "made"):
-        before = baseline(graph, records(graph, h1_node=state, h1_app="started"))
+        before = known_states(graph, records(graph, h1_node=state, h1_app="started"))
         assert before.known == {node("h1"): state, service("h1"): "absent"}
         assert before.found == {}
         assert before.away == {service("h1")}
@@ -100,13 +100,13 @@ def test_what_is_on_a_machine_that_is_known_to_be_away_is_away() -> None:
 
 def test_what_the_journal_says_already_is_no_news() -> None:
     graph = cluster("h1")
-    before = baseline(graph, records(graph, h1_node="gone", h1_app="absent"))
+    before = known_states(graph, records(graph, h1_node="gone", h1_app="absent"))
     assert (before.known[service("h1")], before.away) == ("absent", frozenset())
 
 
 def test_what_the_journal_does_not_know_need_not_be_asked_for() -> None:
     graph = cluster("h1")
-    before = baseline(graph, records(graph, h1_node="gone"))
+    before = known_states(graph, records(graph, h1_node="gone"))
     assert before.known[service("h1")] == "absent"
     assert before.away == {service("h1")}
     assert before.added == {service("h1")}
@@ -125,7 +125,7 @@ def test_doubts_end_where_there_is_no_machine(changes: dict[str, Any]) -> None:
     graph = cluster("h1")
     known = records(graph, h1_node="gone", h1_app="started")
     known[service("h1")] = replace(known[service("h1")], **changes)
-    before = baseline(graph, known)
+    before = known_states(graph, known)
     assert before.known[service("h1")] == "absent"
     assert not before.uncertain
 
@@ -133,19 +133,19 @@ def test_doubts_end_where_there_is_no_machine(changes: dict[str, Any]) -> None:
 def test_what_is_on_a_machine_in_doubt_is_in_doubt() -> None:
     graph = cluster("h1")
     known = records(graph, h1_node="ready", h1_app="started")
-    before = baseline(graph, {**known, node("h1"): replace(known[node("h1")], content="other")})
+    before = known_states(graph, {**known, node("h1"): replace(known[node("h1")], content="other")})
     assert before.known == {}
     assert before.found == {node("h1"): "ready", service("h1"): "started"}
     lost = replace(known[node("h1")], in_transition=("gone", "made"))
-    before = baseline(graph, {**known, node("h1"): lost})
+    before = known_states(graph, {**known, node("h1"): lost})
     assert before.found == {node("h1"): "gone", service("h1"): "absent"}
 
 
 def test_what_is_on_a_machine_that_is_there_is_as_the_journal_says() -> None:
     graph = cluster("h1")
     known = records(graph, h1_node="ready", h1_app="started")
-    assert baseline(graph, known).known == {node("h1"): "ready", service("h1"): "started"}
-    everything = baseline(graph, known, refresh=Refresh.ALL)
+    assert known_states(graph, known).known == {node("h1"): "ready", service("h1"): "started"}
+    everything = known_states(graph, known, refresh=Refresh.ALL)
     assert everything.found == {node("h1"): "ready", service("h1"): "started"}
 
 
@@ -153,7 +153,7 @@ def test_a_machine_that_wants_to_be_elsewhere_is_not_there_for_that() -> None:
     graph = cluster("h1")
     cobs = {**graph.cobs, node("h1"): replace(graph.cobs[node("h1")], want="gone")}
     graph = replace(graph, cobs=cobs)
-    before = baseline(graph, records(graph, h1_node="gone", h1_app="started"))
+    before = known_states(graph, records(graph, h1_node="gone", h1_app="started"))
     assert before.known[service("h1")] == "absent"
 
 
@@ -197,7 +197,7 @@ def test_the_host_of_a_machine_that_is_not_there_is_not_asked(rig: MakeRig, stat
 
 def test_what_the_journal_has_of_a_machine_that_is_away_is_corrected(rig: MakeRig) -> None:
     graph = cluster("h1")
-    before = baseline(graph, records(graph, h1_node="gone", h1_app="started"))
+    before = known_states(graph, records(graph, h1_node="gone", h1_app="started"))
     run = rig(
         graph, known=dict(before.known), context={"before": before}, states={node("h1"): "gone"}
     )
@@ -303,14 +303,14 @@ def test_nobody_is_doubted_once_nothing_new_is_started(rig: MakeRig) -> None:
 # --- plans
 
 
-def plan_of(graph: Graph, before: Baseline) -> Any:
+def plan_of(graph: Graph, before: KnownStates) -> Any:
     context = context_over(graph, before=before)
     return predict(context)
 
 
 def test_a_plan_makes_what_was_on_a_lost_machine_anew() -> None:
     graph = cluster("h1")
-    before = baseline(graph, records(graph, h1_node="gone", h1_app="started"))
+    before = known_states(graph, records(graph, h1_node="gone", h1_app="started"))
     steps = [(it.cob, it.source, it.dest) for it in plan_of(graph, before).steps]
     assert steps == [
         (node("h1"), "gone", "made"),
@@ -396,7 +396,7 @@ def random_site(random: Random) -> Graph:
 def run_once(rig: MakeRig, world: World, model: Model, **options: Any) -> Any:
     """Run once from what the journal has; it is brought up to date as far as it was written."""
     crash, refresh = options.get("crash"), options.get("refresh", Refresh.CHANGED)
-    before = baseline(world.graph, model.cobs, refresh=refresh)
+    before = known_states(world.graph, model.cobs, refresh=refresh)
     run = rig(
         world.graph,
         answer=world,
@@ -445,7 +445,7 @@ def test_a_plan_says_what_the_run_does(rig: MakeRig, seed: int) -> None:
     world = World(random_site(random), random)
     model = Model(run=RunInfo(id="r", command="", started=0.0, user="", host="", pid=1))
     run_once(rig, world, model, crash=random.choice([None, *range(2, 12)]))
-    before = baseline(world.graph, model.cobs)
+    before = known_states(world.graph, model.cobs)
     world.truth |= before.found  # which is what the plan takes for granted
     planned = sorted((it.cob, it.source, it.dest) for it in plan_of(world.graph, before).steps)
     known = dict(before.known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cobweb.cli._graph_data import graph_data
+from cobweb.cli.graph import graph_data
 from cobweb.engine import WaitKind
 from cobweb.errors import LockedError, PluginError, ProviderError
 from cobweb.kernel._result import Ending, RunResult
@@ -29,7 +30,7 @@ from cobweb.model import (
     Report,
     Tasks,
 )
-from cobweb.plugin import CobContext, Found
+from cobweb.plugin import CobContext, Found, SiteMark
 from cobweb.store import (
     EventWritten,
     GrantGone,
@@ -354,16 +355,36 @@ def only(graph: Graph, cob: CobId, check: Action, work: Action) -> Graph:
     return Graph(cobs={cob: replace(it, type=kind)})
 
 
-def python_run(rig: MakeRig, figure: MakeGraph, marker: Marker) -> Any:
+def python_run(rig: MakeRig, figure: MakeGraph, marker: Marker, **more: Any) -> Any:
     graph = only(
         figure(),
         B,
         PythonAction(type_name="simple", method="check"),
         PythonAction(type_name="simple", method="work"),
     )
-    run = rig(graph, python_types={"simple": marker})
+    run = rig(graph, python_types={"simple": marker}, **more)
     run.executor.actions = frozenset()
     return run
+
+
+def test_each_attempt_of_a_python_type_has_a_key_of_its_own(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    """What it orders elsewhere is known by it, also after other runs of the site."""
+    keys: list[str] = []
+
+    class Ordering(Marker):
+        def work(self, context: CobContext) -> None:
+            keys.append(context.key)
+            super().work(context)
+
+    mark = SiteMark(site="5e7a", name="s", run="r", who="me@here", time=1.0, epoch=7)
+    assert python_run(rig, figure, Ordering(), mark=mark).go().ending is Ending.OK
+    assert python_run(rig, figure, Ordering(OSError("no")), mark=mark).go().ending is Ending.FAILED
+    assert python_run(rig, figure, Ordering()).go().ending is Ending.OK
+    *marked, without = keys
+    assert all(re.fullmatch(r"5e7a/7/\d+", key) for key in marked)
+    assert without == ""
 
 
 def test_python_types_are_carried_out_by_the_runtime(rig: MakeRig, figure: MakeGraph) -> None:
@@ -450,18 +471,18 @@ def test_transitions_without_work_end_at_once(rig: MakeRig, figure: MakeGraph) -
 
 
 def test_a_sink_that_breaks_is_left_out_and_the_run_goes_on() -> None:
-    from cobweb.kernel._events import Emitter
+    from cobweb.kernel._events import EventPublisher
 
     seen: list[int] = []
 
     def broken(_event: Any) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    emitter = Emitter([broken, lambda event: seen.append(event["seq"])], lambda: 0.0)
+    publisher = EventPublisher([broken, lambda event: seen.append(event["seq"])], lambda: 0.0)
     for _ in range(3):
-        emitter.tell(emitter.number([("x", {})]))
+        publisher.tell(publisher.number([("x", {})]))
     assert seen == [1, 2, 3]
-    assert emitter.notices == ["events are no longer written: Broken pipe"]
+    assert publisher.notices == ["events are no longer written: Broken pipe"]
 
 
 class Stubborn(Marker):

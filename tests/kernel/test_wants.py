@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cobweb.model import Cob, CobId, Graph, Nothing
-from cobweb.operations.context._known import Refresh, baseline
+from cobweb.operations.context._known import Refresh, known_states
 from cobweb.store import StateWritten, TransitionFinished
 from tests.operations.test_predict import predicted, record
 from tests.support.graphs import type_of
@@ -31,7 +31,7 @@ def service(want: str = "", **spec: Any) -> Graph:
 
 def test_a_want_alone_is_no_change_of_the_object() -> None:
     then = service()
-    before = baseline(service("ready"), {A: record(then, A)})
+    before = known_states(service("ready"), {A: record(then, A)})
     assert (before.known, before.found, before.changed) == ({A: "up"}, {}, frozenset())
 
 
@@ -40,14 +40,14 @@ def test_a_want_alone_is_no_change_of_the_object() -> None:
     [("", "up", "outdated"), ("ready", "up", "outdated"), ("ready", "ready", "stale")],
 )
 def test_a_changed_object_is_guessed_by_what_it_wants(want: str, state: str, guess: str) -> None:
-    before = baseline(service(want, port=2), {A: record(service(), A, state=state)})
+    before = known_states(service(want, port=2), {A: record(service(), A, state=state)})
     assert before.found == {A: guess}
 
 
 @pytest.mark.parametrize(("applied", "guess"), [('{"port": 1}', "ready"), (None, "absent")])
 def test_a_lost_state_is_guessed_by_what_it_wants(applied: str | None, guess: str) -> None:
     lost = record(service(), A, state="unknown", applied_json=applied)
-    assert baseline(service("ready"), {A: lost}).found == {A: guess}
+    assert known_states(service("ready"), {A: lost}).found == {A: guess}
 
 
 @pytest.mark.parametrize(("want", "is_known"), [("ready", False), ("", True)])
@@ -58,7 +58,7 @@ def test_what_is_taken_to_be_as_wanted_is_checked_even_if_nothing_is(
     graph = service(want, port=2)
     kind = replace(graph.cobs[A].type, states=("outdated", "absent", "ready", "up"))
     graph = replace(graph, cobs={A: replace(graph.cobs[A], type=kind)})
-    before = baseline(graph, {A: record(service(), A, state="ready")}, refresh=Refresh.NONE)
+    before = known_states(graph, {A: record(service(), A, state="ready")}, refresh=Refresh.NONE)
     assert (A in before.known) is is_known
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cobweb.operations.context._commit import commit_of
+from cobweb.operations.context._desired import commit_of
 
 AUTHOR = ("-c", "user.name=ann", "-c", "user.email=ann@example.org", "-c", "commit.gpgsign=false")
 
@@ -149,7 +149,7 @@ def test_git_that_hangs_is_ended_with_its_helpers(
     slow.write_text(f"#!/bin/sh\nexec 3>{pipe}\necho began >&3\nsleep 600 &\nwait\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr("cobweb.operations.context._commit.TIMEOUT_S", 3.0)
+    monkeypatch.setattr("cobweb.operations.context._desired.TIMEOUT_S", 3.0)
     with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as held:
         assert commit_of(site) == ""
         os.set_blocking(held.fileno(), True)

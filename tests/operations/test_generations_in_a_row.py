@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cobweb.cli._graph_data import graph_data
+from cobweb.cli.graph import graph_data
 from cobweb.errors import StoreError
 from cobweb.model import Graph
 from cobweb.operations import (

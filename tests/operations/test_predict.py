@@ -13,7 +13,7 @@ from cobweb.errors import PlanError
 from cobweb.generation import content_of, digest
 from cobweb.kernel._sentences import chain_lines
 from cobweb.model import UNKNOWN, Cob, CobId, Graph, Limit, LimitGroup, Missing
-from cobweb.operations.context._known import Refresh, baseline, old_locks
+from cobweb.operations.context._known import Refresh, known_states, old_locks
 from cobweb.operations.planning._plan import Plan, base_digest, changes_of, plan_text, read_plan
 from cobweb.operations.planning._prediction import Prediction, predict
 from cobweb.plugin import Stages
@@ -135,7 +135,7 @@ def test_objects_in_doubt_are_checked(changes: dict[str, Any], guess: str) -> No
     graph = figure_one()
     records = {cob: record(graph, cob) for cob in graph.cobs}
     records[A] = record(graph, A, **changes)
-    before = baseline(graph, records)
+    before = known_states(graph, records)
     assert set(before.known) == {B, CFG}
     assert before.found == {A: guess}
     assert before.changed == ({A} if "content" in changes else set())
@@ -144,7 +144,7 @@ def test_objects_in_doubt_are_checked(changes: dict[str, Any], guess: str) -> No
 def test_refresh_all_believes_nothing() -> None:
     graph = figure_one()
     records = {cob: record(graph, cob) for cob in graph.cobs}
-    before = baseline(graph, records, refresh=Refresh.ALL)
+    before = known_states(graph, records, refresh=Refresh.ALL)
     assert before.known == {}
     assert before.changed == frozenset()
 
@@ -153,7 +153,7 @@ def test_added_and_removed_objects_are_told() -> None:
     graph = figure_one()
     gone = CobId("alpha/old")
     records = {cob: record(graph, cob) for cob in (A, B)} | {gone: record(graph, gone)}
-    changes = changes_of(baseline(graph, records), records, {gone})
+    changes = changes_of(known_states(graph, records), records, {gone})
     assert [(change.cob, change.kind) for change in changes] == [(CFG, "added"), (gone, "removed")]
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobweb.cli._graph_data import graph_data
+from cobweb.cli.graph import graph_data
 from cobweb.engine import WaitKind
 from cobweb.generation import content_of
 from cobweb.kernel._result import StuckError, stuck_waits
@@ -30,7 +30,7 @@ from cobweb.operations import (
     plan_site,
     simulate_site,
 )
-from cobweb.operations.context._known import baseline
+from cobweb.operations.context._known import known_states
 from cobweb.plugin import Plugins, load_plugins
 from cobweb.site import Site
 from cobweb.store import Entry, RunInfo, StateWritten, TransitionBegan, open_store
@@ -139,7 +139,7 @@ def test_an_apply_does_what_the_plan_has_said(case: Case, data: st.DataObject) -
             limit = data.draw(st.sampled_from([None, None, *sorted(graph.hosts())]))
             refresh = data.draw(st.sampled_from(Refresh))
             plan = plan_site(desired_of(site, limit), plugins(), store, refresh=refresh)
-            found = baseline(site.graph(limit), store.states(), refresh=refresh).found
+            found = known_states(site.graph(limit), store.states(), refresh=refresh).found
             told: list[Event] = []
             orders = Orders(
                 executor="simulate",

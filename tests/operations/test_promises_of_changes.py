@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cobweb.cli._graph_data import graph_data
+from cobweb.cli.graph import graph_data
 from cobweb.engine import WaitKind
 from cobweb.model import CobId
 from cobweb.site import load_site

@@ -18,8 +18,7 @@ import pytest
 
 from cobweb.report import Report, RunFacts, html_page
 from cobweb.report import _pack as pack_module
-from cobweb.report._drawing import MOST_BOXES, draw, layers
-from cobweb.report._html import MOST_FAILURES
+from cobweb.report._html import MOST_BOXES, MOST_FAILURES, draw, layers
 from tests.support.needed import lack
 
 Tale = Any

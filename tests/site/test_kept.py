@@ -14,7 +14,7 @@ from cobweb._cache import Cache
 from cobweb.errors import Place, SiteError
 from cobweb.model import CobId, Graph, Host
 from cobweb.site import Site, _cache, _key, _site, load_site
-from cobweb.site._packed import pack, unpack
+from cobweb.site._cache import pack, unpack
 from tests.site.conftest import TYPES
 from tests.support.random_sites import Case, cases
 

@@ -8,7 +8,7 @@ import pytest
 
 from cobweb.generation import content_of
 from cobweb.model import CobId
-from cobweb.site._packed import pack, unpack
+from cobweb.site._cache import pack, unpack
 
 Maker = Any
 APP = CobId("app01/a")

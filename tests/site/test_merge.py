@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.errors import Place
+from cobweb.site._modules import merge
 from cobweb.site.reading._findings import Findings
-from cobweb.site.reading._merge import merge
 from cobweb.site.reading._nodes import Leaf, Map, Node, Priority, Seq, plain
 
 HERE = Place(file="f.yml", line=1, column=1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cobweb.site.hosts._ranges import MAX_HOSTS, expand
+from cobweb.site.hosts._sources import MAX_HOSTS, expand
 
 names = st.text("abz-", max_size=3)
 

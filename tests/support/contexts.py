@@ -11,7 +11,7 @@ from cobweb.generation import EvaluatedSite
 from cobweb.model import CobId, Graph, Host, State
 from cobweb.operations.context._context import ExecutionContext, context_from_nothing
 from cobweb.operations.context._desired import Desired
-from cobweb.operations.context._known import Baseline, baseline
+from cobweb.operations.context._known import KnownStates, known_states
 
 __all__ = ["context_over", "desired_over"]
 
@@ -41,7 +41,7 @@ def context_over(
     *,
     found: Mapping[CobId, State] | None = None,
     applied: Mapping[CobId, Mapping[str, Any] | None] | None = None,
-    before: Baseline | None = None,
+    before: KnownStates | None = None,
     **changes: Any,
 ) -> ExecutionContext:
     """Return a context over a graph whose hosts have all switched.
@@ -51,7 +51,7 @@ def context_over(
     """
     context = context_from_nothing(desired_over(graph))
     if before is None:
-        nothing = baseline(graph, {})
+        nothing = known_states(graph, {})
         known = dict(known or {})
         guesses = {**nothing.found, **(found or {})}
         before = replace(

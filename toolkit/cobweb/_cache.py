@@ -20,8 +20,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["MAX_BYTES", "NO_CACHE", "Cache", "open_cache"]
-
 MAX_BYTES = 512 * 2**20
 """The entries take at most so much together; the one that was used longest ago goes first."""
 

@@ -4,7 +4,5 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["wall_clock"]
-
 wall_clock = time.time  # noqa: TID251  # this is where the argument comes from
 """Seconds since the epoch."""

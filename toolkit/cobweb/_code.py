@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-__all__ = ["code_of"]
-
 _SUFFIXES = (".py", ".so")
 
 

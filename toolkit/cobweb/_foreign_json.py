@@ -12,8 +12,6 @@ from typing import Any, NoReturn
 
 from cobweb.errors import Place
 
-__all__ = ["MAX_JSON_BYTES", "MAX_JSON_DEPTH", "JsonError", "json_file", "json_of", "read_bounded"]
-
 MAX_JSON_BYTES = 64 * 2**20
 """A longer text is not read, if the reader does not say another bound."""
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
-__all__ = ["indented"]
-
 _OUTER_LEVELS = 3
 """How many levels of nesting come in pieces; a piece is what is below them."""
 

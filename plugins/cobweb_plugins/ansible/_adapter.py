@@ -19,8 +19,6 @@ from cobweb.plugin import JsonError, json_of
 from cobweb_plugins.ansible._results import bounded
 from cobweb_plugins.ansible._workspace import ansible_config, ansible_tool
 
-__all__ = ["AnsibleInventory"]
-
 TIMEOUT_S = 300.0
 PLUGIN_KEY = re.compile(r"^plugin\s*:", re.MULTILINE)
 STATIC = (".yml", ".yaml", ".json")

@@ -22,8 +22,6 @@ from cobweb_plugins.ansible._processes import Tree
 from cobweb_plugins.ansible._sweep import sweep_script
 from cobweb_plugins.ansible._workspace import Workspace
 
-__all__ = ["BaseExecutor"]
-
 GRACE_S = 2.0
 """Time between asking the processes of a job to end, and killing them."""
 

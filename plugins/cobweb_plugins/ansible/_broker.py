@@ -41,8 +41,6 @@ from cobweb_plugins.ansible._warm import (
 )
 from cobweb_plugins.ansible._wire import Messages, RubbishError, encode
 
-__all__ = ["serve"]
-
 RECEIVE_BYTES = 1 << 18
 MOST_SERVERS = 100
 """Servers that are kept; of more, those that have nothing to do are ended."""

@@ -24,8 +24,6 @@ from pathlib import Path
 from cobweb_plugins.ansible._processes import Tree, end_ssh_masters
 from cobweb_plugins.ansible._wire import encode
 
-__all__ = ["main"]
-
 GRACE_S = 1.5
 
 

@@ -8,8 +8,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["MASK", "RESULT_KEYS", "SHORTEST", "Hidden"]
-
 MASK = "********"
 SHORTEST = 4
 """Characters of a value that is hidden; a shorter one is found in any text, and hides nothing."""

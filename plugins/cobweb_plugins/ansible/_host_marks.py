@@ -27,8 +27,6 @@ from cobweb_plugins.ansible._job_marks import BOOK, REFUSED, raise_epoch
 from cobweb_plugins.ansible._jobs import failed
 from cobweb_plugins.ansible._results import MARK_TASK
 
-__all__ = ["SHARED_VARIABLE", "HostMarks", "has_posix_shell"]
-
 SHARED_VARIABLE = "cobweb_shared"
 """The host variable that says whether other sites may manage the host as well."""
 

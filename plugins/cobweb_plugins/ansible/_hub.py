@@ -16,8 +16,6 @@ from typing import Any
 
 from cobweb_plugins.ansible._wire import LineBuffer, encode
 
-__all__ = ["Connection", "Hub"]
-
 RECEIVE_BYTES = 1 << 16
 BACKLOG = 512
 

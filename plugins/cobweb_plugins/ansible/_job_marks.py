@@ -14,18 +14,6 @@ from __future__ import annotations
 import re
 import shlex
 
-__all__ = [
-    "BOOK",
-    "JOB_VARIABLE",
-    "MARK_VARIABLE",
-    "REFUSED",
-    "REFUSED_CODE",
-    "ROOT_NAME",
-    "guarded",
-    "raise_epoch",
-    "unguarded",
-]
-
 MARK_VARIABLE = "COBWEB_JOB"
 """The environment variable that holds the mark."""
 

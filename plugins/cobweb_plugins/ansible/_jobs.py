@@ -19,8 +19,6 @@ from cobweb.model import (
 )
 from cobweb.plugin import ExecutorSetting
 
-__all__ = ["cancelled", "ended", "failed", "refusal", "timed_out", "unknown_host"]
-
 
 def refusal(job: Job, setting: ExecutorSetting) -> Report | None:
     """Return the report of a job that cannot be begun, or None."""

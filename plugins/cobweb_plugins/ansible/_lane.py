@@ -9,8 +9,6 @@ from cobweb.model import Action, Job, JobKind, Role, Tasks
 from cobweb_plugins.ansible._hub import Connection
 from cobweb_plugins.ansible._sweep import Place, Sweep
 
-__all__ = ["Lane", "job_message"]
-
 
 class Lane:
     """A lane; `job` is what it was given, `began` whether it said that it began.

@@ -30,8 +30,6 @@ from cobweb_plugins.ansible._sweep import LIMIT_EACH_S, LIMIT_S, Sweep
 from cobweb_plugins.ansible._workspace import Workspace
 from cobweb_plugins.ansible._zygote import Zygote
 
-__all__ = ["TESTED", "AnsibleExecutor"]
-
 TESTED = ((2, 19), (2, 20))
 """From this version of ansible-core, up to but not including that one."""
 END_LIMIT_S = 5.0

@@ -33,10 +33,12 @@ from cobweb_plugins.ansible._runner import Command, RunnerThread, installed_vers
 from cobweb_plugins.ansible._sweep import END_VARIABLE, end_tasks
 from cobweb_plugins.ansible._workspace import Workspace, fresh_arguments
 
-__all__ = ["AnsiblePlainExecutor"]
+MEMORY_BYTES = 384 << 20
+"""How much the processes of a job may take each that has to do with another host.
 
-MEMORY_BYTES = 1 << 30
-"""How much the processes of a job may take each that has to do with another host."""
+That is a lane's bound, and what Ansible itself takes. What the connection collects it copies again
+and again, so that twice as much would take four times as long.
+"""
 
 OnEnd = Callable[[], None]
 UNSAFE_MARK = "__ansible_unsafe"

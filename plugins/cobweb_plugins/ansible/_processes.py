@@ -14,8 +14,6 @@ import subprocess
 from collections import defaultdict
 from pathlib import Path
 
-__all__ = ["Tree", "descendants", "end_ssh_masters"]
-
 SSH_EXIT_S = 5
 FREEZE_ROUNDS = 8
 """How often the tree is looked at while it is stopped; each round ends one generation of forks."""

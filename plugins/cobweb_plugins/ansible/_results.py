@@ -11,22 +11,6 @@ from typing import Any
 
 from cobweb.model import results_problem
 
-__all__ = [
-    "EVENTS",
-    "MARK_TASK",
-    "MESSAGE_LIMIT",
-    "RESULTS_FACT",
-    "SAY_FACTS",
-    "SECRET_FACT",
-    "STATE_LIMIT",
-    "Collector",
-    "TaskEnd",
-    "bounded",
-    "describe",
-    "facts_of",
-    "state_error",
-]
-
 STATE_FACT, MESSAGE_FACT = "cob_state", "cob_message"
 """The facts by which a check says what it found, and in words what is not as it should be.
 

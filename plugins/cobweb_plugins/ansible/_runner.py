@@ -23,8 +23,6 @@ from typing import Any
 from cobweb.errors import ExecutorError
 from cobweb_plugins.ansible._results import bounded
 
-__all__ = ["Command", "RunnerThread", "installed_version"]
-
 OUTPUT_TAIL = 20_000
 NUMBER_BITS = 62
 ERROR_MARKS = ("[ERROR]", "ERROR!")

@@ -23,8 +23,6 @@ from cobweb_plugins.ansible._job_marks import (
     raise_epoch,
 )
 
-__all__ = ["END_VARIABLE", "Place", "Sweep", "doubted", "end_tasks", "sweep_script"]
-
 END_VARIABLE = "cobweb_end"
 STAYS = "these do not end:"
 
@@ -60,8 +58,8 @@ family() {
   {
     lines environ '@VARIABLE@=([0-9A-Za-z_-]+/[0-9]+/[0-9]+|-+)'
     lines cmdline '@ROOT@'
-    ls -l /proc/[0-9]*/fd/[012] 2>/dev/null |
-      sed -n 's|.* /proc/\([0-9]*\)/fd/. -> /dev/pts/[0-9]* (deleted)$|/proc/\1/cut|p'
+    ls -lq /proc/[0-9]*/fd/[012] 2>/dev/null |
+      sed -n 's|^[^/]* /proc/\([0-9]*\)/fd/. -> /dev/pts/[0-9]* (deleted)$|/proc/\1/cut|p'
     grep -sE '^(PPid|NSsid):' /proc/[0-9]*/status
   } |
   awk -F '[/: \t]+' -v "first=$1" -v "known=$known" -v "stay=$daemons" -v "our=$sessions" \

@@ -26,23 +26,6 @@ from typing import IO, Any
 from cobweb_plugins.ansible._job_marks import MARK_VARIABLE, unguarded
 from cobweb_plugins.ansible._wire import Messages, RubbishError, encode
 
-__all__ = [
-    "ERROR_BYTES",
-    "LINE_BYTES",
-    "MAGIC",
-    "NOISE_BYTES",
-    "RESULT_BYTES",
-    "SSH_FAILED",
-    "Call",
-    "Lost",
-    "Place",
-    "Servers",
-    "answers",
-    "call_of",
-    "place_of",
-    "start_command",
-]
-
 Answer = tuple[int, bytes, bytes]
 
 MAGIC = b"cobweb module server 1\n"

@@ -10,8 +10,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["SOCKET_VARIABLE", "LineBuffer", "Messages", "RubbishError", "encode"]
-
 SOCKET_VARIABLE = "COBWEB_ANSIBLE_SOCKET"
 """The environment variable that tells the started process where the coordinator listens."""
 

@@ -26,8 +26,6 @@ from cobweb_plugins.ansible._job_marks import JOB_VARIABLE
 from cobweb_plugins.ansible._runner import Command
 from cobweb_plugins.ansible._wire import SOCKET_VARIABLE
 
-__all__ = ["Workspace", "ansible_config", "ansible_tool", "fresh_arguments"]
-
 HERE = Path(__file__).parent
 SSH_ARGS = (
     "-C -o ControlMaster=auto -o ControlPersist=60s"

@@ -10,8 +10,6 @@ from cobweb_plugins.ansible._processes import Tree, end_ssh_masters
 from cobweb_plugins.ansible._runner import RunnerThread
 from cobweb_plugins.ansible._workspace import Workspace
 
-__all__ = ["Zygote"]
-
 STARTS = 5
 """How often in a run the process is started; the first start that fails is the last."""
 START_LIMIT_S = 180.0

@@ -23,8 +23,6 @@ from cobweb.plugin import SiteAccess
 from cobweb_plugins.cluster._desk import Desk, Said
 from cobweb_plugins.cluster._edit import SiteEdit
 
-__all__ = ["apply_options", "apply_site", "edit_site"]
-
 _PASSED = (
     ("message", "-m", "Kept with the generation: why this is done."),
     ("executor", "--executor", "Who carries out tasks."),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["task_file"]
-
 _ACTION = """\
 # How actions of services are carried out by AUTOMATOR. This file is yours to change.
 # `cob.spec.config` is the configuration of the cluster, `cob.spec.fields` what each action gets.

@@ -10,25 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = [
-    "ACTIONS",
-    "Action",
-    "Automator",
-    "Catalog",
-    "Cluster",
-    "Compatibility",
-    "Defaults",
-    "HardwareType",
-    "ImageType",
-    "Lease",
-    "Provider",
-    "Quantities",
-    "Rule",
-    "Service",
-    "Template",
-    "Tenant",
-]
-
 ACTIONS = (
     *("install", "configure", "initialize", "start"),
     *("stop", "remove", "upgrade", "check"),

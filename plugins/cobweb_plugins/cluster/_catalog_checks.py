@@ -8,8 +8,6 @@ from typing import Any
 from cobweb_plugins.cluster._merge import merged_template
 from cobweb_plugins.cluster._problems import Path, Problem, circle_in, named, no_duration, seconds
 
-__all__ = ["catalog_problems", "joined", "service_edges"]
-
 Raw = Mapping[str, Any]
 RESERVED = {"node": "the machines are named so", "nodes": "the group of all nodes is named so"}
 WAYS = ("tasks", "role", "automator")

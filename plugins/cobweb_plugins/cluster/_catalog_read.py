@@ -32,8 +32,6 @@ from cobweb_plugins.cluster._merge import merged_template
 from cobweb_plugins.cluster._problems import seconds
 from cobweb_plugins.cluster._request_checks import cluster_problems
 
-__all__ = ["read_catalog"]
-
 Raw = Mapping[str, Any]
 TIMEOUT = "1800s"
 

@@ -22,8 +22,6 @@ from cobweb_plugins.cluster._look import MOST_NODES, list_command, solve_command
 from cobweb_plugins.cluster._plan_command import plan_command
 from cobweb_plugins.cluster._values import value_of
 
-__all__ = ["cluster"]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

@@ -23,8 +23,6 @@ from cobweb_plugins.cluster._macros import ClusterView, expand_macros, functions
 from cobweb_plugins.cluster._service_type import RUNNING, service_type, type_name
 from cobweb_plugins.cluster._template import Resolved
 
-__all__ = ["NODE", "Layout", "compile_clusters", "group_of", "host_of_node", "view_of"]
-
 NODE = "node"
 """The name of the object that is the machine itself, and of its type."""
 

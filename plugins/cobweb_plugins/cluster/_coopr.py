@@ -13,8 +13,6 @@ from typing import Any
 
 from cobweb_plugins.cluster._catalog import ACTIONS
 
-__all__ = ["KINDS", "Entity", "LeftOut", "Notes", "converted", "kind_of"]
-
 Raw = Mapping[str, Any]
 
 KINDS: Mapping[str, str] = {

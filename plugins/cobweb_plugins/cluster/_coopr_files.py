@@ -19,8 +19,6 @@ from cobweb_plugins.cluster._coopr import KINDS, Entity, Notes, kind_of
 from cobweb_plugins.cluster._coopr_shape import misshapen
 from cobweb_plugins.cluster._yaml_text import yaml_lines
 
-__all__ = ["is_ours", "module_text", "read_entities", "with_import"]
-
 _HEAD = "# Written by `cobweb import coopr`; change the rest and it is yours. SHA-256: "
 _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
 

@@ -13,8 +13,6 @@ from typing import Any
 from cobweb_plugins.cluster._catalog_checks import catalog_problems
 from cobweb_plugins.cluster._coopr import Notes
 
-__all__ = ["fitted", "sound"]
-
 Raw = Mapping[str, Any]
 TYPES = ("hardwaretypes", "imagetypes")
 TYPE_NAMES = {"hardwaretypes": "hardware type", "imagetypes": "image type", "services": "service"}

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["misshapen"]
-
 Shape = dict[str, Any]
 
 _TEXT: Shape = {"type": ["string", "null"]}

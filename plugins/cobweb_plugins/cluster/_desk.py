@@ -19,8 +19,6 @@ from cobweb_plugins.cluster._pin import pin, request_digest
 from cobweb_plugins.cluster._problems import Problem
 from cobweb_plugins.cluster._template import Resolved, resolve
 
-__all__ = ["DEFAULT_SOLVER", "Desk"]
-
 DEFAULT_SOLVER = "cpsat"
 SITE_FILE = "site.yml"
 CLUSTERS = "clusters"

@@ -12,8 +12,6 @@ from typing import Any, Self
 
 from cobweb.errors import CobwebError
 
-__all__ = ["SiteEdit"]
-
 _WIDTH = 100
 _DRAFT = ".cobweb-draft"
 

@@ -18,8 +18,6 @@ from cobweb_plugins.cluster._coopr_files import is_ours, module_text, read_entit
 from cobweb_plugins.cluster._coopr_fit import fitted, sound
 from cobweb_plugins.cluster._edit import SiteEdit
 
-__all__ = ["import_command"]
-
 WIDTH = 80
 
 

@@ -11,8 +11,6 @@ from typing import ClassVar
 from cobweb.model import CobType, PythonAction, State
 from cobweb.plugin import CobContext
 
-__all__ = ["Join"]
-
 
 class Join:
     """A Python type without work on any host."""

@@ -16,8 +16,6 @@ from typing import Any
 from cobweb.errors import CobwebError
 from cobweb.plugin import JsonError, data_dir, json_of
 
-__all__ = ["LOCK_FILE", "LockedCluster", "LockedNode", "layout_of", "lock_text", "read_lock"]
-
 LOCK_FILE = "site.lock"
 _FORMAT = 1
 _HINT = "take it back from Git, or run `cobweb cluster sync` after removing it"

@@ -18,16 +18,6 @@ from cobweb_plugins.cluster._lock import LockedCluster, layout_of
 from cobweb_plugins.cluster._macros import ClusterView, expand_macros
 from cobweb_plugins.cluster._template import Resolved
 
-__all__ = [
-    "MOST_NODES",
-    "asked_layout",
-    "list_command",
-    "request_options",
-    "solve_command",
-    "status_command",
-    "tell_no_layout",
-]
-
 _OF_ALL = re.compile(r"%(host|ip(?:\.[A-Za-z0-9_-]+)?)\.service\.([^%\[\]()\s]+)%")
 _SHOWN = 5
 MOST_NODES = 100_000

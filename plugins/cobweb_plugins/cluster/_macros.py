@@ -23,8 +23,6 @@ from typing import Any
 from cobweb.errors import CobwebError, ModelError
 from cobweb.model import late_result
 
-__all__ = ["ADDRESS", "ClusterView", "escaped", "expand_macros", "functions"]
-
 ADDRESS = "address"
 """The kind of address that is meant where none is named: the key of a node's result."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["merged", "merged_template"]
-
 VAULT_KEY = "__ansible_vault"
 """The only key of a vaulted value's mark, which is never merged."""
 

@@ -10,19 +10,6 @@ from typing import Any
 from cobweb.errors import UsageError
 from cobweb_plugins.cluster._catalog import Lease
 
-__all__ = [
-    "configured",
-    "expired",
-    "extended",
-    "leased",
-    "restarted",
-    "scaled",
-    "switched",
-    "upgraded",
-    "with_services",
-    "without_services",
-]
-
 Said = Mapping[str, Any]
 """A cluster as the site writes it."""
 

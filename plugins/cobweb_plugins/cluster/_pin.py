@@ -10,8 +10,6 @@ from cobweb.plugin import Solver
 from cobweb_plugins.cluster._lock import LockedCluster, LockedNode, digest_of
 from cobweb_plugins.cluster._template import Resolved
 
-__all__ = ["pin", "request_digest"]
-
 _ID_BYTES = 6
 
 Kind = LockedNode

@@ -19,8 +19,6 @@ from cobweb_plugins.cluster._look import asked_layout, request_options, tell_no_
 from cobweb_plugins.cluster._tasks import Operation, ServiceWork, stage_data, tasks_of
 from cobweb_plugins.cluster._template import Resolved
 
-__all__ = ["plan_command"]
-
 DEFAULT_PLANNER = "event"
 _NAMELESS = "node"
 _SHOWN = 6

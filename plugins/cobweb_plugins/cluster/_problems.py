@@ -8,8 +8,6 @@ from typing import Any
 
 from cobweb.plugin import seconds_of
 
-__all__ = ["Path", "Problem", "circle_in", "named", "no_duration", "seconds", "unknown"]
-
 Path = tuple[str | int, ...]
 Problem = tuple[Path, str, str]
 """The keys that lead to a value, the first of them a section; what is wrong; a hint."""

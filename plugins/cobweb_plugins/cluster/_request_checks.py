@@ -10,8 +10,6 @@ from typing import Any
 from cobweb_plugins.cluster._merge import merged, merged_template
 from cobweb_plugins.cluster._problems import Path, Problem, named
 
-__all__ = ["cluster_problems"]
-
 Raw = Mapping[str, Any]
 RESERVED = ("all", "clusters", "localhost", "nowhere", "ungrouped")
 """What clusters cannot be called: hosts are named like them, and these are groups of every site."""

@@ -18,8 +18,6 @@ from cobweb_plugins.cluster._problems import Problem
 from cobweb_plugins.cluster._show import shown_catalog
 from cobweb_plugins.cluster._template import Resolved, resolve
 
-__all__ = ["CatalogSection", "ClustersSection", "TenantsSection", "resolve_all"]
-
 
 def _schema(name: str) -> Mapping[str, Any]:
     path = data_dir("schemas") / "sections" / f"{name}.schema.json"

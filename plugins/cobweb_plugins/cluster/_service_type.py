@@ -21,8 +21,6 @@ from cobweb.model import CobType, Nothing, PythonAction, Role, State, Tasks, Tra
 from cobweb.plugin import CobContext
 from cobweb_plugins.cluster._catalog import Action, Service
 
-__all__ = ["GROUPS", "RUNNING", "STATES", "ServiceCheck", "service_type", "type_name"]
-
 STATES = (
     *("obsolete", "outdated", "shelved", "stale"),
     *("absent", "installed", "configured", "initialized", "started"),

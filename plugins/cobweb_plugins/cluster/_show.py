@@ -9,8 +9,6 @@ from cobweb.plugin import Plugins, secret_fields
 from cobweb_plugins.cluster._catalog_read import read_catalog
 from cobweb_plugins.cluster._merge import merged_template
 
-__all__ = ["shown_catalog"]
-
 HIDDEN = "(secret)"
 SECRET_WORDS = ("password", "secret", "token")
 """Fields of a provider that nobody knows are secret if their names have one of these in them."""

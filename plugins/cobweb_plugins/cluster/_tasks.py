@@ -19,8 +19,6 @@ from cobweb.errors import ModelError
 from cobweb.model import Schedule, TaskGraph, TaskGraphBuilder
 from cobweb_plugins.cluster._template import ServiceNeeds
 
-__all__ = ["Operation", "ServiceWork", "stage_data", "tasks_of"]
-
 
 class Operation(StrEnum):
     """What is done to a cluster; `SHRINK` takes nodes away whose services are let down first."""

@@ -25,8 +25,6 @@ from cobweb_plugins.cluster._catalog import (
 from cobweb_plugins.cluster._merge import merged
 from cobweb_plugins.cluster._problems import Problem, circle_in
 
-__all__ = ["Resolved", "ServiceNeeds", "resolve"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceNeeds:

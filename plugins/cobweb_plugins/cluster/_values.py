@@ -7,8 +7,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["value_of"]
-
 _CORE = "tag:yaml.org,2002:"
 _NUMBER = list("-0123456789")
 

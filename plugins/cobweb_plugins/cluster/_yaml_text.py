@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["yaml_lines"]
-
 WIDTH = 100
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[-./][A-Za-z0-9_]+)*", re.ASCII)
 _NO_WORDS = frozenset(["null", "true", "false", "yes", "no", "on", "off", "y", "n"])

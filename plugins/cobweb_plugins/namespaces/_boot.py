@@ -20,8 +20,6 @@ from cobweb_plugins.namespaces._system import (
     pivot_root,
 )
 
-__all__ = ["Boot", "become_host", "mount_system_folders", "systemd_path"]
-
 _DEVICES = (
     ("null", 1, 3),
     ("zero", 1, 5),

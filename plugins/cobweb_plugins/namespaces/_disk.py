@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
-__all__ = ["CONFIG_DIR", "Disk", "Init", "fill_disk"]
-
 CONFIG_DIR = "/etc/fabric"
 """Where a host keeps what it is reached by: its SSH key, sshd_config, authorized_keys."""
 

@@ -10,8 +10,6 @@ import subprocess
 
 from cobweb.errors import ProviderError
 
-__all__ = ["connect", "cut", "drop_bridge", "ensure_bridge", "run_ip", "says_ssh"]
-
 _CONNECT_S = 1.0
 _BANNER = b"SSH-"
 

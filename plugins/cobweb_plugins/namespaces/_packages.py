@@ -15,8 +15,6 @@ from pathlib import Path
 
 from cobweb.errors import ProviderError
 
-__all__ = ["REPOSITORY", "fetch_packages", "repository_folder"]
-
 REPOSITORY = "/srv/repo"
 """Where machines have the packages."""
 

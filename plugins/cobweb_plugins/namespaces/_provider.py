@@ -29,8 +29,6 @@ from cobweb_plugins.namespaces._packages import REPOSITORY, fetch_packages
 from cobweb_plugins.namespaces._records import Record, Records
 from cobweb_plugins.namespaces._system import cgroup_root, remove_cgroup
 
-__all__ = ["Namespaces"]
-
 _STATE_DIR = "/run/cobweb-namespaces"
 _CACHE_DIR = "/var/cache/cobweb-namespaces"
 _NETWORK = "10.213.77.0/24"

@@ -20,8 +20,6 @@ from pathlib import Path
 from cobweb.errors import ProviderError
 from cobweb.plugin import NodeRequest
 
-__all__ = ["Record", "Records"]
-
 _FORMAT = 1
 _FIRST = 2
 """The first address of the network that a machine can have; the one before is the bridge's."""

@@ -7,20 +7,6 @@ import enum
 import os
 from pathlib import Path
 
-__all__ = [
-    "Capability",
-    "MountFlag",
-    "Namespace",
-    "cgroup_root",
-    "die_with_parent",
-    "drop_capability",
-    "enter_namespace",
-    "mount",
-    "pivot_root",
-    "remove_cgroup",
-    "unshare",
-]
-
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_CAPBSET_DROP = 24

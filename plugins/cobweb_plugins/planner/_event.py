@@ -21,8 +21,6 @@ from cobweb.model import NONE, CobId, Graph, Schedule, TaskGraph, chain_seconds,
 from cobweb.plugin import PlannedStep, Stages
 from cobweb_plugins.planner._steps import start_priorities, step_stages
 
-__all__ = ["EventPlanner"]
-
 
 class EventPlanner:
     """The default planner of steps and of tasks."""

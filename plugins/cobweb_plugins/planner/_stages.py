@@ -25,8 +25,6 @@ from cobweb.model import (
 from cobweb.plugin import PlannedStep, Stages
 from cobweb_plugins.planner._steps import start_priorities, step_stages
 
-__all__ = ["StagesPlanner"]
-
 T = TypeVar("T")
 
 

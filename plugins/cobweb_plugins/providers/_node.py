@@ -33,8 +33,6 @@ from cobweb.plugin import (
 )
 from cobweb_plugins.providers._secrets import Secrets, hiding
 
-__all__ = ["Node"]
-
 _ATTEMPTS = 3
 _TIMEOUT_S = 1800.0
 _SPARE_S = 60.0

@@ -15,8 +15,6 @@ from typing import Any
 from cobweb.errors import CredentialsError, ProviderError
 from cobweb.plugin import secret_fields
 
-__all__ = ["Secrets", "hiding"]
-
 _VAULT = "__ansible_vault"
 _ENV = "env"
 _GONE = "__cobweb_secret"

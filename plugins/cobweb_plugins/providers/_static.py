@@ -20,8 +20,6 @@ from typing import Any, ClassVar
 from cobweb.errors import ProviderError
 from cobweb.plugin import Machine, NodeRequest, json_file
 
-__all__ = ["Static"]
-
 _FORMAT = 1
 _FILE = Path(".cobweb") / "static.json"
 _PROBE_S = 0.2

@@ -8,8 +8,6 @@ from typing import Any
 
 from cobweb_plugins.solvers._problem import LayoutProblem, NodeLayout
 
-__all__ = ["Assignment", "answer", "violations"]
-
 Assignment = Sequence[Sequence[tuple[NodeLayout, int]]]
 """Per group of existing nodes, in the problem's order, then for the new nodes: layouts and how
 many nodes have each, the most preferred first. Existing nodes that go are in none.

@@ -19,8 +19,6 @@ from cobweb_plugins.solvers._problem import (
     order_of_outcome,
 )
 
-__all__ = ["MAX_OUTCOMES", "Atoms", "Places", "bits", "compile_atoms", "next_of", "places"]
-
 MAX_OUTCOMES = 1 << 16
 """How many ways of what an existing node may become are written out."""
 

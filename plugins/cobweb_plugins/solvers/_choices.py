@@ -22,8 +22,6 @@ from cobweb_plugins.solvers._problem import (
     order_of_outcome,
 )
 
-__all__ = ["GONE", "MAX_SETS", "Group", "groups_of", "new_layouts", "outcomes", "steps_of"]
-
 MAX_SETS = 1 << 22
 """How many service sets are written out at most: those of 22 services."""
 

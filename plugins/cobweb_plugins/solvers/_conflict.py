@@ -22,8 +22,6 @@ from cobweb.errors import NoLayoutError
 from cobweb_plugins.solvers._parse import Bounds, Question, build
 from cobweb_plugins.solvers._problem import Existing, LayoutProblem
 
-__all__ = ["MAX_QUESTIONS", "Constraint", "constraints_of", "explain", "without"]
-
 MAX_QUESTIONS = 200
 """How often it is asked whether some constraints have a layout, to find a smaller conflict."""
 

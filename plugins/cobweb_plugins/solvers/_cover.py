@@ -16,8 +16,6 @@ from cobweb_plugins.solvers._atoms import Atoms, Places, bits, next_of
 from cobweb_plugins.solvers._models import covered, greatest_sets, placed, solvable
 from cobweb_plugins.solvers._order import Order, Position
 
-__all__ = ["Cover", "Verdict", "Want"]
-
 FEW = 4000
 """Up to how many nodes times atoms CP-SAT places atoms on nodes, and does not count sets."""
 

@@ -28,8 +28,6 @@ from cobweb_plugins.solvers._problem import (
     by_rank,
 )
 
-__all__ = ["Effort", "most_preferred", "solve"]
-
 Columns = list[tuple[Places, Sequence[int]]]
 
 

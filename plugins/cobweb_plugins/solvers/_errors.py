@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from cobweb.errors import CobwebError
 
-__all__ = ["too_many"]
-
 
 def too_many(what: str, hint: str) -> CobwebError:
     """Return the error for a limit that was reached: nothing is known about a layout."""

@@ -13,8 +13,6 @@ from cobweb.errors import CobwebError
 from cobweb_plugins.solvers._atoms import Atoms, Places, bits
 from cobweb_plugins.solvers._errors import too_many
 
-__all__ = ["MAX_COLUMNS", "MAX_EFFORT", "covered", "greatest_sets", "placed", "solvable"]
-
 MAX_COLUMNS = 100_000
 """How many greatest sets are handed to CP-SAT."""
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from cobweb_plugins.solvers._atoms import Atoms, bits
 from cobweb_plugins.solvers._errors import too_many
 
-__all__ = ["MAX_LOOKS", "Filter", "Order", "Position"]
-
 MAX_LOOKS = 5_000_000
 """How many branches are looked at in one search for a layout."""
 

@@ -17,8 +17,6 @@ from cobweb_plugins.solvers._problem import (
     Rule,
 )
 
-__all__ = ["Bounds", "Question", "build", "read"]
-
 Key = str | int
 
 

@@ -12,8 +12,6 @@ from cobweb_plugins.solvers._parse import Question, build, read
 from cobweb_plugins.solvers._problem import Comparator, LayoutProblem
 from cobweb_plugins.solvers._search import search
 
-__all__ = ["first_fitting", "solve", "solve_with"]
-
 Decide = Callable[[LayoutProblem], Assignment | None]
 
 

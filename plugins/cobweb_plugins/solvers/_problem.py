@@ -13,17 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "Comparator",
-    "Existing",
-    "LayoutProblem",
-    "NodeLayout",
-    "Rank",
-    "Rule",
-    "by_rank",
-    "order_of_outcome",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLayout:

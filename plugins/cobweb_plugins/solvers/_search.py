@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 
 from cobweb_plugins.solvers._choices import GONE, Group
 
-__all__ = ["Found", "search"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:

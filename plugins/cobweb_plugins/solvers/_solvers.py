@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from cobweb_plugins.solvers._problem import NodeLayout
 
-__all__ = ["CpsatSolver", "PreferenceSolver"]
-
 
 class PreferenceSolver:
     """Writes out all service sets, then node layouts, and searches counts by preference.

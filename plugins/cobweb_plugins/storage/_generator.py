@@ -16,8 +16,6 @@ from cobweb.plugin import data_dir
 from cobweb_plugins.storage._model import Cluster, problems, read_cluster
 from cobweb_plugins.storage._objects import objects
 
-__all__ = ["StorageCluster"]
-
 
 class StorageCluster:
     """Makes `hosts.yml` and `objects.yml`."""

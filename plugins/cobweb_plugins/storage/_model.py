@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Cluster", "Disk", "Server", "problems", "read_cluster"]
-
 Problem = tuple[tuple[str | int, ...], str, str]
 """The keys that lead to a value, what is wrong, a hint."""
 

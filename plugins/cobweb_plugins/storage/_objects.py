@@ -7,8 +7,6 @@ from typing import Any
 
 from cobweb_plugins.storage._model import Cluster
 
-__all__ = ["objects"]
-
 Objects = Iterator[tuple[str, dict[str, Any]]]
 
 

@@ -300,6 +300,28 @@ def test_nobody_has_others_killed_by_what_is_in_his_environment(start: Start, si
         planter.wait()
 
 
+def test_nobody_has_daemons_killed_by_the_name_of_a_file(
+    start: Start, site: str, tmp_path: Path
+) -> None:
+    """A line break in the name of an open file makes no terminal of another process."""
+    shell = start(
+        f"{site}/5/1", "echo $( (sh -c 'sleep 3719' >/dev/null & echo $!) ); sleep 3720", 1
+    )
+    daemon = int(shell.said)
+    folder = tmp_path / f"x\nl /proc/{daemon}/fd/0 -> " / "dev/pts"
+    folder.mkdir(parents=True)
+    (folder / "1 (deleted)").write_text("", encoding="utf-8")
+    with (folder / "1 (deleted)").open(encoding="utf-8") as forged:
+        planter = subprocess.Popen(["sleep", "3721"], stdin=forged)
+        try:
+            assert sweep(site, 1) == (0, "")
+            assert Path(f"/proc/{daemon}/cmdline").read_bytes(), "it is dead"
+        finally:
+            for pid in (planter.pid, daemon, *descendants(daemon)):
+                os.kill(pid, signal.SIGKILL)
+            planter.wait()
+
+
 def test_work_of_a_newer_run_is_not_touched(start: Start, site: str) -> None:
     """Not even where the book does not tell of that run."""
     newer = start(f"{site}/6/1").pids

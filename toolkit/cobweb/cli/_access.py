@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from cobweb.plugin import Plugins
     from cobweb.site import SectionData
 
-__all__ = ["CliAccess"]
-
 
 class CliAccess:
     """The `SiteAccess` of a call of `cobweb`; see there."""

@@ -9,8 +9,6 @@ from cobweb.cli._kept import Sound, find_sound, keep_sound, sound
 if TYPE_CHECKING:
     from cobweb.api import Site
 
-__all__ = ["check_all", "check_whole"]
-
 
 def check_all(session: Site, limit: str | None) -> None:
     """Raise SiteError with everything that is wrong with the site before anything runs."""

@@ -27,7 +27,7 @@ from cobweb.cli._options import (
     yes_option,
 )
 from cobweb.cli._output import Output
-from cobweb.cli._parameters import DURATION
+from cobweb.cli._parameters import AGE
 from cobweb.cli._pipeline import annotations_option
 from cobweb.cli._request import Request
 from cobweb.cli._running import (
@@ -44,7 +44,6 @@ from cobweb.errors import UsageError
 if TYPE_CHECKING:
     from cobweb.operations import Desired, Orders, Plan, RunResult
 
-__all__ = ["adopting", "carry_out", "go_back", "orders_of", "run_options"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -84,7 +83,7 @@ _RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     ),
     click.option(
         "--trust",
-        type=DURATION,
+        type=AGE,
         metavar="AGE",
         default="60s",
         show_default=True,

@@ -6,8 +6,6 @@ import sys
 
 from cobweb.errors import UsageError
 
-__all__ = ["can_ask", "refuse_unasked"]
-
 
 def can_ask() -> bool:
     """Say whether somebody sees a question and can answer it."""

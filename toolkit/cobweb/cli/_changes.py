@@ -12,7 +12,6 @@ from cobweb.cli._text import count, cut, plain
 if TYPE_CHECKING:
     from cobweb.generation import FileDifference
 
-__all__ = ["SIGNS", "Line", "bounded", "detail_lines", "tone_of", "write_lines"]
 
 SIGNS: Mapping[str, str] = {"added": "+", "changed": "~", "removed": "-", "renamed": "="}
 """What stands before a thing, by what became of it."""

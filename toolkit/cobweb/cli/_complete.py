@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from cobweb.api import Site
     from cobweb.model import CobId
 
-__all__ = ["complete_gone", "complete_gone_host", "complete_host", "complete_reference"]
 
 _MOST = 1000
 """More candidates than this help nobody and make a shell slow."""

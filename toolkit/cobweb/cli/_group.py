@@ -17,8 +17,6 @@ from cobweb import __version__
 from cobweb.cli._options import examples, group_options, output_option, site_options
 from cobweb.cli._request import current_request
 
-__all__ = ["COMMANDS", "PLUGGED", "cobweb"]
-
 COMMANDS: Mapping[str, str] = {
     "init": "Make a site repository that runs as it is.",
     "validate": "Check the site: schema, references, types, circular waits.",

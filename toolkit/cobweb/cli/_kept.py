@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from cobweb.model import Graph
     from cobweb.plugin import LoadedPlugin, Plugins
 
-__all__ = [
-    "PrintedPlan",
-    "Printer",
-    "Sound",
-    "find_plan",
-    "find_sound",
-    "keep_plan",
-    "keep_sound",
-    "plan_key",
-    "sound",
-    "worth_keeping",
-]
 
 MIN_COBS = 5000
 """A plan of fewer objects is made anew in the time that it takes to look."""

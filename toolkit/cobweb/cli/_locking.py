@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from cobweb.api import Site, Turn
     from cobweb.store import Patience, Store
 
-__all__ = ["locked_site", "patience_of"]
-
 
 @contextmanager
 def locked_site(

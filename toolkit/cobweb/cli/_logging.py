@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from cobweb.cli._request import Format, Request
 from cobweb.cli._text import escaped_json, plain
 
-__all__ = ["logging_of"]
-
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 

@@ -19,8 +19,6 @@ from cobweb.cli._streams import flush_stdout, forget_stdout, prepare_streams
 from cobweb.cli._text import count, plain
 from cobweb.errors import CobwebError, Finding, SiteError
 
-__all__ = ["ExitCode", "main"]
-
 _COMPLETION = "_COBWEB_COMPLETE"
 _BOUNDS = {
     RecursionError: "what it was given is nested too deeply (hand over plainer data)",

@@ -10,8 +10,6 @@ from cobweb.cli._output import Output, Tone
 if TYPE_CHECKING:
     from cobweb.api import Site
 
-__all__ = ["note_stale_models"]
-
 
 def note_stale_models(session: Site, output: Output) -> None:
     """Tell, one line each, which models say something else than what was made of them."""

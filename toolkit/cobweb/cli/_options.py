@@ -18,32 +18,6 @@ from cobweb.cli._parameters import BOUND, DURATION, FAILURES
 from cobweb.cli._request import Format, Request, current_request, remember
 from cobweb.errors import UsageError
 
-__all__ = [
-    "budget_option",
-    "events_option",
-    "examples",
-    "executor_option",
-    "group_options",
-    "limit_option",
-    "log_options",
-    "max_failures_option",
-    "max_removals_option",
-    "max_unreachable_option",
-    "only_option",
-    "output_option",
-    "parallel_option",
-    "pass_request",
-    "reference_argument",
-    "refresh_option",
-    "refuse_two_parts",
-    "renew_option",
-    "site_options",
-    "store_timeout_option",
-    "timeout_option",
-    "wait_option",
-    "yes_option",
-]
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _F = TypeVar("_F", bound=Callable[..., Any] | click.Command)

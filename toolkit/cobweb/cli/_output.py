@@ -23,8 +23,6 @@ from cobweb.cli._request import Format, Request
 from cobweb.cli._streams import write_stdout
 from cobweb.cli._text import escaped_json, has_control, plain
 
-__all__ = ["Output", "Tone", "as_json", "as_yaml"]
-
 _WIDTH = 80
 _NARROWEST = 40
 _PIECES_AT_ONCE = 1000

@@ -9,8 +9,6 @@ import click
 
 from cobweb._durations import seconds_of
 
-__all__ = ["BOUND", "DURATION", "FAILURES", "Allowance"]
-
 _NUMBER = re.compile("[0-9]{1,9}")
 _FAILURES = re.compile(r"([0-9]{1,9})(%?)")
 _ALL_PERCENT = 100
@@ -34,13 +32,16 @@ class Allowance:
 class _Duration(click.ParamType[float]):
     name = "duration"
 
+    def __init__(self, *, zero: bool = False) -> None:
+        self._zero = zero
+
     def convert(
         self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         if isinstance(value, int | float):
             return float(value)
         try:
-            return seconds_of(value.strip())
+            return seconds_of(value.strip(), zero=self._zero)
         except ValueError as error:
             self.fail(f"{value!r} {error}", param, ctx)
 
@@ -84,6 +85,9 @@ BOUND = _Bound()
 
 DURATION = _Duration()
 """Seconds as a float, from `90`, `90s`, `10m`, `1h30m` or `2d`."""
+
+AGE = _Duration(zero=True)
+"""As DURATION, or 0."""
 
 FAILURES = _Failures()
 """An `Allowance`, from `3` or `10%`."""

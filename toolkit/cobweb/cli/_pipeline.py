@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from cobweb.api import Site
     from cobweb.report import Report
 
-__all__ = ["annotations_option", "in_pipeline", "tell_pipeline", "tell_run"]
 
 _MOST_TOLD = 50
 """How many failures, lost hosts and causes of waits the section of a log names."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from cobweb.model import Cob, Need, TransitionNeed
 
-__all__ = ["VAULTED", "cob_data", "need_data", "need_data_text", "need_text", "one_line", "shown"]
-
 VAULTED = "(vaulted)"
 """What is shown in place of a secret."""
 

@@ -17,8 +17,6 @@ from typing import Any, Protocol, Self, TextIO
 
 from cobweb.cli._text import cut, plain
 
-__all__ = ["Clocked", "Counter", "LiveLine", "PlainLines", "Progress"]
-
 _REDRAW_S = 0.1
 _ERASE = "\r\x1b[K"
 _NAMED = 3

@@ -10,8 +10,6 @@ from operator import gt
 from cobweb.cli._output import Output, Tone
 from cobweb.cli._text import cells, plain, wrap
 
-__all__ = ["Cell", "Column", "table_lines", "write_table"]
-
 _GAP = "  "
 _NARROWEST = 6
 _LINES_AT_ONCE = 1000

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from cobweb.report import Report, RunFacts
     from cobweb.store import RunRecord, Store
 
-__all__ = ["chosen_run", "from_file", "from_journal", "report_of"]
-
 
 def from_file(events: str) -> Report:
     """Return the report of a file of events; `-`: standard input. CobwebError for what is none."""

@@ -16,8 +16,6 @@ import click
 
 from cobweb.model import CobId
 
-__all__ = ["Format", "Request", "allow_removal", "current_request", "remember"]
-
 _KEY = "cobweb.request."
 
 

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from cobweb.operations import Desired, RunResult, Sink, Wait
     from cobweb.store import Store
 
-__all__ = [
-    "Listeners",
-    "failure_bound",
-    "first_few",
-    "goals_of",
-    "listeners",
-    "lost_bound",
-    "removal_bound",
-    "result_data",
-    "tell_result",
-    "tell_rollback",
-]
 
 _REMOVALS, _REMOVALS_PERCENT = 3, 20
 """How many removals there may be unless the user says: so many, or a share of what is known."""

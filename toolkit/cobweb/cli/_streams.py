@@ -10,8 +10,6 @@ from typing import TextIO
 
 from cobweb.errors import CobwebError
 
-__all__ = ["flush_stdout", "forget_stdout", "prepare_streams", "write_stdout"]
-
 
 def write_stdout(text: str) -> None:
     """Write text; BrokenPipeError passes, any other failure is a CobwebError."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["cells", "count", "cut", "escaped_json", "has_control", "plain", "wrap"]
-
 _SPECIAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
 """Characters that turn the direction of a line around, end it, or are not there to see."""
 

@@ -27,7 +27,7 @@ from cobweb.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cobweb.operations import Farewell
+    from cobweb.operations import ForgetReport
     from cobweb.store import Store
 
 _MOST_ASKED = 20
@@ -75,7 +75,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     first. On a terminal a question is asked first;
     without one --yes is needed.
     """
-    from cobweb.operations import farewell, welcome
+    from cobweb.operations import forget, take_back
 
     if undo and (cobs or not hosts):
         raise UsageError("--undo takes hosts back", hint="name them with --host, and no objects")
@@ -86,9 +86,9 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     output = Output.of(request)
     with open_site(request) as session:
 
-        def choose(store: Store) -> Farewell:
+        def choose(store: Store) -> ForgetReport:
             site = session.evaluated
-            return welcome(store, hosts) if undo else farewell(site, store, cobs, hosts)
+            return take_back(store, hosts) if undo else forget(site, store, cobs, hosts)
 
         chosen = choose(session.store())
         if not yes and not _confirmed(output, chosen):
@@ -103,7 +103,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     return 0
 
 
-def _confirmed(output: Output, chosen: Farewell) -> bool:
+def _confirmed(output: Output, chosen: ForgetReport) -> bool:
     shown = list(chosen.cobs.values())[:_MOST_ASKED]
     for record in shown:
         output.summary(f"{record.cob} is {record.state}, and stays so")
@@ -113,7 +113,7 @@ def _confirmed(output: Output, chosen: Farewell) -> bool:
     return click.confirm(f"{what}?", default=False, err=True)
 
 
-def _tell(output: Output, chosen: Farewell) -> None:
+def _tell(output: Output, chosen: ForgetReport) -> None:
     data = {
         "format": 1,
         "forgotten": [
@@ -149,7 +149,7 @@ def _tell_marks(output: Output, hosts: Sequence[str], store: Store) -> None:
     output.summary(f"another site takes it over with `apply --adopt`; or, there: rm {file}")
 
 
-def _what(chosen: Farewell) -> str:
+def _what(chosen: ForgetReport) -> str:
     objects = count(len(chosen.cobs), "object")
     hosts = len({*chosen.hosts, *chosen.given_up, *chosen.taken_back})
     if not hosts:

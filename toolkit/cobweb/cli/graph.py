@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
 from cobweb.api import Site
-from cobweb.cli._graph_data import graph_data
 from cobweb.cli._options import (
     examples,
     limit_option,
@@ -16,12 +16,12 @@ from cobweb.cli._options import (
     site_options,
 )
 from cobweb.cli._output import Output, Tone
-from cobweb.cli._plain_data import need_text
+from cobweb.cli._plain_data import need_data, need_text
 from cobweb.cli._request import Format, Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count
 from cobweb.errors import UsageError
-from cobweb.model import CobId, Graph, Need, State
+from cobweb.model import UNKNOWN, Cob, CobId, Graph, Need, State
 
 
 @click.command(
@@ -84,3 +84,38 @@ def _write_text(output: Output, graph: Graph) -> None:
         for need in needs.get(cob.id, ()):
             output.line(f"  {need_text(need)}")
     output.summary(f"{count(len(graph.cobs), 'COB')}, {count(len(graph.needs), 'need')}")
+
+
+def graph_data(graph: Graph, current: Mapping[CobId, State]) -> dict[str, Any]:
+    """Return all COBs and needs, `*` expanded; a COB that is not in `current` is unknown.
+
+    Two words can ask for the same (`binds` and `requires` both let X wait until A is down): it is
+    told once.
+    """
+    needs: list[Need] = [*graph.transition_needs(), *graph.lock_needs()]
+    limits = graph.bounded()
+    return {
+        "format": 1,
+        "cobs": [
+            _cob(cob, current.get(cob.id, UNKNOWN), limits.get(cob.id, ()))
+            for cob in graph.cobs.values()
+        ],
+        "needs": [need_data(need) for need in dict.fromkeys(needs)],
+    }
+
+
+def _cob(cob: Cob, current: State, limits: Sequence[str]) -> dict[str, Any]:
+    groups = {name: list(states) for name, states in cob.type.groups.items()}
+    return {
+        "id": str(cob.id),
+        "host": cob.host,
+        "name": cob.name,
+        "type": cob.type.name,
+        "states": list(cob.type.states),
+        "preferred": cob.preferred,
+        "remove": cob.type.remove,
+        **({"groups": groups} if groups else {}),
+        **({"limits": list(limits)} if limits else {}),
+        "transitions": [[step.source, step.dest] for step in cob.type.transitions],
+        "current": current,
+    }

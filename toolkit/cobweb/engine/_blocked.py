@@ -9,8 +9,6 @@ from cobweb.engine._values import Blocked, WaitKind
 from cobweb.engine.budgets._room import Reason, no_room_for, no_room_for_host
 from cobweb.model import UNKNOWN, CobId, State
 
-__all__ = ["blocked", "chain"]
-
 
 def blocked(machine: Machine, node: Node) -> Blocked | None:
     """Return the first reason why the object is not at its goal or can't give what was asked."""

@@ -44,8 +44,6 @@ from cobweb.engine.search._proof import Proof
 from cobweb.errors import ProtocolError
 from cobweb.model import OUTDATED, UNKNOWN, Cob, CobId, Graph, State, Transition
 
-__all__ = ["DEFAULT_SETTINGS", "Engine"]
-
 DEFAULT_SETTINGS = EngineSettings()
 
 NOTHING_LENT = Lending()

@@ -15,8 +15,6 @@ from cobweb.engine._rules import replan
 from cobweb.engine._values import Changeover, HostsSwitched, StateReason
 from cobweb.model import UNKNOWN, Cob, CobId, LockNeed, Need, State, host_of
 
-__all__ = ["HostBook"]
-
 
 class HostBook:
     """Which hosts stand in their base, in which order they may switch, and what their objects are.

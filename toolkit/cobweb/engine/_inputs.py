@@ -25,8 +25,6 @@ from cobweb.engine._values import (
 from cobweb.errors import ProtocolError
 from cobweb.model import UNKNOWN, CobId
 
-__all__ = ["apply"]
-
 
 def apply(machine: Machine, event: Input) -> None:
     """Carry one input into the machine; ProtocolError where it does not fit, nothing changed."""

@@ -18,8 +18,6 @@ from cobweb.model.cob import ANY
 if TYPE_CHECKING:
     from cobweb.engine.budgets._rooms import Rooms
 
-__all__ = ["Counter", "LimitBook"]
-
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Counter:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from cobweb.engine.budgets._shared import Shared
     from cobweb.engine.search._detour import Detour
 
-__all__ = ["RETURNS_PER_INCARNATION", "EngineSettings", "Machine", "give_needs"]
 
 RETURNS_PER_INCARNATION = 1 << 20
 """An object's incarnation is its engine's times this, plus how often its host came back."""

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 
 from cobweb.model import Cob, CobId, LockNeed, State, TransitionNeed
 
-__all__ = ["Wanted", "agreed", "of_state", "of_step"]
-
 Wanted = tuple[tuple[CobId, State], ...]
 """(object, state or group) pairs, sorted, without doubles."""
 

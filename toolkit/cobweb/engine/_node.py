@@ -17,23 +17,6 @@ from cobweb.model import UNKNOWN, Cob, CobId, CobType, LockNeed, State, Transiti
 if TYPE_CHECKING:
     from cobweb.engine.budgets._units import Standing
 
-__all__ = [
-    "BROKEN",
-    "CHECKING",
-    "CHURNED",
-    "GIVEN_UP",
-    "IDLE",
-    "IMMOVABLE",
-    "MOVING",
-    "OTHER_LIFE",
-    "STAY",
-    "UNCHECKED",
-    "UNPLANNED",
-    "Activity",
-    "Node",
-    "Word",
-]
-
 
 class Activity(StrEnum):
     """What is under way on the object's host."""

@@ -27,19 +27,6 @@ from cobweb.engine._values import (
 )
 from cobweb.model import CobId, State
 
-__all__ = [
-    "answers",
-    "grant_all",
-    "is_again",
-    "is_news",
-    "recall",
-    "receive",
-    "release",
-    "repeat",
-    "request",
-    "restore",
-]
-
 
 def request(machine: Machine, node: Node, on: CobId, state: State) -> None:
     """Ask `on` to be in `state` and to stay there; gives back what was held of it before."""

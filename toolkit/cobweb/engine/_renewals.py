@@ -10,8 +10,6 @@ from cobweb.engine._machine import Machine
 from cobweb.engine._node import Node
 from cobweb.model import OUTDATED, State
 
-__all__ = ["ended", "found"]
-
 
 def found(machine: Machine, node: Node, state: State) -> State:
     """Return the state of an object that was found, or is believed, to be in `state`."""

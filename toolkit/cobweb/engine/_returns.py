@@ -15,8 +15,6 @@ from cobweb.engine._values import CobGaveUp
 from cobweb.engine.budgets._lender import Lender
 from cobweb.model import UNKNOWN
 
-__all__ = ["give_up", "give_up_slots"]
-
 
 def give_up_slots(machine: Machine, lender: Lender) -> bool:
     """Take back slots that nothing can be done with; say whether somebody else may have one."""

@@ -14,8 +14,6 @@ from cobweb.engine._tables import Move
 from cobweb.engine._values import StartTransition, made
 from cobweb.model import UNKNOWN, CobId, State, Transition
 
-__all__ = ["replan", "settle", "start"]
-
 NOWHERE: tuple[Move | None, State] = (None, "")
 """Ahead of an object that goes nowhere and is asked for nothing."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from cobweb.engine._ways import Steps
 from cobweb.model import UNKNOWN, CobType, State, Transition
 
-__all__ = ["Move", "TypeTable"]
-
 
 class Move:
     """One step of a matrix and its number in order of declaration."""

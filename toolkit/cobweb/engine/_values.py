@@ -18,45 +18,6 @@ from typing import NamedTuple, TypeVar
 
 from cobweb.model import Cob, CobId, Need, State, Transition
 
-__all__ = [
-    "Blocked",
-    "Canary",
-    "CanaryWritten",
-    "Changeover",
-    "CheckDropped",
-    "CheckEnded",
-    "CobGaveUp",
-    "Effect",
-    "Halt",
-    "HostReturned",
-    "HostVanished",
-    "HostsSwitched",
-    "Input",
-    "Lending",
-    "LimitPaused",
-    "LimitResumed",
-    "LockGranted",
-    "LockRecalled",
-    "LockReleased",
-    "LockRequested",
-    "Message",
-    "MessageKind",
-    "Receive",
-    "Send",
-    "Served",
-    "SlotReturned",
-    "SlotTaken",
-    "StartCheck",
-    "StartTransition",
-    "StateDoubted",
-    "StateFound",
-    "StateReason",
-    "TransitionDropped",
-    "TransitionEnded",
-    "WaitKind",
-]
-
-
 _Value = TypeVar("_Value", bound=tuple[object, ...])
 
 

@@ -15,8 +15,6 @@ from collections.abc import Mapping, Sequence
 
 from cobweb.model import CobId, CobType, Graph, State, Transition, TransitionNeed
 
-__all__ = ["Steps", "Ways"]
-
 Steps = Mapping[State, Mapping[State, Transition]]
 """The first step of the way from a state to another one; missing where there is none."""
 

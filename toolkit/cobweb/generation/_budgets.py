@@ -11,8 +11,6 @@ from dataclasses import replace
 
 from cobweb.model import Budget, CobId, Unit, host_of
 
-__all__ = ["merged_budgets"]
-
 
 def merged_budgets(
     goal: Iterable[Budget], old: Iterable[Budget], cobs: Container[CobId]

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from cobweb.model import CobId
 
-__all__ = ["Changes", "changes"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:

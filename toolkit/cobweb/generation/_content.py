@@ -7,24 +7,13 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from json.encoder import encode_basestring_ascii as quoted
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from cobweb.model import Cob, CobId, Graph
 
-__all__ = [
-    "canonical_json",
-    "content_of",
-    "contents",
-    "digest",
-    "digest_of_pieces",
-    "digest_of_text",
-    "is_vaulted",
-    "listed",
-    "object_text",
-    "quoted",
-    "redact",
-]
+quoted = encode_basestring_ascii
+"""Return a text as JSON writes it."""
 
 VAULT_MARK = "__ansible_vault"
 """The one key of a mapping that stands for a vaulted value; its value is the cipher text."""

@@ -18,8 +18,6 @@ from cobweb.generation._content import SECRET_MARK
 from cobweb.generation._texts import ChangeKind, text_difference
 from cobweb.generation._trees import TREE, tree_of
 
-__all__ = ["Difference", "NeedDifference", "SiteDiff", "changed_trees", "site_diff", "spec_diff"]
-
 _FIRST_FORMAT = 1
 _CONNECTION = "ansible_"
 """How the names begin of the variables that the first format of a content has."""

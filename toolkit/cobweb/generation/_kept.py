@@ -16,8 +16,6 @@ from typing import Any
 from cobweb.generation._content import VAULT_MARK
 from cobweb.model import Host
 
-__all__ = ["HostVariables", "KeptFiles", "kept_files", "lent_variables", "words_of"]
-
 _CONNECTION = ("ansible_", "cobweb_")
 """How the names of the variables begin that say how a host is reached, and how it is managed."""
 

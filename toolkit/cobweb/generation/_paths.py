@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from cobweb.errors import Place, StoreError
 
-__all__ = ["OWN_ROOT", "SITE_ROOT", "Paths", "folder_outside", "is_below"]
-
 OWN_ROOT = "cobweb"
 """The word of the playbooks that the package ships; they are there with every Cobweb."""
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from cobweb.generation._content import SECRET_MARK, is_vaulted, redact
 
-__all__ = ["reveal", "secrets_of"]
-
 
 def secrets_of(value: Any) -> dict[str, Mapping[str, Any]]:
     """Return the vault marks in plain data, by the digest that stands for each when redacted."""

@@ -46,8 +46,6 @@ from cobweb.model import (
     Unit,
 )
 
-__all__ = ["PROTECTED", "EvaluatedSite"]
-
 IN_FLIGHT = "in-flight"
 """The scope of a stored limit; there were others before there were budgets."""
 

@@ -42,8 +42,6 @@ from cobweb.model import (
     host_of,
 )
 
-__all__ = ["StoredSite", "read_site"]
-
 _FIRST_FORMAT = 1
 _OLD_SCOPES = frozenset({"in-flight", "out-of-preferred", "out-of-group"})
 """What limits counted in the formats without budgets."""

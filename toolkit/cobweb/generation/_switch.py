@@ -29,8 +29,6 @@ from itertools import product
 
 from cobweb.model import ANY, CobId, CobType, Graph, LockNeed, State, TransitionNeed, host_of
 
-__all__ = ["Switch", "SwitchingOrder", "switching_order"]
-
 _Pair = tuple[CobId, State]
 """An object that is asked to be in a state, or in one of a group."""
 

@@ -10,8 +10,6 @@ from itertools import islice
 
 from cobweb.generation._trees import TreeEntry, TreeKind, in_order
 
-__all__ = ["ChangeKind", "FileDifference", "TextDifference", "text_difference", "tree_difference"]
-
 MAX_LINES = 10_000
 """Texts that have more lines together are not compared line by line."""
 

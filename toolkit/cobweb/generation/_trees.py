@@ -16,17 +16,6 @@ from enum import StrEnum
 from io import BytesIO
 from typing import Any
 
-__all__ = [
-    "TREE",
-    "TreeEntry",
-    "TreeKind",
-    "archive_of",
-    "in_order",
-    "read_archive",
-    "tree_digest",
-    "tree_of",
-]
-
 TREE = "tree"
 """The property of a spec that says which tree it is."""
 

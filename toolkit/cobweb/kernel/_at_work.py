@@ -13,8 +13,6 @@ from dataclasses import replace
 
 from cobweb.model import CobId, Job, JobKind, Nothing, Outcome, Report
 
-__all__ = ["WorkEnder"]
-
 LIMIT_S = 60.0
 """Time for ending what is at work on a host, with the start of what does it."""
 

@@ -27,8 +27,6 @@ from cobweb._resources import data_dir
 from cobweb.model import Cob, Confirm, Job, JobKind, Outcome, Report, Tasks
 from cobweb.plugin import ExecutorSetting
 
-__all__ = ["DeadManSwitch", "switch_of"]
-
 CONFIRMED = "confirmed"
 """What a host says of a change that stays."""
 

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
 from cobweb.engine import Changeover, Engine, EngineSettings
-from cobweb.kernel._events import Told
+from cobweb.kernel._events import EventBody
 from cobweb.kernel._result import Wait
 from cobweb.model import CobId, Graph, State
 from cobweb.store import Entry
@@ -88,7 +88,7 @@ class Context(Protocol):
     def switched(self, hosts: Iterable[str]) -> Iterator[Entry]:
         """Yield what the journal has to know of hosts that go over to the goal."""
 
-    def told(self, hosts: Iterable[str]) -> Iterator[Told]:
+    def told(self, hosts: Iterable[str]) -> Iterator[EventBody]:
         """Yield the event of hosts that go over together."""
 
     def waits(self, engine: Engine) -> Sequence[Wait]:

@@ -41,19 +41,9 @@ from cobweb.model import (
 )
 from cobweb.store import CobRecord, ResultsWritten
 
-__all__ = [
-    "Late",
-    "applied_now",
-    "differs_now",
-    "finished",
-    "kept_results",
-    "refused_results",
-    "refused_words",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Late:
+class DeferredValues:
     """What a job is finished with: all `results`, and the spec of its object `applied` last.
 
     `spec` is that of the job's object, with tokens; `applied` is None where nothing is, or what is
@@ -66,7 +56,7 @@ class Late:
     removes: bool = False
 
 
-def finished(job: Job, late: Late) -> tuple[Job, str]:
+def finished(job: Job, late: DeferredValues) -> tuple[Job, str]:
     """Return a job with what is known now, and a host that lacks what it needs, "" for none.
 
     A job that lacks something cannot be done as it is: its action is `Missing`.

@@ -48,8 +48,6 @@ from cobweb.plugin import (
     answered,
 )
 
-__all__ = ["Dispatcher", "describe", "retry_delay_s"]
-
 Finish = Callable[[Job], tuple[Job, str]]
 """Gives a job the last that it gets before it starts; says as well which host it lacks, or ""."""
 
@@ -400,7 +398,9 @@ class Dispatcher:
         host = self._setting.hosts[job.host]
         if job.host_vars:
             host = replace(host, variables={**host.variables, **job.host_vars})
+        mark = self._setting.mark
         return CobContext(
+            key=f"{mark.site}/{mark.epoch}/{job.number}" if mark else "",
             cob=job.cob_vars,
             host=host,
             site_dir=self._setting.site_dir,

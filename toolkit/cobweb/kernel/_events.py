@@ -24,11 +24,9 @@ from cobweb.engine import (
     StateFound,
 )
 
-__all__ = ["EVENTS_FORMAT", "Emitter", "Event", "Sink", "Told", "json_lines", "of_effect"]
-
 EVENTS_FORMAT = 1
 
-Told = tuple[str, dict[str, Any]]
+EventBody = tuple[str, dict[str, Any]]
 """What is told, before it has a number and a time: its type and the rest."""
 
 _LOCK_EVENTS = {
@@ -49,7 +47,7 @@ class Event(dict[str, Any]):
 
     __slots__ = ("_data", "_json")
 
-    def __init__(self, seq: int, time: float, told: Told) -> None:
+    def __init__(self, seq: int, time: float, told: EventBody) -> None:
         kind, self._data = told
         super().__init__(seq=seq, time=time, type=kind, **self._data)
         self._json = ""
@@ -74,7 +72,7 @@ class Event(dict[str, Any]):
 Sink = Callable[[Event], None]
 
 
-def of_effect(effect: Effect) -> Told | None:
+def of_effect(effect: Effect) -> EventBody | None:
     """Return what an effect has to tell, or None if it tells nothing."""
     if isinstance(effect, _LOCKS):
         kind = _LOCK_EVENTS[type(effect)]
@@ -87,7 +85,7 @@ def of_effect(effect: Effect) -> Told | None:
     return _of_limit(effect)
 
 
-def _of_limit(effect: Effect) -> Told | None:
+def _of_limit(effect: Effect) -> EventBody | None:
     if isinstance(effect, LimitPaused):
         pause = {"limit": effect.limit, "units": list(effect.units), "seconds": effect.pause_s}
         return "limit.pause", pause
@@ -97,7 +95,7 @@ def _of_limit(effect: Effect) -> Told | None:
     return None
 
 
-class Emitter:
+class EventPublisher:
     """Numbers and times the events of one run and hands them to the sinks, in order.
 
     A sink that cannot write any more (a full disk, a closed pipe) is left out from then on and
@@ -111,11 +109,11 @@ class Emitter:
         self.notices: list[str] = []
 
     @staticmethod
-    def version() -> Told:
+    def version() -> EventBody:
         """Return what is told first."""
         return "version", {"events": EVENTS_FORMAT, "cobweb": cobweb.__version__}
 
-    def number(self, batch: Sequence[Told]) -> list[Event]:
+    def number(self, batch: Sequence[EventBody]) -> list[Event]:
         """Return events with their numbers and the time at which they are told."""
         first, now_s = self._seq + 1, round(self._now(), 6)
         self._seq += len(batch)

@@ -5,25 +5,27 @@ from __future__ import annotations
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._machines import Machines, Verdict
 from cobweb.kernel._reports import Reports
-from cobweb.kernel._run_state import Progress
-from cobweb.kernel._silent_hosts import Guard
+from cobweb.kernel._run_state import RunState
+from cobweb.kernel._unreachable import UnreachableThreshold
 from cobweb.model import Job, Outcome, Report
 
-__all__ = ["Carried"]
 
-
-class Carried:
+class HostedObjects:
     """Starts the checks of one run; those of carried objects when their machines let it."""
 
     def __init__(
-        self, so_far: Progress, dispatcher: Dispatcher, reports: Reports, guard: Guard
+        self,
+        run_state: RunState,
+        dispatcher: Dispatcher,
+        reports: Reports,
+        threshold: UnreachableThreshold,
     ) -> None:
-        self._so_far = so_far
+        self._run_state = run_state
         self._dispatcher = dispatcher
         self._reports = reports
-        self._guard = guard
+        self._threshold = threshold
         self._looks = False
-        self.machines = Machines(so_far.context.graph, so_far.engine)
+        self.machines = Machines(run_state.context.graph, run_state.engine)
 
     def check(self, job: Job) -> None:
         """Queue a check; that of a carried object waits for `look`."""
@@ -40,7 +42,7 @@ class Carried:
             return
         self._looks = True
         try:
-            while (found := self.machines.next(doubts=not self._so_far.halted)) is not None:
+            while (found := self.machines.next(doubts=not self._run_state.halted)) is not None:
                 verdict, cob, job = found
                 if job is None:
                     self._reports.doubt(cob)
@@ -56,12 +58,12 @@ class Carried:
             self._ask(job)
 
     def _ask(self, job: Job) -> None:
-        asks = self._dispatcher.reaches(job.action) and self._guard.ask(job.host)
+        asks = self._dispatcher.reaches(job.action) and self._threshold.ask(job.host)
         self._dispatcher.add(job, first=asks)
 
     def _answer(self, job: Job, verdict: Verdict) -> None:
         """Take the answer to a check that is not made."""
-        it = self._so_far.cob(job.cob)
+        it = self._run_state.cob(job.cob)
         if verdict is Verdict.AWAY:
             self._reports.believe(job, it.type.remove)
         else:

@@ -7,8 +7,6 @@ from typing import Protocol
 
 from cobweb.store import Entry
 
-__all__ = ["Journal", "NoJournal"]
-
 
 class Journal(Protocol):
     """A durable place for the entries of a run."""

@@ -28,8 +28,6 @@ from cobweb.engine import (
 )
 from cobweb.model import UNKNOWN, CobId, Graph, Job, State
 
-__all__ = ["BY_MACHINE", "Machines", "Verdict", "put_on_machines", "with_machines"]
-
 BY_MACHINE = "machine"
 """The reason of a state that is believed because of the machine."""
 
@@ -90,18 +88,18 @@ class Machines:
         self._graph = graph
         self._engine = engine
         self._machine_of: dict[CobId, CobId] = {}
-        self._carried: dict[CobId, list[CobId]] = {}
+        self._hosted: dict[CobId, list[CobId]] = {}
         for cob, it in graph.cobs.items():
             if it.machine and it.machine in graph.cobs:
                 self._machine_of[cob] = it.machine
-                self._carried.setdefault(it.machine, []).append(cob)
+                self._hosted.setdefault(it.machine, []).append(cob)
         self._busy: set[CobId] = set()
         self._jobs: dict[CobId, deque[Job]] = {}
         self._stirred: dict[CobId, None] = {}
 
     def __bool__(self) -> bool:
         """Say whether anything is on a machine."""
-        return bool(self._carried)
+        return bool(self._hosted)
 
     def machine_of(self, cob: CobId) -> CobId | None:
         """Return the machine that an object is on."""
@@ -109,7 +107,7 @@ class Machines:
 
     def began(self, cob: CobId) -> None:
         """Note that the check or a transition of an object is under way."""
-        if cob in self._carried or cob in self._machine_of:
+        if cob in self._hosted or cob in self._machine_of:
             self._busy.add(cob)
 
     def ended(self, event: Input) -> None:
@@ -117,7 +115,7 @@ class Machines:
         if isinstance(event, _ENDS):
             self._busy.discard(event.cob)
             machine = self._machine_of.get(event.cob, event.cob)
-            if machine in self._carried:
+            if machine in self._hosted:
                 self._stirred[machine] = None
 
     def hold(self, job: Job) -> None:
@@ -142,7 +140,7 @@ class Machines:
                 job = jobs.popleft()
                 return verdict, job.cob, job
             if doubts and verdict is Verdict.AWAY:
-                astray = next(filter(self._is_astray, self._carried[machine]), None)
+                astray = next(filter(self._is_astray, self._hosted[machine]), None)
                 if astray is not None:
                     return Verdict.DOUBT, astray, None
             del self._stirred[machine]

@@ -17,7 +17,6 @@ from cobweb.store import Entry, Store
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-__all__ = ["PatientJournal"]
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _KILL = 2

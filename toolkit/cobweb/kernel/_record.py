@@ -12,12 +12,10 @@ from typing import Any
 from cobweb._text import shortened
 from cobweb.engine import Effect
 from cobweb.kernel._dispatch import Dispatcher
-from cobweb.kernel._events import Emitter, Event, Told, of_effect
+from cobweb.kernel._events import Event, EventBody, EventPublisher, of_effect
 from cobweb.kernel._journal import Journal
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
-
-__all__ = ["Record"]
 
 Locks = Iterable[tuple[CobId, State]]
 
@@ -34,12 +32,12 @@ _QUIET = ("ok", "changed", "skipped")
 class Record:
     """Collects what a run has to say; nothing leaves it but by `flush`."""
 
-    def __init__(self, journal: Journal, emitter: Emitter, *, store_events: bool) -> None:
+    def __init__(self, journal: Journal, publisher: EventPublisher, *, store_events: bool) -> None:
         self._journal = journal
-        self._emitter = emitter
+        self._publisher = publisher
         self._store_events = store_events
         self._entries: list[Entry] = []
-        self._told: list[Told] = []
+        self._told: list[EventBody] = []
         self._numbered: list[Event] = []
         self._began_s: dict[CobId, float] = {}
 
@@ -57,7 +55,7 @@ class Record:
 
         Raises what the journal raises; then nothing is told, and the next batch begins with this.
         """
-        events = self._emitter.number(self._told)
+        events = self._publisher.number(self._told)
         self._told = []
         self._numbered.extend(events)
         if self._store_events:
@@ -68,7 +66,7 @@ class Record:
         if self._entries:
             self._journal.write(self._entries)
         self._entries, events, self._numbered = [], self._numbered, []
-        self._emitter.tell(events)
+        self._publisher.tell(events)
 
     def effect(self, effect: Effect) -> None:
         """Add the event of an effect, if it has one."""
@@ -78,7 +76,7 @@ class Record:
 
     def run_started(self, run: str, graph: Graph, *, generation: int) -> None:
         """Tell that the run starts, and what is wanted at its end."""
-        self._told.append(self._emitter.version())
+        self._told.append(self._publisher.version())
         start = {
             "run": run,
             "generation": generation,
@@ -87,7 +85,7 @@ class Record:
         }
         self._told.append(("run.start", start))
 
-    def tell(self, told: Iterable[Told]) -> None:
+    def tell(self, told: Iterable[EventBody]) -> None:
         """Add events."""
         self._told.extend(told)
 

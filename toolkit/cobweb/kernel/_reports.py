@@ -22,7 +22,7 @@ from cobweb.kernel._deferred import kept_results
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._machines import BY_MACHINE
 from cobweb.kernel._record import Record
-from cobweb.kernel._run_state import Progress
+from cobweb.kernel._run_state import RunState
 from cobweb.model import (
     UNKNOWN,
     CobId,
@@ -36,20 +36,18 @@ from cobweb.model import (
 )
 from cobweb.store import HostFound, HostLost, ResultsWritten, StateWritten
 
-__all__ = ["Reports"]
-
 
 class Reports:
     """Takes the reports of one run; `step` hands an input to the engine."""
 
     def __init__(
         self,
-        progress: Progress,
+        progress: RunState,
         record: Record,
         dispatcher: Dispatcher,
         step: Callable[[Input], None],
     ) -> None:
-        self._so_far = progress
+        self._run_state = progress
         self._record = record
         self._dispatcher = dispatcher
         self._step = step
@@ -57,9 +55,9 @@ class Reports:
 
     def take(self, job: Job, report: Report) -> None:
         """Take the report of a job."""
-        if job.number not in self._so_far.probes:
+        if job.number not in self._run_state.probes:
             report = self._keep_results(job, report)
-        if report.in_doubt and not self._so_far.halted:
+        if report.in_doubt and not self._run_state.halted:
             self._ask(job, report)
             return
         if job.number in self._doubtful:
@@ -69,7 +67,7 @@ class Reports:
             self._meet(job.host)
         elif report.message:
             self._blame(job, report.message)
-        if job.number in self._so_far.probes:
+        if job.number in self._run_state.probes:
             self._take_probe(job, report)
         elif job.kind is JobKind.CHECK:
             self._take_check(job, report)
@@ -80,12 +78,12 @@ class Reports:
         """Have a check, or the same one again, say what a job has done of which nobody knows."""
         if job.kind is JobKind.CHECK:
             asks = replace(job, number=self._dispatcher.next_number())
-            if job.number in self._so_far.probes:
-                self._so_far.probes.add(asks.number)
+            if job.number in self._run_state.probes:
+                self._run_state.probes.add(asks.number)
             if job.number in self._doubtful:
                 self._doubtful[asks.number] = self._doubtful.pop(job.number)
         else:
-            kind = self._so_far.cob(job.cob).type
+            kind = self._run_state.cob(job.cob).type
             asks = replace(
                 job,
                 number=self._dispatcher.next_number(),
@@ -115,19 +113,19 @@ class Reports:
 
     def _keep_results(self, job: Job, report: Report) -> Report:
         """Keep what a job hands back, for all jobs that begin later; bad results fail the job."""
-        known = self._so_far.results.get(job.host, {})
-        opened = self._so_far.cob(job.cob).type.opens(job.action)
+        known = self._run_state.results.get(job.host, {})
+        opened = self._run_state.cob(job.cob).type.opens(job.action)
         report, new = kept_results(known, report, opened)
         if new:
-            self._so_far.results[job.host] = merged_results(known, new)
+            self._run_state.results[job.host] = merged_results(known, new)
             self._record.write(ResultsWritten(host=job.host, results=new))
             self._dispatcher.tell_news(job.host)
         return report
 
     def believe(self, job: Job, state: State) -> None:
         """Take a state that is known without the check `job`, since the machine is not there."""
-        self._so_far.by_machine.add(job.cob)
-        self._so_far.remember_applied(job, state)
+        self._run_state.by_machine.add(job.cob)
+        self._run_state.remember_applied(job, state)
         self._step(CheckEnded(cob=job.cob, state=state))
 
     def doubt(self, cob: CobId) -> None:
@@ -137,7 +135,7 @@ class Reports:
 
     def drop_waiting(self, host: str | None, reason: str) -> None:
         """Forget what is queued (of one host, or all); what never began has changed nothing."""
-        messages = self._so_far.messages
+        messages = self._run_state.messages
         for job in self._dispatcher.drop_waiting(host):
             if job.attempt == 1:
                 self._drop(job)
@@ -146,12 +144,12 @@ class Reports:
 
     def leave_out(self, host: str) -> None:
         """Do without a host that cannot be reached; what else it was to do is dropped."""
-        if host in self._so_far.hosts:
+        if host in self._run_state.hosts:
             self._step(HostVanished(host=host))
         self.drop_waiting(host, f"host {host} cannot be reached")
 
     def _drop(self, job: Job) -> None:
-        if job.number in self._so_far.probes:
+        if job.number in self._run_state.probes:
             return
         if job.number in self._doubtful:
             self.take(*self._doubtful.pop(job.number))
@@ -161,10 +159,12 @@ class Reports:
 
     def _blame(self, job: Job, message: str) -> None:
         """Keep what went wrong; a check that fails after its transition does not hide the cause."""
-        so_far = self._so_far
-        first = so_far.messages.get(job.cob) if job.cob in so_far.failed else None
+        run_state = self._run_state
+        first = run_state.messages.get(job.cob) if job.cob in run_state.failed else None
         is_second = first not in (None, message) and job.kind is JobKind.CHECK
-        so_far.messages[job.cob] = f"{first}; then the check: {message}" if is_second else message
+        run_state.messages[job.cob] = (
+            f"{first}; then the check: {message}" if is_second else message
+        )
 
     def _take_probe(self, job: Job, report: Report) -> None:
         """Take note whether a host answers; what else that finds is not believed."""
@@ -172,28 +172,30 @@ class Reports:
             self._lose(job.host, report.message)
 
     def _take_check(self, job: Job, report: Report) -> None:
-        so_far = self._so_far
+        run_state = self._run_state
         match report.outcome:
             case Outcome.UNREACHABLE:
                 self._lose(job.host, report.message)
-            case Outcome.CANCELLED if so_far.halted:
+            case Outcome.CANCELLED if run_state.halted:
                 self._drop(job)
-            case Outcome.OK if report.state in so_far.states(job.cob):
-                so_far.remember_applied(job, report.state)
+            case Outcome.OK if report.state in run_state.states(job.cob):
+                run_state.remember_applied(job, report.state)
                 self._step(CheckEnded(cob=job.cob, state=report.state))
             case _:
                 self._fail_check(job, report)
 
     def _fail_check(self, job: Job, report: Report) -> None:
-        so_far = self._so_far
+        run_state = self._run_state
         if report.outcome is Outcome.OK:
-            known = ", ".join(so_far.states(job.cob))
+            known = ", ".join(run_state.states(job.cob))
             self._blame(job, f"the check says {report.state!r}, which is no state of it ({known})")
-        so_far.failed.add(job.cob)
+        run_state.failed.add(job.cob)
         self._record.write(
-            StateWritten(cob=job.cob, state=UNKNOWN, reason="check", time=so_far.now_s, failed=True)
+            StateWritten(
+                cob=job.cob, state=UNKNOWN, reason="check", time=run_state.now_s, failed=True
+            )
         )
-        message = so_far.messages.get(job.cob, "")
+        message = run_state.messages.get(job.cob, "")
         self._record.became_unknown(job.cob, "check", message=message, report=report)
         self._step(CheckEnded(cob=job.cob, state=None))
 
@@ -204,69 +206,69 @@ class Reports:
             case Outcome.UNREACHABLE:
                 self._end(job, UNKNOWN, report)
                 self._lose(job.host, report.message)
-            case Outcome.CANCELLED if self._so_far.halted and not report.began:
+            case Outcome.CANCELLED if self._run_state.halted and not report.began:
                 self._end(job, job.source)
                 self._drop(job)
             case _ if self._may_retry(job, report):
                 self._dispatcher.add_retry(job)
-            case Outcome.CANCELLED if self._so_far.interrupted:
-                self._so_far.cut[job.cob] = f"{job.source} -> {job.dest}"
+            case Outcome.CANCELLED if self._run_state.interrupted:
+                self._run_state.cut[job.cob] = f"{job.source} -> {job.dest}"
                 self._fail(job, "stopped by an interrupt", report)
             case _:
                 self._fail(job, report.message, report)
 
     def _may_repeat(self, job: Job) -> bool:
-        so_far = self._so_far
+        run_state = self._run_state
         # What may cut off its host is tried once.
-        return not so_far.halted and job.host not in so_far.lost and job.confirm is None
+        return not run_state.halted and job.host not in run_state.lost and job.confirm is None
 
     def _may_retry(self, job: Job, report: Report) -> bool:
-        so_far = self._so_far
+        run_state = self._run_state
         if not self._may_repeat(job) or report.outcome is Outcome.CANCELLED:
             return False
         if isinstance(job.action, Missing):
             return False  # what it lacks does not come by waiting
-        step = so_far.cob(job.cob).type.transition(job.source, job.dest)
+        step = run_state.cob(job.cob).type.transition(job.source, job.dest)
         return step is not None and job.attempt < step.attempts
 
     def _succeed(self, job: Job, said: str) -> None:
-        self._so_far.remember_applied(job, job.dest)
-        self._so_far.transitions += 1
-        self._so_far.messages.pop(job.cob, None)
+        self._run_state.remember_applied(job, job.dest)
+        self._run_state.transitions += 1
+        self._run_state.messages.pop(job.cob, None)
         self._end(job, job.dest, said=said)
         self._step(TransitionEnded(cob=job.cob, ok=True))
 
     def _fail(self, job: Job, message: str, report: Report | None = None) -> None:
         if message:
-            self._so_far.messages[job.cob] = message
-        self._so_far.failed.add(job.cob)
+            self._run_state.messages[job.cob] = message
+        self._run_state.failed.add(job.cob)
         self._end(job, UNKNOWN, report)
         self._step(TransitionEnded(cob=job.cob, ok=False))
 
     def _end(self, job: Job, state: State, report: Report | None = None, *, said: str = "") -> None:
-        so_far = self._so_far
+        run_state = self._run_state
         self._record.ended(
             job,
             state,
-            so_far.now_s,
-            applied=so_far.applied_to(job.cob),
-            message=said or so_far.messages.get(job.cob, ""),
+            run_state.now_s,
+            applied=run_state.applied_to(job.cob),
+            message=said or run_state.messages.get(job.cob, ""),
             report=report,
             at_work=self._dispatcher.is_at_work(job.cob),
         )
 
     def _lose(self, host: str, message: str) -> None:
         """Take note, once, that a host cannot be reached."""
-        so_far = self._so_far
-        if host in so_far.lost:
+        run_state = self._run_state
+        if host in run_state.lost:
             return
-        so_far.lost[host] = message
-        so_far.missed.discard(host)
-        self._record.write(HostLost(host=host, time=so_far.now_s))
+        run_state.lost[host] = message
+        run_state.missed.discard(host)
+        self._record.write(HostLost(host=host, time=run_state.now_s))
         self.leave_out(host)
 
     def _meet(self, host: str) -> None:
         """Take note that a host answers which did not the last time."""
-        if host in self._so_far.missed:
-            self._so_far.missed.discard(host)
-            self._record.write(HostFound(host=host, time=self._so_far.now_s))
+        if host in self._run_state.missed:
+            self._run_state.missed.discard(host)
+            self._record.write(HostFound(host=host, time=self._run_state.now_s))

@@ -11,19 +11,6 @@ from cobweb.engine import Blocked, Engine, WaitKind
 from cobweb.errors import CobwebError
 from cobweb.model import CobId, State
 
-__all__ = [
-    "Ending",
-    "RunResult",
-    "StuckError",
-    "Wait",
-    "chain_data",
-    "ending_of",
-    "stuck_waits",
-    "wait_data",
-    "waits_of",
-    "with_cut",
-]
-
 
 class Ending(StrEnum):
     """The result of a run, as told by `run.end`; `exit_code` is that of section 7."""

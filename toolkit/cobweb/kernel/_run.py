@@ -49,19 +49,19 @@ from cobweb.engine import (
 from cobweb.errors import StoreAwayError, StoreError
 from cobweb.kernel._confirm import switch_of
 from cobweb.kernel._context import Context
-from cobweb.kernel._deferred import Late, finished, refused_results, refused_words
+from cobweb.kernel._deferred import DeferredValues, finished, refused_results, refused_words
 from cobweb.kernel._dispatch import Dispatcher, describe
-from cobweb.kernel._events import Emitter
-from cobweb.kernel._hosted import Carried
+from cobweb.kernel._events import EventPublisher
+from cobweb.kernel._hosted import HostedObjects
 from cobweb.kernel._journal import Journal
 from cobweb.kernel._machines import BY_MACHINE
 from cobweb.kernel._record import Record
 from cobweb.kernel._reports import Reports
 from cobweb.kernel._result import RunResult, Wait, ending_of, with_cut
-from cobweb.kernel._run_state import Progress
+from cobweb.kernel._run_state import RunState
 from cobweb.kernel._sentences import halted_text, left_lines, stopped_text
 from cobweb.kernel._signals import Interrupts
-from cobweb.kernel._silent_hosts import Guard
+from cobweb.kernel._unreachable import UnreachableThreshold
 from cobweb.model import (
     UNKNOWN,
     Cob,
@@ -89,8 +89,6 @@ from cobweb.store import (
     StateWritten,
     WorkEnded,
 )
-
-__all__ = ["Run", "RunSetting"]
 
 _LARGEST_BATCH = 10_000
 """How many events and entries are collected before they are written, though no job is started."""
@@ -141,28 +139,32 @@ class Run:
     """Drives one context to its end; use once."""
 
     def __init__(
-        self, setting: RunSetting, dispatcher: Dispatcher, journal: Journal, emitter: Emitter
+        self,
+        setting: RunSetting,
+        dispatcher: Dispatcher,
+        journal: Journal,
+        publisher: EventPublisher,
     ) -> None:
         context = setting.context
         self._setting = setting
         self._context = context
         self._dispatcher = dispatcher
-        self._record = Record(journal, emitter, store_events=setting.store_events)
+        self._record = Record(journal, publisher, store_events=setting.store_events)
         self._engine = context.engine(
             may_go_out=setting.may_go_out,
             returns=setting.returns,
             settings=EngineSettings(trust_s=setting.trust_s),
         )
-        self._so_far = Progress(
+        self._run_state = RunState(
             context=context,
             engine=self._engine,
             hosts=frozenset(context.graph.hosts()),
             missed=set(setting.missed),
             results=dict(setting.results),
         )
-        self._reports = Reports(self._so_far, self._record, dispatcher, self._step)
-        self._guard = Guard(hosts=setting.hosts, most=setting.max_unreachable)
-        self._carried = Carried(self._so_far, dispatcher, self._reports, self._guard)
+        self._reports = Reports(self._run_state, self._record, dispatcher, self._step)
+        self._threshold = UnreachableThreshold(hosts=setting.hosts, most=setting.max_unreachable)
+        self._hosted = HostedObjects(self._run_state, dispatcher, self._reports, self._threshold)
         self._locks: dict[CobId, tuple[tuple[CobId, State], ...]] = {}
         self._states: dict[CobId, State] = {}
         self._untaken: deque[tuple[Job, Report]] = deque()
@@ -180,7 +182,7 @@ class Run:
         """
         interrupts.wake = self._dispatcher.wake
         stopped: tuple[str, ...] = ()
-        self._so_far.now_s = started_s = self._dispatcher.now()
+        self._run_state.now_s = started_s = self._dispatcher.now()
         try:
             it = self._setting
             self._record.run_started(it.run, it.graph, generation=it.generation)
@@ -224,7 +226,7 @@ class Run:
         self._flush()
         while not self._dispatcher.idle() and interrupts.count < _KILL:
             ended = self._dispatcher.wait(self._setting.beat_s)
-            self._so_far.now_s = self._dispatcher.now()
+            self._run_state.now_s = self._dispatcher.now()
             self._take_all(ended)
             self._end_pauses()
             with suppress(StoreAwayError):  # what is written next waits for it
@@ -234,7 +236,7 @@ class Run:
 
     def _let_end(self, error: StoreError, interrupts: Interrupts) -> None:
         """Start nothing new without a journal, and let what is at work end."""
-        self._so_far.stopped = error.message
+        self._run_state.stopped = error.message
         self._halt("the state database cannot be written: ")
         for job in self._unsent:
             dropped = Report(number=job.number, outcome=Outcome.CANCELLED, began=False)
@@ -242,7 +244,7 @@ class Run:
         self._take_untaken()
         while self._dispatcher.running() and interrupts.count < _KILL:
             self._untaken.extend(self._dispatcher.wait(self._setting.beat_s))
-            self._so_far.now_s = self._dispatcher.now()
+            self._run_state.now_s = self._dispatcher.now()
             self._take_untaken()
             with suppress(StoreError):
                 self._setting.beat()
@@ -250,7 +252,7 @@ class Run:
 
     def _begin(self) -> None:
         """Start the engine with what is believed."""
-        context, results = self._context, self._so_far.results
+        context, results = self._context, self._run_state.results
         for refused in refused_results(results, context.graph):
             results[refused.host] = merged_results(results[refused.host], refused.results)
             self._record.write(refused)
@@ -264,16 +266,16 @@ class Run:
         self._record.tell(("cob.gave_up", {"cob": wait.cob}) for wait in context.left)
         self._dispatcher.hold_transitions()
         self._absorb(self._engine.start(context.known, context.held, **context.beliefs()))
-        self._carried.look()
+        self._hosted.look()
         self._probe()
 
     def _write(self, entry: Entry) -> None:
         """Write an entry down, and forget what it makes undone."""
         if isinstance(entry, HostForgotten):
-            self._so_far.results.pop(entry.host, None)
+            self._run_state.results.pop(entry.host, None)
         elif isinstance(entry, Forgotten):
-            self._so_far.applied[entry.cob] = None
-            self._so_far.recorded.pop(entry.cob, None)
+            self._run_state.applied[entry.cob] = None
+            self._run_state.recorded.pop(entry.cob, None)
         self._record.write(entry)
 
     def _probe(self) -> None:
@@ -285,38 +287,38 @@ class Run:
             if it.host in hosts or not context.can_probe(cob):
                 continue
             hosts.add(it.host)
-            if self._dispatcher.reaches(it.type.check) and self._guard.ask(it.host):
+            if self._dispatcher.reaches(it.type.check) and self._threshold.ask(it.host):
                 job = self._check_job(it)
-                self._so_far.probes.add(job.number)
+                self._run_state.probes.add(job.number)
                 self._dispatcher.add(job, first=True)
 
     # --- interrupts and limits
 
     def _look_at(self, interrupts: Interrupts) -> None:
         """Start nothing new once the user says so, too much has failed or too many are lost."""
-        so_far = self._so_far
-        if interrupts.count and not so_far.interrupted:
-            so_far.interrupted = True
+        run_state = self._run_state
+        if interrupts.count and not run_state.interrupted:
+            run_state.interrupted = True
             self._halt("")
-        if not so_far.halted:
+        if not run_state.halted:
             self._look_at_trouble()
-        if self._guard.lets_go(so_far.lost):
+        if self._threshold.lets_go(run_state.lost):
             self._dispatcher.let_transitions_go()
 
     def _look_at_trouble(self) -> None:
-        so_far, most = self._so_far, self._setting.max_failures
-        if most is not None and len(so_far.failed) > most:
-            so_far.stopped = f"{len(so_far.failed)} failed, more than may"
-            self._halt(f"{so_far.stopped}: ")
-        elif refusal := self._guard.refusal(so_far.lost):
-            so_far.stopped = refusal
+        run_state, most = self._run_state, self._setting.max_failures
+        if most is not None and len(run_state.failed) > most:
+            run_state.stopped = f"{len(run_state.failed)} failed, more than may"
+            self._halt(f"{run_state.stopped}: ")
+        elif refusal := self._threshold.refusal(run_state.lost):
+            run_state.stopped = refusal
             self._halt("too many hosts cannot be reached: ")
 
     def _halt(self, why: str) -> None:
         with suppress(OSError):  # the terminal may be gone; what is at work shall end all the same
             self._setting.say(why + halted_text(describe(self._dispatcher.running())))
-        if not self._so_far.halted:
-            self._so_far.halted = True
+        if not self._run_state.halted:
+            self._run_state.halted = True
             self._start_nothing()
 
     def _start_nothing(self) -> None:
@@ -330,7 +332,7 @@ class Run:
         if is_cut:
             self._look_at(interrupts)
         stopped = self._dispatcher.stop()
-        self._so_far.now_s = self._dispatcher.now()
+        self._run_state.now_s = self._dispatcher.now()
         for job, report in stopped:
             if report.outcome is Outcome.CANCELLED:
                 yield from describe([job])
@@ -360,7 +362,7 @@ class Run:
             self._reports.take(job, report)
             self._unwritten.append(self._untaken.popleft())
             if self._dispatcher.reaches(job.action):
-                self._guard.heard(job.host)
+                self._threshold.heard(job.host)
 
     def _end_pauses(self) -> None:
         for limit in self._dispatcher.ended_pauses():
@@ -370,9 +372,9 @@ class Run:
     # --- effects
 
     def _step(self, event: Input) -> None:
-        self._carried.machines.ended(event)
-        self._absorb(self._engine.step(event, self._so_far.now_s))
-        self._carried.look()
+        self._hosted.machines.ended(event)
+        self._absorb(self._engine.step(event, self._run_state.now_s))
+        self._hosted.look()
 
     def _absorb(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -394,9 +396,9 @@ class Run:
             case LockReleased(cob=cob, holder=holder):
                 self._record.write(GrantGone(cob=cob, holder=holder))
             case StartCheck(cob=cob):
-                self._carried.check(self._check_job(self._engine.cob(cob)))
+                self._hosted.check(self._check_job(self._engine.cob(cob)))
             case StartTransition(cob=cob):
-                self._carried.machines.began(cob)
+                self._hosted.machines.began(cob)
                 self._locks[cob] = effect.locks
                 self._dispatcher.add(self._transition_job(effect))
             case _:
@@ -408,7 +410,7 @@ class Run:
             case LimitPaused(limit=limit, pause_s=pause_s):
                 self._dispatcher.add_pause(limit, pause_s)
             case SlotTaken(limit=limit, unit=unit):
-                self._record.write(SlotWritten(limit=limit, unit=unit, time=self._so_far.now_s))
+                self._record.write(SlotWritten(limit=limit, unit=unit, time=self._run_state.now_s))
             case SlotReturned(limit=limit, unit=unit):
                 self._record.write(SlotGone(limit=limit, unit=unit))
             case CanaryWritten(limit=limit, canary=canary):
@@ -431,12 +433,12 @@ class Run:
 
     def _reason(self, effect: StateFound) -> str:
         """Return why a state is believed: as the engine says, unless it is for the machine."""
-        so_far = self._so_far
+        run_state = self._run_state
         if effect.reason is StateReason.JOURNAL and effect.cob in self._context.away:
-            so_far.applied[effect.cob] = None
+            run_state.applied[effect.cob] = None
             return BY_MACHINE
-        if effect.cob in so_far.by_machine:
-            so_far.by_machine.discard(effect.cob)
+        if effect.cob in run_state.by_machine:
+            run_state.by_machine.discard(effect.cob)
             return BY_MACHINE
         return str(effect.reason)
 
@@ -454,15 +456,15 @@ class Run:
             return  # it was looked at once more
         is_known = effect.state != UNKNOWN
         if is_known:
-            self._so_far.recorded[effect.cob] = effect.state
+            self._run_state.recorded[effect.cob] = effect.state
         self._record.write(
             StateWritten(
                 cob=effect.cob,
                 state=effect.state,
                 reason=reason,
-                time=self._so_far.now_s,
+                time=self._run_state.now_s,
                 content=self._content(effect.cob) if is_known else None,
-                applied=self._so_far.applied_to(effect.cob) if is_known else ...,
+                applied=self._run_state.applied_to(effect.cob) if is_known else ...,
             )
         )
 
@@ -512,30 +514,30 @@ class Run:
             "host": it.host,
             "type": it.type.name,
             "spec": it.spec,
-            "applied": self._so_far.applied_to(it.id),
+            "applied": self._run_state.applied_to(it.id),
             "recorded": self._recorded(it),
             "state": self._engine.state(it.id),
             "target": target,
             "generation": self._context.generation,
-            "results": self._so_far.results.get(it.host, {}),
+            "results": self._run_state.results.get(it.host, {}),
         }
 
     def _recorded(self, it: Cob) -> State | None:
         """Return the state that was known for certain last."""
-        state = self._so_far.recorded.get(it.id) or self._context.recorded(it.id)
+        state = self._run_state.recorded.get(it.id) or self._context.recorded(it.id)
         return state if state in it.type.states else None
 
     def _finished(self, job: Job) -> tuple[Job, str]:
         """Return a job that is about to start with what was handed back so far; see `finished`."""
-        so_far = self._so_far
-        if not self._setting.has_hosts or job.number in so_far.probes:
+        run_state = self._run_state
+        if not self._setting.has_hosts or job.number in run_state.probes:
             return job, ""
         it = self._engine.cob(job.cob)
         is_new = self._context.is_new(job.cob) and not self._engine.stands_in_base(job.cob)
-        late = Late(
-            results=so_far.results,
+        late = DeferredValues(
+            results=run_state.results,
             spec=it.spec,
-            applied=None if is_new else so_far.applied_to(job.cob),
+            applied=None if is_new else run_state.applied_to(job.cob),
             removes=job.cob_vars["target"] == it.type.remove,
         )
         return finished(job, late)
@@ -548,9 +550,9 @@ class Run:
         now_s = self._dispatcher.now()
         for job in jobs:
             if job.kind is JobKind.CHECK:
-                self._so_far.checks += 1
+                self._run_state.checks += 1
                 continue
-            self._so_far.begun += job.attempt == 1
+            self._run_state.begun += job.attempt == 1
             self._record.began(job, self._locks.pop(job.cob, ()), now_s, self._dispatcher)
         self._unsent = jobs
         self._write_down()
@@ -562,31 +564,31 @@ class Run:
         self._unwritten.clear()
 
     def _finish(self, started_s: float, in_flight: tuple[str, ...]) -> RunResult:
-        so_far, graph = self._so_far, self._setting.graph
-        waits = with_cut(self._waits, so_far.cut)
-        ending = ending_of(waits, interrupted=so_far.interrupted, stopped=so_far.stopped)
-        stopped = so_far.stopped if waits else ""
+        run_state, graph = self._run_state, self._setting.graph
+        waits = with_cut(self._waits, run_state.cut)
+        ending = ending_of(waits, interrupted=run_state.interrupted, stopped=run_state.stopped)
+        stopped = run_state.stopped if waits else ""
         astray = {*self._engine.unsettled(), *(wait.cob for wait in waits)}
         counts = {
             "hosts": len(graph.hosts()),
             "cobs": len(graph.cobs),
             "settled": len(graph.cobs) - len(astray & graph.cobs.keys()),
-            "checks": so_far.checks,
-            "transitions": so_far.transitions,
-            "failed": len(so_far.failed - so_far.cut.keys()),
+            "checks": run_state.checks,
+            "transitions": run_state.transitions,
+            "failed": len(run_state.failed - run_state.cut.keys()),
             "waiting": len(waits),
         }
-        self._record.run_ended(str(ending), ending.exit_code, counts, unreachable=so_far.lost)
+        self._record.run_ended(str(ending), ending.exit_code, counts, unreachable=run_state.lost)
         self._record.flush()
         return RunResult(
             run=self._setting.run,
             ending=ending,
             counts=counts,
             waits=waits,
-            messages=dict(so_far.messages),
+            messages=dict(run_state.messages),
             seconds=self._dispatcher.now() - started_s,
             in_flight=in_flight,
-            stopped=stopped_text(stopped, begun=so_far.begun),
+            stopped=stopped_text(stopped, begun=run_state.begun),
         )
 
 

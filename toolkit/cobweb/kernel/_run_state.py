@@ -11,11 +11,9 @@ from cobweb.kernel._context import Context
 from cobweb.kernel._deferred import applied_now
 from cobweb.model import Cob, CobId, Job, State
 
-__all__ = ["Progress"]
-
 
 @dataclass(slots=True, kw_only=True)
-class Progress:
+class RunState:
     """What is true of a run at this moment.
 
     `context` is what it set out with, `engine` decides; `hosts` are all of both. `applied` has the

@@ -9,15 +9,6 @@ from cobweb.errors import Place
 from cobweb.kernel._result import Wait
 from cobweb.model import Budget, CobId, Need, host_of
 
-__all__ = [
-    "chain_lines",
-    "halted_text",
-    "left_lines",
-    "link_text",
-    "proof_lines",
-    "stopped_text",
-]
-
 _SHOWN = 5
 """How many jobs at work are named as a run is halted."""
 

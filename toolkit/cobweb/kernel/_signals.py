@@ -7,8 +7,6 @@ import signal
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-__all__ = ["Interrupts", "handle_signals", "signals_as_interrupt"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

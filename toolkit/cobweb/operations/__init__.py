@@ -30,7 +30,7 @@ from cobweb.operations.context._trees import TreeComparison, archives_of, file_d
 from cobweb.operations.drift._checks import drift_site
 from cobweb.operations.drift._findings import DriftResult, drift_data
 from cobweb.operations.history._collection import KEPT, collect_generations
-from cobweb.operations.history._forget import Farewell, farewell, welcome
+from cobweb.operations.history._forget import ForgetReport, forget, take_back
 from cobweb.operations.history._past_waits import why_in_run
 from cobweb.operations.history._rollback import desired_again, original_of, to_go_back_to
 from cobweb.operations.history._why import Reason, goes_on, why
@@ -58,8 +58,8 @@ __all__ = [
     "DriftResult",
     "Ending",
     "Exceptions",
-    "Farewell",
     "FileChange",
+    "ForgetReport",
     "Interrupts",
     "LimitUse",
     "MadeFile",
@@ -82,8 +82,8 @@ __all__ = [
     "desired_of",
     "drift_data",
     "drift_site",
-    "farewell",
     "file_data",
+    "forget",
     "goes_on",
     "graph_warnings",
     "handle_signals",
@@ -103,11 +103,11 @@ __all__ = [
     "signals_as_interrupt",
     "simulate_site",
     "stuck_from_nothing",
+    "take_back",
     "to_go_back_to",
     "told_stuck",
     "trouble_findings",
     "wait_data",
-    "welcome",
     "why",
     "why_in_run",
     "write_made",

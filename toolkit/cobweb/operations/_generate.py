@@ -20,8 +20,6 @@ from cobweb.errors import CobwebError
 from cobweb.generation import VAULT_MARK
 from cobweb.site import Model
 
-__all__ = ["FileChange", "MadeFile", "is_made", "made_files", "write_made", "written_digest"]
-
 _FIRST = "# Made by `cobweb generate` from "
 _DIGEST = "# model: sha256:"
 _WIDTH = 100

@@ -13,8 +13,6 @@ from cobweb.operations.context._orders import Caller, Orders, open_executor
 from cobweb.plugin import MarkingExecutor, Plugins, SiteMark
 from cobweb.store import RunInfo, Store
 
-__all__ = ["mark_of", "unmark_left"]
-
 
 def mark_of(desired: Desired, store: Store, orders: Orders, info: RunInfo) -> SiteMark | None:
     """Return the mark that a run leaves on the hosts that it changes; a simulation leaves none."""

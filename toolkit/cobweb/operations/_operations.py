@@ -14,7 +14,7 @@ from dataclasses import replace
 from cobweb._clock import wall_clock
 from cobweb.errors import StoreError, UsageError
 from cobweb.kernel._dispatch import Dispatcher
-from cobweb.kernel._events import Emitter
+from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._journal import NoJournal
 from cobweb.kernel._outage import PatientJournal
 from cobweb.kernel._result import (
@@ -65,15 +65,6 @@ from cobweb.store import Generation, RunInfo, RunRecord, Store
 
 _SHOWN = 5
 """Of how many objects it is said why they would wait."""
-
-__all__ = [
-    "apply_site",
-    "plan_site",
-    "rehearse_site",
-    "simulate_site",
-    "stuck_from_nothing",
-    "told_stuck",
-]
 
 
 def plan_site(  # noqa: PLR0913  # as `apply_site`
@@ -329,7 +320,7 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
 
     with open_executor(plugins, orders, desired, context.expected, mark) as (executor, setting):
         store.begin_run(info)
-        emitter = Emitter(caller.sinks, executor.now)
+        publisher = EventPublisher(caller.sinks, executor.now)
         run = Run(
             replace(
                 _setting(context, orders, caller, info.id),
@@ -341,10 +332,10 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
             ),
             _dispatcher(plugins, executor, setting, context, file),
             journal,
-            emitter,
+            publisher,
         )
         with told_if_broken(store, info):
-            return run.go(caller.interrupts).with_notices(emitter.notices)
+            return run.go(caller.interrupts).with_notices(publisher.notices)
 
 
 def _setting(context: ExecutionContext, orders: Orders, caller: Caller, run: str) -> RunSetting:
@@ -429,10 +420,10 @@ def _rehearsed(
     setting = setting or _setting(context, orders, caller, "")
     setting = replace(setting, run=f"simulation-{orders.seed}", store_events=False)
     with open_executor(plugins, orders, context.desired, context.expected) as (executor, opened):
-        emitter = Emitter(caller.sinks, executor.now)
+        publisher = EventPublisher(caller.sinks, executor.now)
         dispatcher = _dispatcher(plugins, executor, opened, context)
-        result = Run(setting, dispatcher, NoJournal(), emitter).go(caller.interrupts)
-    return result.with_notices(emitter.notices)
+        result = Run(setting, dispatcher, NoJournal(), publisher).go(caller.interrupts)
+    return result.with_notices(publisher.notices)
 
 
 def _generation(desired: Desired, orders: Orders, info: RunInfo) -> Generation:

@@ -16,7 +16,6 @@ from cobweb.plugin._values import Plugins
 if TYPE_CHECKING:
     import click
 
-__all__ = ["ACCESS_KEY", "SiteAccess", "is_on_site", "leaves", "on_site", "site_access"]
 
 ACCESS_KEY = "cobweb.site_access"
 """Where click's `meta` has the function that makes the access."""

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from cobweb.model import Job, JobKind, Outcome, Report
 from cobweb.plugin.protocols import Found
 
-__all__ = ["answered"]
-
 
 def answered(job: Job, answer: object) -> Report:
     """Return the report of a job whose method returned `answer`: a check's or a transition's."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["ENV", "SECRET", "VAULT", "field_problems", "secret_fields"]
-
 SECRET = "secret"  # noqa: S105 - the word that marks one
 VAULT = "__ansible_vault"
 STORED = "__cobweb_secret"

@@ -170,12 +170,16 @@ class CobContext:
     """What a Python type's check or transition gets: the job's `cob` variable and its host.
 
     `providers` are the node providers of all plugins, by name. `shared` is what the type shares
-    among its objects, in the generation that the object is moved under.
+    among its objects, in the generation that the object is moved under. `key` names this attempt,
+    of all runs of the site: what is ordered elsewhere carries it, so that it is ordered once
+    however often it is sent, and a check finds it after a run that was killed. "" where no run has
+    a mark.
     """
 
     cob: Mapping[str, Any]
     host: Host
     site_dir: Path
+    key: str = ""
     providers: Mapping[str, NodeProvider] = field(default_factory=dict)
     shared: Mapping[str, Any] = field(default_factory=dict)
 

@@ -12,19 +12,6 @@ from cobweb.model import CobId, host_of
 from cobweb.report._columns import NONE, End, Heard
 from cobweb.report._values import Room, Story, Waiting
 
-__all__ = [
-    "UNTOLD",
-    "HostSum",
-    "PathStep",
-    "Slow",
-    "WaitedFor",
-    "critical_path",
-    "hosts_of",
-    "slowest",
-    "waited_for",
-    "waiting",
-]
-
 UNTOLD = "untold"
 """The kind of a link whose cause the events do not tell: a limit, a halt, or a stopped record."""
 

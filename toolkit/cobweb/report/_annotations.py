@@ -15,8 +15,6 @@ from typing import Any
 from cobweb.report._prose import cause_of, chain_text, failure_lines, failure_words
 from cobweb.report._report import Report
 
-__all__ = ["MOST_ANNOTATIONS", "Trouble", "github_commands", "gitlab_quality", "troubles_of"]
-
 MOST_ANNOTATIONS = 10
 """GitHub shows so many errors and so many warnings of a step; of more the last one tells."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from array import array
 from enum import IntEnum
 
-__all__ = ["LATEST_MS", "NONE", "End", "Heard", "Steps", "Waits"]
-
 NONE = -1
 LATEST_MS = 2**31 - 1
 """The last time that a column can hold, after 24 days; what comes later is told as this."""

@@ -9,8 +9,6 @@ from cobweb.report._columns import NONE
 from cobweb.report._report import Report
 from cobweb.report._values import Failure, Switched
 
-__all__ = ["FORMAT", "report_data"]
-
 FORMAT = 1
 """The version of the data that `report_data` returns."""
 

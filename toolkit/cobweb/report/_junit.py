@@ -13,8 +13,6 @@ from cobweb.report._prose import chain_text, failure_lines, failure_words
 from cobweb.report._report import Report
 from cobweb.report._values import Failure, Waiting
 
-__all__ = ["junit_xml"]
-
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _Case = tuple[str, float, str, str]

@@ -22,8 +22,6 @@ from cobweb.report._columns import NONE
 from cobweb.report._prose import chain_text
 from cobweb.report._report import Report
 
-__all__ = ["MOST_WAITS", "Packed", "pack"]
-
 MOST_WAITS = 300_000
 """A page holds so many lock waits; of more the longest are kept, and the page says so."""
 

@@ -10,17 +10,6 @@ from cobweb.model import CobId
 from cobweb.report._analysis import UNTOLD, PathStep
 from cobweb.report._values import Failure, Waiting
 
-__all__ = [
-    "cause_of",
-    "chain_text",
-    "failure_lines",
-    "failure_title",
-    "failure_words",
-    "hosts_text",
-    "path_reason",
-    "span",
-]
-
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
 

@@ -10,8 +10,6 @@ from cobweb.errors import CobwebError
 from cobweb.report._recorder import Recorder
 from cobweb.report._values import Story
 
-__all__ = ["record", "record_lines"]
-
 EVENTS_FORMAT = 1
 _ODD = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What taking something raises that is no event."""

@@ -29,8 +29,6 @@ from cobweb.model import UNKNOWN, CobId, host_of
 from cobweb.report._columns import LATEST_MS, NONE, End, Heard, Steps, Waits
 from cobweb.report._values import Failure, Room, Story, Switched, TaskSaid
 
-__all__ = ["MOST_OUTPUTS", "Recorder"]
-
 MOST_OUTPUTS = 1000
 """Of how many failures the task output is kept; of further ones the message alone."""
 

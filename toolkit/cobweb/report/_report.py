@@ -18,8 +18,6 @@ from cobweb.report._analysis import (
 )
 from cobweb.report._values import RunFacts, Story, Waiting
 
-__all__ = ["MOST_SLOW", "MOST_WAITED", "NO_END", "Report", "make_report"]
-
 NO_END = "no end (it was killed, or its state database was away)"
 """How a run ended that has written no end and does not go on: which of the two, nobody knows."""
 

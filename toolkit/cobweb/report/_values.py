@@ -9,8 +9,6 @@ from typing import Any
 
 from cobweb.report._columns import Steps, Waits
 
-__all__ = ["Failure", "Room", "RunFacts", "Story", "Switched", "TaskSaid", "Waiting"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSaid:

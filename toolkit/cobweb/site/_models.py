@@ -19,8 +19,6 @@ from cobweb.site.reading._findings import Findings
 from cobweb.site.reading._nodes import Map, Node, at, key_place, plain
 from cobweb.site.reading._settings import as_map, known_keys, required, text
 
-__all__ = ["Model", "ModelContent", "find_models", "read_model"]
-
 DEFAULT_FOLDER = "generated"
 _KEYS = ("adapter", "into", "description")
 _WORD = b"generate"

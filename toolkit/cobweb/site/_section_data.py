@@ -19,8 +19,6 @@ from cobweb.site.reading._files import Files
 from cobweb.site.reading._findings import Findings
 from cobweb.site.reading._nodes import Map, at
 
-__all__ = ["SectionData", "read_sections", "read_text"]
-
 COMMAND_LINE = "command line"
 """The place of what stands in no file."""
 

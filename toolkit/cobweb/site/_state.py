@@ -13,8 +13,6 @@ from cobweb.site._modules import load_modules
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._findings import Findings, bounded
 
-__all__ = ["find_state"]
-
 
 def find_state(path: Path, *, allow_outside: bool = False) -> tuple[str, Path]:
     """Return the URL of the state database of the site at `path`, and the site's folder.

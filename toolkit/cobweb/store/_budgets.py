@@ -16,8 +16,6 @@ from cobweb.store._fold import Batch
 from cobweb.store._statements import Statements
 from cobweb.store._tables import CANARIES, HOSTS, SLOTS
 
-__all__ = ["book", "canaries", "delete_canaries", "given_up", "slots", "write"]
-
 
 def slots(connection: Connection) -> list[tuple[str, str]]:
     """Return the slots that are lent as (limit, unit), sorted."""

@@ -26,8 +26,6 @@ from cobweb.errors import StoreAwayError, StoreError
 from cobweb.store._tables import FORMAT, META, METADATA
 from cobweb.store._upgrade import OLDEST_FORMAT, upgrade
 
-__all__ = ["Database", "one_at_a_time", "open_database"]
-
 BUSY_TIMEOUT_S = 30
 """How long SQLite waits for another process's write transaction; ours take milliseconds."""
 

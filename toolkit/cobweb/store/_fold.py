@@ -36,8 +36,6 @@ from cobweb.store._values import (
     WorkEnded,
 )
 
-__all__ = ["Batch", "fold"]
-
 
 @dataclass(slots=True, kw_only=True)
 class Batch:

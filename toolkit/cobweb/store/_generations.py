@@ -33,8 +33,6 @@ from cobweb.store._tables import FILES, GENERATIONS
 from cobweb.store._upgrade import Format1
 from cobweb.store._values import Generation, GenerationInfo
 
-__all__ = ["add", "delete_unused_files", "file", "infos", "newest", "one", "value"]
-
 _PARTS = tuple(field.name for field in fields(GenerationInfo) if field.name != "size")
 _DIGEST = re.compile(r'"([0-9a-f]{64})"')
 

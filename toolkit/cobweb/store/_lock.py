@@ -30,8 +30,6 @@ from cobweb.store._statements import Statements
 from cobweb.store._tables import SITE_LOCK
 from cobweb.store._values import LockOwner
 
-__all__ = ["Fence", "HeldLock", "Patience", "SiteLock"]
-
 HEARTBEAT_S = 5.0
 """The least time between two heartbeats that are stored."""
 

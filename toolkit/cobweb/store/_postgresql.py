@@ -13,8 +13,6 @@ from typing import Any
 
 import psycopg
 
-__all__ = ["WatchfulConnection"]
-
 SILENCE_S = 10
 """How long a server may leave a statement without an answer until a new connection is tried."""
 

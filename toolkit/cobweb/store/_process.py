@@ -14,8 +14,6 @@ from pathlib import Path
 
 from cobweb.store._values import LockOwner
 
-__all__ = ["is_alive", "this_process", "why_dead"]
-
 _PROC = Path("/proc")
 
 

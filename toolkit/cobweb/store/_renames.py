@@ -11,8 +11,6 @@ from cobweb.store._statements import Statements
 from cobweb.store._tables import RENAMES
 from cobweb.store._values import CobRenamed
 
-__all__ = ["renames", "write"]
-
 
 def renames(connection: Connection) -> tuple[CobRenamed, ...]:
     """Return all renames, by generation and old name."""

@@ -20,8 +20,6 @@ from cobweb.store import _budgets
 from cobweb.store._tables import COBS, GENERATIONS, HOSTS
 from cobweb.store._upgrade import BUDGETS_SINCE
 
-__all__ = ["revision"]
-
 _ROWS_AT_ONCE = 1000
 _SEPARATOR = "\x1f"
 """Between columns: neither a name nor JSON has it."""

@@ -28,8 +28,6 @@ from cobweb.store._tables import (
     SLOTS,
 )
 
-__all__ = ["Statement", "Statements"]
-
 Values = Mapping[str, Any]
 
 

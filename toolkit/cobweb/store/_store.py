@@ -58,8 +58,6 @@ from cobweb.store._values import (
     RunRecord,
 )
 
-__all__ = ["Store"]
-
 _NAMES_AT_ONCE = 500
 """How many objects are asked for by name in one go."""
 

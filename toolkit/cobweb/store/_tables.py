@@ -17,24 +17,6 @@ from sqlalchemy import (
     true,
 )
 
-__all__ = [
-    "CANARIES",
-    "COBS",
-    "EVENTS",
-    "FILES",
-    "FORMAT",
-    "GENERATIONS",
-    "GRANTS",
-    "HOSTS",
-    "META",
-    "METADATA",
-    "RENAMES",
-    "RESULTS",
-    "RUNS",
-    "SITE_LOCK",
-    "SLOTS",
-]
-
 FORMAT = 5
 """The version of these tables, in `META` under the key `format`."""
 

@@ -39,16 +39,6 @@ from cobweb.store._tables import (
     SLOTS,
 )
 
-__all__ = [
-    "BUDGETS_SINCE",
-    "OLDEST_FORMAT",
-    "RESULTS_SINCE",
-    "Format1",
-    "cob_columns",
-    "format_1",
-    "upgrade",
-]
-
 OLDEST_FORMAT = 1
 """From this on formats are upgraded when they are to be written."""
 

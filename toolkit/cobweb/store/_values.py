@@ -16,36 +16,6 @@ from typing import Any, NamedTuple
 from cobweb.errors import StoreError
 from cobweb.model import UNKNOWN, CobId, State
 
-__all__ = [
-    "CanaryWritten",
-    "CobRecord",
-    "CobRenamed",
-    "Entry",
-    "EventWritten",
-    "Forgotten",
-    "Generation",
-    "GenerationInfo",
-    "GrantGone",
-    "GrantWritten",
-    "HostForgotten",
-    "HostFound",
-    "HostGivenUp",
-    "HostLost",
-    "HostSwitched",
-    "LockOwner",
-    "ResultsWritten",
-    "RunInfo",
-    "RunRecord",
-    "ServedWritten",
-    "SlotGone",
-    "SlotWritten",
-    "StateWritten",
-    "TransitionBegan",
-    "TransitionFinished",
-    "TransitionResult",
-    "WorkEnded",
-]
-
 
 class TransitionResult(StrEnum):
     """How a transition ended, as events say it (design, section 7)."""

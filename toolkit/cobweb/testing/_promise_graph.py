@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Kind", "Needs", "PromiseGraph", "Step", "parts_of", "read_graphs"]
-
 Step = tuple[str, str]
 W = TypeVar("W", Step, str)
 

@@ -2,21 +2,27 @@
 """Has all commands of a job start through the guard of job marks, in whatever executor.
 
 It imports ansible-core, which is under the GNU General Public License v3 or later, and so stands
-under the same licence. The private part that it leans on is `ActionBase._low_level_execute_command`
-where Ansible hands a command to a connection, before `become` and the shell are put around it.
+under the same licence. The private parts that it leans on: `ActionBase._low_level_execute_command`
+where Ansible hands a command to a connection, before `become` and the shell are put around it, and
+`TaskExecutor._execute_internal`, which has the cause of a failure before it becomes a result.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable
 from typing import Any
 
+from ansible.errors import AnsibleError
+from ansible.executor.task_executor import TaskExecutor
 from ansible.plugins.action import ActionBase
 
 from cobweb_plugins.ansible._job_marks import JOB_VARIABLE, guarded
 
-__all__ = ["guard_commands", "has_posix_shell"]
+__all__ = ["TOO_MUCH", "guard_commands", "has_posix_shell"]
 
+TOO_MUCH = "what the host said takes more memory than a task may have"
 
 NO_SHELLS = ("network_cli", "netconf", "httpapi")
 """Connections to devices whose command line is no shell."""
@@ -50,6 +56,18 @@ def guard_commands() -> None:
 
     start.guards = True  # type: ignore[attr-defined]  # a mark of our own
     ActionBase._low_level_execute_command = start
+    TaskExecutor._execute_internal = _telling(TaskExecutor._execute_internal)
+
+
+def _telling(usual: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a task that has run out of memory say so; Ansible would give no reason."""
+
+    def execute(*arguments: Any) -> Any:
+        with contextlib.suppress(MemoryError):  # whose frames hold what the host said
+            return usual(*arguments)
+        raise AnsibleError(TOO_MUCH)
+
+    return execute
 
 
 def has_posix_shell(connection: Any) -> bool:

@@ -42,7 +42,6 @@ INTERPRETER = ("discovered_interpreter_", "ansible_discovered_interpreter_")
 PYTHON = re.compile(r"/[\w./+-]*/(?:platform-)?(?:python|pypy)[\w.]*", re.ASCII)
 MEMORY_BYTES = 256 << 20
 """How much a lane may take for what another host says in one task: its result, many times over."""
-TOO_MUCH = f"what the host said takes more than {MEMORY_BYTES >> 20} MiB of memory"
 LIMITS = resource.getrlimit(resource.RLIMIT_DATA)
 """Soft and hard, as the user has set them."""
 KEYWORDS = ("connection", "port", "remote_user")
@@ -82,8 +81,6 @@ class StrategyModule(LinearStrategy):  # type: ignore[misc]  # ansible-core has 
                 self._variable_manager,
             ).run()
         self._loader.cleanup_all_tmp_files()
-        if "MemoryError" in str(result.get("exception", "")):
-            result["msg"] = TOO_MUCH
         if task.action not in SAID_HERE:
             _keep_to_facts(result, host.vars)
         fields = {**copied.dump_attrs(), "debugger": "never"}  # there is nobody to ask

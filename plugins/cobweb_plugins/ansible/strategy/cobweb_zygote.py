@@ -53,7 +53,8 @@ from cobweb_plugins.ansible._results import (
 from cobweb_plugins.ansible._sweep import END_VARIABLE, end_tasks
 from cobweb_plugins.ansible._warm import Servers
 from cobweb_plugins.ansible._wire import SOCKET_VARIABLE, LineBuffer, encode
-from cobweb_plugins.ansible.strategy.cobweb_item import TOO_MUCH, bound_memory
+from cobweb_plugins.ansible.strategy.cobweb_commands import TOO_MUCH
+from cobweb_plugins.ansible.strategy.cobweb_item import bound_memory
 from cobweb_plugins.ansible.strategy.cobweb_vaulted import Vaulted, revive
 
 DOCUMENTATION = """

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from cobweb.model import CobId, Graph, LockNeed, Need
 
-__all__ = ["Arrow", "arrows_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["layers_of", "strong_components"]
-
 Edges = Mapping[str, Sequence[str]]
 
 _SWEEPS = 4

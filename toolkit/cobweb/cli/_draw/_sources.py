@@ -8,8 +8,6 @@ from cobweb.cli._draw._arrows import arrows_of
 from cobweb.cli._text import plain
 from cobweb.model import Cob, Graph
 
-__all__ = ["dot_source", "mermaid_source"]
-
 
 def dot_source(graph: Graph) -> str:
     """Return Graphviz source; `dot -Tsvg` draws it."""

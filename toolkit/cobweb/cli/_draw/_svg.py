@@ -11,8 +11,6 @@ from cobweb.cli._draw._layers import layers_of
 from cobweb.cli._text import cells, plain
 from cobweb.model import Cob, CobId, Graph
 
-__all__ = ["MOST_BOXES", "svg_source"]
-
 MOST_BOXES = 2000
 """A drawing of more objects than this is of no use to anyone."""
 

@@ -26,8 +26,6 @@ from cobweb.engine.analysis._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.errors import Place
 from cobweb.model import Cob, CobId, CobType, Graph, LockNeed, State, Transition
 
-__all__ = ["analyse", "as_wanted"]
-
 MAX_HELD_TOGETHER = 1000
 """How many locks of one step are followed through lock dependencies before the search gives up."""
 

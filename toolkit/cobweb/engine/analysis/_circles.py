@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cobweb.model import CobId
 
-__all__ = ["circles"]
-
 Edges = Mapping[CobId, Sequence[CobId]]
 
 

@@ -30,8 +30,6 @@ from cobweb.model import (
     name_of,
 )
 
-__all__ = ["Misfit", "MisfitKind", "misfits"]
-
 MIN_FOLLOWED, FOLLOWED_PER_NEED = 100_000, 4
 """So many objects of all closures together are followed; further steps are not looked at."""
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from cobweb.model import CobId, CobType, Graph, LockNeed, Need, State, TransitionNeed
 
-__all__ = ["Pattern", "Patterns", "Positions", "Wanted"]
-
 Wanted = tuple[tuple[CobId, State], ...]
 """(object, state) pairs, sorted, without doubles."""
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from cobweb.engine.analysis._patterns import Pattern, Patterns, Positions
 from cobweb.model import CobId, CobType, Graph, State
 
-__all__ = ["unproven"]
-
 _Lock = tuple[CobId, State]
 _ByType = Callable[[CobType], State]
 

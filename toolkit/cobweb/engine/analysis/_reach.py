@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from cobweb.engine.analysis._patterns import Patterns, Wanted
 from cobweb.model import CobId, Graph, State, Transition
 
-__all__ = ["Reach"]
-
 _Lock = tuple[CobId, State]
 _Watcher = tuple[CobId, State, Transition | None, int]
 """Who waits, in which state, for which step (None: to lend it), from which need on."""

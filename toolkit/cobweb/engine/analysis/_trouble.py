@@ -8,8 +8,6 @@ from enum import StrEnum
 from cobweb.errors import Place
 from cobweb.model import CobId, State
 
-__all__ = ["Trouble", "TroubleKind", "TroubleLink"]
-
 
 class TroubleKind(StrEnum):
     """Why something can never work."""

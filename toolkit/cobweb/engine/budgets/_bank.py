@@ -17,8 +17,6 @@ from cobweb.model import CobId, Graph
 if TYPE_CHECKING:
     from cobweb.engine.budgets._lender import Lender
 
-__all__ = ["Ask", "Bank"]
-
 
 class Ask:
     """A set of slots that a borrower asks for, by the id of its speaker."""

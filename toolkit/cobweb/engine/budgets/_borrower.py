@@ -17,7 +17,6 @@ from cobweb.model import CobId
 if TYPE_CHECKING:
     from cobweb.engine.budgets._lender import Lender
 
-__all__ = ["Borrower"]
 
 ASKS_AT_ONCE = 16
 """How many sets of slots are asked for at once: the first ones in order, of which any may do."""

@@ -15,8 +15,6 @@ from cobweb.engine.budgets._units import BudgetBook, UnitBook
 if TYPE_CHECKING:
     from cobweb.engine.budgets._lender import Lender
 
-__all__ = ["Canaries"]
-
 
 class Canaries:
     """All canaries; `lending` says what is durable of them."""

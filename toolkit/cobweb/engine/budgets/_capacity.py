@@ -40,8 +40,6 @@ from cobweb.engine._protocol import answers, is_again, is_news
 from cobweb.engine._values import Message, MessageKind, Send
 from cobweb.model import CobId, State
 
-__all__ = ["SLOTS", "Ear", "Key", "Line", "Voice", "limit_of", "place_of"]
-
 Key = tuple[str, str]
 """The name of a limit and of one of its units."""
 

@@ -16,8 +16,6 @@ from cobweb.engine._tables import TypeTable
 from cobweb.engine.budgets._units import UnitBook
 from cobweb.model import OUTDATED, UNKNOWN, CobId, CobType, State, Transition
 
-__all__ = ["Departure", "PlanBook", "Way", "departure", "ways_ahead"]
-
 
 class Way:
     """A way that an object has before it, by a type; it serves in `still` although that says no."""

@@ -6,8 +6,6 @@ from cobweb.engine._machine import Machine
 from cobweb.engine._node import IDLE, IMMOVABLE, STAY, Node
 from cobweb.engine.budgets._units import UnitBook
 
-__all__ = ["is_home"]
-
 
 def is_home(machine: Machine, unit: UnitBook) -> bool:
     """Say whether a unit is home; checks its members where nobody has since its last step."""

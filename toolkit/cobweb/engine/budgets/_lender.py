@@ -37,9 +37,6 @@ from cobweb.engine.budgets._units import UnitBook, book_of, give_standing, mates
 from cobweb.engine.search._problem import Standing
 from cobweb.model import CobId, Graph, State, Transition
 
-__all__ = ["Lender"]
-
-
 _Candidate = tuple[Rank, Departure, Node | Ask | None]
 """When it comes, what goes out, and whose step or wish that is where it is no unit's own."""
 

@@ -12,8 +12,6 @@ from cobweb.engine.budgets._trials import Trial
 from cobweb.engine.budgets._units import UnitBook, mates_of
 from cobweb.model import CobId, State
 
-__all__ = ["no_room_for", "no_room_for_host"]
-
 
 class Reason(NamedTuple):
     """The label of a limit, an object that takes its room or is its canary, and who goes at once.

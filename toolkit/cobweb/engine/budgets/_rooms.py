@@ -16,8 +16,6 @@ from cobweb.engine._values import Message, MessageKind, Send
 from cobweb.engine.budgets._capacity import Ear, Voice, place_of
 from cobweb.model import CobId
 
-__all__ = ["BorrowedRooms", "LentRooms", "Rooms"]
-
 
 class LentRooms:
     """The rooms of a lender; each limit has one round, in which it asks who has room there."""

@@ -17,8 +17,6 @@ from cobweb.engine.budgets._departures import Departure
 from cobweb.engine.budgets._units import BudgetBook, UnitBook
 from cobweb.model import Budget, CobId
 
-__all__ = ["NEVER", "Rounds"]
-
 NEVER = float("-inf")
 """When something was checked that never was."""
 

@@ -9,8 +9,6 @@ from cobweb.engine._values import Message, Send
 from cobweb.engine.budgets._capacity import SLOTS, Ear, Voice, limit_of
 from cobweb.engine.budgets._rooms import BorrowedRooms, LentRooms, Rooms
 
-__all__ = ["Shared"]
-
 
 class Shared:
     """The limits that an engine keeps for others, with an `Ear`, or asks for, with a `Voice`."""

@@ -16,8 +16,6 @@ from cobweb.engine._values import Canary
 from cobweb.engine.budgets._units import BudgetBook, UnitBook
 from cobweb.model import CobId, host_of
 
-__all__ = ["Trial", "TrialStage", "trials_of"]
-
 
 class TrialStage(StrEnum):
     """How far a canary has come."""

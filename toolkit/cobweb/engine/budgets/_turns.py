@@ -12,8 +12,6 @@ from collections.abc import Set as AbstractSet
 
 from cobweb.engine.budgets._units import BudgetBook, UnitBook
 
-__all__ = ["Rank", "Turns"]
-
 Rank = tuple[int, int, tuple[int, float, str], int, str]
 """When the turn of a unit comes: 0 if it is out, the place of its hosts, its order, its name."""
 

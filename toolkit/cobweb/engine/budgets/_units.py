@@ -14,8 +14,6 @@ from collections.abc import Set as AbstractSet
 from cobweb.engine._node import MOVING, Node
 from cobweb.model import UNKNOWN, Budget, CobId, Need, State, Transition, Unit, host_of
 
-__all__ = ["BudgetBook", "Standing", "UnitBook", "Working", "book_of", "give_standing", "mates_of"]
-
 
 class Working:
     """Who works for its users, as far as states alone do not say.

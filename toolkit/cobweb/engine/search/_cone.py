@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from cobweb.engine.search._problem import Problem
 from cobweb.model import Budget, CobId, LockNeed, Need
 
-__all__ = ["Part", "parts"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:

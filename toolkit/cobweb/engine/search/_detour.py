@@ -20,8 +20,6 @@ from cobweb.engine.search._proof import Proof, explain
 from cobweb.engine.search._search import NoOrder, Order, find_order
 from cobweb.model import UNKNOWN, CobId, Graph, Need, State, Transition
 
-__all__ = ["Detour", "Foreseen", "abandon", "advance", "begin", "foresee", "look_ahead", "prove"]
-
 Steps = tuple[tuple[CobId, Transition], ...]
 
 

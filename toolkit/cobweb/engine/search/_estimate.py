@@ -14,8 +14,6 @@ import heapq
 from cobweb.engine.search._moves import Conditions, Moves, Operator, Situation
 from cobweb.model import State
 
-__all__ = ["STEP_COSTS", "Estimate"]
-
 STEP_COSTS = (1, 1 + (1 << 20))
 """What a step costs that takes nothing out, and one that does: outs outweigh all steps."""
 

@@ -36,9 +36,6 @@ from cobweb.model import (
     TransitionNeed,
 )
 
-__all__ = ["Conditions", "Member", "Moves", "Operator", "Room", "Roster", "Situation"]
-
-
 Conditions = tuple[tuple[int, frozenset[State]], ...]
 """(place in the vector, states of which it must be in one)."""
 

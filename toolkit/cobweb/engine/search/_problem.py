@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from cobweb.model import UNKNOWN, Budget, Cob, CobId, Graph, Need, State, Transition
 
-__all__ = ["Problem", "Standing", "by_cob"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:

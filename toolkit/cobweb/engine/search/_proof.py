@@ -19,8 +19,6 @@ from cobweb.engine.search._problem import Problem, by_cob
 from cobweb.engine.search._search import GaveUp, NoOrder, find_order
 from cobweb.model import Budget, Cob, CobId, Graph, Need, State
 
-__all__ = ["EXPLAINED_CAP", "Proof", "explain"]
-
 EXPLAINED_CAP = 100_000
 """How many situations all searches for one explanation expand together."""
 

@@ -26,8 +26,6 @@ from cobweb.engine.search._stubborn import Stubborn
 from cobweb.engine.search._symmetry import Key, Symmetry
 from cobweb.model import CobId, State, Transition
 
-__all__ = ["EXPANDED_CAP", "GaveUp", "NoOrder", "Order", "find_order"]
-
 EXPANDED_CAP = 50_000
 """How many situations a search expands before it gives up."""
 

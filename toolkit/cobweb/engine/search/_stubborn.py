@@ -15,8 +15,6 @@ from cobweb.engine.search._moves import Moves, Operator, Room, Situation
 from cobweb.engine.search._symmetry import Symmetry
 from cobweb.model import State
 
-__all__ = ["Stubborn"]
-
 AIMS_TRIED = 8
 """From how many unlike objects that are not at home a set is begun; the smallest is taken."""
 

@@ -15,8 +15,6 @@ from collections.abc import Callable, Hashable, Iterable
 from cobweb.engine.search._moves import Conditions, Moves, Roster, Situation
 from cobweb.model import CobId, State, host_of
 
-__all__ = ["Key", "Symmetry"]
-
 Key = Hashable
 
 COMPARED = 4

@@ -8,13 +8,11 @@ from cobweb.engine import Canary, Lending
 from cobweb.model import Budget, CobId, Graph, host_of
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._generations import Generations
-from cobweb.operations.context._known import Baseline
+from cobweb.operations.context._known import KnownStates
 from cobweb.store import CobRecord, Store
 
-__all__ = ["lending_of", "limited_hosts"]
 
-
-def limited_hosts(desired: Desired, store: Store, before: Baseline) -> frozenset[str]:
+def limited_hosts(desired: Desired, store: Store, before: KnownStates) -> frozenset[str]:
     """Return the hosts that a budget, of then or of now, may hold back where they have changes."""
     if not before.changed:
         return frozenset()
@@ -22,7 +20,7 @@ def limited_hosts(desired: Desired, store: Store, before: Baseline) -> frozenset
     return frozenset(host_of(cob) for it in budgets for unit in it.units for cob in unit.members)
 
 
-def _old_budgets(desired: Desired, store: Store, before: Baseline) -> Iterator[Budget]:
+def _old_budgets(desired: Desired, store: Store, before: KnownStates) -> Iterator[Budget]:
     """Yield the budgets of the generations that hosts with changes stand in."""
     past = Generations(store, desired.roots)
     hosts = {host_of(cob) for cob in before.changed}

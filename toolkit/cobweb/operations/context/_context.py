@@ -11,6 +11,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +26,7 @@ from cobweb.engine import (
     WaitKind,
 )
 from cobweb.generation import contents as contents_of
-from cobweb.kernel._events import Told
+from cobweb.kernel._events import EventBody
 from cobweb.kernel._machines import with_machines
 from cobweb.kernel._result import Wait, waits_of
 from cobweb.model import OUTDATED, Cob, CobId, CobType, Graph, State, host_of
@@ -33,10 +34,10 @@ from cobweb.operations.context._budgets import lending_of, limited_hosts
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._exceptions import Exceptions
 from cobweb.operations.context._known import (
-    Baseline,
+    KnownStates,
     Lock,
     Refresh,
-    baseline,
+    known_states,
     old_locks,
     outdated_in,
 )
@@ -52,8 +53,6 @@ from cobweb.operations.context._removal import (
 from cobweb.operations.context._renames import first_names
 from cobweb.operations.context._stored_work import KeptWork
 from cobweb.store import CobRecord, Entry, Forgotten, GrantGone, HostForgotten, HostSwitched, Store
-
-__all__ = ["ExecutionContext", "beliefs", "context_from_nothing", "context_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +74,8 @@ class ExecutionContext:
     generation: int
     believed: Mapping[CobId, CobRecord]
     records: Mapping[CobId, CobRecord]
-    before: Baseline
-    past: Baseline
+    before: KnownStates
+    past: KnownStates
     refresh: Refresh = Refresh.CHANGED
     removal: Removal
     retyped: Mapping[CobId, tuple[str, str]]
@@ -315,7 +314,7 @@ class ExecutionContext:
             if host_of(cob) in there:
                 yield Forgotten(cob=cob)
 
-    def told(self, hosts: Iterable[str]) -> Iterator[Told]:
+    def told(self, hosts: Iterable[str]) -> Iterator[EventBody]:
         """Yield the event of hosts that go over together, but for those that stood in nothing."""
         had_one = sorted(host for host in hosts if self.active.get(host))
         if had_one:
@@ -398,8 +397,8 @@ def context_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     """
     believed = beliefs(store, desired) if records is None else records
     records, gone = _with_gone(desired, store, believed, everywhere=records is not None)
-    contents, results = desired.evaluated.contents, store.results()
-    before = baseline(desired.graph, records, refresh=refresh, contents=contents, results=results)
+    known, contents = partial(known_states, results=store.results()), desired.evaluated.contents
+    before = known(desired.graph, records, refresh=refresh, contents=contents)
     others = retyped(store, desired, before.changed)
     changed = _late(desired, store, before)
     removal = removal_of(store, desired, gone | others.keys(), work, changed)
@@ -415,7 +414,7 @@ def context_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     waiting, at_once = _switching(desired, removal, active, before, due)
     based = Graph(cobs=_based(removal, before, waiting, desired))
     again = Refresh.ALL if refresh is Refresh.ALL else Refresh.CHANGED
-    past = baseline(based, records, refresh=again, contents=contents_of(based), results=results)
+    past = known(based, records, refresh=again, contents=contents_of(based))
     held, dead = old_locks(graph, records, store.locks(), whole=desired.limit is None)
     held, dead = _without_locks_of(given_up, held, dead)
     return ExecutionContext(
@@ -443,14 +442,14 @@ def context_of(  # noqa: PLR0913  # what a run needs to know, from three sides
 
 def context_from_nothing(desired: Desired) -> ExecutionContext:
     """Return the context of a site of which nobody knows anything."""
-    before = baseline(desired.graph, {}, contents=desired.evaluated.contents)
+    before = known_states(desired.graph, {}, contents=desired.evaluated.contents)
     return ExecutionContext(
         desired=desired,
         generation=0,
         believed={},
         records={},
         before=before,
-        past=baseline(Graph(cobs={}), {}),
+        past=known_states(Graph(cobs={}), {}),
         removal=Removal(graph=Graph(cobs={})),
         retyped={},
         graph=desired.graph,
@@ -483,7 +482,7 @@ def _switching(
     desired: Desired,
     removal: Removal,
     active: Mapping[str, int],
-    before: Baseline,
+    before: KnownStates,
     due: AbstractSet[str],
 ) -> tuple[frozenset[str], tuple[tuple[str, ...], ...]]:
     """Return the hosts that switch in the run, and those that have when it begins, in groups.
@@ -506,7 +505,7 @@ def _switching(
     return waiting, tuple(group for group in groups if group)
 
 
-def _late(desired: Desired, store: Store, before: Baseline) -> Mapping[CobId, bool]:
+def _late(desired: Desired, store: Store, before: KnownStates) -> Mapping[CobId, bool]:
     """Return of each changed object whether its host may switch late, or not at all."""
     limited = limited_hosts(desired, store, before)
     elsewhere = {c for c in before.changed if desired.only and not is_chosen(desired, host_of(c))}
@@ -522,7 +521,7 @@ def _without_locks_of(
 
 
 def _based(
-    removal: Removal, before: Baseline, waiting: AbstractSet[str], desired: Desired
+    removal: Removal, before: KnownStates, waiting: AbstractSet[str], desired: Desired
 ) -> dict[CobId, Cob]:
     """Return the objects that are something else for their hosts than they are wanted to be."""
     base = removal.graph.cobs
@@ -537,8 +536,8 @@ def _based(
 def _changeover(  # noqa: PLR0913, PLR0917  # the two sides, and what lies between
     desired: Desired,
     removal: Removal,
-    before: Baseline,
-    past: Baseline,
+    before: KnownStates,
+    past: KnownStates,
     waiting: frozenset[str],
     others: Mapping[CobId, tuple[str, str]],
     refresh: Refresh,

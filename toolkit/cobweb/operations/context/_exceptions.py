@@ -9,8 +9,6 @@ from difflib import get_close_matches
 from cobweb.errors import UsageError
 from cobweb.model import Budget, CobId, Graph
 
-__all__ = ["Exceptions"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exceptions:

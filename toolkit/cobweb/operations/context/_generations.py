@@ -11,8 +11,6 @@ from cobweb.operations.context._renames import names_since
 from cobweb.operations.context._stored_work import KeptWork
 from cobweb.store import CobRenamed, Store
 
-__all__ = ["Generations"]
-
 
 class Generations:
     """Reads generations when they are asked for; StoreError where one is damaged.

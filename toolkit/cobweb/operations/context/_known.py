@@ -16,17 +16,6 @@ from cobweb.kernel._machines import put_on_machines
 from cobweb.model import OUTDATED, UNKNOWN, Cob, CobId, CobType, Graph, Results, State, host_of
 from cobweb.store import CobRecord
 
-__all__ = [
-    "Baseline",
-    "Lock",
-    "Refresh",
-    "baseline",
-    "is_another",
-    "is_certain",
-    "old_locks",
-    "outdated_in",
-]
-
 Lock = tuple[CobId, CobId, State]
 """(locked object, holder, state)."""
 
@@ -43,7 +32,7 @@ class Refresh(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
+class KnownStates:
     """The beliefs at the start of a run.
 
     `known` are states to go on from; all other objects are checked first, and `found` is what their
@@ -91,14 +80,14 @@ class _Made(Mapping[CobId, Any]):
         return len(self._sources)
 
 
-def baseline(
+def known_states(
     graph: Graph,
     records: Mapping[CobId, CobRecord],
     *,
     refresh: Refresh = Refresh.CHANGED,
     contents: Mapping[CobId, str] | None = None,
     results: Results = MappingProxyType({}),
-) -> Baseline:
+) -> KnownStates:
     """Compare the journal with the site; linear in objects.
 
     `contents` are the digests of all objects, where they were worked out before. By `results`,
@@ -121,7 +110,7 @@ def baseline(
             found[cob] = guess
     carried = put_on_machines(graph, known, found)
     written = {cob: records[cob] for cob in graph.cobs if cob in records}
-    return Baseline(
+    return KnownStates(
         known=known,
         found=found,
         applied=_Made(written, attrgetter("applied")),

@@ -15,12 +15,10 @@ from cobweb.errors import UsageError
 from cobweb.model import OUTDATED, Cob, CobId, Graph, LockNeed, Need, State, Transition, host_of
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._exceptions import Exceptions
-from cobweb.operations.context._known import Baseline, baseline
+from cobweb.operations.context._known import KnownStates, known_states
 from cobweb.operations.context._removal import gone_of
 from cobweb.operations.context._renames import pending_renames, with_renames
 from cobweb.store import CobRecord, Store
-
-__all__ = ["check_known", "narrowed", "refuse_pending"]
 
 _SHOWN = 5
 """How many objects are named."""
@@ -84,7 +82,7 @@ def refuse_pending(desired: Desired, store: Store, refs: AbstractSet[CobId]) -> 
 
 def _with_needs(
     graph: Graph,
-    before: Baseline,
+    before: KnownStates,
     cobs: AbstractSet[CobId],
     renew: AbstractSet[CobId],
 ) -> frozenset[CobId]:
@@ -128,9 +126,9 @@ def _matters(need: Need, cob: Cob, steps: Iterable[Transition]) -> bool:
 
 def _believed(
     desired: Desired, store: Store, records: Mapping[CobId, CobRecord]
-) -> tuple[Baseline, frozenset[CobId]]:
+) -> tuple[KnownStates, frozenset[CobId]]:
     """Return what is believed, and what is new, changed, or gone from the site."""
-    before = baseline(
+    before = known_states(
         desired.graph, records, contents=desired.evaluated.contents, results=store.results()
     )
     return before, before.added | before.changed | gone_of(desired, records)

@@ -23,20 +23,6 @@ from cobweb.operations.context._known import Refresh
 from cobweb.plugin import Executor, ExecutorSetting, Plugins, SiteMark
 from cobweb.store import Generation, RunInfo, RunRecord, Store
 
-__all__ = [
-    "DEFAULT_PARALLEL",
-    "DEFAULT_TIMEOUT_S",
-    "HEARTBEAT_S",
-    "Caller",
-    "Orders",
-    "begun",
-    "command_of",
-    "keep_apart",
-    "open_executor",
-    "private_folder",
-    "told_if_broken",
-]
-
 DEFAULT_PARALLEL = 10
 DEFAULT_TIMEOUT_S = 600.0
 HEARTBEAT_S = 10.0

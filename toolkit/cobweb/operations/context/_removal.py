@@ -21,16 +21,6 @@ from cobweb.operations.context._generations import Generations
 from cobweb.operations.context._stored_work import KeptWork, Secrets
 from cobweb.store import CobRecord, Store
 
-__all__ = [
-    "Removal",
-    "gone_of",
-    "is_chosen",
-    "old_needs",
-    "removal_of",
-    "retyped",
-    "union_of",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:

@@ -14,8 +14,6 @@ from cobweb.model import CobId, State
 from cobweb.operations.context._desired import Desired
 from cobweb.store import CobRecord, CobRenamed, Store
 
-__all__ = ["first_names", "names_since", "pending_renames", "renames_of", "with_renames"]
-
 
 def names_since(renames: Iterable[CobRenamed], generation: int) -> Mapping[CobId, CobId]:
     """Return today's names of objects by those that they had in a generation, if others.

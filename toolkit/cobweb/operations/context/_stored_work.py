@@ -34,8 +34,6 @@ from cobweb.model import (
 from cobweb.plugin import PythonType
 from cobweb.store import Store
 
-__all__ = ["KeptWork", "Secrets", "has_only_more"]
-
 _CONNECTION = "ansible_"
 
 

@@ -10,8 +10,6 @@ from cobweb.generation import FileDifference, read_archive, tree_difference
 from cobweb.operations.context._desired import Desired
 from cobweb.store import Store
 
-__all__ = ["TreeComparison", "archives_of", "file_data"]
-
 
 def archives_of(desired: Desired, store: Store) -> Callable[[str], bytes | None]:
     """Return what finds the archive of a tree that is desired, or was, by its digest."""

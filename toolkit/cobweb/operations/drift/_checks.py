@@ -12,14 +12,14 @@ from cobweb._clock import wall_clock
 from cobweb._text import shortened
 from cobweb.errors import StoreAwayError
 from cobweb.kernel._deferred import (
-    Late,
+    DeferredValues,
     finished,
     kept_results,
     refused_results,
     refused_words,
 )
 from cobweb.kernel._dispatch import Dispatcher, describe
-from cobweb.kernel._events import Emitter
+from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._outage import PatientJournal
 from cobweb.kernel._record import LONGEST_MESSAGE, Record
 from cobweb.kernel._result import Ending
@@ -51,14 +51,14 @@ from cobweb.operations.drift._findings import (
     DRIFT,
     THERE,
     Doubtful,
+    DriftCheck,
     Drifted,
     DriftResult,
     Left,
-    Look,
     Subject,
     Unchecked,
+    drift_check_of,
     found_of,
-    look_of,
     why_doubtful,
 )
 from cobweb.plugin import Plugins
@@ -71,8 +71,6 @@ from cobweb.store import (
     StateWritten,
     Store,
 )
-
-__all__ = ["drift_site"]
 
 _KILL = 2
 _APPLY_ENDS = "`cobweb apply` ends it first"
@@ -99,7 +97,7 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
     info = replace(info, command=command_of(info, orders), generation=generation)
     with private_folder() as folder:
         work = KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types)
-        look = look_of(desired, store, work, ignores=ignores)
+        look = drift_check_of(desired, store, work, ignores=ignores)
         result = _looked(look, desired, plugins, store, orders=orders, caller=caller, info=info)
     store.end_run(
         RunRecord(
@@ -114,7 +112,7 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
 
 
 def _looked(  # noqa: PLR0913  # as `drift_site`
-    look: Look,
+    look: DriftCheck,
     desired: Desired,
     plugins: Plugins,
     store: Store,
@@ -128,19 +126,19 @@ def _looked(  # noqa: PLR0913  # as `drift_site`
     there = replace(desired, hosts=look.hosts)
     with open_executor(plugins, orders, there, expected) as (executor, setting):
         store.begin_run(info)
-        emitter = Emitter(caller.sinks, executor.now)
+        publisher = EventPublisher(caller.sinks, executor.now)
         say, timeout_s = caller.say, orders.store_timeout_s
         journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
-        record = Record(journal, emitter, store_events=True)
+        record = Record(journal, publisher, store_events=True)
         record.run_started(info.id, desired.graph, generation=info.generation)
         dispatcher = Dispatcher(
             executor, setting, python_types=plugins.python_types, providers=plugins.providers
         )
         with told_if_broken(store, info):
-            looking = _Looking(look, dispatcher, record, caller, orders=orders)
+            looking = _DriftRun(look, dispatcher, record, caller, orders=orders)
             looking.refuse(refused_results(look.results, desired.graph))
             result = looking.go(info.id)
-    return replace(result, notices=tuple(emitter.notices))
+    return replace(result, notices=tuple(publisher.notices))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -154,11 +152,17 @@ class _Found:
     checked: set[CobId] = field(default_factory=set)
 
 
-class _Looking:
+class _DriftRun:
     """Goes through the checks of one look; use once."""
 
     def __init__(
-        self, look: Look, dispatcher: Dispatcher, record: Record, caller: Caller, *, orders: Orders
+        self,
+        look: DriftCheck,
+        dispatcher: Dispatcher,
+        record: Record,
+        caller: Caller,
+        *,
+        orders: Orders,
     ) -> None:
         self._look = look
         self._subjects = {it.cob.id: it for it in look.subjects}
@@ -295,7 +299,11 @@ class _Looking:
             timeout_s=it.type.check_timeout_s,
             shared=it.type.shared,
         )
-        return job if self._simulates else finished(job, Late(results=self._results, spec=spec))[0]
+        return (
+            job
+            if self._simulates
+            else finished(job, DeferredValues(results=self._results, spec=spec))[0]
+        )
 
     # --- reports
 

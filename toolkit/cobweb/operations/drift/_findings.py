@@ -21,30 +21,11 @@ from typing import Any
 from cobweb.kernel._result import Ending
 from cobweb.model import UNKNOWN, Cob, CobId, Graph, Host, Outcome, Report, Results, State, host_of
 from cobweb.operations.context._desired import Desired
+from cobweb.operations.context._generations import Generations
 from cobweb.operations.context._known import is_another, is_certain
 from cobweb.operations.context._renames import first_names
-from cobweb.operations.context._stored_work import KeptWork
-from cobweb.operations.drift._definitions import definitions_of
+from cobweb.operations.context._stored_work import KeptWork, Secrets
 from cobweb.store import CobRecord, Store
-
-__all__ = [
-    "DRIFT",
-    "THERE",
-    "Doubtful",
-    "DriftResult",
-    "Drifted",
-    "Left",
-    "Look",
-    "Pending",
-    "PendingKind",
-    "Subject",
-    "Unchecked",
-    "drift_data",
-    "drifted_of",
-    "found_of",
-    "look_of",
-    "why_doubtful",
-]
 
 DRIFT = "drift"
 """The reason of a state that was found where another was left."""
@@ -154,7 +135,7 @@ class DriftResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class DriftCheck:
     """What a look has to do: check the `subjects`, in this order.
 
     `pending` are all changes that the next apply has, `undefined` those of them that cannot be
@@ -176,9 +157,9 @@ class Look:
     first_names: Mapping[CobId, CobId] = field(default_factory=dict)
 
 
-def look_of(
+def drift_check_of(
     desired: Desired, store: Store, work: KeptWork, *, ignores: Callable[[CobId], bool]
-) -> Look:
+) -> DriftCheck:
     """Return what is to be checked of a site; with a limit only the objects of its hosts.
 
     `work` finds the files of earlier generations. StoreError where one of these is damaged.
@@ -207,7 +188,7 @@ def look_of(
                 left=_left(records[cob], it, noticed.get(cob)),
             )
         )
-    return Look(
+    return DriftCheck(
         subjects=tuple(_in_turns(subjects)),
         pending=tuple(Pending(cob=cob, kind=kind) for cob, kind in pending.items()),
         undefined=tuple(cob for cob in old if cob not in before.cobs),
@@ -350,3 +331,47 @@ def _in_turns(subjects: list[Subject]) -> Iterator[Subject]:
     turns = [next(numbers.setdefault(it.cob.host, count())) for it in subjects]
     order = sorted(range(len(subjects)), key=lambda at: (turns[at], at))
     return (subjects[at] for at in order)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definitions:
+    """Objects as they were applied, each under one of the `generations`.
+
+    `hosts` are those of them that the site has no more, as they were reached.
+    """
+
+    cobs: Mapping[CobId, Cob] = field(default_factory=dict)
+    generations: Mapping[CobId, int] = field(default_factory=dict)
+    hosts: Mapping[str, Host] = field(default_factory=dict)
+
+
+def definitions_of(
+    records: Iterable[CobRecord], desired: Desired, store: Store, work: KeptWork
+) -> Definitions:
+    """Return what the objects were that records were written for, as far as a generation says so.
+
+    Their actions are those that `work` finds again, their vaulted values those of the site; the
+    check of an object fails for which something is gone. StoreError where a generation is damaged.
+    """
+    past = Generations(store, desired.roots, work)
+    cobs: dict[CobId, Cob] = {}
+    generations: dict[CobId, int] = {}
+    hosts: dict[str, Host] = {}
+    for record in records:
+        for generation in _candidates(record, past):
+            site, graph = past.find(generation) or (None, None)
+            if site and graph and site.contents.get(record.cob) == record.content:
+                host = host_of(record.cob)
+                cobs[record.cob] = graph.cobs[record.cob]
+                generations[record.cob] = generation
+                hosts[host] = site.hosts[host]
+                break
+    graph, gone = Secrets(desired.secrets, desired.hosts).graph(Graph(cobs=cobs), hosts)
+    return Definitions(cobs=graph.cobs, generations=generations, hosts=gone)
+
+
+def _candidates(record: CobRecord, past: Generations) -> Iterator[int]:
+    """Yield the generations that may say what an object was, the most likely first."""
+    first = (past.active.get(host_of(record.cob), 0), record.generation)
+    yield from first
+    yield from (each for each in past.ids if each not in first)

@@ -9,8 +9,6 @@ from cobweb.generation import read_site
 from cobweb.model import CobId
 from cobweb.store import Generation, GenerationInfo, Store
 
-__all__ = ["KEPT", "collect_generations"]
-
 KEPT = 10
 """How many generations are kept where nobody says otherwise."""
 

@@ -20,11 +20,9 @@ from cobweb.store import (
     Store,
 )
 
-__all__ = ["Farewell", "farewell", "welcome"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Farewell:
+class ForgetReport:
     """What is to be given up: objects with all that is known of them, and hosts.
 
     Hosts `given_up` are in the site: they stay known, and are left alone until they are
@@ -52,13 +50,13 @@ class Farewell:
             yield HostForgotten(host=host)
 
 
-def welcome(store: Store, hosts: Sequence[str]) -> Farewell:
+def take_back(store: Store, hosts: Sequence[str]) -> ForgetReport:
     """Return what it means to take hosts back; UsageError for one that is not given up."""
     _refuse_unknown("host that is given up", hosts, store.given_up())
-    return Farewell(taken_back=tuple(sorted(set(hosts))))
+    return ForgetReport(taken_back=tuple(sorted(set(hosts))))
 
 
-def farewell(site: Site, store: Store, cobs: Sequence[str], hosts: Sequence[str]) -> Farewell:
+def forget(site: Site, store: Store, cobs: Sequence[str], hosts: Sequence[str]) -> ForgetReport:
     """Return what it means to give up `cobs`, and all objects of `hosts`.
 
     A host goes with its last object, unless the site has it: then it stays known and is left alone.
@@ -74,7 +72,7 @@ def farewell(site: Site, store: Store, cobs: Sequence[str], hosts: Sequence[str]
     _refuse_wanted("object", cobs, site.graph(None).cobs)
     chosen = {cob for cob in records if host_of(cob) in set(hosts)} | {CobId(cob) for cob in cobs}
     left = {host_of(cob) for cob in records.keys() - chosen} | site.hosts.keys()
-    return Farewell(
+    return ForgetReport(
         cobs={cob: records[cob] for cob in sorted(chosen)},
         hosts=tuple(sorted(({host_of(cob) for cob in chosen} | set(hosts)) - left)),
         locks=tuple(

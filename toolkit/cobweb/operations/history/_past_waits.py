@@ -11,8 +11,6 @@ from cobweb.model import UNKNOWN, CobId
 from cobweb.operations.history._why import Reason
 from cobweb.store import Generation, RunRecord, Store
 
-__all__ = ["why_in_run"]
-
 
 def why_in_run(store: Store, record: RunRecord, reference: str) -> Reason:
     """Say what `reference` waited for when the run ended.

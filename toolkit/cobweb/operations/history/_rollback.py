@@ -21,8 +21,6 @@ from cobweb.plugin import Plugins
 from cobweb.site import Site, unfit_specs
 from cobweb.store import Generation, Store
 
-__all__ = ["desired_again", "original_of", "to_go_back_to"]
-
 MOST_PROBLEMS = 20
 """How many problems are told of; the others are counted."""
 

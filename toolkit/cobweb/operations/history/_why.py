@@ -22,13 +22,11 @@ from cobweb.kernel._result import Wait, chain_data
 from cobweb.model import UNKNOWN, CobId, Graph
 from cobweb.operations.context._budgets import lending_of
 from cobweb.operations.context._desired import desired_of
-from cobweb.operations.context._known import Baseline, baseline, old_locks
+from cobweb.operations.context._known import KnownStates, known_states, old_locks
 from cobweb.operations.context._removal import Removal, removal_of
 from cobweb.operations.drift._findings import why_doubtful
 from cobweb.site import Site
 from cobweb.store import CobRecord, RunRecord, Store, why_dead
-
-__all__ = ["Reason", "goes_on", "why"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +93,7 @@ def why(site: Site, store: Store, reference: str) -> Reason:
     told = _told_by(last, answer)
     if told.source == "run":
         return told
-    before = baseline(graph, records, results=store.results())
+    before = known_states(graph, records, results=store.results())
     doubtful = before.changed | before.uncertain | before.away
     if answer.state == answer.preferred and cob not in doubtful:
         return answer
@@ -137,7 +135,7 @@ class _Present:
         graph: Graph,
         store: Store,
         records: Mapping[CobId, CobRecord],
-        before: Baseline,
+        before: KnownStates,
         last: RunRecord | None,
     ) -> None:
         self._records = records

@@ -27,28 +27,13 @@ from cobweb.generation import (
 )
 from cobweb.kernel._result import Wait, chain_data, stuck_waits
 from cobweb.model import Cob, CobId, fill_in, host_of
-from cobweb.operations.context._known import Baseline, Refresh
+from cobweb.operations.context._known import KnownStates, Refresh
 from cobweb.operations.context._trees import TreeComparison, file_data
 from cobweb.operations.drift._findings import Left, why_doubtful
 from cobweb.operations.planning._prediction import LimitUse
 from cobweb.operations.planning._refusals import Refusal
 from cobweb.plugin import PlannedStep, Stages
 from cobweb.store import CobRecord
-
-__all__ = [
-    "DEFAULT_PLANNER",
-    "MAX_PLAN_BYTES",
-    "PLAN_FORMAT",
-    "Change",
-    "Plan",
-    "PlanFile",
-    "Unsettled",
-    "base_digest",
-    "changes_of",
-    "plan_text",
-    "read_plan",
-    "unsettled_of",
-]
 
 PLAN_FORMAT = 3
 DEFAULT_PLANNER = "event"
@@ -362,14 +347,14 @@ def plan_text(plan: Plan) -> str:
     return "".join(indented(sealed, indent=1, ascii_only=True)) + "\n"
 
 
-def _filled(before: Baseline, cob: CobId) -> Mapping[str, Any]:
+def _filled(before: KnownStates, cob: CobId) -> Mapping[str, Any]:
     """Return the spec of an object as it would be applied now, as far as that is known."""
     spec: Mapping[str, Any] = fill_in(before.specs[cob], before.results)[0]
     return spec
 
 
 def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six sides
-    before: Baseline,
+    before: KnownStates,
     records: Mapping[CobId, CobRecord],
     removed: Iterable[CobId] = (),
     retyped: Mapping[CobId, tuple[str, str]] = MappingProxyType({}),
@@ -401,7 +386,7 @@ def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six si
 
 
 def unsettled_of(  # noqa: PLR0913  # as `changes_of`
-    before: Baseline,
+    before: KnownStates,
     records: Mapping[CobId, CobRecord],
     cobs: Iterable[Cob],
     drifted: Mapping[CobId, Left],
@@ -428,7 +413,7 @@ def unsettled_of(  # noqa: PLR0913  # as `changes_of`
 
 
 def _unsettled(
-    before: Baseline, record: CobRecord, it: Cob, drifted: Left | None
+    before: KnownStates, record: CobRecord, it: Cob, drifted: Left | None
 ) -> tuple[str, str]:
     """Return in a word and in a sentence why an object is looked at, or two empty texts."""
     if it.id in before.uncertain:
@@ -444,7 +429,7 @@ def _unsettled(
 
 
 def _differences(
-    before: Baseline, record: CobRecord, trees: TreeComparison | None
+    before: KnownStates, record: CobRecord, trees: TreeComparison | None
 ) -> tuple[tuple[str, ...], tuple[FileDifference, ...]]:
     """Return the lines and the files that differ between what was applied and what is wanted."""
     applied, spec = record.applied or {}, _filled(before, record.cob)

@@ -37,8 +37,6 @@ from cobweb.model import UNKNOWN, CobId, Missing, State
 from cobweb.operations.context._context import ExecutionContext
 from cobweb.plugin import PlannedStep
 
-__all__ = ["LimitUse", "Prediction", "predict", "predict_best"]
-
 Duration = Callable[[CobId, State, State], float]
 
 

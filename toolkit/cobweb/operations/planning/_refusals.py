@@ -20,8 +20,6 @@ from cobweb.operations.context._removal import gone_of
 from cobweb.operations.context._renames import names_since
 from cobweb.store import CobRecord, Store
 
-__all__ = ["Refusal", "RefusalKind", "refusals_of", "refuse"]
-
 _SHOWN = 5
 """How many objects a refusal names; its data have all."""
 

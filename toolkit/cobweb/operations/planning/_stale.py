@@ -18,8 +18,6 @@ from cobweb.operations.context._renames import pending_renames, with_renames
 from cobweb.operations.planning._plan import CHANGED, IN_DOUBT, NEW, PlanFile, base_digest
 from cobweb.store import CobRecord, RunRecord, Store
 
-__all__ = ["refuse_stale"]
-
 _SHOWN = 10
 """How many objects are named."""
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from string import ascii_letters
 from typing import ClassVar, Protocol
 
 from cobweb.errors import CobwebError, Place
 from cobweb.model import Host
 from cobweb.site.hosts._connection import check_variables
 from cobweb.site.hosts._hosts import ALL, HostEntry, Inventory
-from cobweb.site.hosts._ranges import MAX_HOSTS, expand
 from cobweb.site.reading._files import Files, Member
-from cobweb.site.reading._findings import Findings
+from cobweb.site.reading._findings import Findings, on_a_line
 from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, key_place, kind
 from cobweb.site.reading._settings import as_map, known_keys
 
@@ -21,8 +21,8 @@ _YAML = (".yml", ".yaml", ".json")
 _IGNORED = (".orig", ".bak", ".retry", ".cfg", ".md", ".txt", ".pyc", ".swp", ".example")
 _VARS_FOLDERS = ("group_vars", "host_vars")
 _GROUP_KEYS = ("hosts", "children", "vars")
-_HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*", re.ASCII)
-_GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
+_HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}", re.ASCII)
+_GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
 
 class HostSource(Protocol):
@@ -211,10 +211,10 @@ class Sources:
     def _fits(self, name: str, form: re.Pattern[str], what: str, place: Place) -> bool:
         if form.fullmatch(name) and (what == "group" or name.count(":") != 1):
             return True
-        hint = "letters, digits, `_`, `.` and `-`"
+        hint = "letters, digits, `_`, `.` and `-`, at most 253"
         if what == "host" and ":" in name:
             hint = "write the port as the variable `ansible_port`"
-        self._findings.add(place, f"`{name}` is no name for a {what}", hint)
+        self._findings.add(place, f"`{on_a_line(name)}` is no name for a {what}", hint)
         return False
 
 
@@ -243,3 +243,64 @@ def no_hosts(inventory: Inventory, place: Place, findings: Findings) -> None:
     """Find an inventory without any host."""
     if not inventory.hosts and not findings:
         findings.add(place, "the inventory has no hosts", "name some under a group's `hosts`")
+
+
+MAX_HOSTS = 100_000
+"""A range that stands for more hosts is an error."""
+
+_RANGE = re.compile(r"\[([^\[\]]*)\]")
+
+
+def expand(pattern: str) -> list[str]:
+    """Return the names that a host of an inventory stands for; ValueError if it is wrong."""
+    names = [""]
+    position = 0
+    for match in _RANGE.finditer(pattern):
+        parts = _parts(match[1])
+        if len(names) * len(parts) > MAX_HOSTS:
+            raise ValueError(f"the range stands for more than {MAX_HOSTS} hosts")
+        head = pattern[position : match.start()]
+        names = [name + head + part for name in names for part in parts]
+        position = match.end()
+    rest = pattern[position:]
+    if "[" in rest or "]" in rest:
+        raise ValueError("a bracket of the range is missing")
+    return [name + rest for name in names]
+
+
+def _parts(text: str) -> Sequence[str]:
+    bounds = text.split(":")
+    if len(bounds) not in (2, 3):
+        raise ValueError("a range is written [first:last] or [first:last:step]")
+    first, last = bounds[0] or "0", bounds[1]
+    step = bounds[2] if len(bounds) == 3 else "1"  # noqa: PLR2004  the third part is the step
+    if not (step.isascii() and step.isdigit() and int(step) > 0):
+        raise ValueError("the step of a range is a number above 0")
+    if _is_number(first) and _is_number(last):
+        return _numbers(first, last, int(step))
+    return _letters(first, last, int(step))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _numbers(first: str, last: str, step: int) -> Sequence[str]:
+    width = len(first) if first[0] == "0" and len(first) > 1 else 0
+    if width and width != len(last):
+        raise ValueError("both ends of a range with leading zeros must have the same length")
+    if int(first) > int(last):
+        raise ValueError("the range goes backwards")
+    count = (int(last) - int(first)) // step + 1
+    if count > MAX_HOSTS:
+        raise ValueError(f"the range stands for more than {MAX_HOSTS} hosts")
+    return [str(number).zfill(width) for number in range(int(first), int(last) + 1, step)]
+
+
+def _letters(first: str, last: str, step: int) -> Sequence[str]:
+    if len(first) != 1 or len(last) != 1 or first not in ascii_letters or last not in ascii_letters:
+        raise ValueError("the ends of a range are two numbers or two letters")
+    begin, end = ascii_letters.index(first), ascii_letters.index(last)
+    if begin > end:
+        raise ValueError("the range goes backwards")
+    return ascii_letters[begin : end + 1 : step]

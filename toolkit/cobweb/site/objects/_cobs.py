@@ -10,7 +10,7 @@ from cobweb.errors import Place
 from cobweb.model import CobType, Confirm, State
 from cobweb.site.hosts._select import Selector
 from cobweb.site.objects._confirm import confirm_of
-from cobweb.site.reading._findings import Findings, did_you_mean, one_of
+from cobweb.site.reading._findings import Findings, did_you_mean, on_a_line, one_of
 from cobweb.site.reading._nodes import Leaf, Map, Node, key_place
 from cobweb.site.reading._settings import as_map, flag, known_keys, required, text
 from cobweb.site.templates._rendering import is_template
@@ -21,7 +21,7 @@ _KEYS = (
     "was",
     "description",
 )
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +81,8 @@ class Cobs:
     def _cob(self, name: str, node: Node, place: Place) -> CobDef | None:
         what = f"COB `{name}`"
         if not _NAME.fullmatch(name):
-            hint = "letters, digits, `_`, `.` and `-`"
-            self._findings.add(place, f"`{name}` is no name for a COB", hint)
+            hint = "letters, digits, `_`, `.` and `-`, at most 253"
+            self._findings.add(place, f"`{on_a_line(name)}` is no name for a COB", hint)
             return None
         body = as_map(node, what, self._findings)
         if body is None:

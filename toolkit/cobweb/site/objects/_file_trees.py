@@ -27,8 +27,6 @@ from cobweb.site.reading._files import VAULT_HEADER, Files
 from cobweb.site.reading._folders import TreeFolder
 from cobweb.site.reading._nodes import is_vault
 
-__all__ = ["SpecTrees"]
-
 _ENDING = ".j2"
 _VAULTED = "what is in a tree is stored as it is"
 

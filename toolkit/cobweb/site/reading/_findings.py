@@ -7,10 +7,14 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
+from cobweb._text import shortened
 from cobweb.errors import Finding, Place, SiteError
 
 HOSTS_SHOWN = 3
 """So many hosts are named where one mistake shows on many."""
+
+LONGEST_SHOWN = 100
+"""A name that cannot be one is shown so far."""
 
 MAX_FINDINGS = 1000
 """Further findings are counted, not kept."""
@@ -54,6 +58,11 @@ class Findings:
         """Raise a SiteError with all that was collected."""
         if self._hosts:
             raise SiteError(self.sorted())
+
+
+def on_a_line(text: str) -> str:
+    """Return what a message shows of a text that the user wrote, however long it is."""
+    return shortened(text.replace("\n", "\\n"), LONGEST_SHOWN)
 
 
 @contextmanager

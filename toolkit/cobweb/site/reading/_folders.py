@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from cobweb.generation import TreeEntry, TreeKind, in_order, tree_digest
 
-__all__ = ["MAX_BYTES", "MAX_FILES", "TreeFolder", "digest_of_folder", "excluding"]
-
 MAX_FILES = 20_000
 """A tree with more entries is refused."""
 

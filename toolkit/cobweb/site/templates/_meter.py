@@ -6,6 +6,8 @@ between operations ends a render in time, in any thread.
 
 from __future__ import annotations
 
+from pathlib import Path
+from resource import getpagesize
 from time import monotonic, thread_time
 from typing import Any
 
@@ -33,10 +35,18 @@ MAX_WRITTEN = 64 * 2**20
 MAX_LARGE = 512 * 2**20
 """All values above a mebi that a template makes may have so many characters together."""
 
+MAX_GROWTH = 512 * 2**20
+"""The process may grow by so many bytes while a template makes smaller values."""
+
+WEIGHED = 64 * 2**20
+"""So many characters of smaller values are made until the process is weighed."""
+
 VALUE_COST = 16
 """A value in a list or mapping counts as so many characters."""
 
+PAGE_SIZE = getpagesize()
 _LARGE = 2**20
+_SMALL = 2**10
 _KNOWN = 64
 _TEXTS = (str, bytes)
 _CONTAINERS = (dict, list, tuple, set, frozenset)
@@ -56,13 +66,15 @@ class RenderError(Exception):
 class Meter:
     """Counts what one render uses; RenderError where that is more than it may."""
 
-    __slots__ = ("_end", "_known", "_large", "_next", "_steps", "_written")
+    __slots__ = ("_end", "_known", "_large", "_next", "_small", "_start", "_steps", "_written")
 
     def __init__(self) -> None:
         self._end = 0.0
         self._known: dict[int, tuple[Any, int]] = {}
         self._large = 0
         self._next = 0.0
+        self._small = 0
+        self._start = 0
         self._steps = 0
         self._written = 0
 
@@ -106,11 +118,11 @@ class Meter:
         elif isinstance(value, _TEXTS):
             if len(value) > MAX_TEXT:
                 raise too_long()
-            if len(value) > _LARGE:
+            if len(value) > _SMALL:
                 self._note(len(value))
         elif isinstance(value, _CONTAINERS):
             size = self.size(value)
-            if size > _LARGE:
+            if size > _SMALL:
                 self._note(size)
         return value
 
@@ -137,10 +149,24 @@ class Meter:
         return total
 
     def _note(self, size: int) -> None:
+        if size <= _LARGE:
+            self._small += size
+            if self._small > WEIGHED:
+                self._weigh()
+            return
         self._large += size
         if self._large > MAX_LARGE:
             message = f"the template makes values of more than {MAX_LARGE} characters in all"
             raise RenderError(message)
+
+    def _weigh(self) -> None:
+        """Look how the process has grown: of smaller values nobody knows how many are kept."""
+        self._small = 0
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        size = pages * PAGE_SIZE
+        self._start = self._start or size
+        if size - self._start > MAX_GROWTH:
+            raise RenderError(f"the template takes more than {MAX_GROWTH >> 20} MiB of memory")
 
 
 def check_text(characters: int) -> None:

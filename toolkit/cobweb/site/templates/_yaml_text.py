@@ -9,8 +9,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["MAX_DOCUMENT", "YamlTextError", "yaml_of"]
-
 MAX_DOCUMENT = 2**20
 """A longer text is not read as YAML (characters)."""
 

@@ -1,4 +1,4 @@
-"""The stop-all guard: where too many hosts are silent, the mistake is likelier here than there.
+"""The stop-all threshold: where too many hosts are silent, the mistake is likelier here than there.
 
 A coordinator that lost its network, or a key that expired, looks like many broken hosts. So a run
 holds its transitions back until enough of the hosts that are checked first have answered; one that
@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-__all__ = ["Guard"]
-
 _SHOWN = 5
 
 
-class Guard:
+class UnreachableThreshold:
     """Counts the hosts that answer; `most` of `hosts` may be unreachable (None: all may).
 
     A host counts as asked from its first check on, and as heard with the first report of a job on

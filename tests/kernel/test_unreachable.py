@@ -1,4 +1,4 @@
-"""The stop-all guard: transitions wait until enough hosts have answered, or none of them begins."""
+"""The stop-all threshold: transitions wait until enough hosts have answered, or none begins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._result import Ending, RunResult
-from cobweb.kernel._silent_hosts import Guard
+from cobweb.kernel._unreachable import UnreachableThreshold
 from cobweb.model import (
     Cob,
     CobId,
@@ -87,31 +87,31 @@ def order(dispatcher: Dispatcher) -> list[int]:
 def test_the_guard_lets_go_exactly_if_too_many_can_no_longer_be_lost(
     asked: set[str], answered: set[str], lost: set[str], most: int
 ) -> None:
-    guard = Guard(hosts=len(HOSTS), most=most)
+    threshold = UnreachableThreshold(hosts=len(HOSTS), most=most)
     for host in sorted(asked):
-        assert guard.ask(host)
-        assert not guard.ask(host)
+        assert threshold.ask(host)
+        assert not threshold.ask(host)
     for host in sorted(answered | lost):
-        guard.heard(host)
+        threshold.heard(host)
     silent = sorted(asked - answered - lost)
     ends = chain.from_iterable(combinations(silent, n) for n in range(len(silent) + 1))
-    assert guard.lets_go(lost) == all(not guard.refusal({*lost, *more}) for more in ends)
-    assert bool(guard.refusal(lost)) == (len(lost) > most)
+    assert threshold.lets_go(lost) == all(not threshold.refusal({*lost, *more}) for more in ends)
+    assert bool(threshold.refusal(lost)) == (len(lost) > most)
 
 
 def test_the_refusal_names_hosts_the_share_and_the_option() -> None:
-    guard = Guard(hosts=20, most=2)
-    assert guard.refusal({"c", "a", "b"}) == (
+    threshold = UnreachableThreshold(hosts=20, most=2)
+    assert threshold.refusal({"c", "a", "b"}) == (
         "3 of 20 hosts cannot be reached (a, b, c), --max-unreachable allows 2"
     )
-    assert "(h0, h1, h2, h3, h4 and 4 more)" in guard.refusal({f"h{n}" for n in range(9)})
+    assert "(h0, h1, h2, h3, h4 and 4 more)" in threshold.refusal({f"h{n}" for n in range(9)})
 
 
 def test_without_a_bound_nothing_is_asked_and_nothing_refused() -> None:
-    guard = Guard(hosts=6, most=None)
-    assert not guard.ask("a")
-    assert guard.lets_go(HOSTS)
-    assert guard.refusal(HOSTS) == ""
+    threshold = UnreachableThreshold(hosts=6, most=None)
+    assert not threshold.ask("a")
+    assert threshold.lets_go(HOSTS)
+    assert threshold.refusal(HOSTS) == ""
 
 
 def test_what_comes_first_goes_before_the_heaviest(dispatcher: Dispatcher) -> None:
