@@ -209,7 +209,7 @@ def _parts(folder: Path, hosts: int) -> None:
 
 def _printed(plan: Plan) -> dict[str, float]:
     """Return the seconds of writing a plan as text and as JSON."""
-    from cobweb.cli._kept import Printer
+    from cobweb.cli._cached_plans import Printer
     from cobweb.cli._request import Format
     from cobweb.cli.plan import tell_plan
 

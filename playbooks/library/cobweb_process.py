@@ -129,7 +129,8 @@ def _full(spec: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _digest(spec: Dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
+    kept = {key: value for key, value in spec.items() if key != "settle"}  # how long we look on
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
 def _look(home: Path) -> Seen:
@@ -275,26 +276,30 @@ def _start_supervisor(home: Path) -> int:
 
 
 def _wait_ready(home: Path, spec: Dict[str, Any]) -> str:
-    """Wait until the process is up; return what went wrong, or nothing."""
-    settled = time.monotonic() + SETTLE_S
+    """Wait until the process is up, and stays so; return what went wrong, or nothing."""
+    settle = float(spec.get("settle", SETTLE_S if spec["listen"] is None else 0))
     deadline = time.monotonic() + float(spec["start_timeout"])
-    while time.monotonic() < deadline:
+    ready_since: Optional[float] = None
+    while ready_since is not None or time.monotonic() < deadline:
         status = supervision.read_status(home)
         if status.get("last_end"):
             return str(status["last_end"])
         if not supervision.alive(status.get("supervisor")):
             return "lost its supervisor"
-        if supervision.alive(status.get("child")) and _is_ready(spec, settled):
+        now = time.monotonic()
+        if not (supervision.alive(status.get("child")) and _is_ready(spec)):
+            ready_since = None
+        elif ready_since is None:
+            ready_since = now
+        if ready_since is not None and now - ready_since >= settle:
             return ""
         time.sleep(supervision.POLL_S)
     missed = "start" if spec["listen"] is None else f"listen on {spec['listen']}"
     return f"did not {missed} within {spec['start_timeout']} s"
 
 
-def _is_ready(spec: Dict[str, Any], settled: float) -> bool:
-    if spec["listen"] is None:
-        return time.monotonic() > settled
-    return _answers(spec["listen"])
+def _is_ready(spec: Dict[str, Any]) -> bool:
+    return spec["listen"] is None or _answers(spec["listen"])
 
 
 def _answers(listen: Any) -> bool:

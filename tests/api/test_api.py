@@ -145,6 +145,8 @@ def test_a_run_that_there_is_not(site: Site) -> None:
 def test_the_program_of_the_page_does_what_it_says(folder: Path) -> None:
     code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
     program = folder / "gentle.py"
+    code = code.replace("import Caller", "import Caller, Orders")
+    code = code.replace("site.apply(", "site.apply(orders=Orders(executor='simulate'), ")
     program.write_text(code)
 
     def ran() -> subprocess.CompletedProcess[str]:

@@ -187,6 +187,19 @@ def test_an_object_whose_type_changes_tells_both(
     assert "~ beta/b (simple -> plain)\n" in run("-C", site, "diff").out
 
 
+def test_the_hunks_of_a_text_follow_the_schema(
+    run: Run, site: Path, edit: Edit, apply: Callable[[], None], check_schema: CheckSchema
+) -> None:
+    edit('"port={{ port }}"', r'"one\ntwo\n"')
+    apply()
+    edit(r"one\ntwo\n", r"one\nthree\n")
+    data = data_of(run("-C", site, "diff", "-o", "json"))
+    check_schema("diff", data)
+    (found,) = data["cobs"]
+    lines = ["~text: +1 -1", "   @@ -1,2 +1,2 @@", "   one", "-  two", "+  three"]
+    assert found["diff"] == lines
+
+
 def test_nothing_that_differs_is_said(run: Run, site: Path, apply: Callable[[], None]) -> None:
     apply()
     ran = run("-C", site, "diff", "--exit-code")

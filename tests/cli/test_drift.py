@@ -16,7 +16,7 @@ from cobweb.cli._text import cells
 from cobweb.cli.drift import _sum_up, _tell
 from cobweb.model import CobId
 from cobweb.operations import DriftResult, Ending
-from cobweb.operations.drift._findings import Unchecked
+from cobweb.operations.drift._drift_check import Unchecked
 from cobweb.store import HostLost, StateWritten, TransitionBegan
 
 Run = Callable[..., Any]

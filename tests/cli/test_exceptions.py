@@ -72,6 +72,11 @@ def test_a_plan_says_whose_turn_it_is_under_a_limit(
     assert (limit["canary"], limit["units"]) == (["web1", "web2"], ["web1", "web2", "web3", "web4"])
     assert run("-C", four, *APPLY).code == 0
     assert "limit" not in run("-C", four, "plan").out
+    one = SITE.replace("{version: 1}", "{version: 2}, web3: {version: 3}")
+    (four / "site.yml").write_text(one, encoding="utf-8")
+    told = run("-C", four, "plan")
+    assert "web3/app  outdated -> up" in told.out
+    assert "limit" not in told.out
 
 
 def test_a_plan_keeps_the_bounds_that_it_was_made_with(

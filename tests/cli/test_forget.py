@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +209,28 @@ def test_only_what_is_given_up_can_be_taken_back(run: Run, site: Path) -> None:
     assert "knows no host that is given up 'alpha'" in ran.err
     ran = run("-C", site, "forget", "alpha/a", "--undo", "--yes")
     assert (ran.code, "--undo takes hosts back" in ran.err) == (64, True)
+
+
+def test_status_and_why_say_that_a_host_is_given_up(
+    run: Run, site: Path, check_schema: CheckSchema
+) -> None:
+    assert run("-C", site, "apply", "--yes", "--executor", "simulate").code == 0
+    assert run("-C", site, "forget", "--host", "alpha", "--yes").code == 0
+    said = "host alpha is given up (`cobweb forget --host alpha --undo` takes it back)"
+    status = run("-C", site, "status")
+    assert said in status.err
+    assert [line.split()[-1] for line in status.out.splitlines() if "alpha/" in line] == ["up"] * 2
+    data = json.loads(run("-C", site, "status", "-o", "json").out)
+    check_schema("status", data)
+    assert data["given_up"] == ["alpha"]
+    first, second = run("-C", site, "why", "alpha/a").out.splitlines()
+    assert (first, second) == ("alpha/a is up, as wanted: it waits for nothing", said)
+    down = StateWritten(cob=CobId("beta/b"), state="down", reason="check", time=1.0)
+    with Site(site) as session:
+        session.store(create=True).write([down, replace(down, cob=CobId("alpha/a"))])
+    for cob in ("alpha/a", "beta/b"):
+        ran = run("-C", site, "why", cob)
+        assert ran.out.splitlines()[-1] == f"  alpha/a: {said}"
+    check_schema("why", json.loads(run("-C", site, "why", "beta/b", "-o", "json").out))
+    assert run("-C", site, "forget", "--host", "alpha", "--undo", "--yes").code == 0
+    assert "given up" not in run("-C", site, "status").err

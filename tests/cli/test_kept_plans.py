@@ -11,8 +11,8 @@ import pytest
 import cobweb
 from cobweb import operations
 from cobweb.api import Site
-from cobweb.cli import _kept
-from cobweb.cli._kept import PrintedPlan
+from cobweb.cli import _cached_plans
+from cobweb.cli._cached_plans import PrintedPlan
 from cobweb.cli._output import Tone
 from cobweb.model import CobId
 from cobweb.operations import plan_site
@@ -29,7 +29,7 @@ def _keep_small_sites(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("COBWEB_NO_CACHE", raising=False)
     monkeypatch.setattr(_site, "MIN_COBS", 1)
-    monkeypatch.setattr(_kept, "MIN_COBS", 1)
+    monkeypatch.setattr(_cached_plans, "MIN_COBS", 1)
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_nothing_is_kept_where_the_user_wants_nothing_kept(
 def test_small_sites_are_planned_anew(
     run: Run, site: Path, made: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_kept, "MIN_COBS", 4)
+    monkeypatch.setattr(_cached_plans, "MIN_COBS", 4)
     monkeypatch.setattr(_site, "MIN_COBS", 4)
     run("-C", site, "plan")
     run("-C", site, "plan")

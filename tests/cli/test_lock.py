@@ -45,6 +45,7 @@ def test_a_second_hold_is_refused_with_the_owner(run: Run, site: Path) -> None:
     assert ran.code == 5
     assert name in ran.err
     assert "disk swap" in ran.err
+    assert f"(wait, as --wait 10m does; `cobweb lock break {name}` ends it)" in ran.err
 
 
 def test_breaking_what_is_not_there_is_an_error(run: Run, site: Path) -> None:
@@ -73,7 +74,8 @@ def test_a_broken_lock_stops_its_run(run: Run, site: Path) -> None:
         refused = run("-C", site, "lock", "break", "r1")
         assert (refused.code, refused.out) == (64, "")
         assert "nobody can be asked without a terminal (add --yes)" in refused.err
-        warned = f"its process {os.getpid()} on this machine is alive: what it has at work"
+        warned = f"its process {os.getpid()} on this machine is alive: what it has at work "
+        warned += "on hosts goes on until the next run ends it\n"
         assert refused.err.startswith(warned)
         lock.beat("r1")
         assert run("-C", site, "lock", "break", "r1", "--yes").code == 0

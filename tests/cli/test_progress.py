@@ -59,6 +59,26 @@ def test_the_counts_follow_the_events() -> None:
         assert counter.summary().startswith(summary)
 
 
+def test_what_has_an_old_content_is_not_done_until_its_host_has_switched() -> None:
+    counter = Counter(GOALS)
+    counter.old.update(["h1/a", "h1/b", "h9/not-ours"])
+    for cob in GOALS:
+        counter.take({**state(cob, "up"), "reason": "journal"})
+    old = "hosts 1/2  objects 1/3  running 0  waiting 2"
+    assert counter.summary() == old
+    counter.take(start("h1/b"))
+    counter.take(end("h1/b"))
+    counter.take(state("h1/b", "up"))
+    assert counter.summary() == old
+    counter.take({"type": "generation.switch", "hosts": ["h1"], "generation": 2})
+    counter.take({**state("h1/a", "unknown"), "reason": "content"})
+    counter.take({**state("h1/b", "unknown"), "reason": "content"})
+    assert counter.summary() == old
+    counter.take(state("h1/b", "up"))
+    counter.take(state("h1/a", "up"))
+    assert counter.summary() == "hosts 2/2  objects 3/3  running 0  waiting 0"
+
+
 def test_a_line_is_redrawn_below_what_has_ended() -> None:
     now = [0.0]
     stream = io.StringIO()

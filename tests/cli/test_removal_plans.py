@@ -47,7 +47,7 @@ def test_a_removal_its_steps_and_the_order_of_switching_are_told(
         "    1  beta/b   up -> down\n"
         "    2  alpha/a  up -> down  beta/b\n"
         "hosts switch: alpha, then beta; gamma at any time\n"
-        "out for a while: alpha/a, beta/b\n"
+        "gone for good: alpha/a, beta/b\n"
         "critical path: beta/b down > alpha/a down\n"
     )
     assert ran.out == expected

@@ -53,6 +53,8 @@ def test_a_rename_moves_nothing(run: Run, applied: Path, check_schema: CheckSche
     check_schema("plan", data)
     (change,) = data["changes"]
     assert (change["kind"], change["was"], change["diff"]) == ("renamed", "beta/b", [])
+    told = run("-C", applied, *APPLY).err.splitlines()[-1]
+    assert told.startswith("done: 1 object renamed (0 transitions, 0 checks, ")
     nothing_moves(run, applied)
     assert states(run, applied) == {"alpha/a": "up", "alpha/cfg": "up", "beta/c": "up"}
 

@@ -85,7 +85,7 @@ def test_a_host_that_is_gone_has_no_generation_any_more(run: Run, site: Path) ->
 def test_what_was_gone_back_from_can_be_gone_to_again(run: Run, changed: Path) -> None:
     assert run("-C", changed, "rollback", *SIMULATED).code == 0
     ran = run("-C", changed, "rollback", *SIMULATED, "-m", "once more", "-o", "json")
-    assert "going back to generation 2\n" in ran.err
+    assert "going back to generation 2: this takes the rollback back\n" in ran.err
     newest = generations(run, changed)[0]
     assert newest["message"] == "once more"
     assert run("-C", changed, "plan", "--detailed-exitcode").code == 0
@@ -130,6 +130,7 @@ def test_wrong_usage_is_refused(
     ran = run("-C", changed, *arguments)
     assert ran.code == code
     assert said in ran.err
+    assert "going back" not in ran.err
     assert len(generations(run, changed)) == 2
 
 

@@ -108,7 +108,9 @@ def test_a_changed_content_is_checked_and_carried_out(run: Run, site: Path) -> N
     plan = run("-C", site, "plan", "--detailed-exitcode")
     assert plan.code == 2
     assert '-text: "port=8080"' in plan.out
-    assert "waits for the next apply, which checks it" in run("-C", site, "why", "alpha/cfg").out
+    why = run("-C", site, "why", "alpha/cfg").out
+    assert why.startswith("alpha/cfg is up with an earlier content and is to be changed\n")
+    assert "waits for the next apply, which checks it" in why
     told = run("-C", site, *APPLY, "--events", "-").out.splitlines()
     events = [json.loads(line) for line in told]
     content = [event for event in events if event.get("reason") == "content"]
@@ -423,6 +425,8 @@ def test_why_after_a_killed_run_says_what_the_next_one_does(
         "  alpha/a waits for the next apply, which checks it (stopped in down -> up)",
     ]
     assert "alpha/cfg waits for the next apply" in run("-C", site, "why", "alpha/cfg").out
+    told = run("-C", site, "why", "alpha/a").out
+    assert told.startswith("alpha/a is not known (stopped in down -> up) and should be up\n")
     check_schema("why", json.loads(run("-C", site, "why", "beta/b", "-o", "json").out))
 
 

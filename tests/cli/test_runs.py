@@ -232,6 +232,8 @@ def test_a_run_without_an_end_was_killed_or_could_not_write_it(run: Run, stored:
     assert failed.endswith(" ann apply - failed (exit 1)")
     assert re.search(r" \d\d-\d\d \d\d:\d\d:\d\d 0.0 s ", failed)
     assert told.err == f"no end: {why}\n2 runs\n"
+    told = run("-C", stored, "runs", "--last", "1")
+    assert told.err == f"no end: {why}\nthe last run; --last N shows more\n"
 
 
 def test_apply_tells_a_pipeline_what_failed(

@@ -20,6 +20,8 @@ from cobweb.store import (
     RunInfo,
     StateWritten,
     TransitionBegan,
+    TransitionFinished,
+    TransitionResult,
     this_process,
 )
 
@@ -62,6 +64,27 @@ def test_states_notes_and_the_last_run_are_told(run: Run, known: Path) -> None:
         in ran.err
     )
     assert max(len(line) for line in ran.out.splitlines()) <= 80
+
+
+def test_what_an_interrupt_stopped_has_not_failed(
+    run: Run, known: Path, check_schema: CheckSchema
+) -> None:
+    ended = TransitionFinished(
+        cob=B,
+        source="down",
+        dest="up",
+        state="unknown",
+        result=TransitionResult.FAILED,
+        time=1e9,
+        stopped=True,
+    )
+    with Site(known) as session:
+        session.store(create=True).write([ended])
+    lines = run("-C", known, "status").out.splitlines()
+    assert "stopped" in next(line for line in lines if line.startswith("beta/b"))
+    check_schema("status", json.loads(run("-C", known, "status", "-o", "json").out))
+    assert "? beta/b (in doubt: stopped)" in run("-C", known, "plan").out
+    assert "beta/b is not known (stopped) and" in run("-C", known, "why", "beta/b").out
 
 
 def test_no_id_is_broken_in_the_middle(run: Run, known: Path, monkeypatch: Any) -> None:
@@ -219,6 +242,11 @@ def test_who_holds_the_site_is_told(run: Run, known: Path) -> None:
         lock = session.store(create=True).site_lock(clock=lambda: 1e9)
         with lock.acquire(this_process(run="r2", reason="apply", since=1e9)):
             assert "run r2" in run("-C", known, "status").err
+        gone = replace(this_process(run="r3", reason="apply", since=1e9), boot_id="before")
+        lock.acquire(gone)
+    doubt = run("-C", known, "lock", "show").out.splitlines()[1]
+    assert "the next run takes the lock over" in doubt
+    assert run("-C", known, "status").err.endswith(f"{doubt}\n")
 
 
 def test_why_of_a_settled_object_says_so(run: Run, known: Path, check_schema: CheckSchema) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cobweb.errors import Place
 from cobweb.generation import EvaluatedSite, KeptFiles, is_below, kept_files, lent_variables
-from cobweb.generation._kept import HostVariables
+from cobweb.generation._kept_files import HostVariables
 from cobweb.model import (
     Action,
     Cob,

@@ -100,6 +100,45 @@ def test_a_canary_whose_check_after_the_pause_fails_stops_the_others(
     assert [entry.through for entry in run.entries(CanaryWritten)] == [False]
 
 
+def test_a_canary_that_is_found_down_after_the_pause_has_failed_and_is_not_repaired(
+    rig: MakeRig, simple_type: MakeType
+) -> None:
+    run = outdated(rig, rolling(simple_type()))
+
+    def answer(job: Job) -> Report | None:
+        is_late = job.kind is JobKind.CHECK and bool(run.events("limit.resume"))
+        return Report(number=job.number, outcome=Outcome.OK, state="down") if is_late else None
+
+    run.answer = answer
+    run.__post_init__()
+    result = run.go()
+    assert (result.ending, result.exit_code) == (Ending.FAILED, 1)
+    assert [job.cob for job in run.executor.jobs if job.kind is JobKind.TRANSITION] == [A]
+    assert result.messages[A] == "it is down: this run had it up, which did not last"
+    assert [entry.through for entry in run.entries(CanaryWritten)] == [False]
+    events = [event for what, event in run.tape.happened if what == "event"]
+    assert check_promises(events, graph_json(run.graph)) == []
+
+
+def test_what_is_found_down_after_its_step_stops_the_others(
+    rig: MakeRig, simple_type: MakeType
+) -> None:
+    graph = rolling(simple_type())
+    one = replace(graph.budgets[0], count=1, first=0)
+    run = outdated(rig, replace(graph, budgets=(one,)))
+
+    def answer(job: Job) -> Report | None:
+        is_late = job.kind is JobKind.CHECK and bool(run.events("transition.end"))
+        return Report(number=job.number, outcome=Outcome.OK, state="down") if is_late else None
+
+    run.answer = answer
+    run.__post_init__()
+    result = run.go()
+    assert result.ending is Ending.FAILED
+    assert [job.cob for job in run.executor.jobs if job.kind is JobKind.TRANSITION] == [A]
+    assert {wait.cob for wait in result.waits} == {A, B, C}
+
+
 def test_an_interrupt_ends_the_pause(rig: MakeRig, simple_type: MakeType) -> None:
     """Nothing new is started; what waits is told so."""
     run = outdated(rig, rolling(simple_type()))

@@ -26,7 +26,7 @@ from cobweb.model import (
     State,
     TransitionNeed,
 )
-from cobweb.operations.context._known import KnownStates, Refresh, known_states
+from cobweb.operations.context._known_states import KnownStates, Refresh, known_states
 from cobweb.operations.planning._prediction import predict
 from cobweb.store import CobRecord, EventWritten, RunInfo, StateWritten
 from cobweb.testing.promises import check_promises

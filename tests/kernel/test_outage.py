@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cobweb.errors import StoreAwayError
-from cobweb.kernel._outage import PatientJournal
+from cobweb.kernel._database_outage import PatientJournal
 from cobweb.kernel._signals import Interrupts
 from cobweb.model import CobId
 from cobweb.operations import Caller, Orders, apply_site, desired_of

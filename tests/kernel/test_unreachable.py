@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._result import Ending, RunResult
-from cobweb.kernel._unreachable import UnreachableThreshold
+from cobweb.kernel._unreachable_threshold import UnreachableThreshold
 from cobweb.model import (
     Cob,
     CobId,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cobweb.model import Cob, CobId, Graph, Nothing
-from cobweb.operations.context._known import Refresh, known_states
+from cobweb.operations.context._known_states import Refresh, known_states
 from cobweb.store import StateWritten, TransitionFinished
 from tests.operations.test_predict import predicted, record
 from tests.support.graphs import type_of

@@ -23,7 +23,7 @@ from cobweb.operations import (
     drift_site,
     why,
 )
-from cobweb.operations.drift._findings import PendingKind
+from cobweb.operations.drift._drift_check import PendingKind
 from cobweb.plugin import Plugins, load_plugins
 from cobweb.site import load_site
 from cobweb.store import (

@@ -13,7 +13,7 @@ from cobweb.errors import PlanError
 from cobweb.generation import content_of, digest
 from cobweb.kernel._sentences import chain_lines
 from cobweb.model import UNKNOWN, Cob, CobId, Graph, Limit, LimitGroup, Missing
-from cobweb.operations.context._known import Refresh, known_states, old_locks
+from cobweb.operations.context._known_states import Refresh, known_states, old_locks
 from cobweb.operations.planning._plan import Plan, base_digest, changes_of, plan_text, read_plan
 from cobweb.operations.planning._prediction import Prediction, predict
 from cobweb.plugin import Stages

@@ -30,7 +30,7 @@ from cobweb.operations import (
     plan_site,
     simulate_site,
 )
-from cobweb.operations.context._known import known_states
+from cobweb.operations.context._known_states import known_states
 from cobweb.plugin import Plugins, load_plugins
 from cobweb.site import Site
 from cobweb.store import Entry, RunInfo, StateWritten, TransitionBegan, open_store

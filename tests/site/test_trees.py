@@ -13,8 +13,8 @@ from cobweb.errors import SiteError
 from cobweb.generation import TreeEntry, TreeKind, read_archive
 from cobweb.model import CobId
 from cobweb.site.reading import _folders as _trees
+from cobweb.site.reading._file_trees import excluding
 from cobweb.site.reading._files import unchanged
-from cobweb.site.reading._folders import excluding
 
 Maker = Any
 
@@ -331,7 +331,7 @@ def test_a_folder_that_cannot_be_listed_is_a_finding(
             raise PermissionError(13, "Permission denied", path)
         return real(path)
 
-    monkeypatch.setattr("cobweb.site.reading._folders.os.scandir", refuse)
+    monkeypatch.setattr("cobweb.site.reading._file_trees.os.scandir", refuse)
     (found,) = findings(maker, "{source: etc}", **{"etc/closed/a": ""})
     assert found.endswith("folder `etc`: cannot read the folder `closed`: Permission denied")
 

@@ -11,7 +11,7 @@ from cobweb.generation import EvaluatedSite
 from cobweb.model import CobId, Graph, Host, State
 from cobweb.operations.context._context import ExecutionContext, context_from_nothing
 from cobweb.operations.context._desired import Desired
-from cobweb.operations.context._known import KnownStates, known_states
+from cobweb.operations.context._known_states import KnownStates, known_states
 
 __all__ = ["context_over", "desired_over"]
 

@@ -276,6 +276,31 @@ def test_a_failed_start_says_why_and_leaves_nothing(
     assert process_module.check(one) == {"state": "down"}
 
 
+SHORT_LIVED = """
+import socket, sys
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
+    server.accept()[0].close()
+"""
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_ends_while_it_settles_has_failed(
+    process_module: ModuleType, one: dict[str, Any], port: int, *, restart: bool
+) -> None:
+    """It listens, and ends as soon as somebody asks; without `settle` that is a start."""
+    short = {"command": [sys.executable, "-c", SHORT_LIVED, port], "restart": restart}
+    one["spec"] |= {**short, "settle": 30}
+    with pytest.raises(process_module.Failed, match="ended with exit status 0"):
+        process_module.start(one)
+    assert process_module.check(one) == {"state": "down"}
+
+
+def test_how_long_it_settles_is_no_content(process_module: ModuleType, one: dict[str, Any]) -> None:
+    process_module.start(one)
+    one["spec"] |= {"settle": 5}
+    assert process_module.check(one) == {"state": "up"}
+
+
 def test_a_changed_state_folder_moves_the_process(
     process_module: ModuleType, one: dict[str, Any], system: Path
 ) -> None:

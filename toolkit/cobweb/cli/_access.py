@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb.api import Site
-from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import FAILURES
 from cobweb.cli._render import Column, write_table
 from cobweb.cli._request import Format, Request, allow_removal, current_request
 from cobweb.cli._running import removal_bound
 from cobweb.cli._session import open_site
+from cobweb.cli._unattended import refuse_unasked
 from cobweb.errors import ModelError, SiteError
 
 if TYPE_CHECKING:

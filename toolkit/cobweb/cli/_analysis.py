@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cobweb.cli._kept import Sound, find_sound, keep_sound, sound
+from cobweb.cli._cached_plans import Sound, find_sound, keep_sound, sound
 
 if TYPE_CHECKING:
     from cobweb.api import Site

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cobweb.api import Site
-from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._complete import complete_host
 from cobweb.cli._locking import locked_site
 from cobweb.cli._options import (
@@ -38,6 +37,7 @@ from cobweb.cli._running import (
     removal_bound,
     tell_result,
 )
+from cobweb.cli._unattended import refuse_unasked
 from cobweb.cli.plan import tell_plan
 from cobweb.errors import UsageError
 
@@ -159,7 +159,7 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
     What is wanted is asked for, and `check`ed, when the lock is held. With `append` the events
     follow those of an earlier run.
     """
-    from cobweb.operations import Caller, Interrupts, handle_signals
+    from cobweb.operations import Caller, handle_signals
 
     with locked_site(session, output, command, wait_s) as turn:
         desired = wanted()
@@ -169,13 +169,10 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
             if plan is None:
                 return None
             orders = replace(orders, may_go_out=plan.goes_out)
-        interrupts = Interrupts()
-        with (
-            listeners(output, goals_of(desired), events, append=append) as heard,
-            handle_signals(interrupts),
-        ):
-            caller = Caller(sinks=heard.sinks, interrupts=interrupts, say=heard.say)
-            return turn.apply(desired, orders, caller)
+        with listeners(output, goals_of(desired), events, append=append) as heard:
+            caller = Caller(sinks=heard.sinks, say=heard.say, expect=heard.expect)
+            with handle_signals(caller.interrupts):
+                return turn.apply(desired, orders, caller)
 
 
 def go_back(  # noqa: PLR0913  # as `carry_out`

@@ -54,7 +54,8 @@ class Counter:
     """Counts kept from events: how many objects and hosts are settled, run, wait, have failed.
 
     `goals` are the preferred states of the objects that the run may move. `running` has the
-    transition of each object at work, and when that began by `clock`.
+    transition of each object at work, and when that began by `clock`. Who is `old` is not settled
+    until its host has switched.
     """
 
     goals: Mapping[str, str]
@@ -66,6 +67,8 @@ class Counter:
     _counts: dict[_Kind, int] = field(default_factory=dict)
     _open: dict[str, int] = field(default_factory=dict)
     _hosts_done: int = 0
+    old: set[str] = field(default_factory=set)
+    _switched: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Let every object wait."""
@@ -88,6 +91,9 @@ class Counter:
                 self.running.pop(cob, None)
                 if event["result"] == "failed":
                     self._failed.add(cob)
+            case "generation.switch":
+                self._switched.update(event["hosts"])
+                return
             case _:
                 return
         if cob in self.goals:
@@ -98,7 +104,8 @@ class Counter:
             return _Kind.RUNNING
         if cob in self._failed:
             return _Kind.FAILED
-        is_there = self._states.get(cob) == self.goals[cob]
+        is_old = cob in self.old and _host(cob) not in self._switched
+        is_there = self._states.get(cob) == self.goals[cob] and not is_old
         return _Kind.SETTLED if is_there else _Kind.WAITING
 
     def _count(self, cob: str, kind: _Kind) -> None:

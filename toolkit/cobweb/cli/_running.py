@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -33,10 +33,11 @@ _SHOWN_PER_CAUSE = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """Who hears of a run while it goes on: `sinks` its events, `say` its sentences."""
+    """Who hears of a run: `sinks` its events, `say` its sentences, `expect` who switches late."""
 
     sinks: Sequence[Sink]
     say: Callable[[str], None]
+    expect: Callable[[Iterable[str]], None]
 
 
 def goals_of(desired: Desired) -> dict[str, str]:
@@ -70,12 +71,12 @@ def listeners(
         say: Callable[[str], None] = output.summary
         if events is not None:
             sinks.append(_events_sink(stack, events, append=append))
+        counter = Counter(goals)
         if not quiet:
-            counter = Counter(goals)
             progress = stack.enter_context(Clocked(_progress(counter)))
             sinks.append(progress)
             say = progress.say
-        yield Listeners(sinks=tuple(sinks), say=say)
+        yield Listeners(sinks=tuple(sinks), say=say, expect=counter.old.update)
 
 
 def _events_sink(stack: ExitStack, events: str, *, append: bool) -> Sink:
@@ -219,8 +220,11 @@ def _last_line(result: RunResult) -> str:
         count(counts["checks"], "check"),
         f"{result.seconds:.1f} s",
     ]
+    more = {"renamed": result.renamed, "removed": result.forgotten}
+    quiet = [f"{count(number, 'object')} {word}" for word, number in more.items() if number]
+    at_rest = f"done: {', '.join(quiet)}" if quiet else "nothing to do, all is as it should be"
     words = {
-        "ok": "done" if counts["transitions"] else "nothing to do, all is as it should be",
+        "ok": "done" if counts["transitions"] else at_rest,
         "failed": f"{count(counts['waiting'], 'object')} not settled",
         "stuck": f"stuck: {count(counts['waiting'], 'object')} not settled",
         "interrupted": f"interrupted: {count(counts['waiting'], 'object')} not settled",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from cobweb._clock import wall_clock
-from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._complete import complete_gone, complete_gone_host
 from cobweb.cli._locking import locked_site
 from cobweb.cli._options import (
@@ -22,6 +21,7 @@ from cobweb.cli._output import Output
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count
+from cobweb.cli._unattended import refuse_unasked
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import click
 
 from cobweb._clock import wall_clock
 from cobweb.api import Site
-from cobweb.cli._asking import refuse_unasked
 from cobweb.cli._locking import patience_of
 from cobweb.cli._options import (
     examples,
@@ -25,6 +24,7 @@ from cobweb.cli._output import Output, Tone
 from cobweb.cli._parameters import DURATION
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
+from cobweb.cli._unattended import refuse_unasked
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def show(request: Request) -> None:
     with open_site(request) as session:
         lock = _site_lock(session, create=False)
         owner = lock.show()
-        doubt = lock.doubt(owner) if owner else ""
+        doubt = lock.doubt(owner)
     if output.data({"format": 1, "lock": owner and owner_data(owner)}):
         return
     if owner is None:
@@ -132,7 +132,8 @@ def break_(request: Request, *, name: str, yes: bool) -> None:
         if owner.run == name:
             alive = lock.why_alive(owner)
             if alive:
-                output.summary(f"{alive}: what it has at work on hosts is stopped", Tone.CAREFUL)
+                ends = "what it has at work on hosts goes on until the next run ends it"
+                output.summary(f"{alive}: {ends}", Tone.CAREFUL)
             if not (yes or _confirmed(owner)):
                 output.summary("nothing was changed")
                 return

@@ -11,8 +11,7 @@ import click
 from cobweb._garbage import no_collections
 from cobweb.api import Site
 from cobweb.cli._analysis import check_all
-from cobweb.cli._changes import SIGNS, detail_lines, tone_of, write_lines
-from cobweb.cli._kept import (
+from cobweb.cli._cached_plans import (
     PrintedPlan,
     Printer,
     find_plan,
@@ -20,6 +19,7 @@ from cobweb.cli._kept import (
     plan_key,
     worth_keeping,
 )
+from cobweb.cli._changes import SIGNS, detail_lines, tone_of, write_lines
 from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import (
     budget_option,
@@ -370,7 +370,8 @@ def _tell_times(output: Output, plan: Plan) -> None:
         return
     _tell_down(output, plan)
     for it in plan.limits:
-        _tell(output, _limit_text(it))
+        if len({*it.units, *it.canary}) > 1:
+            _tell(output, _limit_text(it))
     if len(plan.stages.critical_path) > 1:
         path = " > ".join(f"{s.cob} {s.dest}" for s in plan.stages.critical_path)
         _tell(output, f"critical path: {path}")
@@ -388,8 +389,10 @@ def _counts(plan: Plan) -> str:
 
 
 def _tell_down(output: Output, plan: Plan) -> None:
+    removed = {change.cob for change in plan.changes if change.kind == "removed"}
     for title, cobs in (
-        ("out for a while", sorted(plan.down_s)),
+        ("out for a while", sorted(plan.down_s.keys() - removed)),
+        ("gone for good", sorted(plan.down_s.keys() & removed)),
         ("restarted in place", plan.restarts),
     ):
         rest = f" and {len(cobs) - _SHOWN_DOWN} more" if len(cobs) > _SHOWN_DOWN else ""
@@ -400,11 +403,12 @@ def _tell_down(output: Output, plan: Plan) -> None:
 def _limit_text(it: LimitUse) -> str:
     """Say in which order units go under a limit: `limit rolling (max 1): a first, then b, c`."""
     others = [unit for unit in it.units if unit not in it.canary]
-    more = f" and {len(others) - _SHOWN_DOWN} more" if len(others) > _SHOWN_DOWN else ""
-    turns = f"{', '.join(others[:_SHOWN_DOWN])}{more}"
-    if it.canary:
+    units = others or it.canary
+    more = f" and {len(units) - _SHOWN_DOWN} more" if len(units) > _SHOWN_DOWN else ""
+    turns = f"{', '.join(units[:_SHOWN_DOWN])}{more}"
+    if it.canary and others:
         pause = f", {it.pause_s:g} s pause" if it.pause_s else ""
-        turns = f"{', '.join(it.canary)} first{pause}, then {turns or 'the others'}"
+        turns = f"{', '.join(it.canary)} first{pause}, then {turns}"
     return f"limit {it.limit} (max {it.bound}): {turns}"
 
 

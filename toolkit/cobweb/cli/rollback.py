@@ -43,14 +43,17 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     given; without one --yes is needed. The files of the site stay as they are:
     mend them before the next apply.
     """
-    from cobweb.operations import to_go_back_to
+    from cobweb.operations import takes_rollback_back, to_go_back_to
 
     output = Output.of(request)
     orders = orders_of(request, options)
     with open_site(request, runs_tasks=True) as session:
         orders = adopting(session, orders, options["adopt"])
-        chosen = generation or to_go_back_to(session.store())
-        output.summary(f"going back to generation {chosen}")
+        chosen = to_go_back_to(session.store(), generation)
+        again = (
+            ": this takes the rollback back" if takes_rollback_back(session.store(), chosen) else ""
+        )
+        output.summary(f"going back to generation {chosen}{again}")
         result = go_back(session, output, orders, chosen, events=events, wait_s=wait, ask=not yes)
         if result is None:
             return 0

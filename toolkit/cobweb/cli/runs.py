@@ -57,13 +57,19 @@ def command(request: Request, last: int) -> int:
     with open_site(request) as session:
         store = session.history()
         label = store.label
-        runs = [_run(record, goes_on=goes_on(store, record)) for record in store.runs(last)]
+        records = store.runs(last + 1)
+        runs = [_run(record, goes_on=goes_on(store, record)) for record in records[:last]]
     if not output.data({"format": 1, "runs": runs}):
         is_one_host = len({run["host"] for run in runs}) == 1
         write_table(output, _COLUMNS, [_row(run, with_host=not is_one_host) for run in runs])
         if any(_result(run) == _NO_END for run in runs):
             output.summary(f"{_NO_END}: it was killed, or its state database was away")
-        output.summary(count(len(runs), "run") if runs else f"no run yet in {label}")
+        told = count(len(runs), "run") if runs else f"no run yet in {label}"
+        output.summary(
+            f"the last {told.removeprefix('1 ')}; --last N shows more"
+            if len(records) > last
+            else told
+        )
     return 0
 
 

@@ -101,7 +101,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     are those of apply.
     """
     from cobweb.model import host_of
-    from cobweb.operations import Caller, Interrupts, Orders, check_graph, handle_signals
+    from cobweb.operations import Caller, Orders, check_graph, handle_signals
 
     if from_journal and initial is not None:
         raise UsageError("--initial does not go with --from-journal", hint="leave one of them out")
@@ -129,9 +129,8 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         )
         quiet = request.verbosity == 0
         with listeners(output, goals_of(desired), events, quiet=quiet) as heard:
-            interrupts = Interrupts()
-            caller = Caller(sinks=heard.sinks, interrupts=interrupts, say=heard.say)
-            with handle_signals(interrupts):
+            caller = Caller(sinks=heard.sinks, say=heard.say, expect=heard.expect)
+            with handle_signals(caller.interrupts):
                 result = session.simulate(desired, orders, caller=caller, from_journal=from_journal)
     tell_result(output, result, simulated=True)
     return result.exit_code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -69,6 +69,9 @@ def command(request: Request, reference: str | None, limit: str | None) -> int:
         data = status_data(session, reference, limit)
         if not output.data(data):
             _tell(output, data, detailed=reference is not None)
+            lock = session.store().site_lock(clock=wall_clock)
+            if doubt := lock.doubt(lock.show()):
+                output.summary(doubt, Tone.CAREFUL)
             if any(cob["changed"] or cob["since"] is None for cob in data["cobs"]):
                 tell_rollback(output, session.store())
     return 0
@@ -108,6 +111,7 @@ def status_data(session: Site, reference: str | None, limit: str | None) -> dict
         ],
         "results": {host: it for host, it in results.items() if host in told},
         "generation": _generation(store, hosts),
+        "given_up": sorted(told & store.given_up()),
         "locks": locks,
         "lock": None if owner is None else owner.line(wall_clock()),
         "run": None if last is None else _run(last, goes_on=goes_on(store, last)),
@@ -141,6 +145,7 @@ def _cob(
         "attempt": record.attempt if record and record.in_transition else None,
         "executor": record.executor if record and record.in_transition else None,
         "failed": bool(record and record.failed),
+        "stopped": bool(record and record.stopped),
         "reachable": record.reachable if record else True,
         "drifted": bool(record and record.reason == "drift"),
         "since": record.since if record else None,
@@ -173,9 +178,11 @@ def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
 
 
 def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
+    from cobweb.operations import given_up_text
     from cobweb.report import NO_END
 
-    write_table(output, _COLUMNS, [_row(cob) for cob in data["cobs"]])
+    given_up = set(data["given_up"])
+    write_table(output, _COLUMNS, [_row(cob, given_up) for cob in data["cobs"]])
     if data["locks"] and detailed:
         output.line()
     for lock in data["locks"] if detailed else ():
@@ -193,6 +200,8 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
         told.append(f"{gone} to be removed")
     output.summary(", ".join(told))
     _tell_behind(output, data["generation"])
+    for host in data["given_up"]:
+        output.summary(f"host {host} is {given_up_text(host)}", Tone.CAREFUL)
     if data["run"]:
         run = data["run"]
         result = run["result"] or ("goes on" if run["goes_on"] else NO_END)
@@ -222,7 +231,7 @@ def _tell_behind(output: Output, generation: Mapping[str, Any]) -> None:
     output.summary(text, Tone.CAREFUL)
 
 
-def _row(cob: Mapping[str, Any]) -> tuple[Cell | str, ...]:
+def _row(cob: Mapping[str, Any], given_up: Container[str]) -> tuple[Cell | str, ...]:
     tone = Tone.GOOD if _is_settled(cob) else Tone.BAD if cob["failed"] else Tone.CAREFUL
     since = cob["since"]
     when = "" if since is None else time.strftime("%m-%d %H:%M:%S", time.localtime(since))
@@ -232,12 +241,12 @@ def _row(cob: Mapping[str, Any]) -> tuple[Cell | str, ...]:
         Cell(text=cob["state"], tone=tone),
         cob["preferred"] or "-",
         when,
-        _note(cob),
+        _note(cob, given_up),
     )
 
 
-def _note(cob: Mapping[str, Any]) -> str:
-    notes = []
+def _note(cob: Mapping[str, Any], given_up: Container[str]) -> str:
+    notes = ["given up"] if cob["id"].partition("/")[0] in given_up else []
     if cob["type"] is None:
         notes.append("to be removed")
     if cob["changed"]:
@@ -246,7 +255,7 @@ def _note(cob: Mapping[str, Any]) -> str:
         again = f" (attempt {cob['attempt']})" if cob["attempt"] > 1 else ""
         notes.append("in transition " + " -> ".join(cob["in_transition"]) + again)
     if cob["failed"]:
-        notes.append("failed")
+        notes.append("stopped" if cob["stopped"] else "failed")
     if cob["drifted"]:
         notes.append("drifted")
     if not cob["reachable"]:

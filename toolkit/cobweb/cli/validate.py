@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb.cli._analysis import check_whole
-from cobweb.cli._kept import keep_sound
+from cobweb.cli._cached_plans import keep_sound
 from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, Tone
@@ -19,7 +19,7 @@ from cobweb.cli._text import count
 from cobweb.errors import Finding, SiteError
 
 if TYPE_CHECKING:
-    from cobweb.cli._kept import Sound
+    from cobweb.cli._cached_plans import Sound
     from cobweb.operations import Wait
     from cobweb.site import Site
 

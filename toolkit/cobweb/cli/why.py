@@ -70,16 +70,23 @@ def _data(reason: Reason) -> dict[str, Any]:
 
 
 def _tell(output: Output, reason: Reason, *, past: bool) -> None:
-    from cobweb.operations import chain_lines
+    from cobweb.model import host_of
+    from cobweb.operations import chain_lines, given_up_text
 
     if past and reason.source == "settled":
         output.line(f"{reason.cob} was {reason.state} when run {reason.run} ended", Tone.GOOD)
         return
     if reason.source == "settled":
         output.line(f"{reason.cob} is {reason.state}, as wanted: it waits for nothing", Tone.GOOD)
+        if reason.given_up:
+            host = host_of(reason.cob)
+            output.line(f"host {host} is {given_up_text(host)}", Tone.CAREFUL)
         return
-    wanted = "is to be removed" if reason.removed else f"should be {reason.preferred}"
-    output.line(f"{reason.cob} is {reason.state} and {wanted}")
+    state = f"not known ({reason.doubt})" if reason.doubt else reason.state
+    wanted = "and is to be removed" if reason.removed else f"and should be {reason.preferred}"
+    if reason.changed and state == reason.preferred:
+        wanted = "with an earlier content and is to be changed"
+    output.line(f"{reason.cob} is {state} {wanted}")
     messages = {link["cob"]: link["message"] for link in reason.chain if "message" in link}
     for line in chain_lines(reason.as_wait(), messages):
         output.line(f"  {line}")

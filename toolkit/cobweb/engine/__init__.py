@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cobweb.engine._cheapest_way import Ways
 from cobweb.engine._engine import DEFAULT_SETTINGS, Engine
 from cobweb.engine._machine import EngineSettings
 from cobweb.engine._node import STAY
@@ -42,7 +43,6 @@ from cobweb.engine._values import (
     TransitionEnded,
     WaitKind,
 )
-from cobweb.engine._ways import Ways
 from cobweb.engine.analysis._analysis import analyse
 from cobweb.engine.analysis._fit import Misfit, MisfitKind, misfits
 from cobweb.engine.analysis._trouble import Trouble, TroubleKind, TroubleLink

@@ -6,7 +6,7 @@ from cobweb.engine._machine import Machine
 from cobweb.engine._needs import Wanted, agreed, of_state, of_step
 from cobweb.engine._node import CHURNED, GIVEN_UP, IDLE, IMMOVABLE, STAY, UNPLANNED, Node
 from cobweb.engine._values import Blocked, WaitKind
-from cobweb.engine.budgets._room import Reason, no_room_for, no_room_for_host
+from cobweb.engine.budgets._why_no_room import Reason, no_room_for, no_room_for_host
 from cobweb.model import UNKNOWN, CobId, State
 
 

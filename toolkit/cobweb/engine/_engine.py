@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine import _blocked, _inputs
+from cobweb.engine._coming_home import give_up, give_up_slots
 from cobweb.engine._hosts import HostBook
 from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Machine, give_needs
 from cobweb.engine._node import BROKEN, IDLE, IMMOVABLE, OTHER_LIFE, Node
-from cobweb.engine._protocol import repeat, restore
 from cobweb.engine._renewals import found
-from cobweb.engine._returns import give_up, give_up_slots
 from cobweb.engine._rules import settle, start
+from cobweb.engine._state_locks import repeat, restore
 from cobweb.engine._values import (
     Blocked,
     Canary,
@@ -30,7 +30,7 @@ from cobweb.engine._values import (
 )
 from cobweb.engine.budgets._capacity import Ear, Voice
 from cobweb.engine.budgets._lender import Lender
-from cobweb.engine.budgets._shared import Shared
+from cobweb.engine.budgets._shared_routing import Shared
 from cobweb.engine.search._detour import (
     Foreseen,
     abandon,

@@ -6,8 +6,8 @@ from typing import assert_never
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import BROKEN, CHECKING, IDLE, MOVING, UNCHECKED, Node
-from cobweb.engine._protocol import receive
 from cobweb.engine._renewals import ended, found
+from cobweb.engine._state_locks import receive
 from cobweb.engine._values import (
     CheckDropped,
     CheckEnded,

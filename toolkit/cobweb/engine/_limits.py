@@ -16,7 +16,7 @@ from cobweb.model import CobId, Limit, LimitGroup, Transition
 from cobweb.model.cob import ANY
 
 if TYPE_CHECKING:
-    from cobweb.engine.budgets._rooms import Rooms
+    from cobweb.engine.budgets._shared_transition_limits import Rooms
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

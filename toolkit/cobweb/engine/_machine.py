@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cobweb.engine._cheapest_way import Ways
 from cobweb.engine._limits import LimitBook
 from cobweb.engine._node import CHECKING, IDLE, STAY, Activity, Node
 from cobweb.engine._tables import TypeTable
@@ -23,7 +24,6 @@ from cobweb.engine._values import (
     StateReason,
     made,
 )
-from cobweb.engine._ways import Ways
 from cobweb.engine.budgets._units import Working
 from cobweb.errors import ProtocolError
 from cobweb.model import (
@@ -42,7 +42,7 @@ from cobweb.model import (
 if TYPE_CHECKING:
     from cobweb.engine._hosts import HostBook
     from cobweb.engine.budgets._lender import Lender
-    from cobweb.engine.budgets._shared import Shared
+    from cobweb.engine.budgets._shared_routing import Shared
     from cobweb.engine.search._detour import Detour
 
 

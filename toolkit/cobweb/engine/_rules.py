@@ -9,7 +9,7 @@ from __future__ import annotations
 from cobweb.engine._machine import Machine
 from cobweb.engine._needs import Wanted, agreed, of_state, of_step
 from cobweb.engine._node import CHURNED, MOVING, UNPLANNED, Node, Word
-from cobweb.engine._protocol import grant_all, recall, release, request
+from cobweb.engine._state_locks import grant_all, recall, release, request
 from cobweb.engine._tables import Move
 from cobweb.engine._values import StartTransition, made
 from cobweb.model import UNKNOWN, CobId, State, Transition

@@ -6,7 +6,7 @@ identity and counted by number.
 
 from __future__ import annotations
 
-from cobweb.engine._ways import Steps
+from cobweb.engine._cheapest_way import Steps
 from cobweb.model import UNKNOWN, CobType, State, Transition
 
 

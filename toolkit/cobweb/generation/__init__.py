@@ -28,7 +28,7 @@ from cobweb.generation._diff import (
     site_diff,
     spec_diff,
 )
-from cobweb.generation._kept import KeptFiles, kept_files, lent_variables
+from cobweb.generation._kept_files import KeptFiles, kept_files, lent_variables
 from cobweb.generation._paths import OWN_ROOT, SITE_ROOT, Paths, is_below
 from cobweb.generation._secrets import reveal, secrets_of
 from cobweb.generation._site import PROTECTED, EvaluatedSite

@@ -26,7 +26,7 @@ from cobweb.generation._content import (
     quoted,
     redact,
 )
-from cobweb.generation._kept import HostVariables, KeptFiles, words_of
+from cobweb.generation._kept_files import HostVariables, KeptFiles, words_of
 from cobweb.generation._paths import OWN_ROOT, Paths, folder_outside
 from cobweb.model import (
     Action,

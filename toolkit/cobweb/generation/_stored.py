@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from cobweb.errors import Place, StoreError
 from cobweb.generation._content import FLOAT_MARK, canonical_json, digest_of_text
 from cobweb.generation._diff import SiteDiff, site_diff
-from cobweb.generation._kept import KeptFiles
+from cobweb.generation._kept_files import KeptFiles
 from cobweb.generation._paths import Paths
 from cobweb.generation._site import FIRST, FORMAT, IN_FLIGHT, PROTECTED
 from cobweb.model import (

@@ -153,6 +153,7 @@ class Record:
         message: str = "",
         report: Report | None = None,
         at_work: bool = False,
+        stopped: bool = False,
     ) -> None:
         """Add the end of a transition in `state`; it is ok if that is where it led to.
 
@@ -169,6 +170,7 @@ class Record:
                 applied=applied,
                 time=now_s,
                 at_work=at_work,
+                stopped=stopped,
             )
         )
         end = {
@@ -178,7 +180,7 @@ class Record:
             "state": state,
             "result": str(result),
             "attempt": job.attempt,
-            "seconds": round(now_s - self._began_s.pop(job.cob, now_s), 6),
+            "seconds": round(max(0.0, now_s - self._began_s.pop(job.cob, now_s)), 6),
             **_failure(message, None if result is TransitionResult.OK else report),
         }
         self._told.append(("transition.end", end))

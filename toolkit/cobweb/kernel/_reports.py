@@ -18,7 +18,7 @@ from cobweb.engine import (
     TransitionDropped,
     TransitionEnded,
 )
-from cobweb.kernel._deferred import kept_results
+from cobweb.kernel._deferred_values import kept_results
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._machines import BY_MACHINE
 from cobweb.kernel._record import Record
@@ -178,11 +178,20 @@ class Reports:
                 self._lose(job.host, report.message)
             case Outcome.CANCELLED if run_state.halted:
                 self._drop(job)
+            case Outcome.OK if was := self._fallen_from(job.cob, report.state):
+                self._blame(job, f"it is {report.state}: this run had it {was}, which did not last")
+                self._fail_check(job, replace(report, outcome=Outcome.FAILED))
             case Outcome.OK if report.state in run_state.states(job.cob):
                 run_state.remember_applied(job, report.state)
                 self._step(CheckEnded(cob=job.cob, state=report.state))
             case _:
                 self._fail_check(job, report)
+
+    def _fallen_from(self, cob: CobId, state: State | None) -> State:
+        """Return the state that this run led to, where it served and what is found does not."""
+        kind, was = self._run_state.cob(cob).type, self._run_state.reached.get(cob, "")
+        is_known = bool(was) and state is not None and state in kind.states
+        return was if is_known and not kind.serves(str(state)) else ""
 
     def _fail_check(self, job: Job, report: Report) -> None:
         run_state = self._run_state
@@ -235,6 +244,8 @@ class Reports:
         self._run_state.remember_applied(job, job.dest)
         self._run_state.transitions += 1
         self._run_state.messages.pop(job.cob, None)
+        serves = self._run_state.cob(job.cob).type.serves(job.dest)
+        self._run_state.reached[job.cob] = job.dest if serves else ""
         self._end(job, job.dest, said=said)
         self._step(TransitionEnded(cob=job.cob, ok=True))
 
@@ -255,6 +266,7 @@ class Reports:
             message=said or run_state.messages.get(job.cob, ""),
             report=report,
             at_work=self._dispatcher.is_at_work(job.cob),
+            stopped=job.cob in run_state.cut,
         )
 
     def _lose(self, host: str, message: str) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from cobweb.engine import Blocked, Engine, WaitKind
 from cobweb.errors import CobwebError
-from cobweb.model import CobId, State
+from cobweb.model import CobId, State, host_of
 
 
 class Ending(StrEnum):
@@ -48,7 +48,8 @@ class RunResult:
     """What a run did; `messages` holds what failed jobs said, by object.
 
     `in_flight` are the jobs that were stopped in the middle, `stopped` says why nothing new was
-    started from some moment on ("" where nobody but the user said so).
+    started from some moment on ("" where nobody but the user said so). So many objects were
+    `renamed`, or `forgotten` as they are gone from the site.
     """
 
     run: str
@@ -60,6 +61,8 @@ class RunResult:
     in_flight: tuple[str, ...] = ()
     stopped: str = ""
     notices: tuple[str, ...] = ()
+    renamed: int = 0
+    forgotten: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -105,6 +108,20 @@ def _cut(link: Blocked, way: str | None) -> Blocked:
         return link
     detail = f"was stopped in {way}; the next apply checks it"
     return replace(link, kind=WaitKind.HALTED, detail=detail)
+
+
+GIVEN_UP = "given up"
+"""The detail of a link whose host nobody has tried to reach."""
+
+
+def with_given_up(chain: Iterable[Blocked], hosts: Container[str]) -> tuple[Blocked, ...]:
+    """Return a chain in which `hosts`, which are given up, are not called out of reach."""
+    return tuple(
+        replace(link, detail=GIVEN_UP)
+        if link.kind is WaitKind.UNREACHABLE and host_of(link.cob) in hosts
+        else link
+        for link in chain
+    )
 
 
 _TOLD = (WaitKind.FAILED, WaitKind.UNREACHABLE, WaitKind.EXCLUDED, WaitKind.UNPLANNED)

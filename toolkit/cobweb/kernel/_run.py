@@ -49,10 +49,10 @@ from cobweb.engine import (
 from cobweb.errors import StoreAwayError, StoreError
 from cobweb.kernel._confirm import switch_of
 from cobweb.kernel._context import Context
-from cobweb.kernel._deferred import DeferredValues, finished, refused_results, refused_words
+from cobweb.kernel._deferred_values import DeferredValues, finished, refused_results, refused_words
 from cobweb.kernel._dispatch import Dispatcher, describe
 from cobweb.kernel._events import EventPublisher
-from cobweb.kernel._hosted import HostedObjects
+from cobweb.kernel._hosted_objects import HostedObjects
 from cobweb.kernel._journal import Journal
 from cobweb.kernel._machines import BY_MACHINE
 from cobweb.kernel._record import Record
@@ -61,7 +61,7 @@ from cobweb.kernel._result import RunResult, Wait, ending_of, with_cut
 from cobweb.kernel._run_state import RunState
 from cobweb.kernel._sentences import halted_text, left_lines, stopped_text
 from cobweb.kernel._signals import Interrupts
-from cobweb.kernel._unreachable import UnreachableThreshold
+from cobweb.kernel._unreachable_threshold import UnreachableThreshold
 from cobweb.model import (
     UNKNOWN,
     Cob,

@@ -8,7 +8,7 @@ from typing import Any
 
 from cobweb.engine import Engine
 from cobweb.kernel._context import Context
-from cobweb.kernel._deferred import applied_now
+from cobweb.kernel._deferred_values import applied_now
 from cobweb.model import Cob, CobId, Job, State
 
 
@@ -25,7 +25,8 @@ class RunState:
     the user's wish. `results` are what tasks of this run and of those before have handed back, by
     host. `probes` are the numbers of jobs that only ask whether a host answers, `by_machine` the
     objects of which a state is about to be believed since their machine is not there. `recorded`
-    are the states that this run has found or reached last.
+    are the states that this run has found or reached last, `reached` those that serve and that its
+    transitions have led to ("" for others).
     """
 
     context: Context
@@ -41,6 +42,7 @@ class RunState:
     probes: set[int] = field(default_factory=set)
     by_machine: set[CobId] = field(default_factory=set)
     recorded: dict[CobId, State] = field(default_factory=dict)
+    reached: dict[CobId, State] = field(default_factory=dict)
     checks: int = 0
     begun: int = 0
     transitions: int = 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cobweb.engine import Blocked, Proof, WaitKind
 from cobweb.errors import Place
-from cobweb.kernel._result import Wait
+from cobweb.kernel._result import GIVEN_UP, Wait
 from cobweb.model import Budget, CobId, Need, host_of
 
 _SHOWN = 5
@@ -30,6 +30,9 @@ _SENTENCES = {
     WaitKind.UNPLANNED: "{cob} would go out, and the plan did not say so: it was left alone",
     WaitKind.UNSWITCHED: "{cob} stays as it is: before host {host} goes on, {on} must be removed",
 }
+
+_GIVEN_UP = "given up (`cobweb forget --host {host} --undo` takes it back)"
+_ON_A_HOST_GIVEN_UP = "{cob}: host {host} is " + _GIVEN_UP
 
 
 def chain_lines(wait: Wait, messages: Mapping[CobId, str] | None = None) -> list[str]:
@@ -80,9 +83,15 @@ def link_text(link: Blocked) -> str:
     if link.kind is WaitKind.LIMIT and link.on is None:
         return _no_room_text(link)
     detail = f" ({link.detail})" if link.detail else ""
-    return _SENTENCES[link.kind].format(
+    sentence = _ON_A_HOST_GIVEN_UP if link.detail == GIVEN_UP else _SENTENCES[link.kind]
+    return sentence.format(
         cob=link.cob, on=link.on, state=link.state, host=host_of(link.cob), detail=detail
     )
+
+
+def given_up_text(host: str) -> str:
+    """Say of a host that it is given up, and how to take it back."""
+    return _GIVEN_UP.format(host=host)
 
 
 def _no_room_text(link: Blocked) -> str:

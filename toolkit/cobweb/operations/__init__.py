@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cobweb.kernel._events import Sink, json_lines
 from cobweb.kernel._result import Ending, RunResult, Wait, chain_data, wait_data
-from cobweb.kernel._sentences import chain_lines, link_text
+from cobweb.kernel._sentences import chain_lines, given_up_text, link_text
 from cobweb.kernel._signals import Interrupts, handle_signals, signals_as_interrupt
 from cobweb.operations._generate import (
     FileChange,
@@ -23,16 +23,21 @@ from cobweb.operations._operations import (
 )
 from cobweb.operations.context._desired import Desired, desired_of
 from cobweb.operations.context._exceptions import Exceptions
-from cobweb.operations.context._known import Refresh, is_another
+from cobweb.operations.context._known_states import Refresh, is_another
 from cobweb.operations.context._narrowed import refuse_pending
 from cobweb.operations.context._orders import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Caller, Orders
 from cobweb.operations.context._trees import TreeComparison, archives_of, file_data
-from cobweb.operations.drift._checks import drift_site
-from cobweb.operations.drift._findings import DriftResult, drift_data
+from cobweb.operations.drift._drift_check import DriftResult, drift_data
+from cobweb.operations.drift._drift_run import drift_site
 from cobweb.operations.history._collection import KEPT, collect_generations
 from cobweb.operations.history._forget import ForgetReport, forget, take_back
 from cobweb.operations.history._past_waits import why_in_run
-from cobweb.operations.history._rollback import desired_again, original_of, to_go_back_to
+from cobweb.operations.history._rollback import (
+    desired_again,
+    original_of,
+    takes_rollback_back,
+    to_go_back_to,
+)
 from cobweb.operations.history._why import Reason, goes_on, why
 from cobweb.operations.planning._analysis import check_graph, graph_warnings, trouble_findings
 from cobweb.operations.planning._plan import (
@@ -84,6 +89,7 @@ __all__ = [
     "drift_site",
     "file_data",
     "forget",
+    "given_up_text",
     "goes_on",
     "graph_warnings",
     "handle_signals",
@@ -104,6 +110,7 @@ __all__ = [
     "simulate_site",
     "stuck_from_nothing",
     "take_back",
+    "takes_rollback_back",
     "to_go_back_to",
     "told_stuck",
     "trouble_findings",

@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from cobweb._clock import wall_clock
 from cobweb.errors import StoreError, UsageError
+from cobweb.kernel._database_outage import PatientJournal
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._journal import NoJournal
-from cobweb.kernel._outage import PatientJournal
 from cobweb.kernel._result import (
     Ending,
     RunResult,
@@ -33,7 +33,7 @@ from cobweb.operations._host_marks import mark_of, unmark_left
 from cobweb.operations.context._context import ExecutionContext, context_from_nothing, context_of
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._exceptions import Exceptions
-from cobweb.operations.context._known import Refresh
+from cobweb.operations.context._known_states import Refresh
 from cobweb.operations.context._narrowed import narrowed
 from cobweb.operations.context._orders import (
     HEARTBEAT_S,
@@ -48,7 +48,7 @@ from cobweb.operations.context._orders import (
 from cobweb.operations.context._renames import pending_renames, renames_of, with_renames
 from cobweb.operations.context._stored_work import KeptWork
 from cobweb.operations.context._trees import TreeComparison, archives_of
-from cobweb.operations.drift._findings import drifted_of
+from cobweb.operations.drift._drift_check import drifted_of
 from cobweb.operations.planning._plan import (
     DEFAULT_PLANNER,
     Change,
@@ -264,6 +264,9 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
         say, timeout_s = caller.say, orders.store_timeout_s
         journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
         result = _carried_out(context, plugins, store, orders, caller, info=info, journal=journal)
+        left = context.retyped.keys() | {wait.cob for wait in result.waits}
+        gone = [cob for cob in context.removed - left if host_of(cob) not in context.given_up]
+        result = replace(result, renamed=len(names), forgotten=len(gone))
     journal.carry_out(lambda: _end(store, result, info, is_whole=desired.is_whole))
     unmark_left(context, plugins, store, orders, caller, before=records, info=info)
     return result
@@ -321,6 +324,7 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
     with open_executor(plugins, orders, desired, context.expected, mark) as (executor, setting):
         store.begin_run(info)
         publisher = EventPublisher(caller.sinks, executor.now)
+        caller.expect(context.change.changed if context.change else ())
         run = Run(
             replace(
                 _setting(context, orders, caller, info.id),
@@ -421,6 +425,7 @@ def _rehearsed(
     setting = replace(setting, run=f"simulation-{orders.seed}", store_events=False)
     with open_executor(plugins, orders, context.desired, context.expected) as (executor, opened):
         publisher = EventPublisher(caller.sinks, executor.now)
+        caller.expect(context.change.changed if context.change else ())
         dispatcher = _dispatcher(plugins, executor, opened, context)
         result = Run(setting, dispatcher, NoJournal(), publisher).go(caller.interrupts)
     return result.with_notices(publisher.notices)

@@ -7,7 +7,7 @@ their places (design, section 3). `Site.graph` evaluates specs per host, for all
 from __future__ import annotations
 
 from cobweb.site._explain import VAULTED, Explanation, UsedVariable
-from cobweb.site._fits import unfit_specs
+from cobweb.site._fit_of_old_specs import unfit_specs
 from cobweb.site._load import find_site, load_site
 from cobweb.site._models import Model, ModelContent, find_models, read_model
 from cobweb.site._section_data import SectionData, read_sections, read_text

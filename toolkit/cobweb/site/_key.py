@@ -12,7 +12,7 @@ from pathlib import Path
 
 import cobweb
 from cobweb._code import code_of
-from cobweb.site._foreign import Foreign
+from cobweb.site._load_options import Foreign
 from cobweb.site.reading._files import Notes, repository_of
 
 _LIBRARIES = ("jinja2", "jsonschema", "PyYAML", "regex")

@@ -16,8 +16,8 @@ from cobweb.errors import Finding, Place, SiteError
 from cobweb.model import CobType
 from cobweb.site._cache import find_kept
 from cobweb.site._evaluation import Evaluation, Parts
-from cobweb.site._foreign import Foreign
 from cobweb.site._key import base_key
+from cobweb.site._load_options import Foreign
 from cobweb.site._modules import load_modules
 from cobweb.site._sections import Expanded, Expander, clashes, expand_all, joined
 from cobweb.site._site import Site

@@ -42,10 +42,15 @@ from cobweb.store._values import (
 )
 
 if TYPE_CHECKING:
-    from cobweb.store._lock import HeldLock, Patience, SiteLock
+    from cobweb.store._site_lock import HeldLock, Patience, SiteLock
     from cobweb.store._store import Store
 
-_HEAVY = {"HeldLock": "_lock", "Patience": "_lock", "SiteLock": "_lock", "Store": "_store"}
+_HEAVY = {
+    "HeldLock": "_site_lock",
+    "Patience": "_site_lock",
+    "SiteLock": "_site_lock",
+    "Store": "_store",
+}
 
 __all__ = [
     "CanaryWritten",

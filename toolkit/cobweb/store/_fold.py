@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from cobweb.generation import canonical_json, redact
 from cobweb.model import UNKNOWN, CobId, State
 from cobweb.store._values import (
+    STOPPED,
     CanaryWritten,
     CobRenamed,
     Entry,
@@ -199,7 +200,7 @@ def _state(batch: Batch, entry: StateWritten | TransitionFinished) -> dict[str, 
 
 def _finished(batch: Batch, entry: TransitionFinished) -> dict[str, Any]:
     columns = _state(batch, entry)
-    columns["reason"] = "transition"
+    columns["reason"] = STOPPED if entry.stopped else "transition"
     columns["failed"] = entry.result is TransitionResult.FAILED
     columns["at_work"] = entry.at_work
     return columns

@@ -34,8 +34,8 @@ from cobweb.model import CobId, Results, State, host_of
 from cobweb.store import _budgets, _generations, _renames
 from cobweb.store._database import Database, open_database
 from cobweb.store._fold import Batch, fold
-from cobweb.store._lock import Fence, SiteLock
 from cobweb.store._revision import revision
+from cobweb.store._site_lock import Fence, SiteLock
 from cobweb.store._statements import Statements
 from cobweb.store._tables import (
     COBS,

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 from cobweb.errors import StoreError
 from cobweb.model import UNKNOWN, CobId, State
 
+STOPPED = "stopped"
+"""The reason of a state that nobody knows since an interrupt has stopped a transition."""
+
 
 class TransitionResult(StrEnum):
     """How a transition ended, as events say it (design, section 7)."""
@@ -62,6 +65,11 @@ class CobRecord:
         if self.in_transition is not None:
             return self.in_transition[0]
         return (self.known or None) if self.state == UNKNOWN else self.state
+
+    @property
+    def stopped(self) -> bool:
+        """Whether what has failed was stopped by an interrupt."""
+        return self.failed and self.reason == STOPPED
 
     @property
     def applied(self) -> Mapping[str, Any] | None:
@@ -219,7 +227,7 @@ class TransitionFinished:
 
     `applied` is the spec that is applied now, None for nothing; `...` keeps what is known, as None
     does for `content` and the run's generation for `generation`. Vaulted values are redacted here.
-    `at_work` says that it may go on all the same.
+    `at_work` says that it may go on all the same, `stopped` that an interrupt has ended it.
     """
 
     cob: CobId
@@ -232,6 +240,7 @@ class TransitionFinished:
     content: str | None = None
     generation: int | None = None
     at_work: bool = False
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

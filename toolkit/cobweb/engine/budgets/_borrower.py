@@ -8,9 +8,9 @@ from cobweb.engine._machine import Machine
 from cobweb.engine._node import CHECKING, Node
 from cobweb.engine._values import Message, MessageKind, Send
 from cobweb.engine.budgets._capacity import SLOTS, Key, Voice, limit_of, place_of
-from cobweb.engine.budgets._homes import is_home
 from cobweb.engine.budgets._rounds import NEVER
 from cobweb.engine.budgets._turns import Rank
+from cobweb.engine.budgets._unit_home import is_home
 from cobweb.engine.budgets._units import BudgetBook, UnitBook
 from cobweb.model import CobId
 

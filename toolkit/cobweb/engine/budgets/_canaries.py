@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import CHECKING, Node
 from cobweb.engine._values import Canary, CanaryWritten, Lending, LimitPaused
-from cobweb.engine.budgets._homes import is_home
 from cobweb.engine.budgets._trials import Trial, TrialStage, trials_of
+from cobweb.engine.budgets._unit_home import is_home
 from cobweb.engine.budgets._units import BudgetBook, UnitBook
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ Theory of operation. One engine, the lender, owns all limits; the others borrow.
 object of no host (`/NAME`), and `/` stands for the slots of all budgets. Like any holder a borrower
 says its whole mind of a pair under an ever higher stamp (incarnation, number) with `request` or
 `release`; the limit answers the last word with `grant`, and asks for a new one with `recall`. The
-rules of stamps are those of `_protocol`. So a lost word is said again by `resend`, a doubled or
+rules of stamps are those of `_state_locks`. So a lost word is said again by `resend`, a doubled or
 late one changes nothing, and a grant that answers anything but the last word is stale: who has said
 something newer has taken the older wish back.
 
@@ -36,7 +36,7 @@ from collections.abc import Iterable
 
 from cobweb.engine._machine import RETURNS_PER_INCARNATION, Machine
 from cobweb.engine._node import Word
-from cobweb.engine._protocol import answers, is_again, is_news
+from cobweb.engine._state_locks import answers, is_again, is_news
 from cobweb.engine._values import Message, MessageKind, Send
 from cobweb.model import CobId, State
 

@@ -30,9 +30,9 @@ from cobweb.engine.budgets._borrower import Borrower
 from cobweb.engine.budgets._canaries import Canaries
 from cobweb.engine.budgets._capacity import Ear, Voice
 from cobweb.engine.budgets._departures import Departure, PlanBook, Way, departure
-from cobweb.engine.budgets._homes import is_home
 from cobweb.engine.budgets._rounds import Rounds
 from cobweb.engine.budgets._turns import Rank, Turns
+from cobweb.engine.budgets._unit_home import is_home
 from cobweb.engine.budgets._units import UnitBook, book_of, give_standing, mates_of
 from cobweb.engine.search._problem import Standing
 from cobweb.model import CobId, Graph, State, Transition

@@ -7,7 +7,7 @@ cheapest. If the search is exhausted there is none.
 
 Two reductions keep large parts small, and change no cost and no proof: of situations that differ
 only by who is who among objects that are alike, one is looked at (`_symmetry`); of steps that have
-nothing to do with each other, only one order is (`_stubborn`).
+nothing to do with each other, only one order is (`_stubborn_sets`).
 
 The search is bounded by the situations that it expands, never by time: the same question has the
 same answer on every machine.
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from cobweb.engine.search._estimate import STEP_COSTS, Estimate
 from cobweb.engine.search._moves import Moves, Operator, Situation
 from cobweb.engine.search._problem import Problem
-from cobweb.engine.search._stubborn import Stubborn
+from cobweb.engine.search._stubborn_sets import Stubborn
 from cobweb.engine.search._symmetry import Key, Symmetry
 from cobweb.model import CobId, State, Transition
 

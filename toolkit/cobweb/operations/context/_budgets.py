@@ -8,7 +8,7 @@ from cobweb.engine import Canary, Lending
 from cobweb.model import Budget, CobId, Graph, host_of
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._generations import Generations
-from cobweb.operations.context._known import KnownStates
+from cobweb.operations.context._known_states import KnownStates
 from cobweb.store import CobRecord, Store
 
 

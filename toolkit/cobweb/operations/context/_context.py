@@ -28,12 +28,12 @@ from cobweb.engine import (
 from cobweb.generation import contents as contents_of
 from cobweb.kernel._events import EventBody
 from cobweb.kernel._machines import with_machines
-from cobweb.kernel._result import Wait, waits_of
+from cobweb.kernel._result import Wait, waits_of, with_given_up
 from cobweb.model import OUTDATED, Cob, CobId, CobType, Graph, State, host_of
 from cobweb.operations.context._budgets import lending_of, limited_hosts
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._exceptions import Exceptions
-from cobweb.operations.context._known import (
+from cobweb.operations.context._known_states import (
     KnownStates,
     Lock,
     Refresh,
@@ -327,7 +327,12 @@ class ExecutionContext:
         known = {wait.cob for wait in first}
         waits = [wait for wait in waits_of(engine) if wait.cob not in known]
         found = (*first, *(self._explained(wait, first) for wait in waits))
-        return tuple(wait for wait in found if host_of(wait.cob) not in self.given_up)
+        given_up = self.given_up
+        return tuple(
+            replace(wait, chain=with_given_up(wait.chain, given_up)) if given_up else wait
+            for wait in found
+            if host_of(wait.cob) not in given_up
+        )
 
     def _held_up(self, engine: Engine) -> Iterator[Wait]:
         """Yield why removed objects stay whose hosts wait for others that a limit leaves alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -19,7 +19,7 @@ from cobweb.kernel._signals import Interrupts
 from cobweb.model import CobId, State
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._exceptions import Exceptions
-from cobweb.operations.context._known import Refresh
+from cobweb.operations.context._known_states import Refresh
 from cobweb.plugin import Executor, ExecutorSetting, Plugins, SiteMark
 from cobweb.store import Generation, RunInfo, RunRecord, Store
 
@@ -76,13 +76,15 @@ class Orders:
 class Caller:
     """Who is told of a run while it goes on, and can stop it.
 
-    `beat` is called at least every `HEARTBEAT_S` seconds; `say` gets sentences for people.
+    `beat` is called at least every `HEARTBEAT_S` seconds; `say` gets sentences for people, `expect`
+    the objects that stay with an earlier content until their host switches.
     """
 
     sinks: Sequence[Sink] = ()
     interrupts: Interrupts = field(default_factory=Interrupts)
     beat: Callable[[], None] = lambda: None
     say: Callable[[str], None] = lambda _text: None
+    expect: Callable[[Iterable[CobId]], None] = lambda _cobs: None
 
 
 def keep_apart(store: Store, orders: Orders) -> None:

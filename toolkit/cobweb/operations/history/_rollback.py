@@ -24,6 +24,9 @@ from cobweb.store import Generation, Store
 MOST_PROBLEMS = 20
 """How many problems are told of; the others are counted."""
 
+_LATELY = 100
+"""Among so many runs the one is looked for that made the current generation."""
+
 
 def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -> Desired:
     """Return what a generation desired.
@@ -65,13 +68,17 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
     )
 
 
-def to_go_back_to(store: Store, *, after_failure: bool = False) -> int:
+def to_go_back_to(store: Store, asked: int | None = None, *, after_failure: bool = False) -> int:
     """Return the newest generation that was reached and says something else than the current one.
 
-    `after_failure` of the current one, only where that was never reached: otherwise what failed is
-    no change. UsageError where there is none.
+    It is the one that is `asked` for, if any. `after_failure` of the current one, only where that
+    was never reached: otherwise what failed is no change. UsageError where there is none.
     """
     infos = store.generations()
+    if asked is not None:
+        if all(info.id != asked for info in infos):
+            raise _none(asked)
+        return asked
     if after_failure and infos[0].reached is not None:
         message = f"generation {infos[0].id} was reached before"
         raise UsageError(message, hint="`cobweb rollback` goes to the one before it")
@@ -82,6 +89,21 @@ def to_go_back_to(store: Store, *, after_failure: bool = False) -> int:
         "there is no earlier generation that was reached",
         hint="`cobweb generations` lists them; name one to go to it",
     )
+
+
+def takes_rollback_back(store: Store, chosen: int) -> bool:
+    """Say whether a rollback made the current generation, and `chosen` is what was before it."""
+    digests = {info.id: info.digest for info in store.generations()}
+    current, *before = digests
+    if not before or digests[chosen] != digests[before[0]] or digests[chosen] == digests[current]:
+        return False
+    runs = (run.info for run in store.runs(_LATELY) if run.info.generation == current)
+    return any(info.command.startswith("rollback") for info in runs)
+
+
+def _none(generation: int) -> UsageError:
+    message = f"there is no generation {generation}"
+    return UsageError(message, hint="`cobweb generations` lists them")
 
 
 def original_of(store: Store) -> tuple[int, int]:
@@ -96,8 +118,7 @@ def original_of(store: Store) -> tuple[int, int]:
 def _stored(store: Store, generation: int) -> tuple[Generation, StoredSite]:
     found = store.generation(generation)
     if found is None:
-        message = f"there is no generation {generation}"
-        raise UsageError(message, hint="`cobweb generations` lists them")
+        raise _none(generation)
     return found, read_site(found.content)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,13 +18,13 @@ from cobweb.engine import (
     WaitKind,
 )
 from cobweb.errors import UsageError
-from cobweb.kernel._result import Wait, chain_data
-from cobweb.model import UNKNOWN, CobId, Graph
+from cobweb.kernel._result import GIVEN_UP, Wait, chain_data, with_given_up
+from cobweb.model import UNKNOWN, CobId, Graph, host_of
 from cobweb.operations.context._budgets import lending_of
 from cobweb.operations.context._desired import desired_of
-from cobweb.operations.context._known import KnownStates, known_states, old_locks
+from cobweb.operations.context._known_states import KnownStates, known_states, old_locks
 from cobweb.operations.context._removal import Removal, removal_of
-from cobweb.operations.drift._findings import why_doubtful
+from cobweb.operations.drift._drift_check import why_doubtful
 from cobweb.site import Site
 from cobweb.store import CobRecord, RunRecord, Store, why_dead
 
@@ -36,6 +36,8 @@ class Reason:
     `source` says where it comes from: `settled`, `run` (told by the last run), `journal` (worked
     out from what the journal believes now). `chain` is plain data as in `chain_data`. `removed`
     says that the object is gone from the site; `preferred` is then the state that it goes to first.
+    `changed` says that `state` is of an earlier content, `doubt` why it is not known any more,
+    `given_up` that the host is.
     """
 
     cob: CobId
@@ -46,6 +48,9 @@ class Reason:
     message: str = ""
     removed: bool = False
     chain: Sequence[Mapping[str, Any]] = ()
+    changed: bool = False
+    doubt: str = ""
+    given_up: bool = False
 
     def as_wait(self) -> Wait:
         """Return the chain as the value that the prose is made of."""
@@ -83,29 +88,44 @@ def why(site: Site, store: Store, reference: str) -> Reason:
         if record is None:
             raise UsageError(f"there is no object {reference!r}", hint="see `cobweb show`")
         return _told_by(last, _of_removed(removal_of(store, desired_of(site), {cob}), record, run))
+    before, given_up = known_states(graph, records, results=store.results()), store.given_up()
+    is_lost = cob in before.uncertain and not (last and goes_on(store, last))
     answer = Reason(
         cob=cob,
         state=record.state if record else UNKNOWN,
         preferred=graph.cobs[cob].preferred,
         source="settled",
         run=run,
+        changed=cob in before.changed,
+        doubt=why_doubtful(record) if record and is_lost else "",
+        given_up=host_of(cob) in given_up,
     )
-    told = _told_by(last, answer)
+    told = _told_by(last, answer, given_up)
     if told.source == "run":
         return told
-    before = known_states(graph, records, results=store.results())
     doubtful = before.changed | before.uncertain | before.away
     if answer.state == answer.preferred and cob not in doubtful:
         return answer
-    chain = _Present(graph, store, records, before, last).chain(cob)
+    if answer.given_up:
+        chain: Iterable[Blocked] = [Blocked(cob=cob, kind=WaitKind.UNREACHABLE, detail=GIVEN_UP)]
+    else:
+        found = _Present(graph, store, records, before, last).chain(cob)
+        chain = with_given_up(found, given_up)
     return replace(answer, source="journal", chain=chain_data(chain))
 
 
-def _told_by(last: RunRecord | None, answer: Reason) -> Reason:
-    """Return what the last run said of an object that is as it left it, else `answer`."""
+def _told_by(
+    last: RunRecord | None, answer: Reason, given_up: Container[str] = frozenset()
+) -> Reason:
+    """Return what the last run said of an object that is as it left it, else `answer`.
+
+    So it is where it said something of a host that is given up by now.
+    """
     waits = last.waits if last else ()
     told = next((wait for wait in waits if wait["cob"] == answer.cob), None)
     if told is None or told["state"] != answer.state:
+        return answer
+    if any(host_of(link["cob"]) in given_up for link in told["chain"]):
         return answer
     return replace(answer, source="run", message=told["message"], chain=told["chain"])
 
@@ -124,6 +144,7 @@ def _of_removed(removal: Removal, record: CobRecord, run: str) -> Reason:
         run=run,
         chain=chain_data(told[0] if told else (waits,)),
         removed=True,
+        doubt=why_doubtful(record) if record.in_transition or record.state == UNKNOWN else "",
     )
 
 

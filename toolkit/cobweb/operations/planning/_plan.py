@@ -27,9 +27,9 @@ from cobweb.generation import (
 )
 from cobweb.kernel._result import Wait, chain_data, stuck_waits
 from cobweb.model import Cob, CobId, fill_in, host_of
-from cobweb.operations.context._known import KnownStates, Refresh
+from cobweb.operations.context._known_states import KnownStates, Refresh
 from cobweb.operations.context._trees import TreeComparison, file_data
-from cobweb.operations.drift._findings import Left, why_doubtful
+from cobweb.operations.drift._drift_check import Left, why_doubtful
 from cobweb.operations.planning._prediction import LimitUse
 from cobweb.operations.planning._refusals import Refusal
 from cobweb.plugin import PlannedStep, Stages

@@ -23,8 +23,8 @@ from cobweb.generation import (
     tree_digest,
 )
 from cobweb.site.hosts._scope import EvaluationError, Evaluator, text_of
+from cobweb.site.reading._file_trees import TreeFolder
 from cobweb.site.reading._files import VAULT_HEADER, Files
-from cobweb.site.reading._folders import TreeFolder
 from cobweb.site.reading._nodes import is_vault
 
 _ENDING = ".j2"

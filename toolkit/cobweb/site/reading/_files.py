@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from cobweb.errors import Place
 from cobweb.generation import is_below
+from cobweb.site.reading._file_trees import digest_of_folder
 from cobweb.site.reading._findings import Findings, did_you_mean
-from cobweb.site.reading._folders import digest_of_folder
 from cobweb.site.reading._nodes import Node
 from cobweb.site.reading._yaml import read_yaml
 

@@ -162,7 +162,10 @@ class Meter:
     def _weigh(self) -> None:
         """Look how the process has grown: of smaller values nobody knows how many are kept."""
         self._small = 0
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        try:
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        except OSError:  # there is no such file beside Linux
+            return
         size = pages * PAGE_SIZE
         self._start = self._start or size
         if size - self._start > MAX_GROWTH:

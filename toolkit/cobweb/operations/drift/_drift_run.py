@@ -11,7 +11,8 @@ from itertools import islice
 from cobweb._clock import wall_clock
 from cobweb._text import shortened
 from cobweb.errors import StoreAwayError
-from cobweb.kernel._deferred import (
+from cobweb.kernel._database_outage import PatientJournal
+from cobweb.kernel._deferred_values import (
     DeferredValues,
     finished,
     kept_results,
@@ -20,7 +21,6 @@ from cobweb.kernel._deferred import (
 )
 from cobweb.kernel._dispatch import Dispatcher, describe
 from cobweb.kernel._events import EventPublisher
-from cobweb.kernel._outage import PatientJournal
 from cobweb.kernel._record import LONGEST_MESSAGE, Record
 from cobweb.kernel._result import Ending
 from cobweb.model import (
@@ -47,7 +47,7 @@ from cobweb.operations.context._orders import (
     told_if_broken,
 )
 from cobweb.operations.context._stored_work import KeptWork
-from cobweb.operations.drift._findings import (
+from cobweb.operations.drift._drift_check import (
     DRIFT,
     THERE,
     Doubtful,

@@ -11,7 +11,7 @@ from typing import Any
 
 from cobweb.generation import contents as contents_of
 from cobweb.generation import redact
-from cobweb.kernel._deferred import differs_now
+from cobweb.kernel._deferred_values import differs_now
 from cobweb.kernel._machines import put_on_machines
 from cobweb.model import OUTDATED, UNKNOWN, Cob, CobId, CobType, Graph, Results, State, host_of
 from cobweb.store import CobRecord

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cobweb.engine._machine import Machine
 from cobweb.engine._values import Message, Send
 from cobweb.engine.budgets._capacity import SLOTS, Ear, Voice, limit_of
-from cobweb.engine.budgets._rooms import BorrowedRooms, LentRooms, Rooms
+from cobweb.engine.budgets._shared_transition_limits import BorrowedRooms, LentRooms, Rooms
 
 
 class Shared:

@@ -100,8 +100,10 @@ class SiteLock:
             row = connection.execute(select(SITE_LOCK)).first()
             return None if row is None else _owner(row)
 
-    def doubt(self, owner: LockOwner) -> str:
+    def doubt(self, owner: LockOwner | None) -> str:
         """Return why the owner is taken for dead, or where to look for it; "" where it may live."""
+        if owner is None:
+            return ""
         with self._database.read() as connection:
             proof = "" if owner.until is not None else self._why_dead(connection, owner)
         if proof:
@@ -218,8 +220,13 @@ class SiteLock:
             return f"a hold is over: {line}"
         proof = "" if standing.until is not None else self._why_dead(connection, standing)
         if not proof:
-            wait = "wait, as --wait 10m does; if you know that it is dead: "
-            wait += f"`cobweb lock break {standing.run}`"
+            end = f"`cobweb lock break {standing.run}`"
+            how = (
+                f"if you know that it is dead: {end}"
+                if standing.until is None
+                else f"{end} ends it"
+            )
+            wait = f"wait, as --wait 10m does; {how}"
             raise LockedError(line, hint=_what_to_look_at(standing, now) or wait)
         return f"took over the lock of {line}: {proof}"
 

@@ -22,7 +22,7 @@ from cobweb.kernel._result import Ending
 from cobweb.model import UNKNOWN, Cob, CobId, Graph, Host, Outcome, Report, Results, State, host_of
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._generations import Generations
-from cobweb.operations.context._known import is_another, is_certain
+from cobweb.operations.context._known_states import is_another, is_certain
 from cobweb.operations.context._renames import first_names
 from cobweb.operations.context._stored_work import KeptWork, Secrets
 from cobweb.store import CobRecord, Store
@@ -224,6 +224,8 @@ def why_doubtful(record: CobRecord) -> str:
     """Return why the journal does not know the state of an object."""
     if record.in_transition is not None:
         return f"stopped in {' -> '.join(record.in_transition)}"
+    if record.stopped:
+        return "stopped"
     return "failed" if record.failed else "its state was lost"
 
 

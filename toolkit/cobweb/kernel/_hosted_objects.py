@@ -6,7 +6,7 @@ from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._machines import Machines, Verdict
 from cobweb.kernel._reports import Reports
 from cobweb.kernel._run_state import RunState
-from cobweb.kernel._unreachable import UnreachableThreshold
+from cobweb.kernel._unreachable_threshold import UnreachableThreshold
 from cobweb.model import Job, Outcome, Report
 
 
