@@ -22,6 +22,7 @@ from cobweb.store import open_store
 HERE = Path(__file__).parent
 TABLE: dict[str, Any] = yaml.safe_load((HERE / "cases.yml").read_text(encoding="utf-8"))
 CASES: list[dict[str, Any]] = TABLE["cases"]
+LONG = "n" * 3000
 KEYS = {"name", "base", "files", "edits", "binary", "remove", "setup", "command", "expect", "exit"}
 
 
@@ -90,7 +91,8 @@ def test_bad_input_gets_a_clear_message(
     for step in case.get("setup", ()):
         SETUPS[step](Scene(site=site, monkeypatch=monkeypatch))
     before = _contents(site)
-    command = [str(part).replace("SITE", str(site)) for part in case.get("command", ["validate"])]
+    words = map(str, case.get("command", ["validate"]))
+    command = [word.replace("SITE", str(site)).replace("LONG", LONG) for word in words]
     code = main(["-C", str(site), *command])
     shown = capsys.readouterr().err
     assert "Traceback" not in shown
@@ -108,7 +110,7 @@ def _write(case: dict[str, Any], site: Path) -> None:
     for edit in case.get("edits", ()):
         file, old, new = edit
         assert old in files[file], f"{case['name']}: the base has no {old!r}"
-        files[file] = files[file].replace(old, new, 1)
+        files[file] = files[file].replace(old, new.replace("LONG", LONG), 1)
     site.mkdir()
     for name, text in files.items():
         path = site / name

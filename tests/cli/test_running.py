@@ -562,6 +562,8 @@ def test_a_lost_host_is_found_only_by_a_run_of_all_its_objects(run: Run, site: P
         ('{"a": "x"}', "a takes 'x'"),
         ('{"a": [3, 2]}', "a takes [3, 2]"),
         ('{"a": true}', "a takes True"),
+        ('{"a": 1e308}', "a takes 1e+308 (seconds from 0 to 366 days"),
+        ('{"a": [0, 31622401]}', "a takes [0, 31622401]"),
         ('{"aa": 1}', "there is no object, name or type 'aa' (did you mean a?)"),
         ("[]", "this is no JSON object"),
     ],

@@ -53,6 +53,19 @@ def test_closed_streams_become_silent_ones(monkeypatch: pytest.MonkeyPatch) -> N
     with sys.stdout, sys.stderr:
         write_stdout("lost")
         assert (sys.stdout.name, sys.stderr.name) == (os.devnull, os.devnull)
+        with pytest.raises(CobwebError, match="standard output: it is closed"):
+            flush_stdout()
+
+
+@pytest.mark.parametrize("words", [["schema"], ["--help"], ["plan", "--help"], ["schema", "lost"]])
+def test_what_a_closed_stream_has_lost_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    code = main(words)
+    with sys.stdout:
+        assert code == (64 if "lost" in words else 1)  # who is refused was to get no data
+    assert ("standard output: it is closed" in capsys.readouterr().err) is (code == 1)
 
 
 def test_a_narrow_stream_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from tests.support.webs import (
     rolled,
     webs,
 )
+from tests.support.words import after, binds, stops
 
 EMPTY = graph_of({})
 OUTER = ("->", "lends", "back", "switched")
@@ -197,6 +198,91 @@ def test_two_limits_on_one_object_both_hold() -> None:
         "wide lends to c",
     ]
     run.finish()
+    settled(run)
+
+
+def limited(names: str, *needs: str, **limits: str) -> Graph:
+    """Make objects of these names on two hosts, under limits of one; a need is of each host."""
+
+    def ids(some: str) -> str:
+        return " ".join(f"{host}/{name}" for host in "ab" for name in some.split())
+
+    return graph_of(
+        ids(names),
+        *(need.replace("HOST", host) for host in "ab" for need in needs),
+        budgets=tuple(budget_of(ids(some), name=name) for name, some in limits.items()),
+    )
+
+
+def test_what_a_limit_of_another_object_holds_back_goes_when_its_own_one_lends() -> None:
+    """The base of it, which never goes out, has a limit as well."""
+    needs, limits = after("HOST/app", "HOST/base"), {"bases": "base", "rolling": "app"}
+    run = rolled(limited("app base", *needs, **limits), limited("base", bases="base"))
+    run.run()
+    assert run.told(*OUTER) == one_by_one(*"ab", steps=("{host}/app up -> down", "{host} switched"))
+    settled(run)
+
+
+def test_a_rename_goes_by_host_under_a_limit_of_what_stays_too() -> None:
+    """Their client, which is bound to the one, waits for the other, which is on one host."""
+
+    def named(app: str) -> Graph:
+        needs = [*after("HOST/client", "a/base"), *binds("HOST/client", f"HOST/{app}")]
+        return limited(f"{app} base client", *needs, bases="base", rolling=app)
+
+    run = rolled(named("app"), named("new"))
+    run.run()
+    steps = ("client up -> down", "app up -> down", "new down -> up", "client down -> up")
+    assert run.told("lends") == ["rolling lends to a", "rolling lends to b"]
+    told = [text.partition(" [")[0] for text in run.told("->")]
+    assert told == [f"{host}/{step}" for host in "ab" for step in steps]
+    settled(run)
+
+
+def test_a_slot_is_not_in_vain_while_what_the_next_one_relies_on_is_checked() -> None:
+    """The host of `b` switches with both; that of `a` would take `b` out as well and waits."""
+
+    def named(app: str, version: int) -> Graph:
+        needs, limits = binds(f"HOST/{app}", "a/conf"), {"confs": "conf", "rolling": app}
+        return of(version, limited(f"{app} conf", *needs, **limits), "a/conf b/conf")
+
+    run = rolled(named("app", 1), named("new", 2))
+    run.journal.served.update(run.real)
+    run.run()
+    assert run.told("confs") == ["confs lends to b", "confs has back b"]
+    assert run.told("b switched", "rolling")[:3] == [
+        "rolling lends to b",
+        "b switched",
+        "rolling has back b",
+    ]
+    assert {cob for cob in run.engine.unsettled() if cob.startswith("b/")} == set()
+
+
+def test_who_waits_for_room_that_only_its_own_unit_takes_names_who_is_out_there() -> None:
+    """It may not stop `b/app` while `a/app`, which the goal is to mend, is down."""
+
+    def named(base: str) -> Graph:
+        return limited(f"app {base}", *binds("HOST/app", f"a/{base}"), rolling="app")
+
+    run = rolled(named("base"), named("new"), {"a/app": "down"})
+    run.journal.served.update(run.real)
+    run.run()
+    assert run.why("a/base") == "a/base limit rolling a/app, a/app excluded stays"
+
+
+@pytest.mark.parametrize("word", [None, stops])
+def test_a_removal_goes_on_where_something_else_was_lost(word: Any) -> None:
+    """In the journal that is up, and its unit is found out; it stops what the removed one needs."""
+    words = [] if word is None else word("HOST/lost", "HOST/base")
+    base = limited(
+        "app base lost", *words, *after("HOST/app", "HOST/base"), all="app base lost", bases="base"
+    )
+    run = rolled(base, limited("base lost", *words, all="base lost", bases="base"))
+    run.real[CobId("a/lost")] = "down"
+    run.journal.served.update(run.real)
+    run.run()
+    assert sorted(run.told("->")) == ["a/app up -> down", "a/lost down -> up", "b/app up -> down"]
+    assert run.told("lends") == ["all lends to a", "all lends to b"]
     settled(run)
 
 
@@ -502,6 +588,23 @@ def waiting(version: int) -> Graph:
     needs = ["a/app outdated>down y/client down"]
     graph = webs(1, "a b c", *needs, more={"y/client": SIMPLE})
     return of(version, graph, "a/app b/app c/app")
+
+
+def test_a_slot_of_another_unit_alone_is_used_by_whose_turn_it_is() -> None:
+    """The configuration on `a` serves all the while; only the server on `b` goes out for it."""
+
+    def made(version: int) -> Graph:
+        needs = ["a/conf outdated>* b/app down", "b/app *>up a/conf up"]
+        budgets = (budget_of("a/conf b/app"),)
+        graph = webs(1, "b", *needs, more={"a/conf": RELOADED}, budgets=budgets)
+        return of(version, graph, "a/conf")
+
+    run = rolled(made(1), made(2))
+    run.run()
+    steps = [text.partition(" [")[0] for text in run.told("->")]
+    assert steps == ["b/app up -> down", "a/conf outdated -> up", "b/app down -> up"]
+    assert run.told("rolling lends") == ["rolling lends to b"]
+    settled(run)
 
 
 def test_a_host_that_vanishes_with_a_slot_keeps_it() -> None:

@@ -292,6 +292,39 @@ def test_what_the_canary_needs_of_others_is_not_held_back() -> None:
     assert run.engine.unsettled() == ()
 
 
+def test_what_a_canary_leaves_behind_on_its_host_goes_with_it() -> None:
+    """No need ties it to the canary, but the host goes on only when both are gone."""
+    run = rolled(logged("a b c"), logged("c"))
+    run.begin()
+    run.until("apps pauses 30 s for a")
+    assert run.told("down (transition)") == [
+        "a/log is down (transition)",
+        "a/app is down (transition)",
+    ]
+    run.finish()
+    assert run.told("switched") == ["a switched", "b switched"]
+    assert run.engine.unsettled() == ()
+
+
+def logged(hosts: str) -> Graph:
+    """Make web servers under a canary and, with what logs beside them, under a second limit."""
+    apps, logs = (" ".join(f"{host}/{name}" for host in hosts.split()) for name in ("app", "log"))
+    budgets = (budget_of(apps, 2, name="apps", **PAUSE), budget_of(f"{apps} {logs}", name="all"))
+    return webs(1, hosts, more=dict.fromkeys(logs.split(), SIMPLE), budgets=budgets)
+
+
+def test_hosts_that_switch_with_that_of_the_canary_switch_with_it() -> None:
+    """What is on them has its turn afterwards."""
+    options = {"count": 2, **PAUSE}
+    run = rolled(webs(1, **options), webs(2, **options), order=((("a", "b"), ()),))
+    run.begin()
+    run.until("rolling pauses 30 s for a")
+    assert run.told("switched", "outdated ->") == ["a b switched", "a/app outdated -> down"]
+    untouched(run, "cd")
+    run.finish()
+    assert run.engine.unsettled() == ()
+
+
 def clients(version: int) -> Graph:
     """Make servers and a client on another one's host that is tied to nothing there."""
     needs = ["a/app outdated>down b/front down", "b/front *>up a/app up"]

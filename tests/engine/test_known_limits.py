@@ -12,10 +12,12 @@ from dataclasses import replace
 import pytest
 
 from cobweb.engine import Engine, analyse
-from cobweb.model import CobId
+from cobweb.model import CobId, Graph
 from tests.support.drive import Drive
 from tests.support.graphs import SIMPLE, graph_of, type_of
 from tests.support.search import Search
+from tests.support.webs import of, rolled
+from tests.support.words import binds
 
 TURNED = (
     graph_of("x/a x/b", "x/a down>up x/b down", "x/b up>down x/a down"),
@@ -86,3 +88,16 @@ def test_what_the_rules_alone_do_not_settle_is_settled_in_the_run(name: str) -> 
     drive.run()
     assert drive.engine.unsettled() == ()
     assert drive.engine.looked_ahead
+
+
+def test_a_host_does_not_switch_while_what_it_removes_is_lent_and_that_is_told() -> None:
+    """A new configuration holds a stopped server, and waits for the one that comes in its place."""
+
+    def named(version: int, app: str) -> Graph:
+        needs = [*binds(f"a/{app}", "a/conf"), *binds(f"b/{app}", "a/conf")]
+        return of(version, graph_of(f"a/conf a/{app} b/{app}", *needs), "a/conf")
+
+    run = rolled(named(1, "app"), named(2, "new"), {"a/app": "down"})
+    run.run()
+    chain = "b/app holders a/conf, a/conf lock b/new, b/new unswitched b b/app"
+    assert run.why("b/app") == chain

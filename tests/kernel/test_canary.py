@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from cobweb.engine import Lending
-from cobweb.kernel._result import Ending
+from cobweb.engine import Blocked, Lending, WaitKind
+from cobweb.kernel._result import Ending, Wait, stuck_waits
 from cobweb.kernel._sentences import chain_lines
 from cobweb.model import Budget, Cob, CobId, Graph, Job, JobKind, Outcome, Report, Unit
 from cobweb.operations.planning._prediction import predict
@@ -168,3 +168,13 @@ def test_a_prediction_goes_through_the_pause(simple_type: MakeType) -> None:
         (C, 31.0),
     ]
     assert all(step.waits_for == (A,) for step in predicted.steps[1:])
+
+
+def test_who_waits_for_a_canary_that_waits_for_itself_is_stuck() -> None:
+    """Who waits for the verdict alone is not: there may be one."""
+    cob, other = CobId("a/app"), CobId("a/log")
+    verdict = Blocked(cob=other, kind=WaitKind.LIMIT, on=cob, detail="rolling, canary")
+    back = Blocked(cob=cob, kind=WaitKind.UNSWITCHED, on=other)
+    waits = Wait(cob=other, state="up", chain=(verdict,))
+    circle = Wait(cob=other, state="up", chain=(verdict, back))
+    assert stuck_waits((waits, circle)) == (circle,)

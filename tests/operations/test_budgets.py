@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from cobweb.engine import WaitKind
 from cobweb.errors import StoreError
 from cobweb.kernel._result import StuckError
+from cobweb.kernel._sentences import chain_lines
 from cobweb.model import CobId, Job, JobKind, Outcome, Report
 from cobweb.operations import Caller, Orders, Plan, RunResult, apply_site, desired_of, plan_site
 from cobweb.plugin import Plugins
@@ -264,6 +265,29 @@ def test_a_run_goes_on_after_any_write_of_the_journal(fleet: Fleet, at: int) -> 
         assert fleet.moves()[0] == lost[0]
     assert fleet.store.slots() == frozenset()
     assert fleet.plan().is_empty
+
+
+def test_what_is_wanted_down_takes_room_for_as_long(fleet: Fleet) -> None:
+    """A bound is about what is left: one may be, and two only under a larger bound."""
+    one, two = (
+        {"web": {"spec": {"v": 1}, "want": "{{ 'down' if " + these + " else 'up' }}"}}
+        for these in ("inventory_hostname == 'a'", "inventory_hostname in 'ab'")
+    )
+    fleet.write(one)
+    assert fleet.apply().exit_code == 0
+    assert fleet.moves() == ["a/web"]
+    fleet.write(two)
+    with pytest.raises(StuckError) as caught:
+        fleet.apply()
+    (wait,) = caught.value.waits
+    assert chain_lines(wait) == [
+        "b/web waits for room in a limit (rolling), taken by a/web",
+        "a/web is wanted down and takes that room (--budget lends more)",
+    ]
+    fleet.limit = {**ONE, "max": 2}
+    fleet.write(two)
+    assert fleet.apply().exit_code == 0
+    assert fleet.moves() == ["b/web"]
 
 
 CROSSED: dict[str, Any] = {

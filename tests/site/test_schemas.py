@@ -83,7 +83,7 @@ def test_sites_of_the_table_of_bad_input_fit() -> None:
         ("site", "limits: {l: {max: 0}}"),
         ("site", "limits: {l: {max: 1, first: 0}}"),
         ("site", "limits: {l: {max: 1, first: 1, pause: soon}}"),
-        ("site", "limits: {l: {max: 1, trust: 0}}"),
+        ("site", "limits: {l: {max: 1, trust: -1}}"),
         ("site", "limits: {l: {max: 1, order: [a]}}"),
         *(
             ("site", f"limits: {{l: {{max: 1, transition: a -> b, {key}: {value}}}}}")

@@ -12,7 +12,7 @@ import pytest
 from cobweb.errors import SiteError
 from cobweb.generation import TreeEntry, TreeKind, read_archive
 from cobweb.model import CobId
-from cobweb.site.reading import _folders as _trees
+from cobweb.site.reading import _file_trees as _trees
 from cobweb.site.reading._file_trees import excluding
 from cobweb.site.reading._files import unchanged
 

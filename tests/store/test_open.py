@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from sqlalchemy import create_engine
 
 from cobweb.errors import StoreError
 from cobweb.model import CobId
-from cobweb.store import RunInfo, StateWritten, Store, open_store
+from cobweb.store import EventWritten, RunInfo, StateWritten, Store, open_store
 from cobweb.store._database import Database, _set_wal
 from tests.support.postgresql import PostgreSQL
 
@@ -197,6 +198,29 @@ def test_damaged_values_are_told(file: Path, tmp_path: Path, run_info: RunInfo) 
             store.runs()
         with pytest.raises(StoreError, match="damaged"):
             _ = store.states()[UP.cob].applied
+
+
+def test_a_damaged_name_in_an_error_is_told(file: Path, tmp_path: Path) -> None:
+    """SQLite quotes the damaged part of its schema, and Python cannot decode that."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+    data = file.read_bytes()
+    assert b"CREATE TABLE cobweb_hosts" in data
+    file.write_bytes(data.replace(b"CREATE TABLE cobweb_hosts", b"CREATE TABLE \xd5obweb_hosts"))
+    assert f"{file} is damaged" in refused(tmp_path).message
+
+
+def test_the_number_of_a_lost_run_is_not_used_again(
+    file: Path, tmp_path: Path, run_info: RunInfo
+) -> None:
+    told = EventWritten(seq=0, time=1.0, type="run.begin", data="{}")
+    for number in range(2):
+        with open_store(URL, tmp_path) as store:
+            store.begin_run(replace(run_info, id=f"run-{number}"))
+            store.write([told])
+            assert [event["seq"] for event in store.events(f"run-{number}")] == [0]
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("DELETE FROM cobweb_runs")
 
 
 def test_missing_tables_are_told(file: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from cobweb.engine import (
     CheckEnded,
     Effect,
     Engine,
+    Halt,
     HostReturned,
     HostsSwitched,
     HostVanished,
@@ -35,6 +36,7 @@ from cobweb.engine import (
     StateFound,
     StateReason,
     TransitionEnded,
+    WaitKind,
 )
 from cobweb.model import OUTDATED, UNKNOWN, Budget, Cob, CobId, Graph, State, host_of
 from tests.support.drive import line
@@ -250,6 +252,7 @@ class Rollout:
         self.dead: set[str] = set()
         self.lost: set[str] = set()
         self.now_s = 0.0
+        self.halted = False
         self.effects: list[Effect] = []
         self.lines: list[str] = []
         self.jobs: list[Effect] = []
@@ -265,6 +268,7 @@ class Rollout:
         journal = self.journal
         graph = self.change.merged(journal.switched)
         change = self.change.changeover(journal.switched)
+        self.halted = False
         self.jobs.clear()
         self.lost.clear()
         self._switched(tuple(journal.switched))
@@ -304,9 +308,15 @@ class Rollout:
         before = len(self.lines)
         for _ in range(MAX_STEPS):
             if not self.jobs:
+                self._is_explained()
                 return self.lines[before:]
             self.end(self.jobs[0 if choose is None else choose(len(self.jobs))])
         raise AssertionError("the run does not end")
+
+    def _is_explained(self) -> None:
+        """See that nobody is said to wait since the run was halted, where it was not."""
+        for cob in () if self.halted else self.engine.unsettled():
+            assert all(it.kind is not WaitKind.HALTED for it in self.engine.chain(cob)), cob
 
     def until(self, text: str) -> None:
         """Go on until an effect is told in these words."""
@@ -378,6 +388,7 @@ class Rollout:
 
     def give(self, event: Input) -> list[str]:
         """Give the engine an input."""
+        self.halted = self.halted or isinstance(event, Halt)
         return self._take(self.engine.step(event, self.now_s))
 
     def _take(self, effects: tuple[Effect, ...]) -> list[str]:

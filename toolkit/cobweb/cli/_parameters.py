@@ -89,5 +89,7 @@ DURATION = _Duration()
 AGE = _Duration(zero=True)
 """As DURATION, or 0."""
 
+GENERATION = click.IntRange(1, 2**31 - 1)  # the ids that a database keeps
+
 FAILURES = _Failures()
 """An `Allowance`, from `3` or `10%`."""

@@ -6,56 +6,55 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import TextIO
 
 from cobweb.errors import CobwebError
 
 
-def write_stdout(text: str) -> None:
+def write_stdout(text: str, *, flush: bool = False) -> None:
     """Write text; BrokenPipeError passes, any other failure is a CobwebError."""
     try:
         sys.stdout.write(text)
+        if flush:
+            sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _failed(error) from error
+        forget_stdout()
+        raise CobwebError(f"cannot write to standard output: {error.strerror}") from error
 
 
 def flush_stdout() -> None:
-    """Write what is still buffered; fails as `write_stdout` does."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise _failed(error) from error
+    """Write what is still buffered; fails as `write_stdout` does, and where it was closed."""
+    write_stdout("", flush=True)
+    if isinstance(sys.stdout, _Closed) and sys.stdout.has_lost:
+        raise CobwebError("cannot write to standard output: it is closed")
 
 
 def forget_stdout() -> None:
     """Point standard output at nothing, so that the interpreter's own last flush is quiet."""
     try:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
+        with Path(os.devnull).open("wb") as null:
+            os.dup2(null.fileno(), sys.stdout.fileno())
     except (OSError, io.UnsupportedOperation):
         return
 
 
 def prepare_streams() -> None:
     """Let characters that the encoding lacks be escaped, and a closed stream be a silent one."""
-    if sys.stdout is None:
-        sys.stdout = _nothing()
-    if sys.stderr is None:
-        sys.stderr = _nothing()
+    sys.stdout = sys.stdout or _Closed()
+    sys.stderr = sys.stderr or _Closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _failed(error: OSError) -> CobwebError:
-    forget_stdout()
-    return CobwebError(f"cannot write to standard output: {error.strerror}")
+class _Closed(io.TextIOWrapper):
+    """A stream that was closed: what is written is lost, which ends no run half-way."""
 
+    def __init__(self) -> None:
+        super().__init__(Path(os.devnull).open("wb"), encoding="utf-8")  # noqa: SIM115
+        self.has_lost = False
 
-def _nothing() -> TextIO:
-    return Path(os.devnull).open("w", encoding="utf-8")
+    def write(self, text: str) -> int:
+        self.has_lost |= bool(text)
+        return len(text)

@@ -35,6 +35,7 @@ from cobweb.cli._options import (
     site_options,
 )
 from cobweb.cli._output import Output, Tone
+from cobweb.cli._parameters import GENERATION
 from cobweb.cli._render import Column, write_table
 from cobweb.cli._request import Format, Request
 from cobweb.cli._running import first_few, removal_bound, tell_rollback
@@ -86,7 +87,7 @@ _SHOWN_HOSTS = 5
 @click.option(
     "--generation",
     metavar="GENERATION",
-    type=click.IntRange(min=1),
+    type=GENERATION,
     help="Plan the way back to this generation, as `cobweb rollback` would do it.",
 )
 @click.option(

@@ -9,18 +9,17 @@ import click
 from cobweb.cli._applying import adopting, go_back, orders_of, run_options
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output
+from cobweb.cli._parameters import GENERATION
 from cobweb.cli._pipeline import in_pipeline, tell_run
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
-
-_MOST = 2**31 - 1  # the largest id that a database keeps
 
 
 @click.command(
     "rollback",
     epilog=examples("cobweb rollback", "cobweb rollback 3 --yes"),
 )
-@click.argument("generation", metavar="[GENERATION]", required=False, type=click.IntRange(1, _MOST))
+@click.argument("generation", metavar="[GENERATION]", required=False, type=GENERATION)
 @run_options
 @output_option()
 @site_options

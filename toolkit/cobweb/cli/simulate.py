@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
+from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb._durations import LONGEST_S
 from cobweb._foreign_json import JsonError, json_file
 from cobweb.cli._options import (
     events_option,
@@ -143,10 +144,10 @@ def _initial(graph: Graph, text: str | None) -> Mapping[str, str]:
     every = {state for cob in graph.cobs.values() for state in cob.type.states}
     if text in every:
         return {str(id_): text for id_, cob in graph.cobs.items() if text in cob.type.states}
-    if not Path(text).is_file():
-        known = ", ".join(sorted(every))
+    if not isfile(text):  # noqa: PTH113 - nor is a name that is too long
         raise UsageError(
-            f"--initial {text}: neither a state of this site nor a file", hint=f"states: {known}"
+            f"--initial {text}: neither a state of this site nor a file",
+            hint=f"states: {', '.join(sorted(every))}",
         )
     states = _json_file(Path(text))
     _known(states, [str(cob) for cob in graph.cobs], "object")
@@ -168,10 +169,11 @@ def _durations(graph: Graph, path: Path | None) -> Mapping[str, Any]:
     _known(seconds, [*map(str, graph.cobs), *names, *types], "object, name or type")
     for name, value in seconds.items():
         ends = value if isinstance(value, list) and len(value) == _ENDS else [value, value]
-        numbers = [end for end in ends if isinstance(end, int | float) and 0 <= end < inf]
+        numbers = [end for end in ends if isinstance(end, int | float) and 0 <= end <= LONGEST_S]
         if len(numbers) != _ENDS or isinstance(value, bool) or ends[0] > ends[1]:
             raise UsageError(
-                f"{path}: {name} takes {value!r}", hint="seconds from 0, or [least, most]"
+                f"{path}: {name} takes {value!r}",
+                hint="seconds from 0 to 366 days, or [least, most]",
             )
     return seconds
 

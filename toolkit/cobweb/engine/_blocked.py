@@ -46,6 +46,8 @@ def _unswitched(machine: Machine, node: Node) -> Blocked | None:
     holder = hosts.holder(host)
     if holder is not None and holder != node.id:
         return Blocked(cob=node.id, kind=WaitKind.UNSWITCHED, on=holder, detail=host)
+    if node.lent:
+        return _lending(node)
     found = no_room_for_host(machine, host)
     if found is not None:
         return _no_room(node, found)

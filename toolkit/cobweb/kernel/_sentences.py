@@ -78,8 +78,8 @@ def link_text(link: Blocked) -> str:
     if link.kind is WaitKind.FAILED and link.detail:
         return f"{link.cob} would fail: {link.detail}"
     if link.kind is WaitKind.EXCLUDED and link.detail:
-        why = ", and takes that room" if link.is_home else " while what is gone is removed"
-        return f"{link.cob} stays as it is{why}"
+        home = f"is wanted {link.state} and takes that room (--budget lends more)"
+        return f"{link.cob} {home if link.is_home else 'stays as it is while removals go on'}"
     if link.kind is WaitKind.LIMIT and link.on is None:
         return _no_room_text(link)
     detail = f" ({link.detail})" if link.detail else ""

@@ -180,7 +180,7 @@ class Database:
             raise  # the same, of a statement that went to the driver directly
         except self._driver.Error as error:
             raise _store_error(self.label, error) from error
-        except (json.JSONDecodeError, zlib.error) as error:
+        except (json.JSONDecodeError, UnicodeDecodeError, zlib.error) as error:
             raise _damaged(self.label) from error
 
 

@@ -261,6 +261,9 @@ class Store:
         values = {name: getattr(info, name) for name in _INFO}
         with self._database.write() as connection:
             self._fence.check(connection)
+            if connection.dialect.name == "sqlite":  # would give the number of a lost run again
+                numbers = (select(func.max(column)) for column in (RUNS.c.number, EVENTS.c.run))
+                values["number"] = 1 + max(connection.scalar(it) or 0 for it in numbers)
             number = connection.execute(RUNS.insert().values(**values)).inserted_primary_key
         assert number is not None
         self._run = (number[0], info)

@@ -29,7 +29,7 @@ class Canaries:
         self._machine = machine
         self._lender = lender
         self._lending = lending
-        self.all = trials_of(books)
+        self.all = trials_of(machine, books)
         self._trial_of = {book.budget.name: it for it in self.all for book in it.books}
 
     def trial_of(self, limit: str) -> Trial | None:

@@ -183,3 +183,9 @@ class PlanBook:
         """Forget what was thought of an object that has changed; return whose plans that were."""
         readers = self._readers.pop(cob, ())
         return [key for key in readers if self._plans.pop(key, None) is not None]
+
+    def with_unit(self, unit: UnitBook) -> list[tuple[str, str]]:
+        """Return whose plans take a unit out, by name: what waits there waits for its slot."""
+        readers = {key for node in unit.members for key in self._readers.get(node.id, ())}
+        plans = ((key, self._plans.get(key)) for key in sorted(readers))
+        return [key for key, plan in plans if plan is not None and unit in plan.units]

@@ -37,7 +37,7 @@ from cobweb.engine.budgets._units import UnitBook, book_of, give_standing, mates
 from cobweb.engine.search._problem import Standing
 from cobweb.model import CobId, Graph, State, Transition
 
-_Candidate = tuple[Rank, Departure, Node | Ask | None]
+_Candidate = tuple[Rank, Departure, Node | Ask | UnitBook]
 """When it comes, what goes out, and whose step or wish that is where it is no unit's own."""
 
 
@@ -223,9 +223,13 @@ class Lender:
             self.wake(unit)
 
     def _forget(self, node: Node) -> None:
-        """Forget the plans that an object matters to, and have their units looked at again."""
+        """Forget the plans that an object matters to, and have their units looked at again.
+
+        Who waits in one of these may need no slot any more that it does not have.
+        """
         for key in self._plans.forget(node.id):
             self.stir(self._units[key])
+            self.wake(self._units[key])
 
     def _count(self, unit: UnitBook) -> None:
         """Count a unit anew; whether it should serve is what plans of others look at."""
@@ -303,15 +307,18 @@ class Lender:
         moved = (self.borrower is None and self._take_back_room()) or moved
         moved = sum(self.canaries.go_on(trial) for trial in self.canaries.all) > 0 or moved
         moved = self._lend_all() or moved or len(self._machine.effects) > before
-        return moved or (self._machine.shared is not None and bool(self._machine.queue))
+        return moved or bool(self._machine.queue)
 
     def held(self) -> list[UnitBook]:
         """Return the units that have a slot, by name."""
         return [self._holding[key] for key in sorted(self._holding)]
 
     def lend_anyway(self) -> bool:
-        """Lend to those as well who seem to have no room in their own budget; say if any."""
-        return self._lend_all(full=True)
+        """Lend to those as well who seem to have no room in their own budget.
+
+        Say whether any got a slot, or is checked first: then nothing is in vain yet.
+        """
+        return self._lend_all(full=True) or self._machine.flying > 0
 
     def _lend_all(self, *, full: bool = False) -> bool:
         """Lend to all who may have a slot, in order; who waits for checks keeps the room."""
@@ -348,7 +355,7 @@ class Lender:
             bank.begin_due()
         return lent
 
-    def _lend(self, rank: Rank, need: list[UnitBook], asker: Node | Ask | None) -> None:
+    def _lend(self, rank: Rank, need: list[UnitBook], asker: Node | Ask | UnitBook) -> None:
         if self.bank is not None:
             self.bank.lent_to(rank)
         if isinstance(asker, Ask):
@@ -378,10 +385,9 @@ class Lender:
             if is_open or full or unit.takes_room:
                 plan = self._plan_to_go(unit)
                 if plan is not None and not all(it.held for it in plan.units):
-                    yield rank, plan, None
+                    yield rank, plan, unit
                 elif plan is not None:
                     self._turns.drop(unit)
-                    self._let_in(unit)
         for cob in sorted(self._askers):
             asks = self._asked_by(self._askers[cob])
             if asks is not None and busy.isdisjoint(it.book.budget.name for it in asks.units):
@@ -390,18 +396,6 @@ class Lender:
     def is_due(self, unit: UnitBook) -> bool:
         """Say whether a unit waits for a slot, here, and could go."""
         return self._is_able(unit) and not all(it.held for it in self.plan(unit).units)
-
-    def _let_in(self, unit: UnitBook) -> None:
-        """Have those looked at again that wait in a unit which needs no slot any more.
-
-        An engine that owns all does so when nothing moves, which none of several can see.
-        """
-        if self.bank is None and self.borrower is None:
-            return
-        waiting = unit.waiting.values()
-        for node in [node for node in waiting if not self._holds_back(unit, node)]:
-            del unit.waiting[node.id]
-            self._machine.touch(node)
 
     def units(self, keys: Iterable[tuple[str, str]]) -> list[UnitBook]:
         """Return those of these units that there are."""
@@ -454,13 +448,14 @@ class Lender:
             of_book.setdefault(key[0], []).append(self._units[key])
         return {name for name, units in of_book.items() if not units[0].book.has_room(units)}
 
-    def take(self, unit: UnitBook, asker: Node | Ask | None) -> None:
+    def take(self, unit: UnitBook, asker: Node | Ask | UnitBook | None) -> None:
         """Give a unit a slot."""
         unit.book.hold(unit, held=True)
         self._holding[unit.key] = unit
         self._touched.add(unit.key)
         unit.began = unit.moved = False
         unit.asker = (asker, asker.state) if isinstance(asker, Node) else None
+        unit.lent_for = asker if isinstance(asker, UnitBook) else None
         unit.last = self._machine.epoch
         self._machine.effects.append(SlotTaken(*unit.key))
         self._dirty = True
@@ -468,6 +463,8 @@ class Lender:
             self.borrower.touched[unit.key] = unit
         for it in self._together(unit):
             self.wake(it)
+        for key in self._plans.with_unit(unit):
+            self.wake(self._units[key])
         for node in self._askers.values():
             self._machine.touch(node)
 
@@ -489,7 +486,8 @@ class Lender:
         if unit.asker is not None:
             return not _wants(*unit.asker)
         others = (it for it in self._holding.values() if it is not unit and it.asker is None)
-        return not any(unit in self.plan(it).units for it in others)
+        who = others if unit.lent_for is None else (unit.lent_for,)
+        return not any(unit in self.plan(it).units for it in who)
 
     def _take_back_room(self) -> bool:
         """Take back slots of which nothing has gone out where others were found out; say if any."""

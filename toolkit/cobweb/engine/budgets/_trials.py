@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
+from cobweb.engine._machine import Machine
 from cobweb.engine._node import Node
 from cobweb.engine._values import Canary
 from cobweb.engine.budgets._units import BudgetBook, UnitBook
@@ -36,6 +37,7 @@ class Trial:
 
     __slots__ = (
         "_hosts",
+        "_machine",
         "_mine",
         "_scope",
         "books",
@@ -49,7 +51,8 @@ class Trial:
         "undecided",
     )
 
-    def __init__(self, books: list[BudgetBook]) -> None:
+    def __init__(self, machine: Machine, books: list[BudgetBook]) -> None:
+        self._machine = machine
         self.books = books
         self.lead = max(books, key=_first)
         self.pause_s = max(book.budget.pause_s for book in books)
@@ -91,10 +94,19 @@ class Trial:
         self.stage = TrialStage.THROUGH if before.through else TrialStage.OUT
 
     def choose(self, units: Iterable[UnitBook]) -> None:
-        """Have these units go first; where there are none, there is no canary."""
+        """Have these units go first; where there are none, there is no canary.
+
+        With them go the hosts that can only switch together with theirs, and what all these have
+        to have removed before.
+        """
+        machine = self._machine
         self.chosen = list(units)
         self._scope = {node.id for unit in self.chosen for node in unit.scope}
         self._mine = {node.cob.host for unit in self.chosen for node in unit.scope}
+        if machine.hosts is not None:
+            self._mine.update([mate for host in self._mine for mate in machine.hosts.mates(host)])
+        for host in self._mine:
+            self._scope.update(node.id for node in machine.on_host(host) if node.removed)
         self.stage = TrialStage.OUT if self.chosen else TrialStage.THROUGH
 
     def refuses_host(self, host: str) -> bool:
@@ -112,7 +124,7 @@ class Trial:
         return all(node.id not in self._scope for node in unit.scope)
 
 
-def trials_of(books: Iterable[BudgetBook]) -> list[Trial]:
+def trials_of(machine: Machine, books: Iterable[BudgetBook]) -> list[Trial]:
     """Return the canaries of budgets, one for each set of them that share members."""
     parts: list[tuple[set[CobId], list[BudgetBook]]] = []
     for book in books:
@@ -124,7 +136,7 @@ def trials_of(books: Iterable[BudgetBook]) -> list[Trial]:
             members |= other
         parts.append((members, [*(it for _, some in shared for it in some), book]))
     return [
-        Trial(sorted(some, key=_name))
+        Trial(machine, sorted(some, key=_name))
         for _, some in parts
         if any(book.budget.first for book in some)
     ]

@@ -69,7 +69,8 @@ class UnitBook:
 
     `rank` orders units where a slot is lent. `hosts` are those of its members. `held`: it has a
     slot; `began`: something of its scope has changed since, `moved`: by a transition. `asker` is
-    whose step it has the slot for, in which state, where that is not a step of its own scope.
+    whose step it has the slot for, in which state, where that is not a step of its own scope;
+    `lent_for` the unit whose turn it was when this one got its slot.
     `skipped`: it had a slot and could do nothing with it. `last` is the epoch of the last end of a
     transition in its scope. `waiting` are the objects of its scope that may not move yet.
 
@@ -92,6 +93,7 @@ class UnitBook:
         "hosts",
         "last",
         "leaving",
+        "lent_for",
         "members",
         "moved",
         "name",
@@ -117,6 +119,7 @@ class UnitBook:
         self.should = self.out = self.leaving = False
         self.last = 0
         self.asker: tuple[Node, State] | None = None
+        self.lent_for: UnitBook | None = None
         self.waiting: dict[CobId, Node] = {}
         self.far: tuple[CobId, ...] = ()
         self.far_scope: tuple[CobId, ...] = ()

@@ -106,14 +106,14 @@ def _skipped(machine: Machine, lacking: list[UnitBook], cob: CobId | None) -> Re
 
 
 def _in_the_way(unit: UnitBook) -> Iterator[CobId]:
-    """Yield who takes room in the budget of a unit: of each other unit who is off, or all.
+    """Yield who takes room in the budget of a unit: of each other unit who is off, then all.
 
     Then who keeps the unit itself from being lent a slot, as it failed or does not answer.
     """
     for other in unit.book.units:
         if other.takes_room and other is not unit:
             off = [node for node in other.scope if _is_off(node)]
-            yield from (node.id for node in off or other.members)
+            yield from (node.id for node in (*off, *other.members))
     yield from (node.id for node in unit.scope if node.failed or not node.up)
 
 

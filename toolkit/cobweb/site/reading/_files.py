@@ -217,10 +217,9 @@ def _data(path: str) -> str:
 
 
 def _kind(name: str) -> str:
-    path = Path(name)
-    if path.is_file():
+    if os.path.isfile(name):  # noqa: PTH113 - a name that is too long is that of no file
         return _FILE
-    return _DIR if path.is_dir() else _NEITHER
+    return _DIR if os.path.isdir(name) else _NEITHER  # noqa: PTH112 - as above
 
 
 def _members(folder: str) -> tuple[Member, ...]:
