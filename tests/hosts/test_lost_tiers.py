@@ -138,6 +138,8 @@ def test_it_stays_as_it_was_left_where_that_was_asked_for(tiers: Tiers) -> None:
 
 
 def test_no_server_ever_missed_what_it_lives_on(tiers: Tiers) -> None:
-    for seen in tiers.probe.log:
-        if LOST in seen.up:
-            assert harm(seen, tiers.probe.places) == []
+    assert any(NEAR_FRONT in seen.down for seen in tiers.probe.log)
+    assert [found for seen in tiers.probe.log for found in harm(seen, tiers.probe.places)] == []
+    for host in tiers.fabric.plain:
+        ledger = (tiers.fabric.root(host) / "var/lib/link-server.ledger").read_text()
+        assert {line.split()[2] for line in ledger.splitlines()} == {"start", "stop"}, ledger

@@ -6,6 +6,7 @@ are linked to (`tests/hosts/sites/generations/link-server.py`).
 
 from __future__ import annotations
 
+import errno
 import json
 import select
 import socket
@@ -33,11 +34,13 @@ Place = tuple[str, int]
 class Seen:
     """What one round saw: which ports were up, what their servers said, what the files held.
 
-    A server that was up and did not answer in time has no place in `said`; a file that was not
-    there is None.
+    A port that is not up was refused by its host (`down`), or nothing was heard in time, which
+    proves nothing. A server that was up and did not answer in time has no place in `said`; a file
+    that was not there is None.
     """
 
     up: frozenset[str]
+    down: frozenset[str] = frozenset()
     said: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str | None] = field(default_factory=dict)
 
@@ -112,10 +115,10 @@ class Probe:
         begin = time.monotonic()
         doors = {_knock(place): name for name, place in self.places.items()}
         took_s = time.monotonic() - begin
-        up, said = _listen(doors)
+        up, down, said = _listen(doors)
         if took_s > _LONGEST_KNOCK_S or self._read() != before:
             return None
-        return Seen(up=frozenset(up), said=said, files=before)
+        return Seen(up=frozenset(up), down=frozenset(down), said=said, files=before)
 
     def _read(self) -> dict[str, str | None]:
         return {name: _text(path) for name, path in self._files.items()}
@@ -124,13 +127,13 @@ class Probe:
 def harm(seen: Seen, places: Mapping[str, Place]) -> list[str]:
     """Say what is wrong with what was seen at one moment; [] if nothing is.
 
-    A server that is up must have all others up that it says it is linked to, and have read what its
-    file of the same name holds now.
+    A server that is up must have none of those down that it says it is linked to, and have read
+    what its file of the same name holds now.
     """
     names = {f"{host}:{port}": name for name, (host, port) in places.items()}
     found = []
     for name, said in sorted(seen.said.items()):
-        missing = [names[other] for other in said["others"] if names[other] not in seen.up]
+        missing = [names[other] for other in said["others"] if names[other] in seen.down]
         found += [f"{name} is up without {other}" for other in missing]
         if name in seen.files and said["config"] != seen.files[name]:
             found.append(f"{name} lives on {said['config']!r}, its file has {seen.files[name]!r}")
@@ -144,38 +147,30 @@ def _knock(place: Place) -> socket.socket:
     return door
 
 
-def _listen(doors: dict[socket.socket, str]) -> tuple[set[str], dict[str, Any]]:
-    """Return whose doors opened, and what was said there; the doors are closed again."""
+def _listen(doors: dict[socket.socket, str]) -> tuple[set[str], set[str], dict[str, Any]]:
+    """Return whose doors opened, whose are shut, and what was said; the doors are closed again."""
     up: set[str] = set()
+    down: set[str] = set()
     said: dict[str, Any] = {}
     waiting = dict(doors)
     while waiting:
-        opened, ready = _ready(waiting, up)
-        up |= opened
-        if not (opened or ready):
+        closed = [door for door, name in waiting.items() if name not in up]
+        readable, writable, _ = select.select(list(waiting), closed, [], _ANSWER_S)
+        if not (readable or writable):
             break
-        for door in ready:
-            text = _line(door)
-            if text:
-                said[waiting[door]] = json.loads(text)
-            del waiting[door]
+        for door in writable:
+            match door.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                case 0:
+                    up.add(waiting[door])
+                case errno.ECONNREFUSED:
+                    down.add(waiting[door])
+        for door in readable:
+            name = waiting.pop(door)
+            if name in up and (text := _line(door)):
+                said[name] = json.loads(text)
     for door in doors:
         door.close()
-    return up, said
-
-
-def _ready(
-    waiting: Mapping[socket.socket, str], up: set[str]
-) -> tuple[set[str], list[socket.socket]]:
-    """Wait for doors; return which have opened, and those where there is something to hear."""
-    closed = [door for door, name in waiting.items() if name not in up]
-    readable, writable, _ = select.select(list(waiting), closed, [], _ANSWER_S)
-    opened = {
-        waiting[door]
-        for door in writable
-        if door.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
-    }
-    return opened, readable
+    return up, down, said
 
 
 def _line(door: socket.socket) -> str:

@@ -221,8 +221,9 @@ class Reports:
             case _ if self._may_retry(job, report):
                 self._dispatcher.add_retry(job)
             case Outcome.CANCELLED if self._run_state.interrupted:
-                self._run_state.cut[job.cob] = f"{job.source} -> {job.dest}"
-                self._fail(job, "stopped by an interrupt", report)
+                doubt = f" ({report.message})" if report.at_work else ""
+                self._run_state.cut[job.cob] = f"{job.source} -> {job.dest}{doubt}"
+                self._fail(job, f"stopped by an interrupt{doubt}", report)
             case _:
                 self._fail(job, report.message, report)
 
