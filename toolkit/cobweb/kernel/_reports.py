@@ -233,12 +233,11 @@ class Reports:
         return not run_state.halted and job.host not in run_state.lost and job.confirm is None
 
     def _may_retry(self, job: Job, report: Report) -> bool:
-        run_state = self._run_state
         if not self._may_repeat(job) or report.outcome is Outcome.CANCELLED:
             return False
         if isinstance(job.action, Missing):
             return False  # what it lacks does not come by waiting
-        step = run_state.cob(job.cob).type.transition(job.source, job.dest)
+        step = self._run_state.cob(job.cob).type.transition(job.source, job.dest)
         return step is not None and job.attempt < step.attempts
 
     def _succeed(self, job: Job, said: str) -> None:
