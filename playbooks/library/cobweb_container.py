@@ -115,7 +115,17 @@ def check(cob: Dict[str, Any]) -> Answer:
         and _image_id(spec["image"]) in (None, found["Image"])
         and _unit_is_right(names, spec)
     )
+    if cob.get("reached") and _restarts(names, found):
+        # This run has started it; it has ended since, and may end again at any time.
+        return {"state": "broken", "message": "it has ended, and was started again"}
     return {"state": "up" if as_asked else "outdated"}
+
+
+def _restarts(names: Names, found: Optional[Dict[str, Any]]) -> int:
+    """Return how often it had to be started again since we started it."""
+    if not has_systemd():
+        return int((found or {}).get("RestartCount") or 0)
+    return int(call("systemctl", "show", "--value", "--property=NRestarts", names.unit) or 0)
 
 
 def _works(names: Names, record: Dict[str, Any], spec: Dict[str, Any]) -> bool:

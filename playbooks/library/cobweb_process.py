@@ -5,8 +5,8 @@ The home of a process is `STATE_DIR/process/ID` (see cobweb_supervisor.py for wh
 `up` if the supervisor runs what the spec says, the process lives, and it listens if it is meant to;
 `outdated` if it lives and listens by another spec, or as the orphan of a killed supervisor;
 `broken` if it was started and does neither: it has ended, is about to be restarted, or does not
-listen; `down` if it was never started, or stopped by us. Every action may be repeated and
-interrupted anywhere.
+listen, also if it had to be started again since this run brought it up; `down` if it was never
+started, or stopped by us. Every action may be repeated and interrupted anywhere.
 """
 
 from __future__ import annotations
@@ -61,14 +61,21 @@ class Seen(NamedTuple):
 
 def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
-    return {"state": _state(cob)}
+    state, message = _state(cob), ""
+    if state in ("up", "outdated") and cob.get("reached"):
+        status = supervision.read_status(_home(cob, cob["spec"]))
+        if status.get("starts", 1) > 1:
+            # This run has started it; it has ended since, and may end again at any time.
+            state = "broken"
+            message = f"{status.get('last_end')}, and was started again by its supervisor"
+    return {"state": state, "message": message}
 
 
 def start(cob: Dict[str, Any]) -> Answer:
     """Bring the process up as the spec says, ending whatever runs otherwise."""
     home = _home(cob, cob["spec"])
     with _one_at_a_time(home):
-        if _state(cob) == "up":
+        if _state(cob) == "up" and not cob.get("renew"):
             return {"changed": False}
         for old in _homes(cob):
             _stop(old, cob["id"])

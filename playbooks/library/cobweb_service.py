@@ -26,12 +26,17 @@ def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
     earlier = _earlier(cob)
     if earlier is not None and earlier.is_there():
-        return {"state": "outdated" if earlier.state() in ("up", "outdated") else "broken"}
-    return {"state": Service(cob["id"], cob["spec"]).state()}
+        works = earlier.state() in ("up", "outdated")
+        return {"state": "outdated" if works else "broken", "message": ""}
+    service = Service(cob["id"], cob["spec"])
+    state, message = service.state(), ""
+    if state in ("up", "outdated") and cob.get("reached") and service.was_restarted():
+        state, message = "broken", f"{service.unit} has ended, and was started again by systemd"
+    return {"state": state, "message": message}
 
 
 def up(cob: Dict[str, Any]) -> Answer:
-    """Start, restart, reload, enable, hold: whatever is missing, and nothing else.
+    """Start, restart, reload, enable, hold: whatever is missing, and a restart where asked for.
 
     Where a start fails of what was down, it is down again.
     """
@@ -39,7 +44,7 @@ def up(cob: Dict[str, Any]) -> Answer:
     if earlier is not None:
         earlier.take_down()
     try:
-        done = Service(cob["id"], cob["spec"]).bring_up()
+        done = Service(cob["id"], cob["spec"]).bring_up(renew=bool(cob.get("renew")))
     except (Failed, OSError):
         if cob.get("state") == "down":
             with contextlib.suppress(Failed, OSError):  # what comes first is told

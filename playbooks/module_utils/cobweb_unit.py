@@ -84,6 +84,11 @@ class Service:
         is_other = is_sick or "before" in self.record or self._differences(unit)
         return "outdated" if is_other else "up"
 
+    def was_restarted(self) -> bool:
+        """Say whether systemd had to start it again since we brought it up."""
+        known, now = self.record.get("restarts"), show(self.unit)["NRestarts"]
+        return bool(known and now) and int(now) > int(known)
+
     def is_there(self) -> bool:
         """Say whether anything is left to be taken down."""
         return self._has_files() or "before" in self.record or not show(self.unit).is_at_rest
@@ -204,8 +209,8 @@ class Service:
 
     # --- up
 
-    def bring_up(self) -> List[str]:
-        """Do what is missing; return what that was."""
+    def bring_up(self, *, renew: bool = False) -> List[str]:
+        """Do what is missing, with `renew` a restart at least; return what that was."""
         if self.is_held:
             return self._hold()
         self._let_go()
@@ -218,16 +223,16 @@ class Service:
             "wanted": watch,
             "definition": digests(_definition(unit)),
         }
-        action = self._action(unit, reasons)
+        action = self._action(unit, [*reasons, "state"] if renew else reasons)
         began = time.time()
         if action:
             self._start(unit, action, began)
         elif not self._knows_start(unit):
-            self._remember(health=self.spec.get("health"))
+            self._remember(health=self.spec.get("health"), restarts=unit["NRestarts"])
             return self._switch(unit)
-        invocation = show(self.unit)["InvocationID"]
-        started["invocation"] = invocation
-        self._remember(started=started, health=self.spec.get("health"))
+        now = show(self.unit)
+        started["invocation"] = now["InvocationID"]
+        self._remember(started=started, health=self.spec.get("health"), restarts=now["NRestarts"])
         return [*filter(None, [action]), *self._switch(show(self.unit))]
 
     def _action(self, unit: Unit, reasons: List[str]) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from cobweb.api import Site
 from cobweb.errors import LockedError, SiteError, UsageError
-from cobweb.operations import Caller, Orders
+from cobweb.operations import Caller, Orders, Retention
 from tests.cli.conftest import SITE, TYPE
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "plugins" / "embed-cobweb.md"
@@ -136,10 +136,24 @@ def test_what_can_never_work_is_refused_before_anything(folder: Path, call: str)
 
 
 def test_a_run_that_there_is_not(site: Site) -> None:
-    with pytest.raises(UsageError, match="nothing has run yet"):
+    with pytest.raises(UsageError, match="there is no run yet in "):
         list(site.watch())
-    with pytest.raises(UsageError, match="there is no run 20200101"):
+    with pytest.raises(UsageError, match="there is no run '20200101"):
         list(site.watch("20200101"))
+
+
+def test_old_history_is_deleted_by_a_program(site: Site) -> None:
+    first = site.apply(orders=SIMULATED).run
+    last = site.apply(orders=SIMULATED).run
+    least = Retention(runs=1)
+    assert [it.info.id for it in site.gc(least, dry_run=True).runs] == [first]
+    assert [it.info.id for it in site.gc(least).runs] == [first]
+    assert site.gc(least).runs == ()
+    with pytest.raises(UsageError, match="`cobweb gc` has deleted runs up to"):
+        list(site.watch(first))
+    assert list(site.watch(last))
+    with site.turn("gc") as turn:
+        assert turn.gc().runs == ()
 
 
 def test_the_program_of_the_page_does_what_it_says(folder: Path) -> None:
@@ -161,3 +175,22 @@ def test_the_program_of_the_page_does_what_it_says(folder: Path) -> None:
     second = ran()
     assert second.returncode == 1
     assert second.stderr == "not now, these would be out: alpha/a, beta/b\n"
+
+
+def test_observers_of_plugins_are_one_sink(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    info = tmp_path / "listening-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: listening\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[cobweb]\nlistening = tests.support.listening\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "told"
+    observers = site.observers(("listening", str(file)))
+    result = site.simulate(caller=Caller(sinks=[observers]))
+    observers.result = {"exit_code": result.exit_code}
+    assert observers.close() == ()
+    first, *_, last, end = file.read_text().splitlines()
+    assert (first, last, end) == ("version", "run.end", "{'exit_code': 0}")
+    with pytest.raises(UsageError, match="did you mean listening"):
+        site.observers(("listening", str(file)), ("listenin", ""))

@@ -9,7 +9,7 @@ import pytest
 
 from cobweb.cli import ExitCode
 from cobweb.cli._draw import MOST_BOXES
-from cobweb.cli._group import COMMANDS, PLUGGED
+from cobweb.cli._group import COMMANDS
 from cobweb.cli.schema import schema_files
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
@@ -29,7 +29,7 @@ def _table(page: str, head: str) -> list[list[str]]:
 
 
 def test_the_page_lists_the_commands_in_their_order(page: str) -> None:
-    assert [row[0].strip("`") for row in _table(page, "command")] == [*COMMANDS, *PLUGGED]
+    assert [row[0].strip("`") for row in _table(page, "command")] == [*COMMANDS]
 
 
 def test_the_page_lists_the_exit_codes(page: str) -> None:
@@ -41,7 +41,7 @@ def test_the_page_names_the_schema_of_each_output(page: str) -> None:
     shipped = {name for name in schema_files() if "/" not in name}
     assert named == shipped - READ_BY_PEOPLE
     commands = re.findall(r"`(\w+)[^`]*`", "".join(row[0] for row in _table(page, "output")))
-    assert set(commands) <= {*COMMANDS, *PLUGGED}
+    assert set(commands) <= {*COMMANDS}
 
 
 def test_the_page_knows_the_limit_of_drawings(page: str) -> None:

@@ -1,4 +1,4 @@
-"""`cobweb generations` lists what was desired and deletes what nobody needs any more."""
+"""`cobweb generations` lists what was desired; one that is damaged is replaced, or deleted."""
 
 from __future__ import annotations
 
@@ -83,42 +83,17 @@ def test_a_generation_names_the_commit_and_that_there_were_changes(run: Run, sit
 
 
 def test_a_site_without_generations_says_so_and_makes_no_database(run: Run, site: Path) -> None:
-    for arguments in ([], ["--gc"]):
-        ran = run("-C", site, "generations", *arguments)
-        assert (ran.code, ran.out) == (0, "")
-    assert run("-C", site, "generations").err.startswith("no generation yet in the state database")
+    ran = run("-C", site, "generations")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith("no generation yet in the state database")
     assert not (site / ".cobweb").exists()
-
-
-def test_old_generations_are_deleted(run: Run, grown: Path, check_schema: CheckSchema) -> None:
-    ran = run("-C", grown, "generations", "--gc")
-    assert (ran.code, ran.out, ran.err) == (0, "", "0 generations deleted\n")
-    with closing(sqlite3.connect(grown / ".cobweb/state.db")) as database, database:
-        database.execute("UPDATE cobweb_generations SET reached = NULL")
-    ran = run("-C", grown, "generations", "--gc", "--keep", "1")
-    assert ran.out.startswith("deleted generation 1 of 20")
-    assert ran.err == "1 generation deleted\n"
-    data = data_of(run("-C", grown, "generations", "--gc", "-o", "json"))
-    check_schema("generations", data)
-    assert ([it["id"] for it in data["generations"]], data["deleted"]) == ([3, 2], [])
-
-
-def test_nothing_is_deleted_while_a_run_has_the_site(run: Run, grown: Path) -> None:
-    run("-C", grown, "lock", "hold", "--for", "10m")
-    assert run("-C", grown, "generations", "--gc", "--keep", "1").code == 5
-    assert run("-C", grown, "generations").err.startswith("3 generations")
 
 
 def test_history_is_told_of_a_site_that_is_broken_by_now(run: Run, grown: Path) -> None:
     with (grown / "site.yml").open("a") as file:
         file.write("nonsense: 1\n")
     assert run("-C", grown, "generations").err.startswith("3 generations")
-    assert run("-C", grown, "generations", "--gc").code == 0
-
-
-def test_how_many_to_keep_is_said_only_where_some_are_deleted(run: Run, site: Path) -> None:
-    ran = run("-C", site, "generations", "--keep", "3")
-    assert (ran.code, ran.err) == (64, "cobweb: --keep is for --gc\n")
+    assert run("-C", grown, "gc").code == 0
 
 
 def test_a_message_cannot_write_escape_sequences(run: Run, site: Path) -> None:
@@ -138,8 +113,9 @@ def test_a_damaged_generation_is_replaced_by_the_next_apply_and_can_be_deleted(
     assert run("-C", grown, "status").code == 0
     ran = run("-C", grown, "apply", "--yes", "--executor", "simulate")
     assert ran.code == 0, ran.err
-    data = data_of(run("-C", grown, "generations", "--gc", "-o", "json"))
-    assert ([it["id"] for it in data["generations"]], data["deleted"]) == ([4, 2, 1], [3])
+    assert data_of(run("-C", grown, "gc", "-o", "json"))["generations"] == [3]
+    data = data_of(run("-C", grown, "generations", "-o", "json"))
+    assert [it["id"] for it in data["generations"]] == [4, 2, 1]
     assert data["hosts"] == {"alpha": 4, "beta": 4}
 
 
@@ -155,7 +131,7 @@ def test_a_removal_that_needs_a_damaged_generation_changes_nothing(
     assert "generation 2 in the state database" in ran.err
     assert "is damaged" in ran.err
     assert data_of(run("-C", grown, "status", "-o", "json"))["cobs"] == states
-    assert run("-C", grown, "generations", "--gc").out.startswith("deleted generation 2 of")
+    assert run("-C", grown, "gc").out.startswith("deleted: generation 2 of")
     ran = run("-C", grown, "apply", "--yes", "--executor", "simulate")
     assert ran.code == 0, ran.err
     assert [cob["id"] for cob in data_of(run("-C", grown, "status", "-o", "json"))["cobs"]] == [

@@ -10,10 +10,10 @@ import pytest
 
 import cobweb
 from cobweb import operations
+from cobweb._tables import Tone
 from cobweb.api import Site
 from cobweb.cli import _cached_plans
 from cobweb.cli._cached_plans import PrintedPlan
-from cobweb.cli._output import Tone
 from cobweb.model import CobId
 from cobweb.operations import plan_site
 from cobweb.site import _site

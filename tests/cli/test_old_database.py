@@ -113,6 +113,6 @@ def test_what_is_removed_after_the_upgrade_is_removed_as_the_old_generation_says
 
 
 def test_old_generations_can_be_deleted(run: Run, old: Path) -> None:
-    ran = run("-C", old, "generations", "--gc", "--keep", "1")
-    assert (ran.code, ran.err) == (0, "1 generation deleted\n")
+    ran = run("-C", old, "gc", "--keep-generations", "1")
+    assert (ran.code, ran.err) == (0, "1 generation and 0 runs deleted\n")
     assert form(old) == "5"

@@ -54,6 +54,26 @@ def test_apply_tells_the_pipeline_too(
     assert "::" not in told.err
 
 
+@pytest.mark.slow
+def test_apply_tells_the_pipeline_what_failed_after_its_result(
+    run: Run, make_site: Callable[[str], Path], site_text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = site_text.replace("{port: 8080}", "{port: 1, ansible_connection: local}")
+    site = make_site(local.replace("beta: {}", "beta: {ansible_connection: local}"))
+    (site / "simple" / "check.yml").write_text("- set_fact: {cob_state: down}\n", encoding="utf-8")
+    (site / "simple" / "start.yml").write_text("- fail: {msg: no luck}\n", encoding="utf-8")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    told = run("-C", site, "apply", "--yes")
+    assert told.code == 1
+    *_, result, first, second = told.err.splitlines()
+    assert result.startswith("3 objects not settled")
+    failed = "::error title=cobweb%3A alpha/cfg%3A down -> up failed::"
+    assert first.startswith(failed)
+    assert "no luck" in first
+    assert second.startswith("::warning title=cobweb%3A 2 waiting%3A alpha/cfg failed in this run")
+    assert "::" not in run("-C", site, "apply", "--yes", "--no-annotations").err
+
+
 @pytest.mark.parametrize("form", ["junit", "github", "gitlab", "text", "yaml"])
 def test_every_form_goes_into_a_file(run: Run, failing: Path, tmp_path: Path, form: str) -> None:
     out = tmp_path / "out"

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobweb.cli._output import Output, Tone
-from cobweb.cli._render import Cell, Column, table_lines, write_table
+from cobweb._tables import Cell, Column, Tone
+from cobweb.cli._output import Output
+from cobweb.cli._render import table_lines, write_table
 from cobweb.cli._text import cells
 
 COLUMNS = (

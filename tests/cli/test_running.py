@@ -373,7 +373,7 @@ COMMANDS: list[tuple[str, ...]] = [
     ("rollback", "1", "--yes", "--executor", "simulate"),
     ("drift", "--executor", "simulate"),
     ("forget", "--host", "gone", "--yes"),
-    ("generations", "--gc"),
+    ("gc",),
 ]
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from cobweb.api import Site
-from cobweb.cli._pipeline import tell_run
 from cobweb.store import EventWritten, RunInfo, RunRecord
 
 Run = Callable[..., Any]
@@ -234,17 +233,6 @@ def test_a_run_without_an_end_was_killed_or_could_not_write_it(run: Run, stored:
     assert told.err == f"no end: {why}\n2 runs\n"
     told = run("-C", stored, "runs", "--last", "1")
     assert told.err == f"no end: {why}\nthe last run; --last N shows more\n"
-
-
-def test_apply_tells_a_pipeline_what_failed(
-    stored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    with Site(stored) as session:
-        tell_run(session, "r1")
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "::error title=cobweb%3A alpha/a%3A down -> up failed::no luck"
-    assert lines[1].startswith("::warning title=cobweb%3A 1 waiting%3A alpha/a failed")
 
 
 def test_secrets_are_in_no_report(

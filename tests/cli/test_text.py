@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobweb._text import plain
 from cobweb.cli._output import as_json, as_yaml
-from cobweb.cli._text import cells, count, plain, wrap
+from cobweb.cli._text import cells, count, wrap
 
 TEXTS = st.text(max_size=60)
 

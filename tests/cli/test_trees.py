@@ -177,7 +177,7 @@ def test_archives_that_no_generation_names_go(place: Place) -> None:
         place.write({"a": f"{number}\n"})
         place.done("apply", "--yes", "--executor", "simulate")
     assert len(trees_of(place)) == 4
-    place.done("generations", "--gc", "--keep", "2")
+    place.done("gc", "--keep-generations", "2")
     assert len(trees_of(place)) == 2
 
 

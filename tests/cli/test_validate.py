@@ -54,6 +54,15 @@ def test_a_valid_site_has_no_findings_as_json(
     assert (ran.code, data) == (0, {"format": 1, "findings": [], "warnings": [], "waits": []})
 
 
+def test_findings_of_made_files_are_data_as_well(
+    run: Run, make_site: MakeSite, check_schema: CheckSchema
+) -> None:
+    ran = run("-C", make_site(f"{CIRCLE}generate: 1\n"), "validate", "-o", "json")
+    data = json.loads(ran.out)
+    check_schema("findings", data)
+    assert (ran.code, [it["line"] for it in data["findings"]]) == (3, [CIRCLE.count("\n") + 1])
+
+
 def test_each_finding_has_its_place(run: Run, make_site: MakeSite) -> None:
     text = CIRCLE.replace("after: [c]", "aftr: [c]").replace("on: h, after: [a]", "on: hh")
     ran = run("-C", make_site(text), "validate")

@@ -325,6 +325,24 @@ def test_hosts_that_switch_with_that_of_the_canary_switch_with_it() -> None:
     assert run.engine.unsettled() == ()
 
 
+def test_what_leaves_before_the_canary_can_switch_goes_with_it() -> None:
+    """One that leaves is in a limit that shares the canary, and not in the one that chooses it."""
+    order = ((("b",), ()), (("a",), (0,)), (("c",), (1,)))
+    run = rolled(fewer(1, "a b c"), fewer(2, "a c"), order=order)
+    run.begin()
+    run.until("some pauses 30 s for a")
+    assert run.told("switched") == ["b switched", "a switched"]
+    untouched(run, "c")
+    run.finish()
+    assert run.engine.unsettled() == ()
+
+
+def fewer(version: int, hosts: str) -> Graph:
+    """Make web servers under a limit without a canary, and some of them under one with it."""
+    every = budget_of(" ".join(f"{host}/app" for host in hosts.split()), 3, name="every")
+    return webs(version, hosts, budgets=(every, budget_of("a/app c/app", 2, name="some", **PAUSE)))
+
+
 def clients(version: int) -> Graph:
     """Make servers and a client on another one's host that is tied to nothing there."""
     needs = ["a/app outdated>down b/front down", "b/front *>up a/app up"]

@@ -11,8 +11,9 @@ import pytest
 
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
+from cobweb.kernel._kernel import RunSetting
 from cobweb.kernel._result import RunResult
-from cobweb.kernel._run import Run, RunSetting
+from cobweb.kernel._run import Run
 from cobweb.kernel._signals import Interrupts
 from cobweb.model import (
     CobId,

@@ -155,7 +155,7 @@ def test_a_very_large_batch_is_written_in_parts_and_nothing_else_changes(
 ) -> None:
     whole = rig(chains(20), parallel=1000)
     assert whole.go().ending is Ending.OK
-    monkeypatch.setattr("cobweb.kernel._run._LARGEST_BATCH", 10)
+    monkeypatch.setattr("cobweb.kernel._kernel._LARGEST_BATCH", 10)
     parts = rig(chains(20), parallel=1000)
     assert parts.go().ending is Ending.OK
     assert parts.tape.batches > whole.tape.batches
@@ -174,7 +174,7 @@ def test_a_very_large_batch_is_written_in_parts_and_nothing_else_changes(
 def test_the_lease_is_looked_after_between_the_parts_of_a_large_round(
     rig: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cobweb.kernel._run._LARGEST_BATCH", 10)
+    monkeypatch.setattr("cobweb.kernel._kernel._LARGEST_BATCH", 10)
     run = rig(chains(20), parallel=1000)
     run.setting["beat"] = lambda: run.tape.happened.append(("beat", None))
     assert run.go().ending is Ending.OK
@@ -185,7 +185,7 @@ def test_the_lease_is_looked_after_between_the_parts_of_a_large_round(
 def test_reports_that_were_not_taken_are_named_when_a_part_cannot_be_stored(
     rig: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cobweb.kernel._run._LARGEST_BATCH", 10)
+    monkeypatch.setattr("cobweb.kernel._kernel._LARGEST_BATCH", 10)
     run = rig(chains(20), parallel=1000)
     run.tape.fail_at = 2
     with pytest.raises(OSError, match="No space") as caught:

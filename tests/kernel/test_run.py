@@ -239,6 +239,8 @@ def test_tasks_see_what_the_contract_says(rig: MakeRig, figure: MakeGraph) -> No
         "generation": 7,
         "results": {},
         "recorded": "down",
+        "reached": "",
+        "renew": False,
     }
 
 

@@ -27,7 +27,7 @@ def test_every_built_in_plugin_is_loaded() -> None:
     ours = {plugin.name for plugin in plugins.loaded if plugin.distribution == "cobweb"}
     assert ours == {
         *("ansible", "cluster", "namespaces", "planner", "providers"),
-        *("simulate", "solvers", "storage", "types"),
+        *("report", "simulate", "solvers", "storage", "types"),
     }
     assert [str(plugin) for plugin in plugins.failed if plugin.distribution == "cobweb"] == []
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,17 @@ import pytest
 import cobweb.testing
 from cobweb.cli import main
 from cobweb.plugin import (
+    MOST_BEHIND,
     Adapter,
     Executor,
     Generator,
     Kind,
+    Observer,
     Planner,
     PythonType,
     Solver,
     TaskPlanner,
+    Transport,
     _hooks,
 )
 
@@ -58,7 +62,8 @@ def test_there_is_no_hook_without_a_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    "protocol", [PythonType, Executor, Solver, Planner, TaskPlanner, Adapter, Generator]
+    "protocol",
+    [PythonType, Executor, Solver, Planner, TaskPlanner, Adapter, Generator, Observer, Transport],
 )
 def test_each_method_of_each_protocol_is_in_the_table(protocol: type) -> None:
     text = (DOCS / "index.md").read_text()
@@ -103,11 +108,18 @@ def test_the_type_of_the_tutorial_keeps_its_link(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "passed"),
-    [("write-an-executor.md", 17), ("write-a-generator.md", 7), ("write-a-solver.md", 13)],
+    [
+        ("write-an-executor.md", 17),
+        ("write-a-generator.md", 7),
+        ("write-an-observer.md", 7),
+        ("write-a-solver.md", 13),
+        ("write-a-transport.md", 8),
+    ],
 )
 def test_the_plugin_of_a_tutorial_conforms(tmp_path: Path, page: str, passed: int) -> None:
     _write(page, tmp_path)
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    path = os.pathsep.join([str(tmp_path), *sys.path])  # the tree that is tested
+    environment = os.environ | {"PYTHONPATH": path}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path,
@@ -119,3 +131,73 @@ def test_the_plugin_of_a_tutorial_conforms(tmp_path: Path, page: str, passed: in
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{passed} passed" in done.stdout
+
+
+OBSERVED = """
+cobweb: 1
+name: observed
+inventory: {all: {hosts: {one: {}}}}
+cobs:
+  first: {type: script, on: one, spec: {check: "true", do: "true"}}
+  second: {type: script, on: one, spec: {check: "true", do: "true"}, requires: [first]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["simulate"], 0),
+        (["simulate", "--fail", "one/first"], 1),
+        (["apply", "--yes", "--executor", "simulate"], 0),
+    ],
+)
+def test_the_observer_of_the_tutorial_is_installed_and_hears_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], code: int
+) -> None:
+    _install("write-an-observer.md", tmp_path / "package", monkeypatch)
+    (tmp_path / "site.yml").write_text(OBSERVED)
+    metrics = tmp_path / "cobweb.prom"
+    assert main(["-C", str(tmp_path), *command, "--observe", f"metrics={metrics}"]) == code
+    lines = metrics.read_text().splitlines()
+    assert f"cobweb_exit_code {code}" in lines
+    result = "failed" if code else "ok"
+    assert any(line.startswith(f'cobweb_transitions{{result="{result}"}} ') for line in lines)
+
+
+def test_the_observer_of_the_tutorial_is_listed_and_refuses_a_wrong_argument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _install("write-an-observer.md", tmp_path / "package", monkeypatch)
+    (tmp_path / "site.yml").write_text(OBSERVED)
+    assert main(["plugins", "--strict-plugins"]) == 0
+    assert "observers: metrics" in capsys.readouterr().out
+    site = ["-C", str(tmp_path), "simulate", "--observe"]
+    assert main([*site, "metrics=x.txt"]) == 64
+    assert "'x.txt' is no file of metrics" in capsys.readouterr().err
+    assert main([*site, "metric"]) == 64
+    assert "did you mean metrics?" in capsys.readouterr().err
+
+
+def test_the_observer_of_the_tutorial_takes_fifty_lines() -> None:
+    ((_, text), *_rest) = _blocks("write-an-observer.md")
+    assert len(text.splitlines()) <= 50
+
+
+def test_the_tutorial_knows_how_far_an_observer_may_be_behind() -> None:
+    text = " ".join((DOCS / "write-an-observer.md").read_text().split())
+    assert f"unless it is {MOST_BEHIND:,} events behind" in text
+
+
+def _install(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the package of a page and the metadata that its pyproject.toml asks for on the path."""
+    folder.mkdir()
+    _write(page, folder)
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    points = [f"{name} = {value}" for name, value in project["entry-points"]["cobweb"].items()]
+    (info / "entry_points.txt").write_text("\n".join(["[cobweb]", *points]))
+    monkeypatch.syspath_prepend(str(folder))

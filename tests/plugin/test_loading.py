@@ -45,6 +45,10 @@ WHOLE = """
         def reads(self, source): return False
         def hosts(self, source): yield Host(name="h")
 
+    class Transport:
+        name = "whole"
+        def connect(self, address, owner, wake): return None
+
     class Section:
         name = "whole"
         schema = {"type": "object"}
@@ -84,6 +88,17 @@ WHOLE = """
     def cobweb_register_commands(): return [command]
     @hookimpl
     def cobweb_register_sections(): return [Section]
+    @hookimpl
+    def cobweb_register_transports(): return [Transport]
+
+    class Observer:
+        name = "whole"
+        def open(self, argument): pass
+        def take(self, event): pass
+        def close(self, result): pass
+
+    @hookimpl
+    def cobweb_register_observers(): return [Observer]
 """
 
 

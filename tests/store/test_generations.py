@@ -90,10 +90,10 @@ def test_deleted_generations_take_the_files_that_only_they_name(store: Store) ->
     ):
         content = json.dumps({"files": {f"site:{name}": name for name in names}, "number": number})
         store.save_generation(generation(content), files)
-    store.delete_generations([1, 7])
+    store.delete_history(generations=[1, 7])
     assert [info.id for info in store.generations()] == [3, 2]
     assert (store.file(one), store.file(two)) == (None, b"two")
-    store.delete_generations(iter([2]))
+    store.delete_history(generations=iter([2]))
     assert store.file(two) is None
     assert store.generation(2) is None
     assert store.save_generation(generation("4")).id == 4
@@ -107,10 +107,10 @@ def test_deleted_generations_take_their_canaries(store: Store) -> None:
         store.write(
             [CanaryWritten(limit=limit, generation=number, units=("h1",), through=True)],
         )
-    store.delete_generations([1])
+    store.delete_history(generations=[1])
     assert store.canaries(1) == {}
     assert store.canaries(2) == {"limit2": (frozenset({"h1"}), True)}
-    store.delete_generations([2])
+    store.delete_history(generations=[2])
     assert store.save_generation(generation("3")).id == 1
     assert (store.canaries(1), store.canaries(2)) == ({}, {})
 
@@ -160,7 +160,7 @@ def test_what_is_known_of_generations_is_fenced_by_the_site_lock(store: Store) -
     for write in (
         lambda: store.save_generation(generation("2")),
         lambda: store.mark_reached(1, 1.0),
-        lambda: store.delete_generations([1]),
+        lambda: store.delete_history(generations=[1]),
     ):
         with pytest.raises(LockedError):
             write()
@@ -199,7 +199,7 @@ def test_generations_are_what_was_saved_reached_and_not_deleted(
                     known[told] = replace(known[told], reached=float(number))
             elif step == DELETE:
                 gone = told - {max(known, default=0)}
-                store.delete_generations(gone)
+                store.delete_history(generations=gone)
                 known = {each: it for each, it in known.items() if each not in gone}
             else:
                 store.close()

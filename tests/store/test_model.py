@@ -111,8 +111,10 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     ),
 )
 
-NEW_RUN, REOPEN = "new run", "reopen"
-steps = st.lists(st.lists(entries, max_size=12) | st.sampled_from([NEW_RUN, REOPEN]), max_size=6)
+NEW_RUN, REOPEN, COLLECT = "new run", "reopen", "collect"
+steps = st.lists(
+    st.lists(entries, max_size=12) | st.sampled_from([NEW_RUN, REOPEN, COLLECT]), max_size=6
+)
 
 
 @dataclass
@@ -293,6 +295,9 @@ def test_batches_leave_what_their_entries_mean_one_by_one(
                 store.write(step)
                 for entry in step:
                     model.take(entry)
+            elif step == COLLECT:
+                store.delete_history(runs=[it.info.id for it in store.runs(None)[1:]])
+                store.compact()
             else:
                 if step == REOPEN:
                     store.close()

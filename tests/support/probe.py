@@ -159,11 +159,9 @@ def _listen(doors: dict[socket.socket, str]) -> tuple[set[str], set[str], dict[s
         if not (readable or writable):
             break
         for door in writable:
-            match door.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                case 0:
-                    up.add(waiting[door])
-                case errno.ECONNREFUSED:
-                    down.add(waiting[door])
+            error = door.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if error in (0, errno.ECONNREFUSED):
+                (down if error else up).add(waiting[door])
         for door in readable:
             name = waiting.pop(door)
             if name in up and (text := _line(door)):

@@ -92,6 +92,8 @@ class OneCob:
     applied: Mapping[str, Any] | None = None
     host: str = HOST
     name: str = "thing"
+    words: Mapping[str, Any] = field(default_factory=dict)
+    """More of what tasks see."""
 
     def check(self) -> str:
         """Return the state; the check must end well."""
@@ -129,6 +131,7 @@ class OneCob:
             "state": source or "unknown",
             "target": dest or self.type.preferred,
             "generation": "1",
+            **self.words,
         }
         job = {"kind": kind, "action": action, "source": source, "dest": dest, "cob": cob}
         more = {"host": self.host, "type_name": self.type.name, "cob_vars": cob_vars}

@@ -29,7 +29,7 @@ HOSTS = ("w1", "w2", "w3", "w4")
 ALL_APPS = {f"{host}/app" for host in HOSTS}
 FIRST_MOMENT, STEP, LEAST_DEATHS = 11, 14, 4
 SERVER = """
-import socketserver, sys
+import os, socketserver, sys, threading
 port, conf, release = sys.argv[1:]
 text = open(conf).read()
 class Handler(socketserver.BaseRequestHandler):
@@ -37,8 +37,11 @@ class Handler(socketserver.BaseRequestHandler):
         self.request.sendall(f"release={release} {text}".encode())
 if release.startswith("bad"):
     sys.exit("this release does not start")
-with open(conf + ".starts", "a") as ledger:
+with open(conf + ".starts", "a+") as ledger:
     ledger.write(f"{release}\\n")
+    ledger.seek(0)
+    if release.startswith("dies") and ledger.read().split().count(release) == 1:
+        threading.Timer(0.5, os._exit, [3]).start()
 socketserver.TCPServer.allow_reuse_address = True
 socketserver.TCPServer(("127.0.0.1", int(port)), Handler).serve_forever()
 """
@@ -328,6 +331,42 @@ def test_a_canary_that_fails_leaves_all_others_as_they_are(site: Site) -> None:
     assert seen.most_out == 1
     assert set(site.said().values()) == {"release=4 level=4"}
     assert site.plan()["stages"] == []
+
+
+def test_a_canary_that_dies_in_its_pause_and_is_started_again_is_not_let_through(
+    site: Site,
+) -> None:
+    """It serves when the pause is over, by its supervisor's doing; the release did not last."""
+    site.data["limits"]["rolling"] |= {"first": 1, "pause": "4s"}
+    site.variables["release"] = "dies"
+    others = HOSTS[1:]
+    before = site.bytes_of(others)
+    site.write()
+    result = site.cobweb("apply", "--yes")
+    assert result.code == 1, result.err
+    assert "was started again by its supervisor" in " ".join(result.err.split())
+    assert site.bytes_of(others) == before
+    assert site.starts("dies")["w1"] == 2
+
+    site.variables["release"] = "5"
+    site.data["limits"]["rolling"]["pause"] = "1s"
+    seen, _ = site.change()
+    assert seen.most_out == 1
+    assert {said.split()[0] for said in site.said().values()} == {"release=5"}
+
+
+def test_a_restart_restarts_all_one_after_the_other(site: Site) -> None:
+    site.write()
+    release = str(site.variables["release"])
+    before, starts = {host: site.pid(host) for host in HOSTS}, site.starts(release)
+    said = site.said()
+    with Observer(site.ports) as seen:
+        result = site.cobweb("restart", *sorted(ALL_APPS), "--yes")
+    assert result.code == 0, result.err
+    assert seen.most_out <= 1
+    assert not {site.pid(host) for host in HOSTS} & set(before.values())
+    assert site.starts(release) == {host: count + 1 for host, count in starts.items()}
+    assert site.said() == said
 
 
 def test_a_name_that_is_told_moves_nothing_and_an_untold_one_one_after_the_other(

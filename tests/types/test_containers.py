@@ -115,6 +115,9 @@ def test_one_that_ends_is_started_again(fabric: Fabric, live: Live, host: Fabric
     fabric.run(host, "timeout", "100", "sh", "-c", again)
     fabric.run(host, "timeout", "100", "sh", "-c", f"until systemctl is-active {UNIT}; do :; done")
     assert cob.check() == "up"
+    cob.words = {"reached": "up"}
+    assert cob.check() == "broken", "what this run has started did not last"
+    cob.words = {}
     fabric.run(host, "systemctl", "stop", UNIT)
     assert cob.check() == "broken"
     cob.applied, cob.spec = SPEC, {**SPEC, "name": "renamed"}

@@ -151,6 +151,33 @@ def test_what_is_missing_is_done_and_no_more(units: Units) -> None:
     cob.go("broken", "down")
 
 
+def test_a_restart_that_is_asked_for_restarts_what_is_as_it_should_be(units: Units) -> None:
+    units.make("made.service")
+    cob = units.cob(unit="made")
+    cob.go("down", "up")
+    start = units.show("made", "InvocationID")
+    cob.go("outdated", "up")
+    assert units.show("made", "InvocationID") == start
+    cob.words = {"renew": True}
+    cob.go("outdated", "up")
+    assert units.show("made", "InvocationID") != start
+    cob.go("up", "down")
+
+
+def test_what_systemd_had_to_start_again_since_this_run_did_not_last(units: Units) -> None:
+    units.make("made.service", f"{RUNS}[Service]\nRestart=always\nRestartSec=0.1\n")
+    cob = units.cob(unit="made")
+    cob.go("down", "up")
+    cob.words = {"reached": "up"}
+    assert cob.check() == "up"
+    again = 'until [ "$(systemctl show --value -p NRestarts made)" = 1 ]; do :; done'
+    units.sh(f"systemctl kill -s KILL made; {again}; until systemctl is-active -q made; do :; done")
+    assert cob.check() == "broken"
+    cob.words = {}
+    assert cob.check() == "up", "of an earlier run nobody knows when it was"
+    cob.go("up", "down")
+
+
 def test_what_does_not_work_is_broken_and_never_outdated(units: Units) -> None:
     """Stopped or killed by hand, or not healthy, with a new content too; a change is no fault."""
     spec = {"unit": "ours", "unit_file": RUNS, "health": {"command": "test -e /srv/well"}}

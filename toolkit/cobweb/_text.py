@@ -1,7 +1,14 @@
-"""Texts that are too long to be kept whole."""
+"""Text that is safe to show, and not too long to be kept."""
 
 from __future__ import annotations
 
+import re
+
+SPECIAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+"""Characters that turn the direction of a line around, end it, or are not there to see."""
+
+_CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff{SPECIAL}]")
+_LAST_BYTE = 0xFF
 _LEFT_OUT = " ... "
 
 
@@ -14,3 +21,16 @@ def shortened(text: str, longest: int) -> str:
         return text
     room = longest - len(_LEFT_OUT)
     return text[: room // 2] + _LEFT_OUT + text[-(room - room // 2) :]
+
+
+def plain(text: str) -> str:
+    r"""Return text with every control character written out, such as `\x1b`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _CONTROL.sub(lambda match: _escape(match[0]), text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    named = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character)
+    return named or (f"\\x{code:02x}" if code <= _LAST_BYTE else f"\\u{code:04x}")

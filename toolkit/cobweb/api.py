@@ -31,12 +31,25 @@ if TYPE_CHECKING:
 
     from cobweb._cache import Cache
     from cobweb.model import Graph, Host
-    from cobweb.operations import Caller, Desired, DriftResult, Orders, Plan, RunResult
-    from cobweb.plugin import Adapter, Plugins
+    from cobweb.operations import (
+        Caller,
+        Desired,
+        DriftResult,
+        Garbage,
+        Kernel,
+        Orders,
+        Plan,
+        Retention,
+        RunResult,
+    )
+    from cobweb.plugin import Adapter, Observers, Plugins
     from cobweb.site import Site as EvaluatedSite
-    from cobweb.store import HeldLock, LockOwner, Patience, RunInfo, Store
+    from cobweb.store import HeldLock, LockOwner, Patience, RunInfo, RunRecord, Store
 
-__all__ = ["Site", "Turn"]
+__all__ = ["NO_END", "Site", "Turn", "link_sentence"]
+
+NO_END = "no end (it was killed, or its state database was away)"
+"""How a run ended that has written no end and does not go on: which of the two, nobody knows."""
 
 SIMULATOR = "simulate"
 """The executor that has no hosts."""
@@ -231,6 +244,47 @@ class Site:
                 orders = replace(orders, may_go_out=within.goes_out)
             return turn.apply(desired or self._sound(), orders, caller)
 
+    @contextmanager
+    def open(  # noqa: PLR0913  # whose part, among whom, and how they speak
+        self,
+        owner: str,
+        *,
+        lender: str,
+        owners: Mapping[str, str],
+        transport: str,
+        address: str = "",
+        desired: Desired | None = None,
+        orders: Orders | None = None,
+        caller: Caller | None = None,
+    ) -> Iterator[Kernel]:
+        """Hold a kernel open on the hosts of one owner, for as long as the caller likes.
+
+        `owners` says who owns which host; the rest, and all limits, are those of `lender`. Each has
+        a state database of its own, and calls `poll` again and again; `is_settled` says that its
+        own part is where it should be. They find each other at the `address` of a transport of a
+        plugin. UsageError where there is no such transport or owner, or something is to be removed.
+        """
+        from cobweb.operations import Part, open_site
+
+        if transport not in self.plugins.transports:
+            known = ", ".join(sorted(self.plugins.transports)) or "none"
+            raise UsageError(f"there is no transport {transport}", hint=f"there is {known}")
+        over = self.plugins.transports[transport]
+        part = Part(owner=owner, lender=lender, transport=over, address=address, owners=owners)
+        with (
+            self.turn("open") as turn,
+            open_site(
+                desired or self._sound(),
+                self.plugins,
+                self.store(),
+                turn.orders(orders),
+                turn.beating(caller),
+                info=turn.info,
+                part=part,
+            ) as kernel,
+        ):
+            yield kernel
+
     def rollback(self, generation: int | None = None, orders: Orders | None = None) -> RunResult:
         """Make a generation desired again (default: the last one reached), and bring it about."""
         from cobweb.operations import to_go_back_to
@@ -243,6 +297,18 @@ class Site:
         """Check everything that was applied, and change nothing on any host."""
         with self.turn("drift") as turn:
             return turn.drift(self._sound(limit), turn.orders(orders))
+
+    def gc(self, retention: Retention | None = None, *, dry_run: bool = False) -> Garbage:
+        """Delete old generations and runs, and return them; with `dry_run` only return them.
+
+        The site need not be sound.
+        """
+        from cobweb.operations import Retention, garbage_of
+
+        if dry_run:
+            return garbage_of(self.history(), retention or Retention(), wall_clock())
+        with self.turn("gc", store=self.history(create=True)) as turn:
+            return turn.gc(retention)
 
     def simulate(
         self,
@@ -261,6 +327,53 @@ class Site:
             return rehearse_site(desired, self.plugins, self.store(), orders, caller)
         return simulate_site(desired, self.plugins, orders, caller)
 
+    def observers(self, *chosen: tuple[str, str], unasked: bool = False) -> Observers:
+        """Open observers of plugins by name, with an argument each: a sink of a `Caller`.
+
+        Close them after the run. UsageError for a name that there is not, and for an argument that
+        the observer refuses. With `unasked` those hear, too, that want to without being named.
+        """
+        from cobweb.plugin import Observers
+
+        observers = Observers()
+        try:
+            if unasked:
+                known, named = self.plugins.unasked_observers, dict(chosen)
+                observers.open_unasked({it: known[it] for it in known.keys() - named.keys()})
+            for name, argument in chosen:
+                observers.open(self.plugins.observers, name, argument)
+        except CobwebError:
+            observers.close()
+            raise
+        return observers
+
+    def run(self, run: str | None = None) -> RunRecord:
+        """Return a run of the journal (default: the last one); UsageError where there is none."""
+        from cobweb.operations import run_of
+
+        return run_of(self.history(), run)
+
+    def run_facts(self, run: str | None = None) -> dict[str, Any]:
+        """Return what the journal knows of a run besides its events, as plain JSON data.
+
+        `unsettled` is as in schemas/result.schema.json; None before the run has ended.
+        """
+        from cobweb.operations import goes_on
+
+        store, record = self.history(), self.run(run)
+        info, has_ended = record.info, record.ended is not None
+        return {
+            "run": info.id,
+            "command": info.command,
+            "user": info.user,
+            "host": info.host,
+            "started": info.started,
+            "ended": record.ended,
+            "goes_on": goes_on(store, record),
+            "unsettled": list(record.waits) if has_ended else None,
+            "journal": store.label,
+        }
+
     def watch(
         self,
         run: str | None = None,
@@ -274,10 +387,7 @@ class Site:
         more and the run has not ended, `wait` is called: it returns when it is worth looking again,
         or False to end. UsageError where there is no such run.
         """
-        store = self.history()
-        record = store.last_run() if run is None else store.run(run)
-        if record is None:
-            raise UsageError(f"there is no run {run}" if run else "nothing has run yet")
+        store, record = self.history(), self.run(run)
         while True:
             for event in store.events(record.info.id, after=after):
                 after = event["seq"]
@@ -327,7 +437,7 @@ class Turn:
             it.plugins,
             it.store(create=True),
             orders,
-            self._beating(caller),
+            self.beating(caller),
             info=self.info,
         )
 
@@ -341,16 +451,33 @@ class Turn:
             it.plugins,
             it.store(create=True),
             orders,
-            self._beating(caller),
+            self.beating(caller),
             info=self.info,
             ignores=it.evaluated.ignores_drift,
         )
 
-    def _beating(self, caller: Caller | None) -> Caller:
+    def gc(self, retention: Retention | None = None) -> Garbage:
+        """Delete old generations and runs that nothing needs, and return them."""
+        from cobweb.operations import Retention, collect_garbage
+
+        store = self.site.history(create=True)
+        return collect_garbage(store, retention or Retention(), wall_clock())
+
+    def beating(self, caller: Caller | None) -> Caller:
         """Return who is told of the run, who keeps the lock alive as well."""
         from cobweb.operations import Caller
 
         return replace(caller or Caller(), beat=self.lock.heartbeat)
+
+
+def link_sentence(link: Mapping[str, Any]) -> str:
+    """Return a link of a chain of reasons (as in `unsettled` of a result) as a sentence."""
+    from cobweb.engine import Blocked, WaitKind
+    from cobweb.model import CobId
+    from cobweb.operations import link_text
+
+    kept = {name: link[name] for name in ("on", "state", "detail")}
+    return link_text(Blocked(cob=CobId(link["cob"]), kind=WaitKind(link["kind"]), **kept))
 
 
 def _this_run(command: str) -> tuple[RunInfo, LockOwner]:

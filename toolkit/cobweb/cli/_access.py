@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb._tables import Cell, Column, Tone
 from cobweb.api import Site
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import FAILURES
-from cobweb.cli._render import Column, write_table
+from cobweb.cli._render import write_table
 from cobweb.cli._request import Format, Request, allow_removal, current_request
 from cobweb.cli._running import removal_bound
 from cobweb.cli._session import open_site
@@ -31,6 +35,7 @@ class CliAccess:
     def __init__(self, context: click.Context) -> None:
         self._context = context
         self._session = open_site(self._request)
+        self._has_color = True
 
     @property
     def _request(self) -> Request:
@@ -76,6 +81,16 @@ class CliAccess:
         with self._fresh() as session:
             return session.history().results()
 
+    def run_facts(self, run: str | None = None) -> Mapping[str, Any]:
+        """Return what the journal knows of a run."""
+        with self._fresh() as session:
+            return session.run_facts(run)
+
+    def events(self, run: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the events of a run."""
+        with self._fresh() as session:
+            yield from session.history().events(run)
+
     def refuse_removals(self, deletes: Collection[CobId] = (), most: str | None = None) -> None:
         """Refuse what an apply would remove."""
         from cobweb.operations import refusals_of, refuse
@@ -109,25 +124,42 @@ class CliAccess:
         """The format that is asked for."""
         return str(self._request.format or Format.TEXT)
 
-    def data(self, data: Any) -> bool:
-        """Write data where JSON or YAML is asked for."""
-        return self._output().data(data)
+    def data(self, data: Any, form: str = "") -> bool:
+        """Write data where JSON or YAML is asked for, or as `form` says."""
+        output = self._output()
+        return replace(output, format=Format(form or output.format)).data(data)
 
-    def line(self, text: str = "") -> None:
+    def write(self, text: str) -> None:
+        """Write text as it is."""
+        self._output().write(text)
+
+    def line(self, text: str = "", tone: Tone = Tone.NONE) -> None:
         """Write one line to standard output."""
-        self._output().line(text)
+        self._output().line(text, tone)
 
-    def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    def table(self, columns: Sequence[str | Column], rows: Sequence[Sequence[str | Cell]]) -> None:
         """Write a table."""
-        columns = [Column(title=title, flexible=place > 0) for place, title in enumerate(titles)]
-        write_table(self._output(), columns, rows)
+        whole = [
+            Column(title=it, flexible=place > 0) if isinstance(it, str) else it
+            for place, it in enumerate(columns)
+        ]
+        write_table(self._output(), whole, rows)
 
-    def summary(self, text: str) -> None:
+    def summary(self, text: str, tone: Tone = Tone.NONE) -> None:
         """Write one line to standard error."""
-        self._output().summary(text)
+        self._output().summary(text, tone)
+
+    def captured(self, write: Callable[[], None]) -> str:
+        """Return what is written to standard output, without colours."""
+        self._has_color = False
+        with redirect_stdout(StringIO()) as stream:
+            write()
+        self._has_color = True
+        return stream.getvalue()
 
     def _output(self) -> Output:
-        return Output.of(self._request)
+        output = Output.of(self._request)
+        return output if self._has_color else replace(output, color=False)
 
     def _fresh(self) -> Site:
         """Return a session that has read nothing yet."""

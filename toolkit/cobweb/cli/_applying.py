@@ -11,6 +11,7 @@ import click
 from cobweb.api import Site
 from cobweb.cli._complete import complete_host
 from cobweb.cli._locking import locked_site
+from cobweb.cli._observers import annotations_option, observe_option
 from cobweb.cli._options import (
     budget_option,
     events_option,
@@ -27,7 +28,6 @@ from cobweb.cli._options import (
 )
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import AGE
-from cobweb.cli._pipeline import annotations_option
 from cobweb.cli._request import Request
 from cobweb.cli._running import (
     failure_bound,
@@ -55,6 +55,7 @@ _RUN_OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option("--seed", type=int, default=0, help="Seed of the waits between attempts."),
     refresh_option,
     events_option,
+    observe_option,
     executor_option,
     max_failures_option,
     max_removals_option,

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from cobweb._code import code_of
-from cobweb.cli._output import Output, Tone
+from cobweb._tables import Tone
+from cobweb.cli._output import Output
 from cobweb.cli._request import Format
 from cobweb.errors import Finding, Place
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from cobweb.cli._output import Output, Tone
-from cobweb.cli._text import count, cut, plain
+from cobweb._tables import Tone
+from cobweb._text import plain
+from cobweb.cli._output import Output
+from cobweb.cli._text import count, cut
 
 if TYPE_CHECKING:
     from cobweb.generation import FileDifference

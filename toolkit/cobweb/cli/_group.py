@@ -15,7 +15,7 @@ import click
 
 from cobweb import __version__
 from cobweb.cli._options import examples, group_options, output_option, site_options
-from cobweb.cli._request import current_request
+from cobweb.cli._request import Format, current_request
 
 COMMANDS: Mapping[str, str] = {
     "init": "Make a site repository that runs as it is.",
@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, str] = {
     "diff": "Show what differs between two generations.",
     "rollback": "Go back to an earlier generation (default: the last one reached).",
     "restart": "Have objects leave and come back, under their needs and limits.",
+    "gc": "Delete old generations, and old runs with their events.",
     "forget": "Give up objects that are gone from the site.",
     "runs": "List the runs of the site, the newest first.",
     "report": "Tell what happened in a run (default: the last one).",
@@ -41,14 +42,13 @@ COMMANDS: Mapping[str, str] = {
     "lock": "Show, hold or break the lock of the site.",
     "schema": "List or print the JSON Schemas of what Cobweb reads and writes.",
     "completion": "Print the completion script of a shell.",
-}
-"""Name and short help of each built-in command, in the order of `cobweb --help`."""
-
-PLUGGED: Mapping[str, str] = {
     "cluster": "Create, change, look at and delete clusters of the catalog's templates.",
     "import": "Read what other tools have written into the site.",
 }
-"""Name and short help of each command of a built-in plugin."""
+"""Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
+
+PLUGGED = frozenset({"cluster", "import", "report"})
+"""Those of them that built-in plugins bring."""
 
 _OWN_PLUGINS = "cobweb_plugins."
 
@@ -58,11 +58,11 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the built-in commands, then those of plugins by name."""
-        return [*COMMANDS, *PLUGGED, *_strangers(ctx)]
+        return [*COMMANDS, *_strangers(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command; None for an unknown name."""
-        if cmd_name in COMMANDS:
+        if cmd_name in COMMANDS and cmd_name not in PLUGGED:
             command: click.Command = import_module(f"cobweb.cli.{cmd_name}").command
             return command
         found = (_loaded if cmd_name in PLUGGED else _foreign)(ctx).get(cmd_name)
@@ -72,7 +72,7 @@ class LazyGroup(click.Group):
         """Write one line per command without importing the built-in ones."""
         foreign = _foreign(ctx)
         with formatter.section("Commands"):
-            formatter.write_dl([*COMMANDS.items(), *PLUGGED.items()])
+            formatter.write_dl([*COMMANDS.items()])
         rows = [(name, foreign[name].get_short_help_str()) for name in _strangers(ctx)]
         if rows:
             with formatter.section("Commands of plugins"):
@@ -105,7 +105,7 @@ class LazyGroup(click.Group):
 
 def _strangers(ctx: click.Context) -> list[str]:
     """Return the names of commands that no table has, sorted."""
-    return sorted(_foreign(ctx).keys() - PLUGGED.keys())
+    return sorted(_foreign(ctx).keys() - PLUGGED)
 
 
 def _foreign(ctx: click.Context) -> Mapping[str, click.Command]:
@@ -133,18 +133,21 @@ def _load_commands(ctx: click.Context) -> Mapping[str, click.Command]:
     from cobweb.plugin import load_plugins
 
     commands = load_plugins(strict=current_request(ctx).strict_plugins).commands
-    return {name: command for name, command in commands.items() if name not in COMMANDS}
+    return {name: it for name, it in commands.items() if name in PLUGGED or name not in COMMANDS}
 
 
 def _with_site(ctx: click.Context, command: click.Command) -> click.Command:
     """Give a command of a plugin what it asked for: shared options, and access to the site."""
     from cobweb.cli._access import CliAccess
-    from cobweb.plugin import ACCESS_KEY, is_on_site, leaves
+    from cobweb.plugin import ACCESS_KEY, forms_of, is_on_site, leaves
 
     ctx.meta[ACCESS_KEY] = CliAccess
+    forms = [Format(form) for form in forms_of(command)]
     for leaf in leaves(command) if is_on_site(command) else ():
         if not any(parameter.name == "site" for parameter in leaf.params):
-            site_options(output_option()(leaf))
+            shared = click.Command(None)
+            site_options(output_option(*forms)(shared))
+            leaf.params += [shared.params[0], *reversed(shared.params[1:])]
     return command
 
 

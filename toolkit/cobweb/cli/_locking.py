@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from cobweb.cli._output import Output, Tone
+from cobweb._tables import Tone
+from cobweb.cli._output import Output
 
 if TYPE_CHECKING:
     from cobweb.api import Site, Turn

@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from cobweb._text import plain
 from cobweb.cli._request import Format, Request
-from cobweb.cli._text import escaped_json, plain
+from cobweb.cli._text import escaped_json
 
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 

@@ -14,9 +14,10 @@ from typing import NoReturn
 
 import click
 
+from cobweb._text import plain
 from cobweb.cli._group import cobweb
 from cobweb.cli._streams import flush_stdout, forget_stdout, prepare_streams
-from cobweb.cli._text import count, plain
+from cobweb.cli._text import count
 from cobweb.errors import CobwebError, Finding, SiteError
 
 _COMPLETION = "_COBWEB_COMPLETE"

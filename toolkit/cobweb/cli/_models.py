@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from cobweb.cli._output import Output, Tone
+from cobweb._tables import Tone
+from cobweb.cli._output import Output
 
 if TYPE_CHECKING:
     from cobweb.api import Site

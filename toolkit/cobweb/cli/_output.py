@@ -13,30 +13,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import islice
 from typing import Any
 
 import click
 
+from cobweb._tables import Tone
+from cobweb._text import plain
 from cobweb.cli._request import Format, Request
 from cobweb.cli._streams import write_stdout
-from cobweb.cli._text import escaped_json, has_control, plain
+from cobweb.cli._text import escaped_json, has_control
 
 _WIDTH = 80
 _NARROWEST = 40
 _PIECES_AT_ONCE = 1000
-
-
-class Tone(StrEnum):
-    """What a coloured word says."""
-
-    NONE = ""
-    GOOD = "green"
-    BAD = "red"
-    CAREFUL = "yellow"
-    QUIET = "bright_black"
-    HEAD = "cyan"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

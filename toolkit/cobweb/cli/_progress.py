@@ -15,7 +15,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Protocol, Self, TextIO
 
-from cobweb.cli._text import cut, plain
+from cobweb._text import plain
+from cobweb.cli._text import cut
 
 _REDRAW_S = 0.1
 _ERASE = "\r\x1b[K"

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from operator import gt
 
-from cobweb.cli._output import Output, Tone
-from cobweb.cli._text import cells, plain, wrap
+from cobweb._tables import Cell, Column, Row, Tone
+from cobweb._text import plain
+from cobweb.cli._output import Output
+from cobweb.cli._text import cells, wrap
 
 _GAP = "  "
 _NARROWEST = 6
 _LINES_AT_ONCE = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column; flexible ones are narrowed first where the table is too wide."""
-
-    title: str
-    flexible: bool = False
-    right: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """The text of a cell, and its colour."""
-
-    text: str
-    tone: Tone = Tone.NONE
-
-
-Row = Sequence[Cell | str]
 
 
 def write_table(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> None:

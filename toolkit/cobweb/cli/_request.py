@@ -53,6 +53,8 @@ class Request:
     allow_outside: bool = False
     trust_inventory: bool = False
     deletes: frozenset[CobId] = frozenset()
+    observers: tuple[tuple[str, str], ...] = ()
+    hears_unasked: bool = False
 
 
 def allow_removal(context: click.Context, cobs: Iterable[CobId]) -> None:

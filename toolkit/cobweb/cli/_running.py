@@ -11,7 +11,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cobweb.cli._output import Output, Tone
+from cobweb._tables import Tone
+from cobweb.cli._observers import current_observers, tell_observers
+from cobweb.cli._output import Output
 from cobweb.cli._progress import Clocked, Counter, LiveLine, PlainLines, Progress
 from cobweb.cli._text import count
 from cobweb.errors import CobwebError, UsageError
@@ -71,6 +73,8 @@ def listeners(
         say: Callable[[str], None] = output.summary
         if events is not None:
             sinks.append(_events_sink(stack, events, append=append))
+        if (observers := current_observers()) is not None:
+            sinks.append(observers)
         counter = Counter(goals)
         if not quiet:
             progress = stack.enter_context(Clocked(_progress(counter)))
@@ -149,7 +153,9 @@ def result_data(result: RunResult) -> dict[str, Any]:
 
 def tell_result(output: Output, result: RunResult, *, simulated: bool = False) -> None:
     """Write how a run ended: on standard output as data if asked, for people on standard error."""
-    if not output.data(result_data(result)):
+    data = result_data(result)
+    tell_observers(data)
+    if not output.data(data):
         _tell_waits(output, result)
     for line in result.in_flight:
         output.summary(f"stopped in the middle: {line}", Tone.BAD)

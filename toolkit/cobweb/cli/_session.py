@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cobweb.api import Site
+from cobweb.cli._observers import open_observers
 from cobweb.cli._request import Request
 
 
@@ -11,10 +12,13 @@ def open_site(request: Request, *, runs_tasks: bool = False) -> Site:
 
     A command that `runs_tasks` of the site, or plans them, lets its inventory run programs, too.
     """
-    return Site(
+    site = Site(
         request.site,
         strict_plugins=request.strict_plugins,
         no_cache=request.no_cache,
         allow_outside=request.allow_outside,
         trust_inventory=request.trust_inventory or runs_tasks,
     )
+    if request.observers or request.hears_unasked:
+        open_observers(request, site)
+    return site

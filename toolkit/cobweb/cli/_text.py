@@ -1,27 +1,18 @@
-"""Text that is safe to show: control characters made visible, width in cells, wrapping."""
+"""Text of a terminal: JSON without control characters, width in cells, wrapping."""
 
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 
-_SPECIAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
-"""Characters that turn the direction of a line around, end it, or are not there to see."""
+from cobweb._text import SPECIAL
 
-_CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff{_SPECIAL}]")
-_CONTROL_BUT_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{_SPECIAL}]")
+_CONTROL_BUT_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff{SPECIAL}]")
 _DELETE = "\x7f"
 _DOTS = "..."
-_LAST_BYTE = 0xFF
 _WIDE = frozenset("WF")
 _ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
-
-
-def plain(text: str) -> str:
-    r"""Return text with every control character written out, such as `\x1b`."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _CONTROL.sub(lambda match: _escape(match[0]), text)
 
 
 def has_control(text: str) -> bool:
@@ -34,6 +25,11 @@ def escaped_json(text: str) -> str:
     if text.isascii() and _DELETE not in text:
         return text  # JSON has no other control character in ASCII but line breaks
     return _CONTROL_BUT_LINES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def day(seconds: float) -> str:
+    """Return a time in seconds since the epoch as the clock here shows it."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -91,9 +87,3 @@ def _cell(character: str) -> int:
     if unicodedata.category(character) in _ZERO_WIDTH:
         return 0
     return 2 if unicodedata.east_asian_width(character) in _WIDE else 1
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    named = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character)
-    return named or (f"\\x{code:02x}" if code <= _LAST_BYTE else f"\\u{code:04x}")

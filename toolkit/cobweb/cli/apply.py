@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._foreign_json import read_bounded
+from cobweb._tables import Tone
 from cobweb.api import Site
 from cobweb.cli._analysis import check_all
 from cobweb.cli._applying import adopting, carry_out, go_back, orders_of, run_options
 from cobweb.cli._models import note_stale_models
+from cobweb.cli._observers import tell_observers
 from cobweb.cli._options import (
     examples,
     limit_option,
@@ -25,8 +27,7 @@ from cobweb.cli._options import (
     renew_option,
     site_options,
 )
-from cobweb.cli._output import Output, Tone
-from cobweb.cli._pipeline import in_pipeline, tell_run
+from cobweb.cli._output import Output
 from cobweb.cli._request import Format, Request
 from cobweb.cli._running import result_data, tell_result
 from cobweb.cli._session import open_site
@@ -66,7 +67,6 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     events: str | None,
     wait: float | None,
     yes: bool,
-    annotations: bool,
     **options: Any,
 ) -> int:
     """Bring the site to its desired state.
@@ -108,8 +108,6 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             _roll_back(session, output, orders, result, events=events, wait_s=wait)
         else:
             tell_result(output, result)
-        if annotations and result.exit_code and in_pipeline():
-            tell_run(session, result.run)
     return result.exit_code
 
 
@@ -185,9 +183,9 @@ def _roll_back(  # noqa: PLR0913  # as `go_back`
         )
     except CobwebError as error:
         output.summary(f"not going back: {error}", Tone.BAD)
-    output.data(
-        {**result_data(failed), "rollback": None if result is None else result_data(result)}
-    )
+    data = {**result_data(failed), "rollback": None if result is None else result_data(result)}
+    tell_observers(data)
+    output.data(data)
 
 
 def _refuse_stale(session: Site, saved: PlanFile | None, desired: Desired) -> None:

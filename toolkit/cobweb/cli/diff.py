@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._garbage import no_collections
+from cobweb._tables import Tone
 from cobweb.api import Site
 from cobweb.cli._changes import SIGNS, Line, bounded, detail_lines, tone_of, write_lines
 from cobweb.cli._options import examples, output_option, pass_request, site_options
-from cobweb.cli._output import Output, Tone
+from cobweb.cli._output import Output
 from cobweb.cli._plain_data import need_data_text
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
@@ -113,7 +114,11 @@ def _unknown(store: Store, number: int) -> UsageError:
     if not ids:
         hint = "`cobweb plan` shows what the first apply would do"
         return UsageError(f"there is no generation yet in {store.label}", hint=hint)
-    return UsageError(f"there is no generation {number}", hint=f"known: {_ranges(ids)}")
+    from cobweb.operations import no_generation
+
+    error = no_generation(store, number)
+    error.hint = f"known: {_ranges(ids)}"
+    return error
 
 
 def _ranges(ids: Sequence[int]) -> str:

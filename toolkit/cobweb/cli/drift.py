@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cobweb._tables import Cell, Column, Tone
+from cobweb._text import plain
 from cobweb.api import Site
 from cobweb.cli._analysis import check_all
 from cobweb.cli._locking import locked_site
+from cobweb.cli._observers import annotations_option, observe_option, tell_observers
 from cobweb.cli._options import (
     events_option,
     examples,
@@ -24,13 +27,12 @@ from cobweb.cli._options import (
     timeout_option,
     wait_option,
 )
-from cobweb.cli._output import Output, Tone
-from cobweb.cli._pipeline import annotations_option, in_pipeline, tell_run
-from cobweb.cli._render import Cell, Column, write_table
+from cobweb.cli._output import Output
+from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._running import goals_of, listeners
 from cobweb.cli._session import open_site
-from cobweb.cli._text import count, plain, wrap
+from cobweb.cli._text import count, wrap
 from cobweb.model import host_of
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ _SHOWN = 20
     ),
 )
 @events_option
+@observe_option
 @executor_option
 @limit_option
 @parallel_option
@@ -83,7 +86,6 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     timeout: float | None,
     store_timeout: float,
     wait: float | None,
-    annotations: bool,
 ) -> int:
     """Find what was changed by hand.
 
@@ -104,11 +106,11 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     with open_site(request, runs_tasks=True) as session:
         check_all(session, limit)
         result = _look(session, output, orders, limit=limit, events=events, wait_s=wait)
-        if not output.data(drift_data(result)):
+        data = drift_data(result)
+        tell_observers(data)
+        if not output.data(data):
             _tell(output, result)
         _sum_up(output, result)
-        if annotations and result.exit_code and in_pipeline():
-            tell_run(session, result.run)
     return result.exit_code
 
 

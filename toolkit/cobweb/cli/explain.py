@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb._tables import Tone
 from cobweb.cli._options import (
     examples,
     output_option,
@@ -14,7 +15,7 @@ from cobweb.cli._options import (
     reference_argument,
     site_options,
 )
-from cobweb.cli._output import Output, Tone
+from cobweb.cli._output import Output
 from cobweb.cli._plain_data import one_line, shown
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site

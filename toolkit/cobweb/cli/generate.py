@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb._tables import Tone
 from cobweb.api import Site
 from cobweb.cli._options import examples, output_option, pass_request, site_options
-from cobweb.cli._output import Output, Tone
+from cobweb.cli._output import Output
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cobweb.api import Site
-from cobweb.cli._locking import locked_site
-from cobweb.cli._options import (
-    examples,
-    output_option,
-    pass_request,
-    site_options,
-    wait_option,
-)
-from cobweb.cli._output import Output, Tone
-from cobweb.cli._render import Cell, Column, write_table
+from cobweb._tables import Cell, Column, Tone
+from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._output import Output
+from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
-from cobweb.cli._text import count
-from cobweb.errors import UsageError
+from cobweb.cli._text import count, day
 
 if TYPE_CHECKING:
     from cobweb.store import GenerationInfo, Store
@@ -44,9 +35,7 @@ _COMMIT_DIGITS = 7
 
 @click.command(
     "generations",
-    epilog=examples(
-        "cobweb generations", "cobweb generations -o json", "cobweb generations --gc --keep 5"
-    ),
+    epilog=examples("cobweb generations", "cobweb generations -n 5", "cobweb generations -o json"),
 )
 @click.option(
     "-n",
@@ -57,56 +46,33 @@ _COMMIT_DIGITS = 7
     show_default=True,
     help="Only the last N generations.",
 )
-@click.option("--gc", is_flag=True, help="Delete old generations that nothing refers to.")
-@click.option(
-    "--keep",
-    metavar="N",
-    type=click.IntRange(1, 100_000),
-    help="With --gc: keep at least the newest N; default 10.",
-)
-@wait_option
 @output_option()
 @site_options
 @pass_request
-def command(request: Request, *, last: int, gc: bool, keep: int | None, wait: float | None) -> int:
+def command(request: Request, *, last: int) -> int:
     """List the generations of the site, the newest first.
 
     A generation is the evaluated site as an apply began with it. REACHED says
     whether a run brought it about whole, HOSTS how many hosts are in it now.
-    With --gc old ones are deleted; what a host is in, what an object of the
-    journal needs, and the last two that were reached are kept.
+    `cobweb gc` deletes old ones.
     """
-    if not gc and (keep is not None or wait is not None):
-        raise UsageError(f"--{'wait' if keep is None else 'keep'} is for --gc")
     output = Output.of(request)
     with open_site(request) as session:
         store = session.history()
-        deleted = _collect(session, output, keep, wait) if gc and store.generations() else ()
-        data = _data(store, last, deleted)
+        data = _data(store, last)
         label = store.label
     if not output.data(data):
-        _tell(output, data, deleted, gc=gc, label=label)
+        _tell(output, data, label)
     return 0
 
 
-def _collect(
-    session: Site, output: Output, keep: int | None, wait_s: float | None
-) -> tuple[GenerationInfo, ...]:
-    from cobweb.operations import KEPT, collect_generations
-
-    store = session.history(create=True)
-    with locked_site(session, output, "generations --gc", wait_s, store):
-        return collect_generations(store, keep=keep or KEPT)
-
-
-def _data(store: Store, last: int, deleted: Sequence[GenerationInfo]) -> dict[str, Any]:
+def _data(store: Store, last: int) -> dict[str, Any]:
     infos, hosts = store.generations(), store.host_generations()
     return {
         "format": 1,
         "current": infos[0].id if infos else None,
         "generations": [_generation(info) for info in infos[:last]],
         "hosts": dict(hosts),
-        "deleted": [info.id for info in deleted],
     }
 
 
@@ -124,19 +90,7 @@ def _generation(info: GenerationInfo) -> dict[str, Any]:
     }
 
 
-def _tell(
-    output: Output,
-    data: Mapping[str, Any],
-    deleted: Sequence[GenerationInfo],
-    *,
-    gc: bool,
-    label: str,
-) -> None:
-    if gc:
-        for info in deleted:
-            output.line(f"deleted generation {info.id} of {_day(info.time)} ({info.author})")
-        output.summary(f"{count(len(deleted), 'generation')} deleted")
-        return
+def _tell(output: Output, data: Mapping[str, Any], label: str) -> None:
     generations, current = data["generations"], data["current"]
     hosts = Counter(data["hosts"].values())
     rows = [_row(it, hosts[it["id"]], is_current=it["id"] == current) for it in generations]
@@ -156,17 +110,13 @@ def _row(generation: Mapping[str, Any], hosts: int, *, is_current: bool) -> tupl
     return (
         str(generation["id"]),
         "*" if is_current else "",
-        _day(generation["time"]),
+        day(generation["time"]),
         generation["author"],
         Cell(text="yes" if reached else "no", tone=Tone.GOOD if reached else Tone.CAREFUL),
         str(hosts or "-"),
         _short(generation["commit"]),
         generation["message"],
     )
-
-
-def _day(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def _short(commit: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cobweb._tables import Tone
 from cobweb.api import Site
 from cobweb.cli._options import (
     examples,
@@ -15,7 +16,7 @@ from cobweb.cli._options import (
     pass_request,
     site_options,
 )
-from cobweb.cli._output import Output, Tone
+from cobweb.cli._output import Output
 from cobweb.cli._plain_data import need_data, need_text
 from cobweb.cli._request import Format, Request
 from cobweb.cli._session import open_site

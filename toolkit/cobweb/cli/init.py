@@ -12,8 +12,9 @@ from pathlib import Path
 import click
 
 from cobweb._resources import data_dir
+from cobweb._tables import Tone
 from cobweb.cli._options import examples, log_options, pass_request
-from cobweb.cli._output import Output, Tone, as_json
+from cobweb.cli._output import Output, as_json
 from cobweb.cli._request import Request
 from cobweb.cli.schema import read_schema
 from cobweb.errors import CobwebError, UsageError

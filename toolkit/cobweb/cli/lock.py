@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cobweb._clock import wall_clock
+from cobweb._tables import Tone
 from cobweb.api import Site
 from cobweb.cli._locking import patience_of
 from cobweb.cli._options import (
@@ -20,7 +21,7 @@ from cobweb.cli._options import (
     wait_option,
     yes_option,
 )
-from cobweb.cli._output import Output, Tone
+from cobweb.cli._output import Output
 from cobweb.cli._parameters import DURATION
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._garbage import no_collections
+from cobweb._tables import Column, Tone
+from cobweb._text import plain
 from cobweb.api import Site
 from cobweb.cli._analysis import check_all
 from cobweb.cli._cached_plans import (
@@ -34,13 +36,13 @@ from cobweb.cli._options import (
     renew_option,
     site_options,
 )
-from cobweb.cli._output import Output, Tone
+from cobweb.cli._output import Output
 from cobweb.cli._parameters import GENERATION
-from cobweb.cli._render import Column, write_table
+from cobweb.cli._render import write_table
 from cobweb.cli._request import Format, Request
 from cobweb.cli._running import first_few, removal_bound, tell_rollback
 from cobweb.cli._session import open_site
-from cobweb.cli._text import count, plain, wrap
+from cobweb.cli._text import count, wrap
 from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from cobweb.cli._group import COMMANDS
+from cobweb._tables import Cell, Column, Tone
+from cobweb.cli._group import COMMANDS, PLUGGED
 from cobweb.cli._options import examples, output_option, pass_request, site_options
-from cobweb.cli._output import Output, Tone
-from cobweb.cli._render import Cell, Column, write_table
+from cobweb.cli._output import Output
+from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count
@@ -49,7 +50,7 @@ def command(request: Request) -> None:
     if plugins.loaded and plugins.failed:
         output.line()
     write_table(output, _FAILED_COLUMNS, [_failed_row(plugin) for plugin in plugins.failed])
-    for name in sorted(COMMANDS.keys() & plugins.commands.keys()):
+    for name in sorted((COMMANDS.keys() - PLUGGED) & plugins.commands.keys()):
         output.summary(f"note: the command {name} of a plugin is hidden by the built-in one")
     loaded, left_out = len(plugins.loaded), len(plugins.failed)
     output.summary(f"{count(loaded, 'plugin')} loaded, {left_out} left out")

@@ -11,7 +11,6 @@ from cobweb.cli._applying import adopting, carry_out, orders_of, run_options
 from cobweb.cli._complete import complete_reference
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output
-from cobweb.cli._pipeline import in_pipeline, tell_run
 from cobweb.cli._request import Request
 from cobweb.cli._running import tell_result
 from cobweb.cli._session import open_site
@@ -26,7 +25,7 @@ from cobweb.errors import UsageError
 @output_option()
 @site_options
 @pass_request
-def command(  # noqa: PLR0913  # one parameter per option of section 7
+def command(  # one parameter per option of section 7
     request: Request,
     /,
     *,
@@ -34,7 +33,6 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     events: str | None,
     wait: float | None,
     yes: bool,
-    annotations: bool,
     **options: Any,
 ) -> int:
     """Have objects leave and come back, under their needs and limits.
@@ -68,6 +66,4 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         if result is None:
             return 0
         tell_result(output, result)
-        if annotations and result.exit_code and in_pipeline():
-            tell_run(session, result.run)
     return result.exit_code

@@ -10,7 +10,6 @@ from cobweb.cli._applying import adopting, go_back, orders_of, run_options
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import GENERATION
-from cobweb.cli._pipeline import in_pipeline, tell_run
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 
@@ -24,7 +23,7 @@ from cobweb.cli._session import open_site
 @output_option()
 @site_options
 @pass_request
-def command(  # noqa: PLR0913  # one parameter per option of section 7
+def command(  # one parameter per option of section 7
     request: Request,
     /,
     *,
@@ -32,7 +31,6 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     events: str | None,
     wait: float | None,
     yes: bool,
-    annotations: bool,
     **options: Any,
 ) -> int:
     """Go back to an earlier generation (default: the last one reached).
@@ -56,6 +54,4 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         result = go_back(session, output, orders, chosen, events=events, wait_s=wait, ask=not yes)
         if result is None:
             return 0
-        if annotations and result.exit_code and in_pipeline():
-            tell_run(session, result.run)
     return result.exit_code

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb._tables import Cell, Column, Tone
 from cobweb.cli._options import examples, output_option, pass_request, site_options
-from cobweb.cli._output import Output, Tone
-from cobweb.cli._render import Cell, Column, write_table
+from cobweb.cli._output import Output
+from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count
@@ -56,7 +57,7 @@ def command(request: Request, last: int) -> int:
     output = Output.of(request)
     with open_site(request) as session:
         store = session.history()
-        label = store.label
+        label, deleted = store.label, store.newest_deleted_run()
         records = store.runs(last + 1)
         runs = [_run(record, goes_on=goes_on(store, record)) for record in records[:last]]
     if not output.data({"format": 1, "runs": runs}):
@@ -65,11 +66,11 @@ def command(request: Request, last: int) -> int:
         if any(_result(run) == _NO_END for run in runs):
             output.summary(f"{_NO_END}: it was killed, or its state database was away")
         told = count(len(runs), "run") if runs else f"no run yet in {label}"
-        output.summary(
-            f"the last {told.removeprefix('1 ')}; --last N shows more"
-            if len(records) > last
-            else told
-        )
+        if len(records) > last:
+            told = f"the last {told.removeprefix('1 ')}; --last N shows more"
+        elif deleted:
+            told += "; earlier ones were deleted by `cobweb gc`"
+        output.summary(told)
     return 0
 
 

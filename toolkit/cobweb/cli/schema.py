@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from cobweb._resources import data_dir
+from cobweb._tables import Column
 from cobweb.cli._options import examples, log_options, output_option, pass_request
 from cobweb.cli._output import Output
-from cobweb.cli._render import Column, write_table
+from cobweb.cli._render import write_table
 from cobweb.cli._request import Format, Request
 from cobweb.errors import UsageError
 

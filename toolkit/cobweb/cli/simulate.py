@@ -11,6 +11,7 @@ import click
 
 from cobweb._durations import LONGEST_S
 from cobweb._foreign_json import JsonError, json_file
+from cobweb.cli._observers import observe_option
 from cobweb.cli._options import (
     events_option,
     examples,
@@ -71,6 +72,7 @@ _ENDS = 2
     help="Rehearse what an apply would do now, on the states that the journal knows.",
 )
 @events_option
+@observe_option
 @limit_option
 @max_failures_option
 @max_unreachable_option(None)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._clock import wall_clock
-from cobweb.api import Site
+from cobweb._tables import Cell, Column, Tone
+from cobweb.api import NO_END, Site
 from cobweb.cli._options import (
     examples,
     limit_option,
@@ -19,8 +20,8 @@ from cobweb.cli._options import (
     reference_argument,
     site_options,
 )
-from cobweb.cli._output import Output, Tone
-from cobweb.cli._render import Cell, Column, write_table
+from cobweb.cli._output import Output
+from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._running import tell_rollback
 from cobweb.cli._session import open_site
@@ -179,7 +180,6 @@ def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
 
 def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
     from cobweb.operations import given_up_text
-    from cobweb.report import NO_END
 
     given_up = set(data["given_up"])
     write_table(output, _COLUMNS, [_row(cob, given_up) for cob in data["cobs"]])

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb._tables import Tone
 from cobweb.cli._analysis import check_whole
 from cobweb.cli._cached_plans import keep_sound
 from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import examples, output_option, pass_request, site_options
-from cobweb.cli._output import Output, Tone
+from cobweb.cli._output import Output
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count
@@ -46,8 +47,8 @@ def command(request: Request) -> int:
 
     output = Output.of(request)
     with open_site(request) as session:
-        note_stale_models(session, output)
         try:
+            note_stale_models(session, output)
             found = check_whole(session)
         except SiteError as error:
             if not output.data(findings_data(error.findings)):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cobweb._tables import Tone
 from cobweb.cli._options import (
     examples,
     output_option,
@@ -13,8 +14,7 @@ from cobweb.cli._options import (
     reference_argument,
     site_options,
 )
-from cobweb.cli._output import Output, Tone
-from cobweb.cli._report_source import chosen_run
+from cobweb.cli._output import Output
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 
@@ -48,8 +48,7 @@ def command(request: Request, reference: str, run: str | None) -> int:
         if run is None:
             reason = why(session.evaluated, session.store(), reference)
         else:
-            store = session.history()
-            reason = why_in_run(store, chosen_run(store, run), reference)
+            reason = why_in_run(session.history(), session.run(run), reference)
     if not output.data(_data(reason)):
         _tell(output, reason, past=run is not None)
     return 0

@@ -9,6 +9,8 @@ of the bases alone is obeyed until both of its hosts have switched.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import BROKEN, IDLE, STAY, UNCHECKED, Node
 from cobweb.engine._rules import replan
@@ -133,6 +135,15 @@ class HostBook:
         """Return the hosts that switch together with this one, itself included."""
         at = self._group_of.get(host)
         return (host,) if at is None or host not in self._waiting else self._groups[at][0]
+
+    def company(self, host: str) -> Iterator[str]:
+        """Return the hosts that switch together with this one, itself included, or before it."""
+        at = self._group_of.get(host)
+        numbers = set() if at is None or host not in self._waiting else {at}
+        for number in range(max(numbers, default=-1), -1, -1):  # those before have lower numbers
+            if number in numbers:
+                numbers.update(filter(self._open, self._groups[number][1]))
+                yield from self._groups[number][0]
 
     def place(self, host: str) -> int:
         """Return after how many others a host switches at least: its place in that order."""

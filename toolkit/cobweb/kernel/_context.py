@@ -21,12 +21,12 @@ class Context(Protocol):
     """The execution context of one run; frozen.
 
     `graph` has the objects of both generations, `known` the states that the run goes on from
-    without a check. Groups of hosts in `at_once` have switched to `generation` when the run
-    begins; `changed` are the objects with another content on them. `held` are old locks in force
-    (object, holder, state), `left` what is left alone since it is known that it would wait for
-    ever. Of objects in `away` the state follows from a machine that is not there. `first_names`
-    are what hosts know objects by that were renamed. `in_base` asks for what an object is to a
-    host that has not switched yet.
+    without a check. Groups of hosts in `at_once` have switched to `generation` when the run begins;
+    `changed` are the objects with another content on them. `held` are old locks in force (object,
+    holder, state), `left` what is left alone since it is known that it would wait for ever. Those
+    of `renew` are taken for changed. Of objects in `away` the state follows from a machine that is
+    not there. `first_names` are what hosts know objects by that were renamed. `in_base` asks for
+    what an object is to a host that has not switched yet.
     """
 
     @property
@@ -44,6 +44,8 @@ class Context(Protocol):
     @property
     def first_names(self) -> Mapping[CobId, CobId]: ...
     @property
+    def renew(self) -> AbstractSet[CobId]: ...
+    @property
     def known(self) -> Mapping[CobId, State]: ...
     @property
     def changed(self) -> AbstractSet[CobId]: ...
@@ -58,8 +60,9 @@ class Context(Protocol):
         may_go_out: AbstractSet[CobId] | None = None,
         returns: bool = True,
         settings: EngineSettings | None = None,
+        **part: Any,
     ) -> Engine:
-        """Return an engine that was not started yet."""
+        """Return an engine that was not started yet; `part` says which objects it owns, and how."""
 
     def beliefs(self) -> dict[str, Any]:
         """Return what an engine is told of objects that are not known, for its `start`."""

@@ -179,7 +179,10 @@ class Reports:
             case Outcome.CANCELLED if run_state.halted:
                 self._drop(job)
             case Outcome.OK if was := self._fallen_from(job.cob, report.state):
-                self._blame(job, f"it is {report.state}: this run had it {was}, which did not last")
+                why = f" ({report.message})" if report.message else ""
+                self._blame(
+                    job, f"it is {report.state}{why}: this run had it {was}, which did not last"
+                )
                 self._fail_check(job, replace(report, outcome=Outcome.FAILED))
             case Outcome.OK if report.state in run_state.states(job.cob):
                 run_state.remember_applied(job, report.state)
@@ -244,8 +247,10 @@ class Reports:
         self._run_state.remember_applied(job, job.dest)
         self._run_state.transitions += 1
         self._run_state.messages.pop(job.cob, None)
-        serves = self._run_state.cob(job.cob).type.serves(job.dest)
-        self._run_state.reached[job.cob] = job.dest if serves else ""
+        lasts = self._run_state.cob(job.cob).type.serves(job.dest)
+        if self._run_state.engine.stands_in_base(job.cob):
+            lasts = False  # it has yet to become what the goal says, whatever became of it by then
+        self._run_state.reached[job.cob] = job.dest if lasts else ""
         self._end(job, job.dest, said=said)
         self._step(TransitionEnded(cob=job.cob, ok=True))
 

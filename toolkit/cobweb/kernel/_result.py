@@ -74,10 +74,6 @@ class RunResult:
         """Whether something was left alone since it would go out and no plan had named it."""
         return any(link.kind is WaitKind.UNPLANNED for wait in self.waits for link in wait.chain)
 
-    def with_notices(self, notices: Iterable[str]) -> RunResult:
-        """Return the result with what else a person should know."""
-        return replace(self, notices=(*self.notices, *notices))
-
 
 def _kind(wait: Wait) -> WaitKind | None:
     return wait.chain[0].kind if wait.chain else None

@@ -26,7 +26,7 @@ class RunState:
     host. `probes` are the numbers of jobs that only ask whether a host answers, `by_machine` the
     objects of which a state is about to be believed since their machine is not there. `recorded`
     are the states that this run has found or reached last, `reached` those that serve and that its
-    transitions have led to ("" for others).
+    transitions have led to, by the goal ("" for others).
     """
 
     context: Context

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from cobweb.kernel._events import Sink, json_lines
+from cobweb.kernel._kernel import Kernel
+from cobweb.kernel._mail import Part
 from cobweb.kernel._result import Ending, RunResult, Wait, chain_data, wait_data
 from cobweb.kernel._sentences import chain_lines, given_up_text, link_text
 from cobweb.kernel._signals import Interrupts, handle_signals, signals_as_interrupt
@@ -15,6 +17,7 @@ from cobweb.operations._generate import (
 )
 from cobweb.operations._operations import (
     apply_site,
+    open_site,
     plan_site,
     rehearse_site,
     simulate_site,
@@ -29,11 +32,12 @@ from cobweb.operations.context._orders import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_
 from cobweb.operations.context._trees import TreeComparison, archives_of, file_data
 from cobweb.operations.drift._drift_check import DriftResult, drift_data
 from cobweb.operations.drift._drift_run import drift_site
-from cobweb.operations.history._collection import KEPT, collect_generations
+from cobweb.operations.history._collection import Garbage, Retention, collect_garbage, garbage_of
 from cobweb.operations.history._forget import ForgetReport, forget, take_back
-from cobweb.operations.history._past_waits import why_in_run
+from cobweb.operations.history._past_runs import run_of, why_in_run
 from cobweb.operations.history._rollback import (
     desired_again,
+    no_generation,
     original_of,
     takes_rollback_back,
     to_go_back_to,
@@ -55,7 +59,6 @@ from cobweb.operations.planning._stale import refuse_stale
 __all__ = [
     "DEFAULT_PARALLEL",
     "DEFAULT_TIMEOUT_S",
-    "KEPT",
     "MAX_PLAN_BYTES",
     "Caller",
     "Change",
@@ -65,14 +68,18 @@ __all__ = [
     "Exceptions",
     "FileChange",
     "ForgetReport",
+    "Garbage",
     "Interrupts",
+    "Kernel",
     "LimitUse",
     "MadeFile",
     "Orders",
+    "Part",
     "Plan",
     "PlanFile",
     "Reason",
     "Refresh",
+    "Retention",
     "RunResult",
     "Sink",
     "TreeComparison",
@@ -82,13 +89,14 @@ __all__ = [
     "chain_data",
     "chain_lines",
     "check_graph",
-    "collect_generations",
+    "collect_garbage",
     "desired_again",
     "desired_of",
     "drift_data",
     "drift_site",
     "file_data",
     "forget",
+    "garbage_of",
     "given_up_text",
     "goes_on",
     "graph_warnings",
@@ -97,6 +105,8 @@ __all__ = [
     "json_lines",
     "link_text",
     "made_files",
+    "no_generation",
+    "open_site",
     "original_of",
     "plan_site",
     "plan_text",
@@ -106,6 +116,7 @@ __all__ = [
     "refuse_pending",
     "refuse_stale",
     "rehearse_site",
+    "run_of",
     "signals_as_interrupt",
     "simulate_site",
     "stuck_from_nothing",

@@ -7,8 +7,9 @@ docs/architecture.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import replace
 
 from cobweb._clock import wall_clock
@@ -17,6 +18,8 @@ from cobweb.kernel._database_outage import PatientJournal
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._journal import NoJournal
+from cobweb.kernel._kernel import Kernel, RunSetting
+from cobweb.kernel._mail import Part
 from cobweb.kernel._result import (
     Ending,
     RunResult,
@@ -25,7 +28,7 @@ from cobweb.kernel._result import (
     stuck_waits,
     wait_data,
 )
-from cobweb.kernel._run import Run, RunSetting
+from cobweb.kernel._run import Run
 from cobweb.kernel._sentences import chain_lines, proof_lines
 from cobweb.kernel._trees import TreeLender
 from cobweb.model import CobId, host_of
@@ -313,6 +316,68 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
     journal: PatientJournal,
 ) -> RunResult:
     """Go through a context as the run `info`, whose end is still to be written down."""
+    with _begun(context, plugins, store, orders, caller, info=info, journal=journal) as run:
+        return run.go(caller.interrupts)
+
+
+@contextmanager
+def open_site(  # noqa: PLR0913  # as `apply_site`
+    desired: Desired,
+    plugins: Plugins,
+    store: Store,
+    orders: Orders,
+    caller: Caller,
+    *,
+    info: RunInfo,
+    part: Part,
+) -> Iterator[Kernel]:
+    """Hold a kernel open that brings about its part of what is desired, as the run `info`.
+
+    The caller holds the site lock of `store`, and steps the kernel (`poll`). In the end what is at
+    work is stopped, and the run is stored. UsageError where something is to be removed: that has
+    to be known to be possible beforehand, and nobody knows the states of others.
+    """
+    keep_apart(store, orders)
+    number = _next_generation(store, desired, whole=True)
+    with private_folder() as folder:
+        work = KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types)
+        context = context_of(desired, store, refresh=orders.refresh, generation=number, work=work)
+        if context.removed or context.change is not None:
+            raise UsageError(
+                "a part of a site cannot remove anything", hint="`cobweb apply` with one owner"
+            )
+        generation = store.save_generation(_generation(desired, orders, info), desired.files())
+        info = begun(info, orders, generation)
+        journal = PatientJournal(
+            store, caller.interrupts, caller.say, outage_s=orders.store_timeout_s
+        )
+        part = replace(part, incarnation=store.next_epoch(wall_clock()))
+        with _begun(
+            context, plugins, store, orders, caller, info=info, journal=journal, part=part
+        ) as run:
+            run.kernel.start()
+            run.kernel.flush()
+            try:
+                yield run.kernel
+                result = run.end()
+            finally:
+                run.kernel.close()
+    journal.carry_out(lambda: _end(store, result, info, is_whole=False))
+
+
+@contextmanager
+def _begun(  # noqa: PLR0913  # as `apply_site`
+    context: ExecutionContext,
+    plugins: Plugins,
+    store: Store,
+    orders: Orders,
+    caller: Caller,
+    *,
+    info: RunInfo,
+    journal: PatientJournal,
+    part: Part | None = None,
+) -> Iterator[Run]:
+    """Store that the run `info` begins, and make it; an error that ends it is stored as well."""
     options = {"outdates": context.outdates(), **orders.options}
     orders = replace(orders, options=options)
     desired = context.desired
@@ -333,13 +398,14 @@ def _carried_out(  # noqa: PLR0913  # as `apply_site`
                 results=store.results(),
                 beat=caller.beat,
                 beat_s=HEARTBEAT_S,
+                part=part,
             ),
             _dispatcher(plugins, executor, setting, context, file),
             journal,
             publisher,
         )
         with told_if_broken(store, info):
-            return run.go(caller.interrupts).with_notices(publisher.notices)
+            yield run
 
 
 def _setting(context: ExecutionContext, orders: Orders, caller: Caller, run: str) -> RunSetting:
@@ -427,8 +493,7 @@ def _rehearsed(
         publisher = EventPublisher(caller.sinks, executor.now)
         caller.expect(context.change.changed if context.change else ())
         dispatcher = _dispatcher(plugins, executor, opened, context)
-        result = Run(setting, dispatcher, NoJournal(), publisher).go(caller.interrupts)
-    return result.with_notices(publisher.notices)
+        return Run(setting, dispatcher, NoJournal(), publisher).go(caller.interrupts)
 
 
 def _generation(desired: Desired, orders: Orders, info: RunInfo) -> Generation:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from cobweb._durations import seconds_of
 from cobweb._foreign_json import JsonError, json_file, json_of
 from cobweb._resources import data_dir
+from cobweb._tables import Cell, Column, Tone
+from cobweb._text import plain, shortened
 from cobweb.plugin._access import (
     ACCESS_KEY,
     SiteAccess,
+    forms_of,
     is_on_site,
     leaves,
     on_site,
@@ -21,6 +24,7 @@ from cobweb.plugin._answers import answered
 from cobweb.plugin._hooks import RegisteredType, Section, hookimpl
 from cobweb.plugin._kinds import Kind
 from cobweb.plugin._loading import load_plugins
+from cobweb.plugin._observers import MOST_BEHIND, Observers
 from cobweb.plugin._provider_fields import field_problems, secret_fields
 from cobweb.plugin._type_files import type_file
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
@@ -35,10 +39,12 @@ from cobweb.plugin.protocols import (
     ExpandingSection,
     Found,
     Generator,
+    Link,
     Machine,
     MarkingExecutor,
     NodeProvider,
     NodeRequest,
+    Observer,
     PlannedStep,
     Planner,
     PythonType,
@@ -46,13 +52,18 @@ from cobweb.plugin.protocols import (
     Solver,
     Stages,
     TaskPlanner,
+    Transport,
+    UnaskedObserver,
 )
 
 __all__ = [
     "ACCESS_KEY",
     "INTERFACE",
+    "MOST_BEHIND",
     "Adapter",
+    "Cell",
     "CobContext",
+    "Column",
     "EndingExecutor",
     "Executor",
     "ExecutorSetting",
@@ -63,11 +74,14 @@ __all__ = [
     "Generator",
     "JsonError",
     "Kind",
+    "Link",
     "LoadedPlugin",
     "Machine",
     "MarkingExecutor",
     "NodeProvider",
     "NodeRequest",
+    "Observer",
+    "Observers",
     "PlannedStep",
     "Planner",
     "Plugins",
@@ -79,9 +93,13 @@ __all__ = [
     "Solver",
     "Stages",
     "TaskPlanner",
+    "Tone",
+    "Transport",
+    "UnaskedObserver",
     "answered",
     "data_dir",
     "field_problems",
+    "forms_of",
     "hookimpl",
     "is_on_site",
     "json_file",
@@ -89,8 +107,10 @@ __all__ = [
     "leaves",
     "load_plugins",
     "on_site",
+    "plain",
     "seconds_of",
     "secret_fields",
+    "shortened",
     "site_access",
     "type_file",
 ]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from cobweb._tables import Cell, Column, Tone
 from cobweb.errors import ModelError, SiteError
 from cobweb.model import CobId, Graph, Results, State
 from cobweb.plugin._values import Plugins
@@ -79,21 +80,42 @@ class SiteAccess(Protocol):
     def refuse_unasked(self) -> None:
         """Raise UsageError where nobody can be asked: what changes hosts then needs `--yes`."""
 
+    def run_facts(self, run: str | None = None) -> Mapping[str, Any]:
+        """Return what the journal knows of a run (default: the last), as `api.Site.run_facts`.
+
+        The site need not be valid. UsageError where there is no such run.
+        """
+
+    def events(self, run: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the events of a run as the journal has them: schemas/events.schema.json."""
+
     @property
     def output(self) -> str:
-        """The format that `-o` asks for: text, json or yaml."""
+        """The format that `-o` asks for: text, json, yaml, or one of the command's own."""
 
-    def data(self, data: Any) -> bool:
-        """Write plain data if JSON or YAML is asked for, and say whether it was."""
+    def data(self, data: Any, form: str = "") -> bool:
+        """Write plain data if JSON or YAML is asked for, and say whether it was.
 
-    def line(self, text: str = "") -> None:
+        With `form` it is written as json or yaml, whatever is asked for.
+        """
+
+    def write(self, text: str) -> None:
+        """Write text as it is to standard output."""
+
+    def line(self, text: str = "", tone: Tone = Tone.NONE) -> None:
         """Write one line of text to standard output, made safe for a terminal."""
 
-    def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Write a table that fits the terminal; nothing where there are no rows."""
+    def table(self, columns: Sequence[str | Column], rows: Sequence[Sequence[str | Cell]]) -> None:
+        """Write a table that fits the terminal; nothing where there are no rows.
 
-    def summary(self, text: str) -> None:
+        Where a column is a title only, all but the first are flexible.
+        """
+
+    def summary(self, text: str, tone: Tone = Tone.NONE) -> None:
         """Write one line for people to standard error."""
+
+    def captured(self, write: Callable[[], None]) -> str:
+        """Return what is written to standard output meanwhile, without colours, to be kept."""
 
 
 def site_access(context: click.Context) -> SiteAccess:
@@ -104,18 +126,25 @@ def site_access(context: click.Context) -> SiteAccess:
     return make(context)
 
 
-def on_site(command: _C) -> _C:
+def on_site(command: _C, *forms: str) -> _C:
     """Say that a command, and all commands of a group, work on a site.
 
     The command line then adds the options that its own commands share: `-C`, `-o`, `-v` and so on.
+    `forms` are what `-o` takes, where that is more than text, json and yaml.
     """
-    setattr(command, _MARK, True)
+    setattr(command, _MARK, forms)
     return command
 
 
 def is_on_site(command: click.Command) -> bool:
     """Say whether a command was marked by `on_site`."""
-    return bool(getattr(command, _MARK, False))
+    return hasattr(command, _MARK)
+
+
+def forms_of(command: click.Command) -> Sequence[str]:
+    """Return the forms that a command was marked with by `on_site`."""
+    forms: Sequence[str] = getattr(command, _MARK, ())
+    return forms
 
 
 def leaves(command: click.Command) -> Iterator[click.Command]:

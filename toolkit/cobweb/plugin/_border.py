@@ -17,7 +17,7 @@ from typing import Any
 
 from cobweb.errors import CobwebError, PluginError
 from cobweb.model import Expansion, Host, Report, Schedule
-from cobweb.plugin.protocols import Executor, Machine, Stages
+from cobweb.plugin.protocols import Executor, Link, Machine, Observer, Stages, Transport
 
 
 class _BreachError(Exception):
@@ -70,6 +70,17 @@ def guarded(plugin: str, word: str, inner: Any) -> Any:
     return type(type(inner).__name__, (), {**methods, **data, "_inner": inner})()
 
 
+def guarded_observer(plugin: str, made: type[Observer]) -> Callable[[], Observer]:
+    """Return what makes an observer each time that it is called, behind the border."""
+
+    def make() -> Any:
+        with border(plugin, f"observer {made.name}: __init__()"):
+            inner = made()
+        return guarded(plugin, "observer", inner)
+
+    return make
+
+
 def guarded_executor(plugin: str, made: type[Executor]) -> type[Executor]:
     """Return a class that behaves like `made`, behind the border; one report per job."""
     whole = f"executor {made.name}"
@@ -96,6 +107,21 @@ def guarded_executor(plugin: str, made: type[Executor]) -> type[Executor]:
 
     space = {"name": made.name, "actions": made.actions, "__module__": made.__module__}
     return type(made.__name__, (), {**space, **more, "__init__": begin, "wait": wait})
+
+
+def guarded_transport(plugin: str, inner: Transport) -> Transport:
+    """Return what connects as `inner` does, behind the border, as are its links."""
+    whole = f"transport {inner.name}"
+    methods = {name: _passage(plugin, whole, name, check) for name, check in _OF_LINKS.items()}
+
+    def connect(_self: Any, address: str, owner: str, wake: Callable[[], None]) -> Link:
+        with border(plugin, f"{whole}: connect()"):
+            space = {**methods, "_inner": inner.connect(address, owner, wake)}
+        link: Link = type("Link", (), space)()
+        return link
+
+    made: Transport = type(type(inner).__name__, (), {"name": inner.name, "connect": connect})()
+    return made
 
 
 def _passage(plugin: str, whole: str, method: str, check: Check) -> Callable[..., Any]:
@@ -146,6 +172,15 @@ def _nothing(_value: object) -> None:
     return None
 
 
+def _messages(value: Iterable[Any]) -> tuple[tuple[str, bytes], ...]:
+    found = tuple((sender, message) for sender, message in value)
+    for sender, message in found:
+        _checked(sender, str)
+        _checked(message, bytes)
+    return found
+
+
+_OF_LINKS: Mapping[str, Check] = {"send": _nothing, "receive": _messages, "close": _nothing}
 _DATA = ("name", "schema", "fields")
 _SENDS_JOB = frozenset({"submit", "end_work"})
 _ANSWERS: Mapping[str, Mapping[str, Check]] = {
@@ -167,6 +202,7 @@ _ANSWERS: Mapping[str, Mapping[str, Check]] = {
         "confirm": _is(Machine),
         "delete": _nothing,
     },
+    "observer": {"open": _nothing, "take": _nothing, "close": _nothing, "unasked": bool},
     "section": {"expand": _is(Expansion)},
 }
 """The methods of each kind, with what their answers pass through."""

@@ -23,15 +23,19 @@ from cobweb.plugin.protocols import (
     Executor,
     Generator,
     NodeProvider,
+    Observer,
     Planner,
     Solver,
     TaskPlanner,
+    Transport,
 )
 
 PROTOCOLS: Mapping[Kind, type] = {
     Kind.TYPES: RegisteredType,
     Kind.EXECUTORS: Executor,
     Kind.SOLVERS: Solver,
+    Kind.TRANSPORTS: Transport,
+    Kind.OBSERVERS: Observer,
 }
 
 

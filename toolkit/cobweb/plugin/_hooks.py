@@ -18,9 +18,11 @@ from cobweb.plugin.protocols import (
     Executor,
     Generator,
     NodeProvider,
+    Observer,
     Planner,
     Solver,
     TaskPlanner,
+    Transport,
 )
 
 if TYPE_CHECKING:
@@ -88,3 +90,13 @@ def cobweb_register_commands() -> Sequence[click.Command]:  # type: ignore[empty
 @_spec
 def cobweb_register_sections() -> Sequence[type[Section]]:  # type: ignore[empty-body]  # a hook
     """Return classes with `name` and `schema`: further top-level keys of `site.yml`."""
+
+
+@_spec
+def cobweb_register_transports() -> Sequence[type[Transport]]:  # type: ignore[empty-body]  # a hook
+    """Return `Transport` classes; one instance of each is made without arguments."""
+
+
+@_spec
+def cobweb_register_observers() -> Sequence[type[Observer]]:  # type: ignore[empty-body]  # a hook
+    """Return `Observer` classes; one instance is made without arguments for each call."""

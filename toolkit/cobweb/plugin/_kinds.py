@@ -15,6 +15,8 @@ class Kind(StrEnum):
     ADAPTERS = "adapters"
     COMMANDS = "commands"
     SECTIONS = "sections"
+    OBSERVERS = "observers"
+    TRANSPORTS = "transports"
 
     @property
     def hook(self) -> str:

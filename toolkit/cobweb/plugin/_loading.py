@@ -20,7 +20,13 @@ import pluggy
 
 from cobweb.errors import CobwebError, PluginError
 from cobweb.plugin import _hooks
-from cobweb.plugin._border import describe, guarded, guarded_executor
+from cobweb.plugin._border import (
+    describe,
+    guarded,
+    guarded_executor,
+    guarded_observer,
+    guarded_transport,
+)
 from cobweb.plugin._contracts import (
     cob_type_problems,
     item_problems,
@@ -42,7 +48,8 @@ GENERATORS = "generators"
 EXPANDERS = "expanders"
 PROVIDERS = "providers"
 TASK_PLANNERS = "task_planners"
-MORE_TABLES = (PYTHON, GENERATORS, PROVIDERS, EXPANDERS, TASK_PLANNERS)
+UNASKED = "unasked_observers"
+MORE_TABLES = (PYTHON, GENERATORS, PROVIDERS, EXPANDERS, TASK_PLANNERS, UNASKED)
 HOOK_NAMES = tuple(kind.hook for kind in Kind)
 
 Tables = dict[str, dict[str, Any]]
@@ -259,11 +266,26 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
         case Kind.ADAPTERS:
             yield from _make_adapter(plugin, item)
         case Kind.SECTIONS:
-            yield kind, item
-            if hasattr(item, "expand"):
-                yield EXPANDERS, guarded(plugin, "section", item())
+            yield from _make_section(plugin, item)
+        case Kind.TRANSPORTS:
+            yield kind, guarded_transport(plugin, item())
+        case Kind.OBSERVERS:
+            yield from _make_observer(plugin, item)
         case Kind.COMMANDS:
             yield kind, item
+
+
+def _make_observer(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
+    make = guarded_observer(plugin, item)
+    yield Kind.OBSERVERS, make
+    if hasattr(item, "unasked"):
+        yield UNASKED, make
+
+
+def _make_section(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
+    yield Kind.SECTIONS, item
+    if hasattr(item, "expand"):
+        yield EXPANDERS, guarded(plugin, "section", item())
 
 
 def _make_planner(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -17,10 +17,13 @@ from cobweb.plugin.protocols import (
     ExpandingSection,
     Generator,
     NodeProvider,
+    Observer,
     Planner,
     PythonType,
     Solver,
     TaskPlanner,
+    Transport,
+    UnaskedObserver,
 )
 
 if TYPE_CHECKING:
@@ -72,10 +75,12 @@ class FailedPlugin:
 class Plugins:
     """All that was loaded; every mapping goes by the registered name.
 
-    `executors` are classes, made once per run without arguments; `solvers`, `planners` and
-    `adapters` are instances. Calls of these four raise PluginError where the plugin breaks.
+    `executors` are classes, made once per run without arguments; `solvers`, `planners`, `adapters`
+    and `transports` are instances. Calls of these raise PluginError where the plugin breaks.
     `generators` are those adapters that make a site's files from a model, `providers` those that
     make machines; `task_planners` are those planners that schedule tasks of nodes.
+    `observers` make one each time that they are called, for a call of a command;
+    `unasked_observers` are those of them that may come without being named.
     `python_types` are the instances whose methods the type's `PythonAction`s name; what these raise
     fails a job.
     """
@@ -94,3 +99,6 @@ class Plugins:
     commands: Mapping[str, click.Command] = field(default_factory=_none)
     sections: Mapping[str, type[Section]] = field(default_factory=_none)
     expanders: Mapping[str, Expander] = field(default_factory=_none)
+    transports: Mapping[str, Transport] = field(default_factory=_none)
+    observers: Mapping[str, Callable[[], Observer]] = field(default_factory=_none)
+    unasked_observers: Mapping[str, Callable[[], UnaskedObserver]] = field(default_factory=_none)

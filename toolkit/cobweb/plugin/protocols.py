@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -20,30 +20,6 @@ from cobweb.model import (
     State,
     TaskGraph,
 )
-
-__all__ = [
-    "INTERFACE",
-    "Adapter",
-    "CobContext",
-    "EndingExecutor",
-    "Executor",
-    "ExecutorSetting",
-    "ExpandContext",
-    "ExpandingSection",
-    "Found",
-    "Generator",
-    "Machine",
-    "MarkingExecutor",
-    "NodeProvider",
-    "NodeRequest",
-    "PlannedStep",
-    "Planner",
-    "PythonType",
-    "SiteMark",
-    "Solver",
-    "Stages",
-    "TaskPlanner",
-]
 
 INTERFACE = 1
 """The version of these protocols; a plugin module says `cobweb_interface = 1`."""
@@ -344,6 +320,44 @@ class ExpandingSection(Protocol):
 
 
 @runtime_checkable
+class Observer(Protocol):
+    """Gets the events of a run as they come: for metrics, messages, reports.
+
+    One instance is made without arguments for each call of a command that names it. `open` comes
+    first, before anything has begun; `take` and `close` come from a thread of its own. No run waits
+    for an observer for long: what raises, or is too slow, is left out, and the run goes on.
+    """
+
+    name: ClassVar[str]
+
+    def open(self, argument: str) -> None:
+        """Get ready; `argument` is what follows in `--observe NAME=ARGUMENT`, "" if nothing does.
+
+        UsageError or CobwebError for an argument that cannot be: the command ends, nothing begins.
+        """
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take the next event, one of schemas/events.schema.json; it is the observer's own.
+
+        Each run begins with one of the type `version`. A command may have several runs.
+        """
+
+    def close(self, result: Mapping[str, Any] | None) -> None:
+        """Come to an end; `result` is what `-o json` of the command says of the run.
+
+        It is None where there was no run, or an error ended it.
+        """
+
+
+@runtime_checkable
+class UnaskedObserver(Observer, Protocol):
+    """An observer that may want to hear of runs that change or check hosts without being named."""
+
+    def unasked(self) -> bool:
+        """Say so, by the environment; where it does, `open` follows with no argument."""
+
+
+@runtime_checkable
 class Adapter(Protocol):
     """Connects an inventory source; `Generator` and `NodeProvider` are adapters of other kinds."""
 
@@ -427,4 +441,36 @@ class NodeProvider(Protocol):
         """Take the machine away, whatever it is like; nothing is left on return.
 
         Harmless where it is gone; touches no other machine that has this node's name by now.
+        """
+
+
+class Link(Protocol):
+    """One owner's end of a transport; `close` may be called again, after it nothing is sent.
+
+    What is sent may be lost, doubled, late and out of order, but never altered, and never comes
+    under the name of an owner that has not sent it. All methods are called from one thread and
+    return at once; a failure to send is a loss.
+    """
+
+    def send(self, owner: str, message: bytes) -> None:
+        """Send a message to an owner, who may not be there."""
+
+    def receive(self) -> Sequence[tuple[str, bytes]]:
+        """Return what has come, each with the owner that has sent it."""
+
+    def close(self) -> None:
+        """Give up what the link holds."""
+
+
+@runtime_checkable
+class Transport(Protocol):
+    """Carries messages between engines that share a site (design, sections 8 and 11)."""
+
+    name: ClassVar[str]
+
+    def connect(self, address: str, owner: str, wake: Callable[[], None]) -> Link:
+        """Return the end of `owner`; `wake` is to be called when something has come.
+
+        `address` is where the others are found, in words of the transport. CobwebError where it
+        means nothing, or cannot be reached at all.
         """

@@ -37,7 +37,7 @@ _PARTS = tuple(field.name for field in fields(GenerationInfo) if field.name != "
 _DIGEST = re.compile(r'"([0-9a-f]{64})"')
 
 _HINT = (
-    "restore a backup; without one, `cobweb generations --gc` deletes it as soon as another"
+    "restore a backup; without one, `cobweb gc` deletes it as soon as another"
     " generation is the current one"
 )
 

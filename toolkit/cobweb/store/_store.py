@@ -21,6 +21,7 @@ from sqlalchemy import (
     Connection,
     Row,
     Select,
+    bindparam,
     delete,
     false,
     func,
@@ -30,6 +31,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine.interfaces import DBAPICursor
 
+from cobweb.errors import StoreError
 from cobweb.model import CobId, Results, State, host_of
 from cobweb.store import _budgets, _generations, _renames
 from cobweb.store._database import Database, open_database
@@ -64,8 +66,8 @@ _NAMES_AT_ONCE = 500
 _EVENTS_AT_ONCE = 1000
 """How many events are read in one go."""
 
-_SITE_ID, _EPOCH = "site_id", "epoch"
-"""The keys of the site's id and of its last epoch in the table of what the database is."""
+_SITE_ID, _EPOCH, _DELETED_RUN = "site_id", "epoch", "deleted_run"
+"""The keys of the site's id, its last epoch and the newest deleted run in the table `META`."""
 
 _INFO = ("id", "command", "started", "user", "host", "pid", "site", "generation")
 
@@ -116,13 +118,12 @@ class Store:
 
     def site_id(self) -> str:
         """Return the id of the site, which is made when it is first asked for and stays."""
-        chosen = select(META.c.value).where(META.c.key == _SITE_ID)
         with self._database.write() as connection:
             self._fence.check(connection)
-            found = connection.scalar(chosen)
-            if found is None:
+            found = _kept(connection, _SITE_ID)
+            if not found:
                 found = uuid.uuid4().hex
-                connection.execute(META.insert(), {"key": _SITE_ID, "value": found})
+                _keep(connection, _SITE_ID, found)
         return found
 
     def next_epoch(self, now_s: float) -> int:
@@ -133,13 +134,8 @@ class Store:
         """
         with self._database.write() as connection:
             self._fence.check(connection)
-            found = connection.scalar(select(META.c.value).where(META.c.key == _EPOCH))
-            epoch = max(int(now_s * 1000), int(found or 0) + 1)
-            if found is None:
-                connection.execute(META.insert(), {"key": _EPOCH, "value": str(epoch)})
-            else:
-                kept = update(META).where(META.c.key == _EPOCH)
-                connection.execute(kept.values(value=str(epoch)))
+            epoch = max(int(now_s * 1000), int(_kept(connection, _EPOCH) or 0) + 1)
+            _keep(connection, _EPOCH, str(epoch))
         return epoch
 
     # --- what is known
@@ -281,8 +277,8 @@ class Store:
             chosen = update(RUNS).where(RUNS.c.id == run.info.id)
             connection.execute(chosen.values(**values, **texts))
 
-    def runs(self, limit: int = 100) -> tuple[RunRecord, ...]:
-        """Return the last runs, the newest first."""
+    def runs(self, limit: int | None = 100) -> tuple[RunRecord, ...]:
+        """Return the last runs, the newest first; None: all."""
         with self._database.read() as connection:
             rows = connection.execute(select(RUNS).order_by(RUNS.c.number.desc()).limit(limit))
             return tuple(_run_record(row) for row in rows)
@@ -302,13 +298,24 @@ class Store:
             row = connection.execute(select(RUNS).where(RUNS.c.id == run)).first()
             return None if row is None else _run_record(row)
 
+    def newest_deleted_run(self) -> str:
+        """Return the greatest id of a run that `delete_history` has deleted, "" for none."""
+        with self._database.read() as connection:
+            return _kept(connection, _DELETED_RUN)
+
     def events(self, run: str, *, after: int = -1) -> Iterator[dict[str, Any]]:
-        """Yield the events of a run beyond `after` as they were written, in the order of `seq`."""
+        """Yield the events of a run beyond `after` as they were written, in the order of `seq`.
+
+        StoreError at the end where the run was deleted meanwhile.
+        """
         number, last = self._number_of(run), after
         while rows := self._events_after(number, last):
             for seq, time, kind, data in rows:
                 yield {"seq": seq, "time": time, "type": kind, **data}
             last = rows[-1][0]
+        if number is not None and self._number_of(run) is None:
+            message = f"run {run} was deleted by `cobweb gc` while it was read"
+            raise StoreError(message, hint="`cobweb runs` lists those that are left")
 
     # --- generations
 
@@ -334,17 +341,30 @@ class Store:
             self._fence.check(connection)
             connection.execute(chosen.values(reached=time))
 
-    def delete_generations(self, generations: Iterable[int]) -> None:
-        """Delete generations with their canaries, and the kept files that no other one names.
+    def delete_history(self, *, generations: Iterable[int] = (), runs: Iterable[str] = ()) -> None:
+        """Delete runs with their events, and generations with their canaries, at once.
 
-        Ids without a generation are passed over. Reads the contents of all that stay.
+        So are the kept files that no other generation names. Ids of nothing are passed over.
+        Reads the contents of all generations that stay. The last run is not to be among `runs`.
         """
-        ids = sorted(set(generations))
+        ids, gone = sorted(set(generations)), [{"gone": run} for run in runs]
         with self._database.write() as connection:
             self._fence.check(connection)
-            connection.execute(delete(GENERATIONS).where(GENERATIONS.c.id.in_(ids)))
-            _budgets.delete_canaries(connection, ids)
-            _generations.delete_unused_files(connection)
+            if ids:
+                connection.execute(delete(GENERATIONS).where(GENERATIONS.c.id.in_(ids)))
+                _budgets.delete_canaries(connection, ids)
+                _generations.delete_unused_files(connection)
+            if gone:
+                number = select(RUNS.c.number).where(RUNS.c.id == bindparam("gone"))
+                events = delete(EVENTS).where(EVENTS.c.run == number.scalar_subquery())
+                connection.execute(events, gone)
+                connection.execute(delete(RUNS).where(RUNS.c.id == bindparam("gone")), gone)
+                deleted = max(_kept(connection, _DELETED_RUN), *(row["gone"] for row in gone))
+                _keep(connection, _DELETED_RUN, deleted)
+
+    def compact(self) -> None:
+        """Give the room of what was deleted back to the disk, where that is worth it."""
+        self._database.compact()
 
     def generations(self) -> tuple[GenerationInfo, ...]:
         """Return all generations without their contents, the newest first."""
@@ -472,6 +492,16 @@ class Store:
 
 def _json(data: Any) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
+def _kept(connection: Connection, key: str) -> str:
+    return connection.scalar(select(META.c.value).where(META.c.key == key)) or ""
+
+
+def _keep(connection: Connection, key: str, value: str) -> None:
+    """Set what `META` has under a key."""
+    connection.execute(delete(META).where(META.c.key == key))
+    connection.execute(META.insert(), {"key": key, "value": value})
 
 
 # --- reading

@@ -19,6 +19,7 @@ from cobweb.testing._generator_checks import (
     check_generator,
     generator_checks,
 )
+from cobweb.testing._observer_checks import ObserverCase, check_observer, observer_checks
 from cobweb.testing._planner_checks import PlannerCase, check_planner, planner_checks
 from cobweb.testing._provider_checks import ProviderCase, check_provider, provider_checks
 from cobweb.testing._solver_checks import SolverCase, check_solver, solver_checks
@@ -26,6 +27,11 @@ from cobweb.testing._task_planner_checks import (
     TaskPlannerCase,
     check_task_planner,
     task_planner_checks,
+)
+from cobweb.testing._transport_checks import (
+    TransportCase,
+    check_transport,
+    transport_checks,
 )
 from cobweb.testing._type_checks import TypeCase, check_type, type_checks
 
@@ -36,25 +42,31 @@ __all__ = [
     "FakeExecutor",
     "GeneratorCase",
     "NamedCheck",
+    "ObserverCase",
     "PlannerCase",
     "ProviderCase",
     "SolverCase",
     "TaskPlannerCase",
+    "TransportCase",
     "TypeCase",
     "adapter_checks",
     "check_adapter",
     "check_executor",
     "check_generator",
+    "check_observer",
     "check_planner",
     "check_provider",
     "check_solver",
     "check_task_planner",
+    "check_transport",
     "check_type",
     "executor_checks",
     "generator_checks",
+    "observer_checks",
     "planner_checks",
     "provider_checks",
     "solver_checks",
     "task_planner_checks",
+    "transport_checks",
     "type_checks",
 ]

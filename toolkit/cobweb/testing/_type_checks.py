@@ -251,6 +251,8 @@ class _Live:
             "spec": self.spec,
             "applied": self.applied,
             "recorded": None if self.state == UNKNOWN else self.state,
+            "reached": "",
+            "renew": False,
             "state": step.source if step else UNKNOWN,
             "target": step.dest if step else self.type.preferred,
             "generation": 1,

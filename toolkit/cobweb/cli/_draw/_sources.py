@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cobweb._text import plain
 from cobweb.cli._draw._arrows import arrows_of
-from cobweb.cli._text import plain
 from cobweb.model import Cob, Graph
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from cobweb._text import plain
 from cobweb.cli._draw._arrows import Arrow, arrows_of
 from cobweb.cli._draw._layers import layers_of
-from cobweb.cli._text import cells, plain
+from cobweb.cli._text import cells
 from cobweb.model import Cob, CobId, Graph
 
 MOST_BOXES = 2000

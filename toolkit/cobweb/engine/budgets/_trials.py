@@ -96,15 +96,15 @@ class Trial:
     def choose(self, units: Iterable[UnitBook]) -> None:
         """Have these units go first; where there are none, there is no canary.
 
-        With them go the hosts that can only switch together with theirs, and what all these have
-        to have removed before.
+        With them go the hosts that can only switch together with theirs, or before them, and what
+        all these have to have removed before.
         """
         machine = self._machine
         self.chosen = list(units)
         self._scope = {node.id for unit in self.chosen for node in unit.scope}
         self._mine = {node.cob.host for unit in self.chosen for node in unit.scope}
         if machine.hosts is not None:
-            self._mine.update([mate for host in self._mine for mate in machine.hosts.mates(host)])
+            self._mine.update([it for host in self._mine for it in machine.hosts.company(host)])
         for host in self._mine:
             self._scope.update(node.id for node in machine.on_host(host) if node.removed)
         self.stage = TrialStage.OUT if self.chosen else TrialStage.THROUGH

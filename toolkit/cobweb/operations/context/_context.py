@@ -240,8 +240,9 @@ class ExecutionContext:
         may_go_out: AbstractSet[CobId] | None = None,
         returns: bool = True,
         settings: EngineSettings | None = None,
+        **part: Any,
     ) -> Engine:
-        """Return an engine that was not started yet."""
+        """Return an engine that was not started yet; `part` says which objects it owns, and how."""
         return Engine(
             self.graph,
             movable=self.movable,
@@ -251,6 +252,7 @@ class ExecutionContext:
             may_go_out=may_go_out,
             returns=returns,
             settings=settings or EngineSettings(),
+            **part,
         )
 
     def beliefs(self) -> dict[str, Any]:

@@ -291,6 +291,8 @@ class _DriftRun:
                 "spec": spec,
                 "applied": subject.record.applied,
                 "recorded": subject.record.recorded,
+                "reached": "",
+                "renew": False,
                 "state": subject.record.state,
                 "target": it.preferred,
                 "generation": subject.generation,

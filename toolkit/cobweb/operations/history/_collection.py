@@ -1,38 +1,118 @@
-"""Which generations may go: those that nothing refers to, and that nobody goes back to."""
+"""Which history may go: generations and runs that nothing refers to, and that nobody goes back to.
+
+What is known of objects, hosts and budgets stands in tables of its own. Of runs it takes but a few:
+what the last apply left waiting, how that was left which has drifted, and what a rollback did.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 from cobweb.errors import StoreError
 from cobweb.generation import read_site
 from cobweb.model import CobId
-from cobweb.store import Generation, GenerationInfo, Store
-
-KEPT = 10
-"""How many generations are kept where nobody says otherwise."""
+from cobweb.operations.drift._drift_check import DRIFT
+from cobweb.operations.history._rollback import original_of, rollback_of_current
+from cobweb.store import CobRecord, Generation, GenerationInfo, RunRecord, Store
 
 _REACHED = 2
-"""How many generations that were reached are kept however old they are: something to go back to."""
+"""How many that were reached and say different things are kept however old they are: whatever is
+desired, there is one to go back to."""
 
 
-def collect_generations(store: Store, *, keep: int = KEPT) -> tuple[GenerationInfo, ...]:
-    """Delete old generations and return them, the newest first; the caller holds the site lock.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """What history is kept: the newest `generations` and `runs` (from 1), and what is younger.
 
-    Kept are the newest `keep` (from 1), the newest ones that were reached, what hosts have switched
-    to, and what says how an object of the journal was applied that is not as the current one has
-    it: a removed one most of all. A damaged one is of no use, and goes unless it is the current
-    one. Reads every content.
+    That is what was made, or began, less than `older_s` ago; None: age counts for nothing.
+    """
+
+    generations: int = 10
+    runs: int = 50
+    older_s: float | None = None
+
+    def is_young(self, time: float, now: float) -> bool:
+        """Say whether something of this time is kept for its age."""
+        return self.older_s is not None and now - time < self.older_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Garbage:
+    """History that nothing needs, the newest first; a run goes with its events."""
+
+    generations: tuple[GenerationInfo, ...]
+    runs: tuple[RunRecord, ...]
+
+
+def collect_garbage(store: Store, retention: Retention, now: float) -> Garbage:
+    """Delete old history in one transaction and return it; the caller holds the site lock.
+
+    Then room is given back. Whoever is killed before that leaves it to the next call.
+    """
+    garbage = garbage_of(store, retention, now)
+    if garbage.generations or garbage.runs:
+        store.delete_history(
+            generations=[info.id for info in garbage.generations],
+            runs=[run.info.id for run in garbage.runs],
+        )
+    store.compact()
+    return garbage
+
+
+def garbage_of(store: Store, retention: Retention, now: float) -> Garbage:
+    """Return what `collect_garbage` deletes; reads every record, every content and every run."""
+    records = store.states()
+    return Garbage(
+        generations=_old_generations(store, retention, records, now),
+        runs=_old_runs(store, retention, records, now),
+    )
+
+
+def _old_runs(
+    store: Store, retention: Retention, records: Mapping[CobId, CobRecord], now: float
+) -> tuple[RunRecord, ...]:
+    """Return the runs that may go: that have ended, and of which nothing more is asked.
+
+    Kept are the last run, the last one that was no drift check (which says what still waits), those
+    that found something drifted that is so still, and the rollback behind the current generation.
+    """
+    kept: set[str | None] = {it.run for it in records.values() if it.reason == DRIFT}
+    last = store.last_run(but=DRIFT)
+    kept |= {rollback_of_current(store), last.info.id if last else None}
+    return tuple(
+        run
+        for run in islice(store.runs(None), retention.runs, None)
+        if run.ended is not None
+        and run.info.id not in kept
+        and not retention.is_young(run.info.started, now)
+    )
+
+
+def _old_generations(
+    store: Store, retention: Retention, records: Mapping[CobId, CobRecord], now: float
+) -> tuple[GenerationInfo, ...]:
+    """Return the generations that may go; a damaged one is of no use, unless it is the current one.
+
+    Kept are the newest, the newest that were reached, what hosts have switched to, what the current
+    one says again or took back, and what says how an object of the journal was applied that is not
+    as the current one has it: a removed one most of all.
     """
     infos = store.generations()
-    kept = {info.id for info in infos[:keep]} | set(store.host_generations().values())
-    kept |= set([info.id for info in infos if info.reached is not None][:_REACHED])
-    sound, defining = _look_through(store, infos)
-    kept = (kept | defining) & sound | {info.id for info in infos[:1]}
-    deleted = tuple(info for info in infos if info.id not in kept)
-    if deleted:
-        store.delete_generations(info.id for info in deleted)
-    return deleted
+    sound, kept = _look_through(store, infos, records)
+    reached = {
+        info.digest: info.id
+        for info in infos[::-1]
+        if info.reached is not None and info.id in sound
+    }
+    kept |= set(sorted(reached.values())[-_REACHED:]) | set(store.host_generations().values())
+    kept |= {info.id for info in infos[: retention.generations]} | set(original_of(store))
+    kept |= {info.id for info in infos if retention.is_young(info.time, now)}
+    if rollback_of_current(store):
+        kept |= {infos[0].parent}
+    kept = kept & sound | {info.id for info in infos[:1]}
+    return tuple(info for info in infos if info.id not in kept)
 
 
 class _Sought:
@@ -58,9 +138,11 @@ class _Sought:
         return bool(same or had)
 
 
-def _look_through(store: Store, infos: Sequence[GenerationInfo]) -> tuple[set[int], set[int]]:
+def _look_through(
+    store: Store, infos: Sequence[GenerationInfo], records: Mapping[CobId, CobRecord]
+) -> tuple[set[int], set[int]]:
     """Return the generations that are not damaged, and those that define what is needed."""
-    sought = _Sought({cob: record.content for cob, record in store.states().items()})
+    sought = _Sought({cob: record.content for cob, record in records.items()})
     sound: set[int] = set()
     defining: set[int] = set()
     for info in infos:

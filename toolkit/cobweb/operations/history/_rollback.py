@@ -77,7 +77,7 @@ def to_go_back_to(store: Store, asked: int | None = None, *, after_failure: bool
     infos = store.generations()
     if asked is not None:
         if all(info.id != asked for info in infos):
-            raise _none(asked)
+            raise no_generation(store, asked)
         return asked
     if after_failure and infos[0].reached is not None:
         message = f"generation {infos[0].id} was reached before"
@@ -93,15 +93,26 @@ def to_go_back_to(store: Store, asked: int | None = None, *, after_failure: bool
 
 def takes_rollback_back(store: Store, chosen: int) -> bool:
     """Say whether a rollback made the current generation, and `chosen` is what was before it."""
-    digests = {info.id: info.digest for info in store.generations()}
-    current, *before = digests
-    if not before or digests[chosen] != digests[before[0]] or digests[chosen] == digests[current]:
+    current, *rest = store.generations()
+    digests = {info.id: info.digest for info in rest}
+    before = digests.get(current.parent)
+    if before is None or digests.get(chosen) != before or before == current.digest:
         return False
+    return rollback_of_current(store) is not None
+
+
+def rollback_of_current(store: Store) -> str | None:
+    """Return the id of the rollback that brought about the current generation, None: no such."""
+    current = store.current_generation_id()
     runs = (run.info for run in store.runs(_LATELY) if run.info.generation == current)
-    return any(info.command.startswith("rollback") for info in runs)
+    return next((info.id for info in runs if info.command.startswith("rollback")), None)
 
 
-def _none(generation: int) -> UsageError:
+def no_generation(store: Store, generation: int) -> UsageError:
+    """Return the error for a generation that there is not, which says whether there was one."""
+    if 0 < generation < store.current_generation_id():
+        message = f"generation {generation} was deleted by `cobweb gc`"
+        return UsageError(message, hint="`cobweb generations` lists those that are left")
     message = f"there is no generation {generation}"
     return UsageError(message, hint="`cobweb generations` lists them")
 
@@ -118,7 +129,7 @@ def original_of(store: Store) -> tuple[int, int]:
 def _stored(store: Store, generation: int) -> tuple[Generation, StoredSite]:
     found = store.generation(generation)
     if found is None:
-        raise _none(generation)
+        raise no_generation(store, generation)
     return found, read_site(found.content)
 
 

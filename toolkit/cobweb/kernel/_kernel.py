@@ -1,0 +1,540 @@
+"""The steppable kernel: drives one engine with an executor, writes the journal, tells the events.
+
+Theory of operation. The loop holds no opinion on order; the engine does. One `poll` is
+1. reports of the executor become inputs of the engine, whose effects are collected;
+2. the jobs that fit are taken from the dispatcher;
+3. everything that was found, granted and is about to start is written to the journal, at once
+   (the effects of very many reports in several parts, each one told when it is stored);
+4. only then the events are told and the jobs are submitted.
+It is at rest when no job is ready, delayed or in flight: then nothing can happen any more (P5) but
+by what is fed from outside. Who holds a kernel decides when to ask it again, and when to end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from cobweb import store
+from cobweb.engine import (
+    CanaryWritten,
+    CobGaveUp,
+    Effect,
+    EngineSettings,
+    HostsSwitched,
+    Input,
+    LimitPaused,
+    LimitResumed,
+    LockGranted,
+    LockRecalled,
+    LockReleased,
+    LockRequested,
+    Receive,
+    Send,
+    Served,
+    SlotReturned,
+    SlotTaken,
+    StartCheck,
+    StartTransition,
+    StateFound,
+    StateReason,
+)
+from cobweb.errors import ProtocolError, StoreAwayError
+from cobweb.kernel._confirm import switch_of
+from cobweb.kernel._context import Context
+from cobweb.kernel._deferred_values import DeferredValues, finished, refused_results, refused_words
+from cobweb.kernel._dispatch import Dispatcher
+from cobweb.kernel._events import EventPublisher
+from cobweb.kernel._hosted_objects import HostedObjects
+from cobweb.kernel._journal import Journal
+from cobweb.kernel._machines import BY_MACHINE
+from cobweb.kernel._mail import Mail, Part
+from cobweb.kernel._record import Record
+from cobweb.kernel._reports import Reports
+from cobweb.kernel._result import Wait
+from cobweb.kernel._run_state import RunState
+from cobweb.kernel._unreachable_threshold import UnreachableThreshold
+from cobweb.model import (
+    OUTDATED,
+    UNKNOWN,
+    Cob,
+    CobId,
+    Confirm,
+    Graph,
+    Job,
+    JobKind,
+    Nothing,
+    Outcome,
+    Report,
+    Results,
+    State,
+    merged_results,
+)
+from cobweb.store import (
+    Entry,
+    Forgotten,
+    GrantGone,
+    GrantWritten,
+    HostForgotten,
+    ServedWritten,
+    SlotGone,
+    SlotWritten,
+    StateWritten,
+    WorkEnded,
+)
+
+_LARGEST_BATCH = 10_000
+"""How many events and entries are collected before they are written, though no job is started."""
+
+_TOLD_ONLY = (LockRequested, LockRecalled, CobGaveUp)
+"""Effects that are told and change nothing here; there are many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSetting:
+    """What a run is and how it goes on.
+
+    `context` is what it sets out with, `graph` what is wanted at its end. Only `may_go_out` may
+    leave serving (None: all may); with `returns` what is away only for something that cannot be
+    done comes home; what a departure relies on was checked at most `trust_s` seconds ago. `missed`
+    are hosts that could not be reached the last time and of which all objects take part.
+    `max_failures` stops new work when more objects than that have failed (None: never),
+    `max_unreachable` when more of the `hosts` that take part than that cannot be reached; as long
+    as that can come out of the first checks, no transition begins. `results` are what tasks have
+    handed back in earlier runs. `has_hosts` is False where hosts are simulated: then no dead-man
+    switch is set, and no late value filled in. `beat` is called from the run's thread at least
+    every `beat_s` seconds; `say` gets sentences for people. With a `part` other kernels have the
+    rest of the graph.
+    """
+
+    run: str
+    context: Context
+    graph: Graph
+    generation: int = 0
+    may_go_out: frozenset[CobId] | None = None
+    returns: bool = True
+    trust_s: float = 60.0
+    missed: frozenset[str] = frozenset()
+    max_failures: int | None = None
+    hosts: int = 0
+    max_unreachable: int | None = None
+    results: Results = field(default_factory=dict)
+    has_hosts: bool = True
+    store_events: bool = True
+    beat: Callable[[], None] = lambda: None
+    say: Callable[[str], None] = lambda _text: None
+    beat_s: float | None = None
+    part: Part | None = None
+
+
+class Kernel:
+    """Drives one context, step by step; all methods are called from one thread.
+
+    Raises what the journal and the executor raise.
+    """
+
+    def __init__(
+        self,
+        setting: RunSetting,
+        dispatcher: Dispatcher,
+        journal: Journal,
+        publisher: EventPublisher,
+    ) -> None:
+        context = setting.context
+        self._setting = setting
+        self._context = context
+        self._dispatcher = dispatcher
+        self.record = Record(journal, publisher, store_events=setting.store_events)
+        part = setting.part
+        self._mail = None if part is None else Mail(part, dispatcher.wake)
+        self.engine = context.engine(
+            may_go_out=setting.may_go_out,
+            returns=setting.returns,
+            settings=EngineSettings(trust_s=setting.trust_s),
+            **({} if part is None else part.engine_options(context.graph)),
+        )
+        self.run_state = RunState(
+            context=context,
+            engine=self.engine,
+            hosts=frozenset(context.graph.hosts()),
+            missed=set(setting.missed),
+            results=dict(setting.results),
+        )
+        self.reports = Reports(self.run_state, self.record, dispatcher, self._step)
+        self.threshold = UnreachableThreshold(hosts=setting.hosts, most=setting.max_unreachable)
+        self._hosted = HostedObjects(self.run_state, dispatcher, self.reports, self.threshold)
+        self.started_s = 0.0
+        self._locks: dict[CobId, tuple[tuple[CobId, State], ...]] = {}
+        self._states: dict[CobId, State] = {}
+        self._untaken: deque[tuple[Job, Report]] = deque()
+        self.unwritten: list[tuple[Job, Report]] = []
+        """Reports that were taken since the journal was written last."""
+        self._unsent: tuple[Job, ...] = ()
+
+    def start(self) -> None:
+        """Begin with what is believed; nothing is written or sent before `flush`."""
+        it = self._setting
+        self.run_state.now_s = self.started_s = self._dispatcher.now()
+        self.record.run_started(it.run, it.graph, generation=it.generation)
+        self._begin()
+
+    def feed(self, event: Input) -> None:
+        """Hand the engine what comes from outside."""
+        self._step(event)
+
+    def poll(self, most_s: float = 0.0) -> None:
+        """Take what has ended or come, after waiting for it as long as `most_s`, and go on."""
+        self.take(most_s)
+        self.flush()
+
+    def take(self, most_s: float | None = 0.0) -> None:
+        """Take what has ended, after waiting for it as long as `most_s`; `flush` must follow."""
+        if self._mail is not None:
+            wait_s = self._mail.wait_s(self.run_state.now_s)
+            most_s = wait_s if most_s is None else min(wait_s, most_s)
+        ended = self._dispatcher.wait(most_s)
+        self.run_state.now_s = self._dispatcher.now()
+        self._take_all(ended)
+        self._end_pauses()
+        if self._mail is not None:
+            self._hear(self._mail)
+        with suppress(StoreAwayError):  # what is written next waits for it
+            self._setting.beat()
+
+    def is_settled(self) -> bool:
+        """Say whether all that it owns is where it should be, and nothing is under way."""
+        return self._dispatcher.idle() and not self.engine.unsettled()
+
+    def close(self) -> None:
+        """Give up the link to the others."""
+        if self._mail is not None:
+            self._mail.close()
+
+    def waits(self) -> Sequence[Wait]:
+        """Return why objects are not where they should be."""
+        return self._context.waits(self.engine)
+
+    def _hear(self, mail: Mail) -> None:
+        """Hand the engine what others have said, and say again what may have been lost."""
+        for message in mail.receive():
+            try:
+                self._step(Receive(message=message))
+            except ProtocolError:
+                mail.dropped += 1
+        mail.again(self.run_state.now_s, self.engine.resend)
+
+    def _begin(self) -> None:
+        """Start the engine with what is believed."""
+        context, results = self._context, self.run_state.results
+        for refused in refused_results(results, context.graph):
+            results[refused.host] = merged_results(results[refused.host], refused.results)
+            self.record.write(refused)
+            self._setting.say(refused_words(refused))
+        for entry in context.first():
+            self._write(entry)
+        for hosts in context.at_once:
+            self.record.tell(context.told(hosts))
+        changed = context.changed
+        if self._mail is not None:
+            changed = changed & self.engine.states().keys()
+        for cob in sorted(changed):
+            self.record.became_unknown(cob, "content")
+        self.record.tell(("cob.gave_up", {"cob": wait.cob}) for wait in context.left)
+        self._dispatcher.hold_transitions()
+        self._absorb(self.engine.start(context.known, context.held, **context.beliefs()))
+        self._hosted.look()
+        self._probe()
+
+    def _write(self, entry: Entry) -> None:
+        """Write an entry down, and forget what it makes undone."""
+        if isinstance(entry, HostForgotten):
+            self.run_state.results.pop(entry.host, None)
+        elif isinstance(entry, Forgotten):
+            self.run_state.applied[entry.cob] = None
+            self.run_state.recorded.pop(entry.cob, None)
+        self.record.write(entry)
+
+    def _probe(self) -> None:
+        """Ask hosts of which nothing is checked before they switch whether they answer."""
+        context, hosts = self._context, set(self._context.given_up)
+        change = context.change
+        for cob in sorted(() if change is None else change.changed | change.added):
+            it = self.engine.cob(cob)
+            if it.host in hosts or not context.can_probe(cob):
+                continue
+            hosts.add(it.host)
+            if self._dispatcher.reaches(it.type.check) and self.threshold.ask(it.host):
+                job = self._check_job(it)
+                self.run_state.probes.add(job.number)
+                self._dispatcher.add(job, first=True)
+
+    # --- reports
+
+    def hear(self, most_s: float | None = 0.0) -> None:
+        """Take what has ended, as `poll` does, where nothing can be written any more."""
+        self._untaken.extend(self._dispatcher.wait(most_s))
+        self.run_state.now_s = self._dispatcher.now()
+        self._take_untaken()
+
+    def drop_unsent(self) -> None:
+        """Take back what was about to start when the journal failed."""
+        for job in self._unsent:
+            dropped = Report(number=job.number, outcome=Outcome.CANCELLED, began=False)
+            self.reports.take(job, dropped)
+        self._take_untaken()
+
+    def stop(self) -> tuple[Job, ...]:
+        """Stop what is at work; return what was cut off in the middle."""
+        stopped = self._dispatcher.stop()
+        self.run_state.now_s = self._dispatcher.now()
+        for job, report in stopped:
+            self.reports.take(job, report)
+            self.unwritten.append((job, report))
+        return tuple(job for job, report in stopped if report.outcome is Outcome.CANCELLED)
+
+    def unreported(self) -> tuple[Job, ...]:
+        """Return the jobs in flight, and those of which the report was not taken yet."""
+        return (*(job for job, _ in self._untaken), *self._dispatcher.running())
+
+    def _take_all(self, ended: Iterable[tuple[Job, Report]]) -> None:
+        """Take reports; what very many say is stored in parts, each of which may take its time."""
+        self._untaken.extend(ended)
+        while self._untaken:
+            self._take_untaken(_LARGEST_BATCH)
+            if self.record.size >= _LARGEST_BATCH:
+                self._write_down()
+                with suppress(StoreAwayError):
+                    self._setting.beat()
+
+    def _take_untaken(self, batch: float = math.inf) -> None:
+        """Take what has ended, until as much as that is to be written down."""
+        for cob in self._dispatcher.take_ended_work():
+            self.record.write(WorkEnded(cob=cob))
+        while self._untaken and self.record.size < batch:
+            job, report = self._untaken[0]
+            self.reports.take(job, report)
+            self.unwritten.append(self._untaken.popleft())
+            if self._dispatcher.reaches(job.action):
+                self.threshold.heard(job.host)
+
+    def _end_pauses(self) -> None:
+        for limit in self._dispatcher.ended_pauses():
+            self.record.limit_resumed(limit)
+            self._step(LimitResumed(limit=limit))
+
+    # --- effects
+
+    def _step(self, event: Input) -> None:
+        self._hosted.machines.ended(event)
+        self._absorb(self.engine.step(event, self.run_state.now_s))
+        self._hosted.look()
+
+    def _absorb(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if _is_failed_check(effect):
+                continue  # written and told with its report
+            if isinstance(effect, StateFound):
+                reason = self._reason(effect)
+                self.record.found(effect.cob, effect.state, reason)
+                self._note_state(effect, reason)
+                continue
+            self.record.effect(effect)
+            if not isinstance(effect, _TOLD_ONLY):
+                self._note(effect)
+
+    def _note(self, effect: Effect) -> None:
+        match effect:
+            case LockGranted(cob=cob, holder=holder, state=state):
+                self.record.write(GrantWritten(cob=cob, holder=holder, state=state))
+            case Send(message=message) if self._mail is not None:
+                self._mail.put(message)
+            case LockReleased(cob=cob, holder=holder):
+                self.record.write(GrantGone(cob=cob, holder=holder))
+            case StartCheck(cob=cob):
+                self._hosted.check(self._check_job(self.engine.cob(cob)))
+            case StartTransition(cob=cob):
+                self._hosted.machines.began(cob)
+                self._locks[cob] = effect.locks
+                self._dispatcher.add(self._transition_job(effect))
+            case _:
+                self._note_limits(effect)
+
+    def _note_limits(self, effect: Effect) -> None:
+        """Write down what is durable of limits, and of hosts that switch."""
+        match effect:
+            case LimitPaused(limit=limit, pause_s=pause_s):
+                self._dispatcher.add_pause(limit, pause_s)
+            case SlotTaken(limit=limit, unit=unit):
+                self.record.write(SlotWritten(limit=limit, unit=unit, time=self.run_state.now_s))
+            case SlotReturned(limit=limit, unit=unit):
+                self.record.write(SlotGone(limit=limit, unit=unit))
+            case CanaryWritten(limit=limit, canary=canary):
+                self.record.write(
+                    store.CanaryWritten(
+                        limit=limit,
+                        generation=self._context.generation,
+                        units=tuple(sorted(canary.units)),
+                        through=canary.through,
+                    )
+                )
+            case Served(cob=cob):
+                self.record.write(ServedWritten(cob=cob))
+            case HostsSwitched(hosts=hosts):
+                for entry in self._context.switched(hosts):
+                    self._write(entry)
+                self.record.tell(self._context.told(hosts))
+            case _:
+                pass
+
+    def _reason(self, effect: StateFound) -> str:
+        """Return why a state is believed: as the engine says, unless it is for the machine."""
+        run_state = self.run_state
+        if effect.reason is StateReason.JOURNAL and effect.cob in self._context.away:
+            run_state.applied[effect.cob] = None
+            return BY_MACHINE
+        if effect.cob in run_state.by_machine:
+            run_state.by_machine.discard(effect.cob)
+            return BY_MACHINE
+        return str(effect.reason)
+
+    def _note_state(self, effect: StateFound, reason: str) -> None:
+        """Write down what was found; what the journal says itself need not be told to it.
+
+        Of a changed object that goes on without a check it is told for which content that is.
+        """
+        was, self._states[effect.cob] = self._states.get(effect.cob), effect.state
+        if reason == StateReason.JOURNAL and effect.cob not in self._context.changed:
+            return
+        if reason == StateReason.CONTENT and effect.state == UNKNOWN:
+            return  # the journal goes on knowing where it was, and for which content
+        if reason == StateReason.CHECK and was == effect.state:
+            return  # it was looked at once more
+        is_known = effect.state != UNKNOWN
+        if is_known:
+            self.run_state.recorded[effect.cob] = effect.state
+        self.record.write(
+            StateWritten(
+                cob=effect.cob,
+                state=effect.state,
+                reason=reason,
+                time=self.run_state.now_s,
+                content=self._content(effect.cob) if is_known else None,
+                applied=self.run_state.applied_to(effect.cob) if is_known else ...,
+            )
+        )
+
+    def _content(self, cob: CobId) -> str | None:
+        return self._context.content(cob, in_base=self.engine.stands_in_base(cob))
+
+    def _check_job(self, it: Cob) -> Job:
+        return Job(
+            number=self._dispatcher.next_number(),
+            kind=JobKind.CHECK,
+            cob=it.id,
+            host=it.host,
+            type_name=it.type.name,
+            action=it.type.check,
+            cob_vars=self._cob_vars(it, target=it.preferred),
+            timeout_s=it.type.check_timeout_s,
+            confirm=self._confirm(it),
+            content=self._content(it.id) or "",
+            shared=it.type.shared,
+        )
+
+    def _transition_job(self, effect: StartTransition) -> Job:
+        step, it = effect.transition, self.engine.cob(effect.cob)
+        return Job(
+            number=self._dispatcher.next_number(),
+            kind=JobKind.TRANSITION,
+            cob=it.id,
+            host=it.host,
+            type_name=it.type.name,
+            action=step.action,
+            cob_vars={
+                **self._cob_vars(it, target=effect.target),
+                "renew": it.id in self._context.renew and step.source == OUTDATED,
+            },
+            source=step.source,
+            dest=step.dest,
+            timeout_s=step.timeout_s,
+            confirm=None if isinstance(step.action, Nothing) else self._confirm(it),
+            content=self._content(it.id) or "",
+            shared=it.type.shared,
+        )
+
+    def _confirm(self, it: Cob) -> Confirm | None:
+        return switch_of(it) if self._setting.has_hosts else None
+
+    def _cob_vars(self, it: Cob, *, target: State) -> dict[str, Any]:
+        return {
+            "id": self._context.first_names.get(it.id, it.id),
+            "name": it.name,
+            "host": it.host,
+            "type": it.type.name,
+            "spec": it.spec,
+            "applied": self.run_state.applied_to(it.id),
+            "recorded": self._recorded(it),
+            "reached": self.run_state.reached.get(it.id, ""),
+            "renew": False,
+            "state": self.engine.state(it.id),
+            "target": target,
+            "generation": self._context.generation,
+            "results": self.run_state.results.get(it.host, {}),
+        }
+
+    def _recorded(self, it: Cob) -> State | None:
+        """Return the state that was known for certain last."""
+        state = self.run_state.recorded.get(it.id) or self._context.recorded(it.id)
+        return state if state in it.type.states else None
+
+    def _finished(self, job: Job) -> tuple[Job, str]:
+        """Return a job that is about to start with what was handed back so far; see `finished`."""
+        run_state = self.run_state
+        if not self._setting.has_hosts or job.number in run_state.probes:
+            return job, ""
+        it = self.engine.cob(job.cob)
+        is_new = self._context.is_new(job.cob) and not self.engine.stands_in_base(job.cob)
+        late = DeferredValues(
+            results=run_state.results,
+            spec=it.spec,
+            applied=None if is_new else run_state.applied_to(job.cob),
+            removes=job.cob_vars["target"] == it.type.remove,
+        )
+        return finished(job, late)
+
+    # --- journal and events
+
+    def flush(self) -> None:
+        """Write everything down, tell it, and only then start what fits."""
+        if self.threshold.lets_go(self.run_state.lost):
+            self._dispatcher.let_transitions_go()
+        jobs = self._dispatcher.take(self._finished)
+        now_s = self._dispatcher.now()
+        for job in jobs:
+            if job.kind is JobKind.CHECK:
+                self.run_state.checks += 1
+                continue
+            self.run_state.begun += job.attempt == 1
+            self.record.began(job, self._locks.pop(job.cob, ()), now_s, self._dispatcher)
+        self._unsent = jobs
+        self._write_down()
+        self._unsent = ()
+        self._dispatcher.submit(jobs)
+
+    def _write_down(self) -> None:
+        self.record.flush()
+        self.unwritten.clear()
+        if self._mail is not None:
+            self._mail.send()
+
+
+def _is_failed_check(effect: Effect) -> bool:
+    return (
+        isinstance(effect, StateFound)
+        and effect.state == UNKNOWN
+        and effect.reason is StateReason.CHECK
+    )
