@@ -103,6 +103,20 @@ def test_all_that_a_look_finds_is_told(run: Run, applied: Path, check_schema: Ch
     ]
 
 
+def test_where_nothing_was_ever_applied_a_note_says_so(
+    run: Run, site: Path, check_schema: CheckSchema
+) -> None:
+    """As where the state database was lost: that there is no drift means nothing then."""
+    note = "note: nothing was ever applied by this state database, so nothing could be compared\n"
+    ran = run("-C", site, *LOOK)
+    assert (ran.code, note in ran.err) == (0, True)
+    ran = run("-C", site, *LOOK, "-o", "json")
+    assert note in ran.err
+    check_schema("drift", json.loads(ran.out))
+    assert run("-C", site, *APPLY).code == 0
+    assert note not in run("-C", site, *LOOK).err
+
+
 def test_the_events_of_a_look_follow_their_schema(
     run: Run, applied: Path, check_schema: CheckSchema
 ) -> None:

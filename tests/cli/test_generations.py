@@ -71,6 +71,22 @@ def test_the_list_is_for_people_as_well(run: Run, grown: Path) -> None:
     assert ran.err == "3 generations, * is the current one\n1 host is in an earlier one\n"
 
 
+def test_a_part_of_the_list_says_of_how_many_it_is(
+    run: Run, grown: Path, check_schema: CheckSchema
+) -> None:
+    end = ", * is the current one\n1 host is in an earlier one\n"
+    told = {n: run("-C", grown, "generations", f"-n{n}").err for n in (1, 2, 3, 4)}
+    assert told == {
+        1: f"the last 1 of 3 generations; -n shows more{end}",
+        2: f"the last 2 of 3 generations; -n shows more{end}",
+        3: f"3 generations{end}",
+        4: f"3 generations{end}",
+    }
+    data = data_of(run("-C", grown, "generations", "-n1", "-o", "json"))
+    check_schema("generations", data)
+    assert (data["stored"], len(data["generations"])) == (3, 1)
+
+
 def test_a_generation_names_the_commit_and_that_there_were_changes(run: Run, site: Path) -> None:
     author = ("-c", "user.name=ann", "-c", "user.email=ann@example.org")
     for arguments in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "all")):

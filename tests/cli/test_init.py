@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +50,130 @@ def test_the_file_changes_only_while_the_process_is_down(run: Run, tmp_path: Pat
     assert {**need, "on": "local/reader", "state": "down"} in data["needs"]
 
 
-@pytest.mark.parametrize(
-    ("ci", "path"), [("github", ".github/workflows/cobweb.yml"), ("gitlab", ".gitlab-ci.yml")]
-)
-def test_the_ci_example_validates_plans_applies_and_finds_drift(
-    run: Run, tmp_path: Path, ci: str, path: str
+def jobs_of(run: Run, folder: Path, ci: str) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Make a site with an example for CI; return its jobs, and the scripts of each."""
+    assert run("init", "--ci", ci, folder).code == 0
+    path = {"github": ".github/workflows/cobweb.yml", "gitlab": ".gitlab-ci.yml"}[ci]
+    data = yaml.safe_load((folder / path).read_text(encoding="utf-8"))
+    jobs = data["jobs"] if ci == "github" else {name: data[name] for name in JOBS}
+    scripts = {name: list(_scripts(job)) for name, job in jobs.items()}
+    return jobs, scripts
+
+
+def _scripts(job: dict[str, Any]) -> Iterator[str]:
+    yield from (step["run"] for step in job.get("steps", ()) if "run" in step)
+    for it in (*job.get("script", ()), *job.get("after_script", ())):
+        yield from [it] if isinstance(it, str) else it
+
+
+@pytest.fixture
+def made(run: Run, tmp_path: Path, ci: str) -> tuple[Path, dict[str, list[str]]]:
+    """Make a site with an example for CI; return it, and the scripts of each job."""
+    return tmp_path, jobs_of(run, tmp_path, ci)[1]
+
+
+JOBS = ("validate", "plan", "apply", "drift")
+CIS = pytest.mark.parametrize("ci", ["github", "gitlab"])
+
+
+@CIS
+def test_ci_validates_plans_applies_that_plan_and_finds_drift(
+    run: Run, tmp_path: Path, ci: str
 ) -> None:
-    assert run("init", "--ci", ci, tmp_path).code == 0
-    text = (tmp_path / path).read_text(encoding="utf-8")
-    yaml.safe_load(text)
-    calls = ("validate", "plan --detailed-exitcode", "apply --yes", "report -o html --out", "drift")
-    for call in calls:
-        assert f"cobweb {call}" in text
+    jobs, scripts = jobs_of(run, tmp_path, ci)
+    assert sorted(jobs) == sorted(JOBS)
+    calls = {
+        name: [line for it in scripts[name] for line in it.splitlines() if line[:7] == "cobweb "]
+        for name in JOBS
+    }
+    assert calls["validate"] == ["cobweb validate"]
+    assert calls["plan"] == ["cobweb plan --out plan.json"]
+    assert calls["apply"][0] == "cobweb apply plan.json --wait 30m"
+    assert "cobweb report -o html --out report.html" in calls["apply"]
+    assert calls["drift"] == ["cobweb drift --wait 30m"]
+    assert all(name == "validate" or "environment" in job for name, job in jobs.items())
+
+
+@CIS
+def test_somebody_agrees_to_the_plan_before_ci_applies_it(
+    run: Run, tmp_path: Path, ci: str
+) -> None:
+    """The job that applies has an environment of its own, and takes the plan and no leave."""
+    jobs, scripts = jobs_of(run, tmp_path, ci)
+    assert jobs["apply"]["needs"] in ("plan", ["plan"])
+    assert "--yes" not in str(scripts)
+    places = [jobs[name]["environment"] for name in ("plan", "apply", "drift")]
+    if ci == "github":
+        assert places == ["plan", "production", "drift"]
+    else:
+        assert [it["name"] for it in places] == ["plan", "production", "drift"]
+        assert jobs["apply"]["rules"][-1]["when"] == "manual"
+        assert jobs["plan"]["artifacts"]["paths"] == ["plan.json"]
+
+
+OWN = {"RUNNER_ENVIRONMENT": "self-hosted", "STATE_IS_KEPT": "yes"}
+
+
+@CIS
+@pytest.mark.parametrize(
+    ("state", "environment", "code"),
+    [
+        ("", {}, 1),
+        ("", OWN, 1),
+        ("state: sqlite:///.cobweb/state.db", OWN, 1),
+        ("state: sqlite:////var/lib/shop/state.db", {}, 1),
+        ("state: sqlite:////var/lib/shop/state.db", OWN, 0),
+        ("state: postgresql+psycopg://db/shop", {}, 0),
+        ('state: "postgresql+psycopg://db/shop"', OWN, 0),
+        ("# state: postgresql+psycopg://db/shop", {}, 1),
+    ],
+)
+def test_ci_refuses_a_state_database_that_is_lost_with_the_job(
+    made: tuple[Path, dict[str, list[str]]],
+    state: str,
+    environment: dict[str, str],
+    code: int,
+) -> None:
+    site, scripts = made
+    with (site / "site.yml").open("a", encoding="utf-8") as file:
+        file.write(f"\n{state}\n")
+    for job in ("plan", "drift"):
+        script = next(it for it in scripts[job] if "lost with this job" in it)
+        assert scripts[job].index(script) < len(scripts[job]) - 1
+        ran = subprocess.run(
+            ["bash", "-e", "-c", script],  # as CI calls it
+            cwd=site,
+            env={"PATH": os.environ["PATH"], **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == code
+        assert ("Set state: postgresql+psycopg://" in ran.stdout + ran.stderr) == bool(code)
+
+
+@CIS
+def test_what_ci_installs_knows_postgresql(run: Run, tmp_path: Path, ci: str) -> None:
+    jobs_of(run, tmp_path, ci)
+    name = ".github/workflows/cobweb.yml" if ci == "github" else ".gitlab-ci.yml"
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert text.count("cobweb[ansible,postgresql]") == 2
+    assert "cobweb[ansible]" not in text
+
+
+def test_a_plan_of_one_checkout_is_applied_in_another(run: Run, tmp_path: Path) -> None:
+    """As two jobs do it that share the state database alone."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    run("init", first)
+    with (first / "site.yml").open("a", encoding="utf-8") as file:
+        file.write(f"\nstate: sqlite:///{tmp_path}/state.db\n")
+    shutil.copytree(first, second)
+    for said in ("done (", "nothing to do, all is as it should be"):
+        assert run("-C", first, "plan", "--out", tmp_path / "plan.json").code == 0
+        ran = run("-C", second, "apply", tmp_path / "plan.json", "--executor", "simulate")
+        assert (ran.code, said in ran.err) == (0, True), ran.err
+    ran = run("-C", second, "apply", tmp_path / "plan.json", "--executor", "simulate")
+    assert ran.code == 0, "an empty plan may be applied again"
 
 
 def test_without_ci_there_is_no_example(run: Run, tmp_path: Path) -> None:

@@ -111,6 +111,21 @@ def test_plan_shows_the_way_back_and_that_the_files_differ_afterwards(
         assert "again" not in run("-C", changed, command).err, "the files say the same"
 
 
+def test_files_that_were_taken_back_are_no_rollback(run: Run, changed: Path) -> None:
+    text = (changed / "site.yml").read_text(encoding="utf-8")
+    change(changed, "port: 9090", "port: 7070")
+    assert run("-C", changed, "apply", *SIMULATED).code == 0
+    (changed / "site.yml").write_text(text, encoding="utf-8")
+    assert run("-C", changed, "apply", *SIMULATED).code == 0
+    newest, _, before, _ = generations(run, changed)
+    assert newest["digest"] == before["digest"]
+    change(changed, "port: 9090", "port: 6060")
+    ran = run("-C", changed, "plan", "--detailed-exitcode")
+    assert ran.code == 2
+    assert "again" not in ran.err
+    assert "again" not in run("-C", changed, "status").err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -216,3 +216,16 @@ def test_an_edited_plan_is_refused(run: Run, applied: Path) -> None:
     text = plan.read_text(encoding="utf-8")
     plan.write_text(text.replace('"limit": null', '"limit": "alpha"'), encoding="utf-8")
     assert refused(run, applied, plan) == [f"cobweb: {plan}: the plan was edited or damaged{HINT}"]
+
+
+def test_a_plan_has_no_secrets(run: Run, applied: Path) -> None:
+    """It is handed from job to job of a pipeline: neither texts nor cipher texts are in it."""
+    old = "  a:\n    type: simple\n"
+    edit(applied, old, f"{old}    spec: {{key: !vault 'first cipher text'}}\n")
+    plan = applied / "my.plan"
+    assert run("-C", applied, "plan", "--out", plan).code == 0
+    assert run("-C", applied, "apply", plan, "--executor", "simulate").code == 0
+    edit(applied, "first cipher", "second cipher")
+    ran = run("-C", applied, "plan", "--diff", "--out", plan)
+    assert (ran.code, "~ alpha/a" in ran.out) == (0, True)
+    assert "cipher" not in plan.read_text(encoding="utf-8") + ran.out + ran.err

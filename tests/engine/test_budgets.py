@@ -11,7 +11,7 @@ from cobweb.engine import CheckEnded, EngineSettings, Halt, Lending
 from cobweb.model import CobId, Graph, Unit
 from tests.support.drive import Drive
 from tests.support.graphs import SIMPLE, budget_of, graph_of
-from tests.support.rollout import Rollout
+from tests.support.rollout import Change, Journal, Rollout
 from tests.support.webs import (
     RELOADED,
     RESTARTED,
@@ -487,6 +487,25 @@ def test_units_go_in_the_order_that_the_budget_says() -> None:
     run = rolled(webs(1, budgets=(budget,)), webs(2, budgets=(budget,)))
     run.run()
     assert run.told("lends") == [f"rolling lends to {host}" for host in "dcba"]
+
+
+def test_a_departure_that_never_has_room_holds_nobody_back() -> None:
+    """The front would take out two at once, for as long as they have not gone by themselves."""
+    apps = "a/app b/app c/app"
+    kinds = {"e/slow": SIMPLE, "d/front": RESTARTED, **dict.fromkeys(apps.split(), RESTARTED)}
+    graph = graph_of(
+        kinds,
+        *(f"d/front *>up {app} up" for app in apps.split()),
+        budgets=(budget_of(apps, name="apps"), budget_of("d/front", name="fronts")),
+    )
+    real = dict.fromkeys(graph.cobs, "outdated")
+    run = Rollout(Change(base=graph, goal=graph), real, journal=Journal())
+    run.begin()
+    run.until("e/slow outdated -> up")
+    while jobs := [job for job in run.jobs if getattr(job, "cob", None) != "e/slow"]:
+        run.end(jobs[0])
+    gone = {step.partition(" ")[0] for step in run.told("outdated -> up")}
+    assert gone == graph.cobs.keys()
 
 
 def test_the_order_of_switching_comes_before_that_of_the_budget() -> None:

@@ -40,10 +40,12 @@ def write(folder: Path, case: Case) -> None:
         (folder / name).write_text("- debug:\n", encoding="utf-8")
 
 
-def run(store: Store, desired: Desired, name: str, **options: Any) -> list[Event]:
+def run(
+    store: Store, desired: Desired, name: str, *, command: str = "apply", **options: Any
+) -> list[Event]:
     """Apply what is desired by a simulation, and return the events."""
     told: list[Event] = []
-    info = RunInfo(id=name, command="apply", started=1.0, user="u", host="h", pid=1)
+    info = RunInfo(id=name, command=command, started=1.0, user="u", host="h", pid=1)
     orders = Orders(executor="simulate", parallel=1000, options=options, allow_stuck=True)
     apply_site(desired, plugins(), store, orders, Caller(sinks=[told.append]), info=info)
     return [json.loads(json.dumps(event)) for event in told]
@@ -115,12 +117,13 @@ def test_what_the_history_says_of_going_back(tmp_path: Path) -> None:
         for number, site in enumerate(cases, start=1):
             (tmp_path / "site.yml").write_text(json.dumps(site), encoding="utf-8")
             (tmp_path / "check.yml").write_text("- debug:\n", encoding="utf-8")
-            trouble = {"fail": ["h/a"]} if number == 3 else {}
+            trouble: dict[str, Any] = {"fail": ["h/a"]} if number == 3 else {}
             with suppress(UsageError):
                 run(store, desired_of(load_site(tmp_path)), str(number), **trouble)
         assert original_of(store) == (3, 0)
         assert to_go_back_to(store) == to_go_back_to(store, after_failure=True) == 2
-        run(store, desired_again(load_site(tmp_path), plugins(), store, 2), "back")
+        back = desired_again(load_site(tmp_path), plugins(), store, 2)
+        run(store, back, "back", command="rollback")
         assert original_of(store) == (4, 2)
         assert to_go_back_to(store) == 1
         with pytest.raises(UsageError, match="generation 4 was reached before"):

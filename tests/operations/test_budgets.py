@@ -18,7 +18,16 @@ from cobweb.errors import StoreError
 from cobweb.kernel._result import StuckError
 from cobweb.kernel._sentences import chain_lines
 from cobweb.model import CobId, Job, JobKind, Outcome, Report
-from cobweb.operations import Caller, Orders, Plan, RunResult, apply_site, desired_of, plan_site
+from cobweb.operations import (
+    Caller,
+    Interrupts,
+    Orders,
+    Plan,
+    RunResult,
+    apply_site,
+    desired_of,
+    plan_site,
+)
 from cobweb.plugin import Plugins
 from cobweb.site import load_site
 from cobweb.store import CobRecord, RunInfo, Store, open_store
@@ -101,17 +110,29 @@ class Fleet:
         limit: str | None = None,
         orders: Mapping[str, Any] | None = None,
         store: Any = None,
+        stop_at: tuple[str, int] = ("", 0),
         **options: Any,
     ) -> RunResult:
-        """Apply what was written."""
+        """Apply what was written; `stop_at` is the type and the number of an event to interrupt."""
         self.runs += 1
         self.events.clear()
+        interrupts = Interrupts()
+
+        def hear(event: Mapping[str, Any]) -> None:
+            self.events.append(json.loads(json.dumps(event)))
+            if (
+                [it["type"] for it in self.events].count(stop_at[0])
+                == stop_at[1]
+                > interrupts.count
+            ):
+                interrupts()
+
         return apply_site(
             desired_of(load_site(self.folder), limit),
             self.plugins,
             store or self.store,
-            Orders(executor="simulate", parallel=100, options=options, **(orders or {})),
-            Caller(sinks=[lambda e: self.events.append(json.loads(json.dumps(e)))]),
+            Orders(executor="simulate", options=options, **{"parallel": 100, **(orders or {})}),
+            Caller(sinks=[hear], interrupts=interrupts),
             info=info_of(f"run-{self.runs}"),
         )
 
@@ -258,6 +279,11 @@ def test_a_run_goes_on_after_any_write_of_the_journal(fleet: Fleet, at: int) -> 
     fleet.settle()
     lost = [cob for cob, it in fleet.before.items() if it.in_transition or it.state == "down"]
     assert {("rolling", cob[0]) for cob in lost} <= slots
+    plan = fleet.plan()
+    turns = [unit for it in plan.limits for unit in it.units]
+    assert set(turns) == {step.cob[0] for step in plan.steps}
+    held = [unit for _, unit in slots if unit in turns]
+    assert turns[: len(held)] == held
     initial = {cob: it.state for cob, it in fleet.before.items() if it.in_transition}
     assert fleet.apply(initial=initial).exit_code == 0
     assert fleet.most_out([unit for _, unit in slots]) <= 1
@@ -288,6 +314,37 @@ def test_what_is_wanted_down_takes_room_for_as_long(fleet: Fleet) -> None:
     fleet.write(two)
     assert fleet.apply().exit_code == 0
     assert fleet.moves() == ["b/web"]
+
+
+@pytest.mark.parametrize(
+    ("stop_at", "out", "cause"),
+    [
+        (("transition.start", 1), 1, "a/web was not begun: the run was told to stop"),
+        (("transition.end", 2), 0, "b/web was not begun: the run was told to stop"),
+    ],
+)
+def test_of_a_run_that_was_stopped_it_is_said_that_it_was(
+    fleet: Fleet, stop_at: tuple[str, int], out: int, cause: str
+) -> None:
+    """Nobody takes room for good who is at rest only since nothing new is begun."""
+    fleet.write({"web": {"spec": {"v": 2}}})
+    result = fleet.apply(stop_at=stop_at)
+    assert (result.exit_code, result.out) == (130, out)
+    wait = next(it for it in result.waits if it.cob == "b/web")
+    assert chain_lines(wait)[-1] == cause
+    assert not [line for it in result.waits for line in chain_lines(it) if "takes that" in line]
+
+
+def test_what_has_never_served_is_not_out(fleet: Fleet) -> None:
+    fleet.limit = {}
+    fleet.write({"web": {"spec": {"v": 1}}, "new": {"spec": {"v": 1}}})
+    result = fleet.apply(orders={"parallel": 1}, stop_at=("transition.start", 1))
+    assert (result.exit_code, len(result.waits), result.out) == (130, 3, 0)
+    fleet.write({"web": {"spec": {"v": 2}}, "new": {"spec": {"v": 1}, "requires": ["web"]}})
+    result = fleet.apply(stop_at=("transition.start", 1))
+    down = {wait.cob for wait in result.waits if wait.state == "down"}
+    assert down == {"a/new", "b/new", "b/web", "c/new", "c/web", "d/new", "d/web"}
+    assert result.out == 4, "three servers, and the one that is new and was up already"
 
 
 CROSSED: dict[str, Any] = {

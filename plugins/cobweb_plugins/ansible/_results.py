@@ -61,7 +61,16 @@ def describe(result: Mapping[str, Any]) -> str:
     stderr = _text(result.get("stderr")) or _text(result.get("module_stderr"))
     if stderr or not any(parts):
         parts.append(stderr or _text(result.get("stdout")))
-    return bounded(": ".join(dict.fromkeys(part for part in parts if part)))
+    return bounded(_ended(": ".join(dict.fromkeys(part for part in parts if part)), result))
+
+
+def _ended(said: str, result: Mapping[str, Any]) -> str:
+    """Return what was said; where nothing follows the colon at its end, with what is known."""
+    if not said.endswith(":"):
+        return said
+    # Ansible says "via ssh:" of the exit status 255 alone, and does not hand it on.
+    status = 255 if said.endswith(" via ssh:") else result.get("rc")
+    return said.rstrip(":") + ("" if status is None else f": exit status {status}, nothing said")
 
 
 def _text(value: object) -> str:

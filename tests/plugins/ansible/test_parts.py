@@ -37,6 +37,13 @@ from cobweb_plugins.ansible._wire import LineBuffer, encode
         ({"censored": "hidden", "msg": "secret"}, "hidden"),
         ({"msg": "items", "results": [{"msg": "ok"}, {"failed": True, "msg": "bad"}]}, "bad"),
         ({"msg": "items", "results": "no list"}, "items"),
+        (
+            {"unreachable": True, "msg": "Failed to connect to the host via ssh: "},
+            "Failed to connect to the host via ssh: exit status 255, nothing said",
+        ),
+        ({"msg": "it ended:", "rc": 3}, "it ended: exit status 3, nothing said"),
+        ({"msg": "it ended:"}, "it ended"),
+        ({"msg": "it ended", "rc": 3, "stderr": "why"}, "it ended: why"),
     ],
 )
 def test_description_of_a_result(result: dict[str, object], text: str) -> None:

@@ -164,7 +164,8 @@ def tell_result(output: Output, result: RunResult, *, simulated: bool = False) -
     for notice in result.notices:
         output.summary(f"note: {notice}", Tone.CAREFUL)
     if result.ending == "interrupted" and result.waits and not simulated:
-        output.summary("the next apply goes on, and first brings home what is out", Tone.CAREFUL)
+        home = ", and first brings home what is out" if result.out else ""
+        output.summary(f"the next apply goes on{home}", Tone.CAREFUL)
     output.summary(_last_line(result), Tone.GOOD if result.exit_code == 0 else Tone.BAD)
 
 

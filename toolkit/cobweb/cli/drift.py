@@ -164,8 +164,7 @@ def _tell_drifted(output: Output, result: DriftResult) -> None:
 
 
 def _tell_doubtful(output: Output, result: DriftResult) -> None:
-    rows = [(it.cob, it.why, it.state) for it in result.doubtful]
-    write_table(output, _DOUBTFUL, rows)
+    write_table(output, _DOUBTFUL, [(it.cob, it.why, it.state) for it in result.doubtful])
 
 
 def _tell_unchecked(output: Output, result: DriftResult) -> None:

@@ -71,6 +71,7 @@ def _data(store: Store, last: int) -> dict[str, Any]:
     return {
         "format": 1,
         "current": infos[0].id if infos else None,
+        "stored": len(infos),
         "generations": [_generation(info) for info in infos[:last]],
         "hosts": dict(hosts),
     }
@@ -99,7 +100,10 @@ def _tell(output: Output, data: Mapping[str, Any], label: str) -> None:
         output.summary(f"no generation yet in {label}")
         return
     behind = sum(number for generation, number in hosts.items() if generation != current)
-    output.summary(f"{count(len(generations), 'generation')}, * is the current one")
+    what, shown = count(data["stored"], "generation"), len(generations)
+    if shown < data["stored"]:
+        what = f"the last {shown} of {what}; -n shows more"
+    output.summary(f"{what}, * is the current one")
     if behind:
         verb = "is" if behind == 1 else "are"
         output.summary(f"{count(behind, 'host')} {verb} in an earlier one", Tone.CAREFUL)

@@ -9,13 +9,7 @@ import click
 
 from cobweb._tables import Tone
 from cobweb.api import Site
-from cobweb.cli._options import (
-    examples,
-    limit_option,
-    output_option,
-    pass_request,
-    site_options,
-)
+from cobweb.cli._options import examples, limit_option, output_option, pass_request, site_options
 from cobweb.cli._output import Output
 from cobweb.cli._plain_data import need_data, need_text
 from cobweb.cli._request import Format, Request

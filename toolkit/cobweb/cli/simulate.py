@@ -26,13 +26,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import Allowance
 from cobweb.cli._request import Request
-from cobweb.cli._running import (
-    failure_bound,
-    goals_of,
-    listeners,
-    lost_bound,
-    tell_result,
-)
+from cobweb.cli._running import failure_bound, goals_of, listeners, lost_bound, tell_result
 from cobweb.cli._session import open_site
 from cobweb.errors import UsageError
 

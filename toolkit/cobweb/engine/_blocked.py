@@ -73,6 +73,8 @@ def chain(machine: Machine, cob: CobId) -> tuple[Blocked, ...]:
         last = _link(machine, node, last)
         if last is None:
             break
+        if machine.halted and last.is_home:  # had the run gone on, it had given its room back
+            return (*links[:-1], Blocked(cob=links[-1].cob, kind=WaitKind.HALTED))
         links.append(last)
         before = machine.given_up.get(node.id)
         if before is not None and last is before[0]:

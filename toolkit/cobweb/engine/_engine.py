@@ -279,7 +279,12 @@ class Engine:
     def slots(self) -> frozenset[tuple[str, str]]:
         """Return the (limit, unit) that have a slot."""
         lender = self._machine.lender
-        return frozenset() if lender is None else lender.slots()
+        return frozenset() if lender is None else frozenset(it.key for it in lender.held())
+
+    def rooms(self, cob: CobId) -> tuple[tuple[str, str, bool], ...]:
+        """Return the (limit, unit) in whose scope an object is, and whether each takes room now."""
+        standing = self._machine.node(cob).standing
+        return tuple((*it.key, it.takes_room) for it in (standing.scopes if standing else ()))
 
     def takes_out(self, cob: CobId, step: Transition) -> bool:
         """Say whether a step takes an object out that works for its users before it."""

@@ -49,7 +49,7 @@ class RunResult:
 
     `in_flight` are the jobs that were stopped in the middle, `stopped` says why nothing new was
     started from some moment on ("" where nobody but the user said so). So many objects were
-    `renamed`, or `forgotten` as they are gone from the site.
+    `renamed`, or `forgotten` (gone from the site); so many are `out`, of those that have served.
     """
 
     run: str
@@ -63,6 +63,7 @@ class RunResult:
     notices: tuple[str, ...] = ()
     renamed: int = 0
     forgotten: int = 0
+    out: int = 0
 
     @property
     def exit_code(self) -> int:

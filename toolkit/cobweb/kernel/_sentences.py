@@ -96,17 +96,13 @@ def given_up_text(host: str) -> str:
 
 def _no_room_text(link: Blocked) -> str:
     """Say what nobody in particular is in the way of."""
-    if _is_canary(link):
+    if link.detail.endswith(", canary"):
         return f"{link.cob} waits for the pause of a limit ({link.detail})"
     detail = link.detail
     if link.together:
         name, number = detail.partition(" ")[0], len(link.together)
         detail += f": {', '.join(link.together)} at once; --budget {name}={number} lets them"
     return f"{link.cob} waits for more room than a limit has ({detail})"
-
-
-def _is_canary(link: Blocked) -> bool:
-    return link.detail.endswith(", canary")
 
 
 def halted_text(running: Sequence[str]) -> str:

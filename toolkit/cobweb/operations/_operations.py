@@ -20,14 +20,7 @@ from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._journal import NoJournal
 from cobweb.kernel._kernel import Kernel, RunSetting
 from cobweb.kernel._mail import Part
-from cobweb.kernel._result import (
-    Ending,
-    RunResult,
-    StuckError,
-    Wait,
-    stuck_waits,
-    wait_data,
-)
+from cobweb.kernel._result import Ending, RunResult, StuckError, Wait, stuck_waits, wait_data
 from cobweb.kernel._run import Run
 from cobweb.kernel._sentences import chain_lines, proof_lines
 from cobweb.kernel._trees import TreeLender
@@ -105,7 +98,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         site=desired.evaluated.digest,
         base=base_digest(context.believed),
         generation=store.current_generation_id(),
-        run=_last_run_id(store),
+        run=last.info.id if (last := store.last_run()) else "",
         changes=_changes(context, store, names, movable),
         switches=prediction.switches,
         checks=tuple(sorted({*(movable & before.found.keys()), *_asked(context)})),
@@ -194,12 +187,6 @@ def _at_rest(context: ExecutionContext) -> Prediction | None:
     return Prediction(steps=(), waits=(), down_s={}, seconds=0.0, switches=switches)
 
 
-def _last_run_id(store: Store) -> str:
-    """Return the id of the run that began last, "" where there was none."""
-    last = store.last_run()
-    return "" if last is None else last.info.id
-
-
 def _next_generation(store: Store, desired: Desired, *, whole: bool = False) -> int:
     """Return the generation that an apply would bring about: the current one, or a new one.
 
@@ -269,10 +256,19 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
         result = _carried_out(context, plugins, store, orders, caller, info=info, journal=journal)
         left = context.retyped.keys() | {wait.cob for wait in result.waits}
         gone = [cob for cob in context.removed - left if host_of(cob) not in context.given_up]
-        result = replace(result, renamed=len(names), forgotten=len(gone))
+        out = sum(_is_out(context, wait) for wait in result.waits)
+        result = replace(result, renamed=len(names), forgotten=len(gone), out=out)
     journal.carry_out(lambda: _end(store, result, info, is_whole=desired.is_whole))
     unmark_left(context, plugins, store, orders, caller, before=records, info=info)
     return result
+
+
+def _is_out(context: ExecutionContext, wait: Wait) -> bool:
+    """Say whether an object of the site that served before the run, or ever, does not now."""
+    record, it = context.records.get(wait.cob), context.graph.cobs.get(wait.cob)
+    if record is None or it is None or it.type.serves(wait.state):
+        return False
+    return record.served or it.type.serves(record.recorded or "")
 
 
 def _end(store: Store, result: RunResult, info: RunInfo, *, is_whole: bool) -> None:

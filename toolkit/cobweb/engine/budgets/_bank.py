@@ -221,7 +221,7 @@ class Bank:
                 if len(units) == len(keys):
                     rank = min(map(self._lender.rank, units))
                     found.append((rank, Ask(speaker, keys, units)))
-        found.sort(key=_turn)
+        found.sort(key=lambda it: (it[0], it[1].speaker))
         yield from found
 
     def grant(self, ask: Ask) -> None:
@@ -286,7 +286,3 @@ def _objects(unit: UnitBook) -> Iterator[CobId]:
 def _held(line: Line) -> tuple[Key, ...]:
     """Return the slots that a borrower may have by its last word."""
     return (*(line.slots[0] if line.slots else ()), *line.given[1])
-
-
-def _turn(pair: tuple[Rank, Ask]) -> tuple[Rank, CobId]:
-    return pair[0], pair[1].speaker

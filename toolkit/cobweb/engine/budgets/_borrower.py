@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from cobweb.engine._machine import Machine
@@ -181,7 +182,7 @@ class Borrower:
             trial = self._lender.canaries.of(unit)
             told.update(((name, n.id), n) for n in (unit.scope if trial else unit.members))
         self.touched.clear()
-        for (name, cob), node in sorted(told.items(), key=_first):
+        for (name, cob), node in sorted(told.items(), key=itemgetter(0)):
             words = " ".join((*self._stands(name, node), *self._changes(name, node)))
             self._voice.say(cob, place_of(name), words or "new", self.fresh.get(name, 0))
 
@@ -212,7 +213,3 @@ class Borrower:
         if first and all(not it.held and is_home(self._machine, it) for it in first):
             words.append("home")
         return words
-
-
-def _first(item: tuple[tuple[str, CobId], Node]) -> tuple[str, CobId]:
-    return item[0]

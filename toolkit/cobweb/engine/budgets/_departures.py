@@ -35,6 +35,13 @@ class Way:
             self.still = OUTDATED
 
 
+def way_of(machine: Machine, node: Node, step: Transition) -> Way:
+    """Return the way of an object that is at rest and has one step before it."""
+    way = Way(node, node.table, node.state, step.dest)
+    way.still = machine.working.still.get(node.id, "")
+    return way
+
+
 class Departure:
     """Which units go out for a change, by name, on whom it relies, and who was looked at."""
 

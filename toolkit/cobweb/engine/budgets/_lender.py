@@ -15,21 +15,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import IDLE, Node
 from cobweb.engine._rules import replan
-from cobweb.engine._values import (
-    Lending,
-    Served,
-    SlotReturned,
-    SlotTaken,
-)
+from cobweb.engine._values import Lending, Served, SlotReturned, SlotTaken
 from cobweb.engine.budgets._bank import Ask, Bank
 from cobweb.engine.budgets._borrower import Borrower
 from cobweb.engine.budgets._canaries import Canaries
 from cobweb.engine.budgets._capacity import Ear, Voice
-from cobweb.engine.budgets._departures import Departure, PlanBook, Way, departure
+from cobweb.engine.budgets._departures import Departure, PlanBook, departure, way_of
 from cobweb.engine.budgets._rounds import Rounds
 from cobweb.engine.budgets._turns import Rank, Turns
 from cobweb.engine.budgets._unit_home import is_home
@@ -133,8 +129,7 @@ class Lender:
                     unit.waiting[node.id] = node
                     self.stir(unit)
                     return False
-        way = Way(node, node.table, node.state, step.dest)
-        way.still = self._machine.working.still.get(node.id, "")
+        way = way_of(self._machine, node, step)
         if all(unit.held for unit in departure(self._machine, (way,)).units):
             return True
         self._askers[node.id] = node
@@ -178,7 +173,7 @@ class Lender:
         hosts = self._machine.hosts
         if hosts is not None and hosts.waits(node.cob.host):
             return node.removed
-        return node.id in self._fresh or (hosts is not None and hosts.is_change(node))
+        return self.changes(node)
 
     def plan(self, unit: UnitBook) -> Departure:
         """Return what goes out for all that is to be done in the scope of a unit."""
@@ -334,6 +329,7 @@ class Lender:
             wanted = reserved | {unit.key for unit in need}
             full_ones = self._full(wanted)
             if not need or full_ones:
+                full_ones -= {it.key[0] for it in need if not it.book.can_hold(mates_of(it, need))}
                 self._closed.update(
                     it.key[0] for it in need if not it.domains and it.key[0] in full_ones
                 )
@@ -376,7 +372,7 @@ class Lender:
         turns += [self._turns.of(book, self._closed, held, full=full) for book in books]
         if self.bank is not None:
             turns.append(self.bank.asks())
-        for rank, unit in heapq.merge(*turns, key=_first):
+        for rank, unit in heapq.merge(*turns, key=itemgetter(0)):
             if isinstance(unit, Ask):
                 if busy.isdisjoint(key[0] for key in unit.keys):
                     yield rank, Departure(unit.units, [], set()), unit
@@ -414,9 +410,7 @@ class Lender:
         if move is None or node.stuck or not node.known or node.frozen:
             del self._askers[node.id]
             return None
-        way = Way(node, node.table, node.state, move.step.dest)
-        way.still = self._machine.working.still.get(node.id, "")
-        asks = departure(self._machine, (way,))
+        asks = departure(self._machine, (way_of(self._machine, node, move.step),))
         if all(unit.held for unit in asks.units):
             del self._askers[node.id]
             self._machine.touch(node)
@@ -566,10 +560,6 @@ class Lender:
             owed=silent.union(unit.key for unit in self.held()),
         )
 
-    def slots(self) -> frozenset[tuple[str, str]]:
-        """Return who has a slot."""
-        return frozenset(unit.key for unit in self.held())
-
 
 def _has_skipped(asks: Departure) -> bool:
     """Say whether a unit of a departure could do nothing with a slot before."""
@@ -580,7 +570,3 @@ def _wants(asker: Node, state: State) -> bool:
     """Say whether an object still has before it what it asked for in a state."""
     is_off = asker.state == state and asker.move() is not None
     return asker.activity is not IDLE or (is_off and asker.up)
-
-
-def _first(pair: tuple[Rank, UnitBook | Ask]) -> Rank:
-    return pair[0]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import Node
-from cobweb.engine.budgets._departures import Departure, Way, departure
+from cobweb.engine.budgets._departures import Departure, departure, way_of
 from cobweb.engine.budgets._trials import Trial
 from cobweb.engine.budgets._units import UnitBook, mates_of
 from cobweb.model import CobId, State
@@ -17,8 +17,8 @@ class Reason(NamedTuple):
     """The label of a limit, an object that takes its room or is its canary, and who goes at once.
 
     `together` are the units of one departure that is more than the limit ever holds. With `state`
-    the room is there, and what is relied on in that state is on a host that does not answer. With
-    `in_vain` it is there as well, and with a slot nothing could be done.
+    `on` is what lacks, not room: it is to be in that state first. With `in_vain` the room is there
+    as well, and with a slot nothing could be done.
     """
 
     label: str
@@ -41,10 +41,8 @@ def no_room_for(machine: Machine, node: Node) -> Reason | None:
         departures.append(lender.plan(unit))
     move = node.move()
     assert move is not None
-    way = Way(node, node.table, node.state, move.step.dest)
-    way.still = machine.working.still.get(node.id, "")
-    departures.append(departure(machine, (way,)))
-    return _taken(machine, departures, node.id)
+    departures.append(departure(machine, (way_of(machine, node, move.step),)))
+    return _taken(machine, departures, node.cob.host, node.id)
 
 
 def no_room_for_host(machine: Machine, host: str) -> Reason | None:
@@ -55,39 +53,66 @@ def no_room_for_host(machine: Machine, host: str) -> Reason | None:
     for trial in lender.canaries.all:
         if trial.refuses_host(host):
             return _canary(machine, trial)
-    return _taken(machine, map(lender.plan, lender.units_on(host)), None)
+    return _taken(machine, map(lender.plan, lender.units_on(host)), host)
 
 
 def _canary(machine: Machine, trial: Trial) -> Reason:
     """Name who of the canary is not where it should be, or waits for its host."""
-    hosts = machine.hosts
-    away = (
-        node
-        for unit in trial.chosen
-        for node in unit.scope
-        if _is_off(node) or (hosts is not None and hosts.has_to_change(node))
-    )
-    return Reason(f"{trial.name}, canary", next((node.id for node in away), None))
+    nodes = (node for unit in trial.chosen for node in unit.scope)
+    away = next((node.id for node in nodes if _is_late(machine, node)), None)
+    return Reason(f"{trial.name}, canary", away)
 
 
-def _taken(machine: Machine, departures: Iterable[Departure], cob: CobId | None) -> Reason | None:
+def _taken(
+    machine: Machine, departures: Iterable[Departure], host: str, cob: CobId | None = None
+) -> Reason | None:
     """Name the first limit with somebody in the way, who is not `cob` itself.
 
-    None where no departure lacks a slot.
+    None where no departure lacks a slot. Who is in the way for good comes before a limit that is
+    too small: more room helps nobody before.
     """
     lacking = [(plan, unit) for plan in departures for unit in plan.units if not unit.held]
+    too_much: list[tuple[Departure, UnitBook]] = []
     for plan, unit in lacking:
         mates = mates_of(unit, plan.units)
         label = _label(unit)
         lost = next((node for node in plan.relied if not node.up), None)
         if lost is not None:
             return Reason(label, lost.id, state=lost.state)
+        but = {unit}
         if not unit.book.can_hold(mates):
-            return Reason(label, together=tuple(it.name for it in mates))
-        first = next((it for it in _in_the_way(unit) if it != cob), None)
+            too_much.append((plan, unit))
+            but.update(mates)
+        first = next((it for it in _in_the_way(unit, but) if it != cob), None)
         if first is not None:
             return Reason(label, first)
+    if too_much:
+        return _too_much(machine, *too_much[0], host)
     return _skipped(machine, [unit for _, unit in lacking], cob) if lacking else None
+
+
+def _too_much(machine: Machine, plan: Departure, unit: UnitBook, host: str) -> Reason:
+    """Name who would go alone for itself first, else who of all asked is lost, else all units."""
+    assert machine.lender is not None
+    label, mates = _label(unit), mates_of(unit, plan.units)
+    for it in mates:
+        late = [node for node in it.scope if _is_late(machine, node)]
+        alone = mates_of(it, machine.lender.plan(it).units)
+        if late and host not in it.hosts and it.book.can_hold(alone):
+            first = next(filter(_is_lost, late), late[0])
+            return Reason(label, first.id, state=first.target)
+    for node in map(machine.nodes.get, sorted(plan.seen)):
+        if node is not None and _is_lost(node):
+            return Reason(label, node.id, state=node.target)
+    return Reason(label, together=tuple(it.name for it in mates))
+
+
+def _is_lost(node: Node) -> bool:
+    return node.failed or not node.up
+
+
+def _is_late(machine: Machine, node: Node) -> bool:
+    return _is_off(node) or (machine.hosts is not None and machine.hosts.has_to_change(node))
 
 
 def _skipped(machine: Machine, lacking: list[UnitBook], cob: CobId | None) -> Reason | None:
@@ -105,16 +130,16 @@ def _skipped(machine: Machine, lacking: list[UnitBook], cob: CobId | None) -> Re
     return None if machine.shared is None else Reason(_label(lacking[-1]))
 
 
-def _in_the_way(unit: UnitBook) -> Iterator[CobId]:
-    """Yield who takes room in the budget of a unit: of each other unit who is off, then all.
+def _in_the_way(unit: UnitBook, but: set[UnitBook]) -> Iterator[CobId]:
+    """Yield who takes room in the budget of a unit `but` of some: of each who is off, then all.
 
     Then who keeps the unit itself from being lent a slot, as it failed or does not answer.
     """
     for other in unit.book.units:
-        if other.takes_room and other is not unit:
+        if other.takes_room and other not in but:
             off = [node for node in other.scope if _is_off(node)]
             yield from (node.id for node in (*off, *other.members))
-    yield from (node.id for node in unit.scope if node.failed or not node.up)
+    yield from (node.id for node in unit.scope if _is_lost(node))
 
 
 def _label(unit: UnitBook) -> str:
@@ -124,4 +149,4 @@ def _label(unit: UnitBook) -> str:
 
 
 def _is_off(node: Node) -> bool:
-    return not node.absent and (node.failed or node.away or not node.up)
+    return not node.absent and (node.away or _is_lost(node))

@@ -73,8 +73,9 @@ from cobweb.store import (
 )
 
 _KILL = 2
-_APPLY_ENDS = "`cobweb apply` ends it first"
 """How many interrupts stop the checks that are at work."""
+_APPLY_ENDS = "`cobweb apply` ends it first"
+_NEVER = "nothing was ever applied by this state database, so nothing could be compared"
 
 
 def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as which run
@@ -138,7 +139,8 @@ def _looked(  # noqa: PLR0913  # as `drift_site`
             looking = _DriftRun(look, dispatcher, record, caller, orders=orders)
             looking.refuse(refused_results(look.results, desired.graph))
             result = looking.go(info.id)
-    return replace(result, notices=tuple(publisher.notices))
+    never = () if info.generation or look.subjects else (_NEVER,)
+    return replace(result, notices=(*never, *publisher.notices))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -195,7 +197,8 @@ class _DriftRun:
         while True:
             if interrupts.count and not is_told:
                 is_told = True
-                self._say_stopped()
+                running = len(dispatcher.running())
+                self._caller.say(f"nothing more is checked; {running} still at work")
             self._record.flush()
             if not interrupts.count:
                 self._begin_next()
@@ -214,10 +217,6 @@ class _DriftRun:
         )
         self._record.flush()
         return replace(result, in_flight=tuple(describe(cut)), seconds=self._now_s - started_s)
-
-    def _say_stopped(self) -> None:
-        running = len(self._dispatcher.running())
-        self._caller.say(f"nothing more is checked; {running} still at work")
 
     def _begin_next(self) -> None:
         """Start the next checks, as many as there is room for; none on hosts that are lost."""
@@ -301,11 +300,9 @@ class _DriftRun:
             timeout_s=it.type.check_timeout_s,
             shared=it.type.shared,
         )
-        return (
-            job
-            if self._simulates
-            else finished(job, DeferredValues(results=self._results, spec=spec))[0]
-        )
+        if self._simulates:
+            return job
+        return finished(job, DeferredValues(results=self._results, spec=spec))[0]
 
     # --- reports
 

@@ -118,12 +118,12 @@ def no_generation(store: Store, generation: int) -> UsageError:
 
 
 def original_of(store: Store) -> tuple[int, int]:
-    """Return the current generation, and the first that said the same; 0 for what there is not."""
+    """Return the current generation, and if a rollback made it the first that said so; else 0."""
     infos = store.generations()
     if not infos:
         return 0, 0
     same = [info.id for info in infos[1:] if info.digest == infos[0].digest]
-    return infos[0].id, same[-1] if same else 0
+    return infos[0].id, same[-1] if same and rollback_of_current(store) else 0
 
 
 def _stored(store: Store, generation: int) -> tuple[Generation, StoredSite]:

@@ -8,8 +8,10 @@ but work of which it is known that it cannot be done any more.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from cobweb.engine import (
     CanaryWritten,
@@ -23,6 +25,7 @@ from cobweb.engine import (
     LockGranted,
     LockReleased,
     LockRequested,
+    SlotReturned,
     SlotTaken,
     StartCheck,
     StartTransition,
@@ -44,8 +47,8 @@ Duration = Callable[[CobId, State, State], float]
 class LimitUse:
     """A limit that would hold something back: its bound, and whose turn it is, in order.
 
-    `units` are lent a slot one after the other; those of the `canary` are home for `pause_s`
-    seconds before any other is.
+    `units` have a slot one after the other, first those that have it from an earlier run; those of
+    the `canary` are home for `pause_s` seconds before any other is lent one.
     """
 
     limit: str
@@ -97,8 +100,8 @@ class _Clock:
     `ends` are the ends by time, in the order in which they were begun, `times` a heap of the times.
     `down` is how long each object that went out was out, `left` since when those are that are out
     now, `restarts` who is restarted in place. `was` is the state that an object was in before
-    nobody knew it. `lent` are the units that had a slot, and `canaries` those that went ahead, by
-    limit. `failed` says of objects why their work cannot be done.
+    nobody knew it. `canaries` are the units that went ahead, by limit. `failed` says of objects why
+    their work cannot be done.
     """
 
     context: ExecutionContext
@@ -115,10 +118,10 @@ class _Clock:
     restarts: set[CobId] = field(default_factory=set)
     was: dict[CobId, State] = field(default_factory=dict)
     switches: list[tuple[str, ...]] = field(default_factory=list)
-    lent: dict[str, dict[str, None]] = field(default_factory=dict)
     canaries: dict[str, frozenset[str]] = field(default_factory=dict)
     last_end: dict[CobId, float] = field(default_factory=dict)
     machines: Machines = field(init=False)
+    rooms: _Rooms = field(init=False)
     failed: dict[CobId, str] = field(default_factory=dict)
 
     def push(self, end: Input, after_s: float) -> None:
@@ -129,6 +132,100 @@ class _Clock:
         else:
             self.ends[time] = [end]
             heapq.heappush(self.times, time)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stay:
+    """A unit that takes room since a time, with a slot or as it was out.
+
+    `after` is whose room it got; `done` has ended something since, `last` are those of them for
+    which no other object of the unit has waited.
+    """
+
+    since_s: float
+    has_slot: bool = True
+    after: tuple[CobId, ...] = ()
+    done: set[CobId] = field(default_factory=set)
+    last: dict[CobId, None] = field(default_factory=dict)
+
+
+class _Rooms:
+    """Who waits for whom under limits: each room that comes back is taken by one unit.
+
+    It is the room that came back last, of several at once the first. So what waits for one another
+    makes no more chains than a limit has rooms, whatever is checked between the return of a slot
+    and its next lending. A percentage bounds all units, besides those of each domain.
+    """
+
+    __slots__ = ("_domains", "_engine", "_free", "_lent", "_stays")
+
+    def __init__(self, context: ExecutionContext, engine: Engine) -> None:
+        self._engine = engine
+        self._domains = {
+            (it.name, unit.name): unit.domains if it.percent is None else ("", *unit.domains)
+            for it in context.graph.budgets
+            for unit in it.units
+        }
+        self._free: dict[tuple[str, str], list[tuple[float, tuple[CobId, ...]]]] = {}
+        self._stays = {key: _Stay(since_s=0.0) for key in sorted(context.lending.slots)}
+        self._lent = dict.fromkeys(self._stays, False)  # and whether that was of use
+
+    def users(self, limit: str) -> tuple[str, ...]:
+        """Return the units that were lent a slot, after those that moved with one from before."""
+        return tuple(key[1] for key, is_used in self._lent.items() if is_used and key[0] == limit)
+
+    def take(self, limit: str, unit: str, now_s: float) -> None:
+        """Take note that a unit has a slot."""
+        key, after = (limit, unit), dict[CobId, None]()
+        before = self._stays.get(key)
+        if before is not None:
+            after.update(dict.fromkeys(tuple(before.last) or before.after))
+        else:
+            for place in self._places(key):
+                if free := self._free.get(place):
+                    first = bisect_left(free, free[-1][0], key=itemgetter(0))
+                    after.update(dict.fromkeys(free.pop(first)[1]))
+        self._stays[key] = _Stay(since_s=now_s, after=tuple(after))
+        self._lent[key] = True
+
+    def give_back(self, limit: str, unit: str, now_s: float) -> None:
+        """Take note that a unit takes no room any more."""
+        stay = self._stays.pop((limit, unit))
+        for place in self._places((limit, unit)):
+            self._free.setdefault(place, []).append((now_s, tuple(stay.last) or stay.after))
+
+    def begin(self, cob: CobId, now_s: float, waited: Iterable[CobId]) -> tuple[CobId, ...]:
+        """Return for whose room a step waits that begins now, where nothing of its unit says so."""
+        after: dict[CobId, None] = {}
+        waited = (cob, *waited)
+        for limit, unit, takes_room in self._engine.rooms(cob):
+            stay = self._stays.get((limit, unit))
+            if stay is None and takes_room:
+                stay = self._stays[limit, unit] = _Stay(since_s=now_s, has_slot=False)
+            if stay is None:
+                continue
+            if stay.has_slot:
+                self._lent[limit, unit] = True
+            if stay.done.isdisjoint(waited):
+                after.update(dict.fromkeys(stay.after))
+            for on in waited:
+                stay.last.pop(on, None)
+        after.pop(cob, None)
+        return tuple(after)
+
+    def end(self, cob: CobId, now_s: float) -> None:
+        """Take note that a step has ended; who was out and is not any more gives room back."""
+        for limit, unit, takes_room in self._engine.rooms(cob):
+            stay = self._stays.get((limit, unit))
+            if stay is not None:
+                stay.done.add(cob)
+                stay.last[cob] = None
+                if not stay.has_slot and not takes_room:
+                    self.give_back(limit, unit, now_s)
+
+    def _places(self, key: tuple[str, str]) -> Iterator[tuple[str, str]]:
+        for domain in self._domains.get(key) or ("",):
+            yield key[0], domain
 
 
 def predict(
@@ -173,13 +270,13 @@ def predict_best(context: ExecutionContext) -> tuple[ExecutionContext, Predictio
 def _limits_used(clock: _Clock) -> Iterator[LimitUse]:
     """Yield the limits that lent a slot or had a canary."""
     for it in clock.context.graph.budgets:
-        units, canary = clock.lent.get(it.name, {}), clock.canaries.get(it.name, frozenset())
+        units, canary = clock.rooms.users(it.name), clock.canaries.get(it.name, frozenset())
         if units or canary:
             domain = " in each domain" if any(unit.domains for unit in it.units) else ""
             yield LimitUse(
                 limit=it.name,
                 bound=f"{it.count if it.percent is None else f'{it.percent}%'}{domain}",
-                units=tuple(units),
+                units=units,
                 canary=tuple(sorted(canary)),
                 pause_s=it.pause_s if canary else 0.0,
             )
@@ -198,6 +295,7 @@ def _play(clock: _Clock) -> None:
     """Go through the run."""
     context, engine = clock.context, clock.engine
     clock.machines = Machines(context.graph, engine)
+    clock.rooms = _Rooms(context, engine)
     _carry(clock, engine.start(context.known, context.held, **context.beliefs()))
     while clock.times:
         clock.now = clock.times[0]
@@ -205,14 +303,27 @@ def _play(clock: _Clock) -> None:
             if isinstance(end, TransitionEnded):
                 clock.last_end[end.cob] = clock.now
                 clock.cause = end.cob
-            elif isinstance(end, CheckEnded) and end.cob in clock.last_end:
-                clock.cause = end.cob  # a unit that comes home, for which others have waited
+            elif isinstance(end, CheckEnded) and clock.last_end.get(end.cob) == clock.now:
+                clock.cause = end.cob  # comes home, for which others have waited
+            elif isinstance(end, LimitResumed):
+                clock.cause = _last_of_canary(clock, end.limit)
             clock.machines.ended(end)
-            if effects := engine.step(_true(clock, end), clock.now):
+            effects = engine.step(_true(clock, end), clock.now)
+            if isinstance(end, TransitionEnded):
+                clock.rooms.end(end.cob, clock.now)
+            if effects:
                 _carry(clock, effects)
             while clock.machines and (doubt := clock.machines.next()):
                 _carry(clock, engine.step(StateDoubted(cob=doubt[1]), clock.now))
         del clock.ends[heapq.heappop(clock.times)]
+
+
+def _last_of_canary(clock: _Clock, limit: str) -> CobId | None:
+    """Return which member of a canary ended something last, for which the others waited."""
+    units = (unit for it in clock.context.graph.budgets if it.name == limit for unit in it.units)
+    first = (unit.members for unit in units if unit.name in clock.canaries.get(limit, ()))
+    ended = sorted(cob for members in first for cob in members if cob in clock.last_end)
+    return max(ended, key=clock.last_end.__getitem__, default=None)
 
 
 def _true(clock: _Clock, end: Input) -> Input:
@@ -250,7 +361,9 @@ def _carry_rare(clock: _Clock, effect: Effect) -> None:
     if isinstance(effect, LimitPaused):
         clock.push(LimitResumed(limit=effect.limit), effect.pause_s)
     elif isinstance(effect, SlotTaken):
-        clock.lent.setdefault(effect.limit, {})[effect.unit] = None
+        clock.rooms.take(effect.limit, effect.unit, clock.now)
+    elif isinstance(effect, SlotReturned):
+        clock.rooms.give_back(effect.limit, effect.unit, clock.now)
     elif isinstance(effect, CanaryWritten):
         clock.canaries[effect.limit] = effect.canary.units
     elif isinstance(effect, HostsSwitched):
@@ -316,11 +429,14 @@ def _start(clock: _Clock, effect: StartTransition) -> None:
 def _waited_for(clock: _Clock, effect: StartTransition) -> tuple[CobId, ...]:
     """Return whose ends let a transition begin, the last one first."""
     enabled = clock.enabled.pop(effect.cob, {})
-    if clock.cause is not None and clock.cause != effect.cob:
+    room = {on: clock.last_end[on] for on in clock.rooms.begin(effect.cob, clock.now, enabled)}
+    cause = None if clock.now in room.values() else clock.cause
+    if cause is not None and cause != effect.cob:
         # Whose end set this off: it gave a lock, gave one back, or made room in a limit.
-        enabled[clock.cause] = clock.now
+        enabled[cause] = clock.now
+    enabled |= room
     if len(enabled) > 1 or 0.0 in enabled.values():
-        locked = {on for on, _ in effect.locks}
+        locked = {on for on, _ in effect.locks}.union(room)
         waited = sorted([(-end, on) for on, end in enabled.items() if on in locked or end > 0.0])
         return tuple([on for _, on in waited])
     return tuple(enabled)

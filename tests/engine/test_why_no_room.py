@@ -1,0 +1,136 @@
+"""Why a limit has no room: the cause is named, more room advised only where it would help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cobweb.engine import WaitKind
+from cobweb.model import CobId, CobType, Graph, host_of
+from tests.support.graphs import SIMPLE, budget_of, graph_of
+from tests.support.rollout import Change, Journal, Rollout
+from tests.support.webs import RELOADED, RESTARTED, STOPPED
+
+KINDS = (RESTARTED, STOPPED, RELOADED)
+APPS, FRONTS = "h2/app h3/app", "h4/front h5/front"
+DB = CobId("h1/db")
+WHEN = st.sampled_from(["*>up", "outdated>*"])
+ASKED = ((), ("up",), ("down",), ("down",))
+
+
+def tiers(
+    *needs: str, apps: CobType = RESTARTED, fronts: CobType = RESTARTED, count: int = 1
+) -> Graph:
+    """Make a database, applications that need it, and fronts that need all of these."""
+    on_db = [f"{app} *>up {DB} up" for app in APPS.split()]
+    on_apps = [f"{front} *>up {app} up" for front in FRONTS.split() for app in APPS.split()]
+    kinds = {
+        DB: SIMPLE,
+        **dict.fromkeys(APPS.split(), apps),
+        **dict.fromkeys(FRONTS.split(), fronts),
+    }
+    budgets = (budget_of(APPS, count, name="apps"), budget_of(FRONTS, name="fronts"))
+    return graph_of(kinds, *(needs or (*on_db, *on_apps)), budgets=budgets)
+
+
+def found(graph: Graph, state: str = "outdated", **states: str) -> Rollout:
+    """Return a first run, of which nothing is known before its checks; `states` are by name."""
+    real = {cob: states.get(cob.partition("/")[2], state) for cob in graph.cobs}
+    return Rollout(Change(base=graph, goal=graph), real, journal=Journal())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tier_above_one_that_cannot_go_names_what_failed_below(kind: CobType) -> None:
+    """Both applications would go one after the other if their database had not failed."""
+    run = found(tiers(apps=kind), db="down")
+    run.fails = {DB}
+    run.run()
+    for cob in (*APPS.split(), *FRONTS.split()):
+        chain = run.engine.chain(CobId(cob))
+        assert (chain[-1].cob, chain[-1].kind) == (DB, WaitKind.FAILED)
+
+
+def test_the_chain_leads_through_the_tier_between() -> None:
+    run = found(tiers(), db="down")
+    run.fails = {DB}
+    run.run()
+    assert run.why("h5/front") == "h5/front lock h2/app, h2/app lock h1/db, h1/db failed"
+
+
+def test_a_host_out_of_reach_below_is_named_as_well() -> None:
+    run = found(tiers(), db="down")
+    run.dead = {"h1"}
+    run.run()
+    assert run.why("h5/front").endswith("h2/app lock h1/db, h1/db unreachable h1")
+
+
+def test_one_of_the_tier_itself_that_failed_is_named() -> None:
+    run = found(tiers())
+    run.fails = {CobId("h2/app")}
+    run.run()
+    assert run.why("h4/front") == "h4/front lock h2/app, h2/app failed"
+
+
+def test_who_takes_the_room_for_good_comes_before_a_limit_that_is_too_small() -> None:
+    """The front wants both down at once; with room for two the third, which failed, has one."""
+    graph = tiers(*(f"h4/front outdated>* {app} down" for app in APPS.split()))
+    broken = {CobId("h6/app"): replace(graph.cobs[CobId("h2/app")], id=CobId("h6/app"))}
+    apps = budget_of(f"{APPS} h6/app", name="apps")
+    graph = replace(graph, cobs={**graph.cobs, **broken}, budgets=(apps, graph.budgets[1]))
+    real = {cob: "outdated" if cob == "h4/front" else "up" for cob in graph.cobs}
+    run = Rollout(Change(base=graph, goal=graph), real | {CobId("h6/app"): "outdated"})
+    run.fails = {CobId("h6/app")}
+    run.run()
+    assert run.why("h4/front") == "h4/front limit apps h6/app, h6/app failed"
+
+
+def test_more_room_is_advised_where_units_have_to_be_out_at_once() -> None:
+    graph = tiers(*(f"h4/front outdated>* {app} down" for app in APPS.split()))
+    run = found(graph, "up", front="outdated")
+    run.run()
+    (link,) = run.engine.chain(CobId("h4/front"))
+    assert (link.kind, link.detail, link.together) == (WaitKind.LIMIT, "apps", ("h2", "h3"))
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[Graph, dict[CobId, str], set[CobId], set[str]]:
+    """Draw tiers with needs, in which states all is, what fails, and which hosts are dead."""
+    needs = [f"{app} {draw(WHEN)} {DB} up" for app in APPS.split() if draw(st.booleans())]
+    for front in FRONTS.split():
+        when = draw(WHEN)
+        for app in APPS.split():
+            needs += [f"{front} {when} {app} {it}" for it in draw(st.sampled_from(ASKED))]
+    apps, fronts = draw(st.sampled_from(KINDS)), draw(st.sampled_from(KINDS))
+    graph = tiers(*needs, f"h4/front down>up {DB} up", apps=apps, fronts=fronts)
+    real = {c: draw(st.sampled_from(["outdated", "outdated", "up", "down"])) for c in graph.cobs}
+    trouble = draw(st.sets(st.sampled_from(sorted(graph.cobs)), max_size=1))
+    if draw(st.booleans()):
+        return graph, real, trouble, set()
+    return graph, real, set(), {host_of(cob) for cob in trouble}
+
+
+@given(drawn=runs())
+def test_with_the_room_that_is_advised_the_limit_is_not_in_the_way_any_more(
+    drawn: tuple[Graph, dict[CobId, str], set[CobId], set[str]],
+) -> None:
+    graph, real, fails, dead = drawn
+    run = Rollout(Change(base=graph, goal=graph), real, journal=Journal())
+    run.fails, run.dead = fails, dead
+    run.run()
+    ends = {cob: run.engine.chain(cob)[-1] for cob in run.engine.unsettled()}
+    failed = {it.cob for it in ends.values() if it.kind is WaitKind.FAILED}
+    for cob, link in ends.items():
+        if not link.together:
+            continue
+        budgets = tuple(
+            replace(it, count=len(link.together)) if it.name == link.detail else it
+            for it in graph.budgets
+        )
+        roomy = replace(graph, budgets=budgets)
+        again = Rollout(Change(base=roomy, goal=roomy), real, journal=Journal())
+        again.fails, again.dead = failed, set(dead)  # what was not tried cannot be known to fail
+        again.run()
+        assert cob not in again.engine.unsettled()
