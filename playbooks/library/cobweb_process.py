@@ -61,14 +61,14 @@ class Seen(NamedTuple):
 
 def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
-    state, message = _state(cob), ""
+    state = _state(cob)
     if state in ("up", "outdated") and cob.get("reached"):
         status = supervision.read_status(_home(cob, cob["spec"]))
         if status.get("starts", 1) > 1:
             # This run has started it; it has ended since, and may end again at any time.
-            state = "broken"
             message = f"{status.get('last_end')}, and was started again by its supervisor"
-    return {"state": state, "message": message}
+            return {"state": "broken", "message": message}
+    return {"state": state}
 
 
 def start(cob: Dict[str, Any]) -> Answer:

@@ -26,13 +26,13 @@ def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
     earlier = _earlier(cob)
     if earlier is not None and earlier.is_there():
-        works = earlier.state() in ("up", "outdated")
-        return {"state": "outdated" if works else "broken", "message": ""}
+        return {"state": "outdated" if earlier.state() in ("up", "outdated") else "broken"}
     service = Service(cob["id"], cob["spec"])
-    state, message = service.state(), ""
+    state = service.state()
     if state in ("up", "outdated") and cob.get("reached") and service.was_restarted():
-        state, message = "broken", f"{service.unit} has ended, and was started again by systemd"
-    return {"state": state, "message": message}
+        message = f"{service.unit} has ended, and was started again by systemd"
+        return {"state": "broken", "message": message}
+    return {"state": state}
 
 
 def up(cob: Dict[str, Any]) -> Answer:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobweb.engine import WaitKind
+from cobweb.engine import Halt, WaitKind
 from cobweb.model import CobId, CobType, Graph, host_of
 from tests.support.graphs import SIMPLE, budget_of, graph_of
 from tests.support.rollout import Change, Journal, Rollout
@@ -134,3 +134,25 @@ def test_with_the_room_that_is_advised_the_limit_is_not_in_the_way_any_more(
         again.fails, again.dead = failed, set(dead)  # what was not tried cannot be known to fail
         again.run()
         assert cob not in again.engine.unsettled()
+
+
+def test_who_is_asked_and_failed_is_named_before_more_room() -> None:
+    """Both applications are to be down at once, and one cannot be before the database is."""
+    asked = [f"h4/front outdated>* {app} down" for app in APPS.split()]
+    run = found(tiers(*asked, f"h2/app *>down {DB} down"), "up", front="outdated", db="outdated")
+    run.fails = {DB}
+    run.run()
+    assert run.why("h4/front") == "h4/front lock h1/db, h1/db failed"
+
+
+def test_what_waits_for_room_that_would_come_back_was_not_begun_after_an_interrupt() -> None:
+    run = found(tiers())
+    run.begin()
+    run.until("h2/app outdated -> up [h1/db up]")
+    assert run.engine.rooms(CobId("h2/app")) == (("apps", "h2", True),)
+    assert run.engine.rooms(CobId("h3/app")) == (("apps", "h3", False),)
+    assert run.engine.rooms(DB) == ()
+    run.give(Halt())
+    run.finish()
+    (link,) = run.engine.chain(CobId("h3/app"))
+    assert (link.cob, link.kind) == ("h3/app", WaitKind.HALTED)
