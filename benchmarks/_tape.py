@@ -54,7 +54,7 @@ def rounds_of_a_run(hosts: int) -> list[Round]:
 
             return noted
 
-    with tempfile.TemporaryDirectory() as folder, patch("cobweb.kernel._run.Record", Taped):
+    with tempfile.TemporaryDirectory() as folder, patch("cobweb.kernel._kernel.Record", Taped):
         write_site(Path(folder), hosts)
         site = load_site(Path(folder))
         orders = Orders(executor="simulate", parallel=1_000_000, options=trouble(site))
