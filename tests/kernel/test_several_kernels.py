@@ -81,3 +81,12 @@ def test_a_chain_over_three_owners_outlives_kills(seed: int) -> None:
     assert world.broken == []
     assert world.unsettled() == []
     assert set(world.truth.values()) == {"up"}
+
+    ends = {it: hosts.now() + 3600 for it, hosts in world.hosts.items()}
+    rounds = 0
+    while any(world.hosts[it].now() < end for it, end in ends.items()):
+        rounds += 1
+        for owner, kernel in world.kernels.items():
+            if world.hosts[owner].now() < ends[owner]:
+                kernel.poll(30.0)
+    assert rounds < 200, "at rest all is said again every half a minute, and not more often"

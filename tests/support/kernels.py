@@ -34,7 +34,7 @@ __all__ = ["Kernels", "Mishaps", "Post"]
 MAX_ROUNDS = 20_000
 """How often a kernel may be stepped before a run is held to be endless."""
 
-QUIET_S = 120.0
+QUIET_S = 600.0
 """How long nothing may happen, by the clock of each kernel, before a run is held to be over."""
 
 
@@ -171,7 +171,7 @@ class Kernels:
                 self.kills -= 1
                 self._kill(owner)
             told = len(self.events)
-            self.kernels[owner].poll(1.0)
+            self.kernels[owner].poll(30.0)
             now_s = {one: hosts.now() for one, hosts in self.hosts.items()}
             if len(self.events) > told or any(h.jobs_at_work for h in self.hosts.values()):
                 quiet_since = now_s

@@ -333,7 +333,9 @@ class Kernel:
         self._absorb(self.engine.step(event, self.run_state.now_s))
         self._hosted.look()
 
-    def _absorb(self, effects: Iterable[Effect]) -> None:
+    def _absorb(self, effects: Sequence[Effect]) -> None:
+        if self._mail is not None and any(not isinstance(it, Send) for it in effects):
+            self._mail.stir()
         for effect in effects:
             if _is_failed_check(effect):
                 continue  # written and told with its report

@@ -74,13 +74,16 @@ class Mail:
         self._link = part.transport.connect(part.address, part.owner, wake)
         self._out: list[Message] = []
         self._pause_s = _SOONEST_S
-        self._due_s = 0.0
+        self._said_s = 0.0
         self.dropped = 0
         """How many words were not taken in."""
 
     def put(self, message: Message) -> None:
         """Keep a word until `send`."""
         self._out.append(message)
+
+    def stir(self) -> None:
+        """Note that something new has happened; what is only said again is nothing new."""
         self._pause_s = _SOONEST_S
 
     def send(self) -> None:
@@ -96,19 +99,18 @@ class Mail:
             if message is None or not self._is_meant(sender, message):
                 self.dropped += 1
                 continue
-            self._pause_s = _SOONEST_S
             yield message
 
     def again(self, now_s: float, said: Callable[[], Iterable[Send]]) -> None:
         """Say all again if it is time; what was said last is only asked for then."""
-        if now_s < self._due_s:
+        if self.wait_s(now_s):
             return
         self._out.extend(each.message for each in said())
-        self._due_s, self._pause_s = now_s + self._pause_s, min(2 * self._pause_s, _LATEST_S)
+        self._said_s, self._pause_s = now_s, min(2 * self._pause_s, _LATEST_S)
 
     def wait_s(self, now_s: float) -> float:
         """Return how long there is nothing to say again."""
-        return max(0.0, self._due_s - now_s)
+        return max(0.0, self._said_s + self._pause_s - now_s)
 
     def close(self) -> None:
         """Give the link up."""

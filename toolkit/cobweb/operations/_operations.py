@@ -351,9 +351,9 @@ def open_site(  # noqa: PLR0913  # as `apply_site`
         with _begun(
             context, plugins, store, orders, caller, info=info, journal=journal, part=part
         ) as run:
-            run.kernel.start()
-            run.kernel.flush()
             try:
+                run.kernel.start()
+                run.kernel.flush()
                 yield run.kernel
                 result = run.end()
             finally:
