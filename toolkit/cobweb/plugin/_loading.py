@@ -93,8 +93,8 @@ class _Loader:
         module = found.entry.value if found.entry else ""
         source = {"name": found.name, "distribution": found.distribution, "version": found.version}
         try:
-            plugin = _import(found)
-            items = {kind: _registered(plugin, kind) for kind in self._kinds}
+            plugin, manager = _import(found)
+            items = {kind: _registered(manager, kind) for kind in self._kinds}
             self._refuse_taken(found, items)
             tables = _make_all(found.name, items)
             if found.distribution != OURS:  # ours are tested, and this takes a slow import
@@ -150,7 +150,8 @@ def _contained(what: str) -> Iterator[None]:
         ) from error
 
 
-def _import(found: Found) -> Any:
+def _import(found: Found) -> tuple[Any, pluggy.PluginManager]:
+    """Return a plugin, and its manager, which has found its marked hooks to fit."""
     if found.entry is None:
         raise _RejectedError(found.problem, hint=f"reinstall {found.distribution}")
     try:
@@ -163,8 +164,7 @@ def _import(found: Found) -> Any:
         raise
     with _contained("it cannot be examined"):
         _check_interface(plugin, found)
-        _check_hooks(plugin)
-    return plugin
+        return plugin, _checked_hooks(plugin)
 
 
 def _check_interface(plugin: Any, found: Found) -> None:
@@ -181,14 +181,18 @@ def _check_interface(plugin: Any, found: Found) -> None:
         )
 
 
-def _check_hooks(plugin: Any) -> None:
-    manager = _manager(plugin)
+def _checked_hooks(plugin: Any) -> pluggy.PluginManager:
+    manager = pluggy.PluginManager(_hooks.PROJECT)
+    manager.add_hookspecs(_hooks)
+    with _contained("its hooks do not fit"):
+        manager.register(plugin)
     for name in sorted(dir(plugin)):
         marked = manager.parse_hookimpl_opts(plugin, name) is not None
         if name in HOOK_NAMES and not marked:
             raise _RejectedError(f"{name} is not marked", hint="write @hookimpl above it")
         if name not in HOOK_NAMES and (marked or name.startswith("cobweb_register_")):
             raise _RejectedError(f"there is no hook {name}", hint=_suggestion(name))
+    return manager
 
 
 def _suggestion(name: str) -> str:
@@ -196,18 +200,10 @@ def _suggestion(name: str) -> str:
     return f"did you mean {close[0]}?" if close else f"hooks are {', '.join(HOOK_NAMES)}"
 
 
-def _manager(plugin: Any) -> pluggy.PluginManager:
-    manager = pluggy.PluginManager(_hooks.PROJECT)
-    manager.add_hookspecs(_hooks)
-    with _contained("its hooks do not fit"):
-        manager.register(plugin)
-    return manager
-
-
-def _registered(plugin: Any, kind: Kind) -> tuple[Any, ...]:
+def _registered(manager: pluggy.PluginManager, kind: Kind) -> tuple[Any, ...]:
     """Call one hook; its items, checked one by one."""
     items: list[Any] = []
-    for implementation in getattr(_manager(plugin).hook, kind.hook).get_hookimpls():
+    for implementation in getattr(manager.hook, kind.hook).get_hookimpls():
         with _contained(f"{kind.hook} failed"):
             returned = implementation.function()
         if not isinstance(returned, list | tuple):
