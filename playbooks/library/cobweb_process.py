@@ -40,6 +40,9 @@ DEFAULTS: Dict[str, Any] = {
     "backoff": 1,
 }
 CONNECT_TIMEOUT_S = 2.0
+# A server whose queue is full is busy, not broken: the kernel lets a client ask again after 1, 3
+# and 7 s, and nobody judges before that. Who refuses is known at once.
+BUSY_TIMEOUT_S = 10.0
 SETTLE_S = 0.5
 PORT_CLOSE_S = 5.0
 SUPERVISOR_GRACE_S = 10.0
@@ -116,7 +119,9 @@ def _state(cob: Dict[str, Any]) -> str:
 def _works(home: Path, seen: Seen) -> bool:
     """Say whether the process lives and listens, by the spec that it was started by."""
     listen = supervision.read_json(home / "spec.json").get("listen")
-    return supervision.alive(seen.status.get("child")) and (listen is None or _answers(listen))
+    if not supervision.alive(seen.status.get("child")):
+        return False
+    return listen is None or _answers(listen, BUSY_TIMEOUT_S)
 
 
 def _homes(cob: Dict[str, Any]) -> List[Path]:
@@ -309,12 +314,12 @@ def _is_ready(spec: Dict[str, Any]) -> bool:
     return spec["listen"] is None or _answers(spec["listen"])
 
 
-def _answers(listen: Any) -> bool:
-    """Say whether the address accepts a TCP connection; None never does."""
+def _answers(listen: Any, timeout_s: float = CONNECT_TIMEOUT_S) -> bool:
+    """Say whether the address accepts a TCP connection in time; None never does."""
     if listen is None:
         return False
     try:
-        with socket.create_connection(_address(listen), timeout=CONNECT_TIMEOUT_S):
+        with socket.create_connection(_address(listen), timeout=timeout_s):
             return True
     except OSError:
         return False

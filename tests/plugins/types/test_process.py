@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -172,6 +174,22 @@ def test_what_does_not_work_is_never_outdated(
     os.kill(_supervisor(process_module, one), signal.SIGCONT)
     process_module.stop(changed)
     assert process_module.check(one) == {"state": "down"}
+
+
+def test_a_server_that_is_too_busy_to_accept_is_not_broken(
+    process_module: ModuleType, one: dict[str, Any], port: int
+) -> None:
+    """As on a loaded machine: its queue is full when it is looked at, and it goes on later."""
+    process_module.start(one)
+    child = _child(process_module, one)
+    os.kill(child, signal.SIGSTOP)
+    with ExitStack() as queue, ThreadPoolExecutor(1) as other:
+        while _is_accepted(queue.enter_context(socket.socket()), port):
+            pass
+        found = other.submit(process_module.check, one)
+        _wait_for(lambda: _asked_again(port))
+        os.kill(child, signal.SIGCONT)
+        assert found.result() == {"state": "up"}
 
 
 @pytest.mark.parametrize("after", ["start", "stop"])
@@ -557,6 +575,24 @@ def _environment(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/environ").read_text().split("\0")
     except OSError:
         return []
+
+
+def _is_accepted(client: socket.socket, port: int) -> bool:
+    """Connect; where the queue of the server is full, give up at once."""
+    client.settimeout(0.1)
+    try:
+        client.connect(("127.0.0.1", port))
+    except TimeoutError:
+        client.close()
+        return False
+    return True
+
+
+def _asked_again(port: int) -> bool:
+    """Say whether the kernel has repeated its question (SYN) to a port that did not answer."""
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()]
+    asking = [row for row in rows[1:] if row[3] == "02" and row[2].endswith(f":{port:04X}")]
+    return any(int(row[6], 16) for row in asking)
 
 
 def _marked(system: Path) -> list[int]:
