@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: help demo storage-demo test fuzz images bench compiled coverage lint types imports dead constraints clean
+.PHONY: help demo storage-demo test test-full test-area gate fuzz images bench compiled coverage lint types imports \
+  dead package constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /: /'
@@ -34,8 +35,35 @@ demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
 storage-demo: $(VENV)/.dev  ## set up, change and tear down a storage cluster on hosts made of namespaces (root)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH="$(CURDIR)" $(BIN)/python inventories/storage/demo.py
 
-test: $(VENV)/.dev  ## install Cobweb and run all tests
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+XDIST := -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest $(XDIST)
+test: $(VENV)/.dev  ## install Cobweb and run the tests of the gate
+	$(PYTEST) $(PYTEST_ARGS)
+
+# A new seed each time; the line that make prints has it, and SEED=... runs the same again.
+SEED := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))
+FULL := HYPOTHESIS_PROFILE=full COBWEB_FUZZ_SECONDS=60 COBWEB_FUZZ_SEED=$(SEED) $(PYTEST) --full --hypothesis-seed=$(SEED)
+test-full: $(VENV)/.dev  ## run all tests, with as many examples as prove something (SEED=...)
+	$(FULL) $(PYTEST_ARGS)
+
+AREA_ansible := tests/plugins/ansible
+AREA_benchmarks := tests/benchmarks
+AREA_cli := tests/cli tests/docs tests/bad_input tests/bounds tests/plugins/report
+AREA_cluster := tests/plugins/cluster tests/plugins/solvers tests/plugins/providers tests/plugins/planner
+AREA_engine := tests/engine tests/model tests/generation tests/testing
+AREA_hosts := tests/hosts tests/plugins/namespaces
+AREA_inventories := tests/inventories tests/plugins/storage
+AREA_kernel := tests/kernel tests/operations tests/api tests/system tests/plugins/simulate
+AREA_plugin := tests/plugin
+AREA_site := tests/site
+AREA_store := tests/store
+AREA_types := tests/types tests/plugins/types
+test-area: $(VENV)/.dev  ## run all tests of one part (AREA=engine; CONTRIBUTING.md says which there are)
+	@[ -n "$(AREA_$(AREA))" ] || { echo "AREA=$(AREA): there is $(sort $(patsubst AREA_%,%,$(filter AREA_%,$(.VARIABLES))))" >&2; exit 1; }
+	$(FULL) $(AREA_$(AREA)) $(PYTEST_ARGS)
+
+gate:  ## run .ci/run in a fresh clone of HEAD, and note the commit if all passed
+	@$(PYTHON) .ci/gate
 
 FUZZ_SECONDS ?= 3600
 fuzz: $(VENV)/.dev  ## run the command line on made-up input (FUZZ_SECONDS=3600, from COBWEB_FUZZ_SEED)
@@ -58,7 +86,7 @@ PURE_TESTS := tests/model tests/engine tests/generation
 PURE := toolkit/cobweb/model/*,toolkit/cobweb/engine/*,toolkit/cobweb/generation/*
 coverage: $(VENV)/.dev  ## hold the pure packages to full branch coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile $(PURE_TESTS)
+	$(BIN)/coverage run -m pytest $(XDIST) $(PURE_TESTS) $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
 
@@ -74,6 +102,9 @@ imports: $(VENV)/.dev  ## check that imports point one way
 
 dead: $(VENV)/.dev  ## look for dead code
 	$(BIN)/vulture
+
+package: $(VENV)/.dev  ## build sdist and wheel, and run the demo from an empty environment
+	@bash .ci/package
 
 constraints:  ## pin the newest versions that fit (needs uv)
 	uv pip compile --quiet --no-header --no-annotate --all-extras --group dev \

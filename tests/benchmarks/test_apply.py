@@ -6,8 +6,9 @@ import pytest
 
 from benchmarks.apply import measure
 
+pytestmark = [pytest.mark.full("the measurements on small sizes: make bench has them too")]
 
-@pytest.mark.slow
+
 @pytest.mark.timeout(300)
 def test_apply_is_measured_beside_the_bare_engine() -> None:
     rows = {row.what: row for row in measure("small")}

@@ -6,8 +6,9 @@ import pytest
 
 from benchmarks.journal import measure
 
+pytestmark = [pytest.mark.full("the measurements on small sizes: make bench has them too")]
 
-@pytest.mark.slow
+
 @pytest.mark.timeout(300)
 def test_the_journal_is_measured_beside_the_bare_databases() -> None:
     rows = list(measure("small"))

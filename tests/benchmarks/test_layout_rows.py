@@ -6,8 +6,9 @@ import pytest
 
 from benchmarks import layout
 
+pytestmark = [pytest.mark.full("the measurements on small sizes: make bench has them too")]
 
-@pytest.mark.slow
+
 def test_the_small_size_runs_through() -> None:
     rows = {row.what: row for row in layout.measure("small")}
     assert len(rows) == 8

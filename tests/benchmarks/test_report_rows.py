@@ -6,8 +6,9 @@ import pytest
 
 from benchmarks.report import measure
 
+pytestmark = [pytest.mark.full("the measurements on small sizes: make bench has them too")]
 
-@pytest.mark.slow
+
 def test_every_form_is_measured_and_every_promise_held() -> None:
     rows = {row.what: row for row in measure("small")}
     (promises,) = [row for what, row in rows.items() if what.startswith("promises broken")]

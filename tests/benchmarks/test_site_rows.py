@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from benchmarks.site import HOSTS, measure
 from cobweb.site._cache import MIN_COBS
+
+pytestmark = [pytest.mark.full("the measurements on small sizes: make bench has them too")]
 
 
 def test_the_small_run_gives_every_row() -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from benchmarks.tasks import measure
 
+pytestmark = [pytest.mark.full("the measurements on small sizes: make bench has them too")]
 
-@pytest.mark.slow
+
 @pytest.mark.timeout(180)
 def test_the_small_run_gives_every_row() -> None:
     """It raises where a tool has left work undone, or where a run broke a promise."""

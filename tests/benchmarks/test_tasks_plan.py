@@ -6,8 +6,9 @@ import pytest
 
 from benchmarks import tasks_plan
 
+pytestmark = [pytest.mark.full("the measurements on small sizes: make bench has them too")]
 
-@pytest.mark.slow
+
 def test_the_small_size_runs_through() -> None:
     rows = list(tasks_plan.measure("small"))
     assert all(row.value is not None for row in rows)

@@ -293,7 +293,6 @@ cobs:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_file_that_was_changed_by_hand_is_found_and_repaired(run: Run, tmp_path: Path) -> None:
     base, site = tmp_path / "base", tmp_path / "site"
@@ -341,7 +340,6 @@ TASKS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_what_is_gone_from_the_site_is_checked_by_the_tasks_that_it_had(
     run: Run, tmp_path: Path, check_schema: CheckSchema
@@ -367,7 +365,6 @@ def test_what_is_gone_from_the_site_is_checked_by_the_tasks_that_it_had(
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_host_that_is_not_there_is_told_once(run: Run, tmp_path: Path) -> None:
     """Nobody listens on port 1 of this machine."""

@@ -13,7 +13,10 @@ import pytest
 import yaml
 
 Run = Callable[..., Any]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.full("what init writes is applied for real; the gate simulates it"),
+    pytest.mark.timeout(180),
+]
 
 
 def _processes(words: str) -> list[int]:

@@ -12,7 +12,10 @@ import pytest
 from tests.support.supervised import end_supervised, supervisors
 
 Run = Callable[..., Any]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.full("odd names on real processes; the gate has them in files"),
+    pytest.mark.timeout(180),
+]
 
 SITE = """\
 cobweb: 1

@@ -54,7 +54,6 @@ def test_apply_tells_the_pipeline_too(
     assert "::" not in told.err
 
 
-@pytest.mark.slow
 def test_apply_tells_the_pipeline_what_failed_after_its_result(
     run: Run, make_site: Callable[[str], Path], site_text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

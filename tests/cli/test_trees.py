@@ -111,7 +111,6 @@ def place(tmp_path: Path, run: Run) -> Place:
     return Place(tmp_path, run)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["ansible", "ansible-plain"])
 def test_a_transition_finds_the_archive_and_a_check_says_what_differs(
     place: Place, executor: str, check_schema: Any
@@ -129,7 +128,6 @@ def test_a_transition_finds_the_archive_and_a_check_says_what_differs(
     assert "was up, is down: nothing is there" in report
 
 
-@pytest.mark.slow
 def test_generations_have_the_trees_that_their_folders_have_lost(place: Place) -> None:
     """Applied, changed, gone from the site with its folder, and brought back."""
     one, two = {"a": "one\n"}, {"a": "two\n", "b": "more\n"}

@@ -39,7 +39,7 @@ def reader(base: Path, tmp_path: Path) -> Reader:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.full("a page of commands on real processes; the gate has the demo of README")
 @pytest.mark.timeout(600)
 def test_each_command_prints_what_the_page_says(reader: Reader, base: Path) -> None:
     for step in steps(PAGE.read_text(encoding="utf-8")):

@@ -35,7 +35,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     end_supervised(base)
 
 
-@pytest.mark.slow
+@pytest.mark.full("a page of commands on real processes; the gate has the demo of README")
 @pytest.mark.timeout(600)
 def test_each_command_prints_what_the_page_says(reader: Reader) -> None:
     for step in steps(PAGE.read_text(encoding="utf-8")):

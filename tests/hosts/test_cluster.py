@@ -15,7 +15,13 @@ from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric, FabricHost, Watch
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full(
+        "a pool and a chain over all hosts; the gate has the first apply and a change"
+    ),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 PORTS = {"a": 7001, "b": 7002, "chain": 7003, "pool": 7004}
 CHAIN = tuple(f"chain-{number}" for number in range(1, 7))
@@ -84,6 +90,7 @@ def cluster(fabric: Fabric, operator_maker: OperatorMaker) -> Iterator[Cluster]:
     assert fabric.visitors() == []
 
 
+@pytest.mark.gate("the story of an order over real hosts")
 def test_the_first_apply_brings_all_up_in_an_order_that_no_one_wrote_down(
     cluster: Cluster, fabric: Fabric
 ) -> None:
@@ -103,6 +110,7 @@ def test_an_apply_without_a_change_does_nothing_even_when_it_looks_everywhere(
         assert (again.code, again.transitions()) == (0, []), again.err
 
 
+@pytest.mark.gate("the story of a change over real hosts")
 def test_a_new_configuration_takes_down_what_needs_it_and_nothing_else(
     cluster: Cluster, fabric: Fabric
 ) -> None:
@@ -152,6 +160,7 @@ def test_a_limit_keeps_all_but_one_of_a_pool_up(cluster: Cluster, fabric: Fabric
     assert set().union(*away) == pool
 
 
+@pytest.mark.gate("P1 to P5 on the events of real runs")
 def test_the_runs_kept_their_promises(cluster: Cluster) -> None:
     run, _ = cluster.change(greeting="last", chain_text="last", pool_text="last")
     assert run.code == 0, run.err

@@ -12,7 +12,13 @@ from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full(
+        "hosts that cut themselves off, in real time; tests/kernel has them simulated"
+    ),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 LINK = {"change": "ip link set eth0 down", "way_back": "ip link set eth0 up"}
 SSHD = {

@@ -18,7 +18,10 @@ import pytest
 from tests.hosts.conftest import FabricMaker
 from tests.support.fabric import OPERATOR, Fabric, FabricHost, in_namespace, what_is_missing
 
-pytestmark = [pytest.mark.netns]
+pytestmark = [
+    pytest.mark.full("what the tests themselves stand on; each test on real hosts uses it"),
+    pytest.mark.netns,
+]
 
 MANY = 20
 TIMEOUT_RC = 255

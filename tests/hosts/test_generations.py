@@ -22,7 +22,13 @@ from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator, Run
 from tests.support.probe import Probe, Seen, harm
 
-pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.full(
+        "ten generations over six hosts; the gate has them simulated, and one change on real hosts"
+    ),
+    pytest.mark.netns,
+    pytest.mark.timeout(900),
+]
 
 PORTS = {"store": 7101, "index": 7102, "app": 7103, "front": 7104, "batch": 7105}
 PAIR_PORTS = {"server": 7106, "client": 7107}

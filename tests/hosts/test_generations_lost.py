@@ -11,7 +11,11 @@ from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full("hosts that are lost in a removal; the gate has lost hosts in a change"),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 WARD = "var/lib/ward"
 KEEP = "etc/keep"

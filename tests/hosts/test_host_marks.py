@@ -14,7 +14,11 @@ from cobweb.plugin import data_dir
 from tests.support.fabric import OPERATOR, Fabric, FabricHost
 from tests.support.operator import Operator
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full("marks of two sites on real hosts; the gate has them on the local connection"),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 EXECUTORS = ("ansible", "ansible-plain")
 SITE = """\

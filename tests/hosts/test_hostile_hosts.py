@@ -21,7 +21,11 @@ from tests.hosts.conftest import SITES, FabricMaker
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.full("lies by the GB and by both executors; the gate has some"),
+    pytest.mark.netns,
+    pytest.mark.timeout(900),
+]
 
 EXECUTORS = ("ansible", "ansible-plain")
 CANARY = "@CANARY@"
@@ -131,6 +135,7 @@ LIES = (
         text='{"stat": {"exists": false, "mode": [' + "[]," * (4 * MIB) + "1]}}",
     ),
 )
+SOME = (*LIES[:3], *LIES[8:10])
 HUGE_LIES = (
     Lie(
         name="a line of 1 GB",
@@ -230,17 +235,28 @@ def lying(fabric_maker: FabricMaker) -> Iterator[Fabric]:
         yield made
 
 
-@pytest.fixture(params=EXECUTORS)
-def place(request: pytest.FixtureRequest, lying: Fabric, tmp_path: Path) -> Iterator[Place]:
+@pytest.fixture(scope="module")
+def few(fabric_maker: FabricMaker) -> Iterator[Fabric]:
+    """Return hosts for some of the lies, and an honest one."""
+    with fabric_maker(len(SOME) + 1, 0) as made:
+        yield made
+
+
+@pytest.fixture(
+    params=[pytest.param("some", marks=pytest.mark.gate("the story of hosts that lie")), *EXECUTORS]
+)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """Return a site on hosts that are honest, and are so again after the test.
 
     With `ansible-plain` no host tells the large lies: it takes its time for these.
     """
-    is_plain = request.param == "ansible-plain"
+    is_plain, is_some = request.param == "ansible-plain", request.param == "some"
     lies = [lie for lie in LIES if not is_plain or len(lie.text) < MIB]
-    made = Place(lying, tmp_path, lies)
-    made.executor = request.param
+    fabric = request.getfixturevalue("few" if is_some else "lying")
+    made = Place(fabric, tmp_path, SOME if is_some else lies)
     made.clean()
+    if is_plain:
+        made.executor = request.param
     yield made
     made.clean()
 
@@ -276,7 +292,6 @@ def test_what_a_host_says_runs_nothing_here_and_changes_no_other(place: Place) -
     assert [place.text(host) for host in place.liars] == [f"{it.name}\n" for it in place.liars]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_what_is_huge_fills_no_memory(lying: Fabric, tmp_path: Path, executor: str) -> None:
     """Of the host alone that says it the object fails; all processes of the run stay small."""

@@ -14,7 +14,10 @@ import pytest
 from tests.hosts.conftest import FabricMaker
 from tests.support.fabric import IMAGES, Fabric, FabricHost
 
-pytestmark = [pytest.mark.netns]
+pytestmark = [
+    pytest.mark.full("what the tests themselves stand on; each test of a type uses it"),
+    pytest.mark.netns,
+]
 
 NAMES = ("st1", "st2")
 PROGRAMS = ("corosync", "glusterd", "nft", "nginx", "podman", "crm_resource", "arping", "cron")

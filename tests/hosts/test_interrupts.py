@@ -13,6 +13,7 @@ from tests.support.gates import await_gate, gated_site, is_marked, lift_gate, op
 from tests.support.operator import Operator
 
 pytestmark = [
+    pytest.mark.full("interrupts over real hosts; the gate has them on local processes"),
     pytest.mark.netns,
     pytest.mark.timeout(600),
 ]

@@ -11,7 +11,13 @@ from tests.support.fabric import Fabric
 from tests.support.gates import await_gate, gated_site, is_marked, open_gate, set_gate
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full(
+        "hosts that freeze or die; the gate has one that is cut off and one that is killed"
+    ),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 
 @pytest.fixture
@@ -35,6 +41,7 @@ def apply_and_lose(fabric: Fabric, operator: Operator) -> Run:
         return started.end()
 
 
+@pytest.mark.gate("the story of lost hosts")
 def test_lost_hosts_block_only_what_needs_them_and_a_second_apply_converges(
     fabric: Fabric, operator: Operator
 ) -> None:

@@ -18,7 +18,11 @@ from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator, Run
 from tests.support.probe import Probe, Seen, harm
 
-pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.full("three tiers that lose hosts; the gate has lost hosts once"),
+    pytest.mark.netns,
+    pytest.mark.timeout(900),
+]
 
 PORTS = {"db": 7201, "app": 7202, "front": 7203}
 NEAR_FRONT, FAR_FRONT = "h05/front", "h06/front"

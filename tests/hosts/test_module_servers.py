@@ -13,7 +13,11 @@ from tests.support.fabric import Fabric, FabricHost, in_namespace
 from tests.support.gates import await_gate, gated_site, is_marked, open_gate
 from tests.support.operator import Operator
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full("the servers of modules over SSH; the gate has them on the local connection"),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 OPEN = """\
 - name: wait until the test opens the gate

@@ -14,7 +14,11 @@ from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full("half a site is silent; tests/kernel has it simulated"),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 NOTE, EXTRA = "var/lib/guarded-note", "var/lib/guarded-extra"
 

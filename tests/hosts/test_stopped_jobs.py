@@ -12,7 +12,13 @@ from tests.support.fabric import OPERATOR, Fabric, FabricHost
 from tests.support.gates import await_gate
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full(
+        "jobs that outlive their time over SSH; the gate has them on the local connection"
+    ),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 DAEMONS = ["sleep 4001", "sleep 4002"]
 """What an earlier job, and an earlier task of the same job, have handed over to init."""

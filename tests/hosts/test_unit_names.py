@@ -7,7 +7,11 @@ import pytest
 from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import Fabric
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full("odd names of units on a real systemd"),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 NAMES = ("early", "late")
 

@@ -11,7 +11,11 @@ from tests.hosts.conftest import OperatorMaker
 from tests.support.fabric import OPERATOR, Fabric, FabricHost
 from tests.support.operator import Operator, Run
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full("jobs in units of systemd; tests/plugins/ansible has the rest"),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 
 @contextmanager

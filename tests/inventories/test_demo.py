@@ -14,7 +14,7 @@ TIMEOUT_S = 280
 WIDTH = 80
 
 
-@pytest.mark.slow
+@pytest.mark.full("what README shows; the gate runs it from the package")
 @pytest.mark.timeout(TIMEOUT_S + 10)
 def test_the_demo_keeps_its_promise(tmp_path: Path) -> None:
     """It ends well, tells the order, fits a terminal, and leaves neither file nor process."""
@@ -30,6 +30,7 @@ def test_the_demo_keeps_its_promise(tmp_path: Path) -> None:
     assert not [found for found in _command_lines() if str(tmp_path) in found]
 
 
+@pytest.mark.full("that the verdict of the demo can fail")
 def test_a_cobweb_that_does_nothing_fails_the_demo(tmp_path: Path) -> None:
     """The verdict comes from outside, not from what Cobweb says of itself."""
     lazy = tmp_path / "bin" / "cobweb"

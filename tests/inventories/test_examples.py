@@ -83,7 +83,6 @@ def changed(drive: Driver, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_rolling_changes_a_quarter_of_each_rack_at_a_time(drive: Driver, changed: Path) -> None:
     """All web configurations change: at most two of a rack's eight servers leave the pool."""
     graph = drive.graph(changed)
@@ -101,7 +100,6 @@ def test_rolling_changes_a_quarter_of_each_rack_at_a_time(drive: Driver, changed
     assert resume["time"] - pause["time"] == 30.0
 
 
-@pytest.mark.slow
 def test_rolling_touches_one_web_server_if_its_change_fails(
     drive: Driver, changed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

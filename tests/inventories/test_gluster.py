@@ -21,7 +21,13 @@ from tests.support.needed import need_fabric
 from tests.support.operator import Operator, Run
 from tests.support.storage import Probe, ProbeResult
 
-pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full(
+        "minutes of GlusterFS; its module and its order are in the gate without servers"
+    ),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 SITE = Path(__file__).parents[2] / "inventories" / "storage"
 SERVERS = ("st1", "st2", "st3")

@@ -29,7 +29,10 @@ STEP_S = 200
 ANSWER_S = 2.0
 PAUSE_S = 0.02
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3 * STEP_S)]
+pytestmark = [
+    pytest.mark.full("Redis that hands over: minutes; the gate simulates it"),
+    pytest.mark.timeout(3 * STEP_S),
+]
 
 
 class Group:

@@ -93,8 +93,21 @@ def lamp(tmp_path: Path) -> Iterator[Lamp]:
     corner.close(owner=made.owner())
 
 
+@pytest.mark.gate("the story of a cluster from a template")
 @pytest.mark.netns
-@pytest.mark.slow
+@pytest.mark.timeout(2 * STEP_S)
+def test_a_cluster_comes_about_answers_and_goes(lamp: Lamp) -> None:
+    lamp.cobweb("cluster", "create", "web1", "--template", "lamp", "--nodes", "3", "--yes")
+    assert lamp.nodes() == ["web1-1", "web1-2", "web1-3"]
+    told = Probe(lamp).end()
+    assert (told["errors"], told["messages"]) == (0, [])
+    assert {answer.split()[1] for answer in told["answers"]} == {"1"}
+    lamp.cobweb("cluster", "delete", "web1", "--yes")
+    assert lamp.corner.traces() == []
+
+
+@pytest.mark.full("scaled and upgraded while it answers: a minute and more")
+@pytest.mark.netns
 @pytest.mark.timeout(5 * STEP_S)
 def test_a_cluster_lives_from_3_to_6_to_4_nodes_and_answers_all_the_while(lamp: Lamp) -> None:
     lamp.cobweb("cluster", "create", "web1", "--template", "lamp", "--nodes", "3", "--yes")

@@ -80,7 +80,7 @@ def test_no_volume_stops_while_a_client_has_it_mounted(cobweb: Cobweb, seed: int
             assert not mounted or event["to"] not in ("stopped", "absent"), event
 
 
-@pytest.mark.slow
+@pytest.mark.full("five minutes of a storage cluster; the gate simulates it")
 @pytest.mark.timeout(DEMO_S + 10)
 def test_the_demo_keeps_its_promises(tmp_path: Path, short_folder: Path) -> None:
     """From bare hosts to nothing again, with its own verdict at each step; nothing is left."""

@@ -91,7 +91,6 @@ def test_a_type_takes_twenty_lines() -> None:
     assert sum(len(text.splitlines()) for text in definition) <= 20
 
 
-@pytest.mark.slow
 def test_the_type_of_the_tutorial_keeps_its_link(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,7 +104,6 @@ def test_the_type_of_the_tutorial_keeps_its_link(
         assert str(link.readlink()) == target
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "passed"),
     [

@@ -52,7 +52,6 @@ def test_one_of_each_kind_is_registered() -> None:
     assert layout == {"nodes": [{"hardwaretype": "h", "imagetype": "i", "services": ["web"]}]}
 
 
-@pytest.mark.slow
 def test_its_own_tests_pass() -> None:
     environment = os.environ | {"PYTHONPATH": str(PACKAGE / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(

@@ -47,7 +47,6 @@ def test_a_part_of_a_large_site_is_evaluated_alone(large: Site) -> None:
     assert list(large._evaluation.hosts._made) == []
 
 
-@pytest.mark.slow
 def test_all_of_a_large_site_shares_what_is_the_same(large: Site) -> None:
     graph = large.graph()
     assert len(graph.cobs) == 4 * HOSTS + 3

@@ -36,7 +36,6 @@ with open_store(url, folder) as store:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_killed_writer_never_leaves_half_a_batch(url: str, tmp_path: Path) -> None:
     moments = random.Random(1)

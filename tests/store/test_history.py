@@ -215,7 +215,6 @@ def is_gone(store: Store) -> bool:
     return False
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_deletion_that_is_killed_at_any_moment_was_made_or_not(
     url: str, tmp_path: Path, run_info: RunInfo
@@ -234,7 +233,6 @@ def test_a_deletion_that_is_killed_at_any_moment_was_made_or_not(
     assert moment > 15, "the moments are those of the deletion"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_file_whose_compaction_is_killed_at_any_moment_holds_the_same(
     tmp_path: Path, run_info: RunInfo

@@ -225,7 +225,6 @@ open_store(url, folder).close()
 """
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_upgrade_that_is_killed_at_any_moment_leaves_the_old_format(
     any_old_url: str, tmp_path: Path

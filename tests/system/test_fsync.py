@@ -12,6 +12,8 @@ import pytest
 from tests.support.needed import lack
 from tests.system.conftest import COBWEB
 
+pytestmark = [pytest.mark.full("strace over a whole run")]
+
 SITE = """
 cobweb: 1
 name: flushed
@@ -35,7 +37,6 @@ cobs:
 CALL = re.compile(r"^\d+ +(?P<name>\w+)\(\d+<(?P<path>[^>]*)>")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_every_batch_is_flushed_before_it_is_told(tmp_path: Path) -> None:
     if shutil.which("strace") is None:

@@ -17,6 +17,8 @@ import pytest
 
 from tests.system.conftest import COBWEB, Workshop
 
+pytestmark = [pytest.mark.full("interrupts at every place; the gate has both Ctrl-C and kill -9")]
+
 SITE = """\
 cobweb: 1
 name: gates
@@ -125,17 +127,23 @@ class Terminal:
         return self.process.wait(timeout=PATIENCE_S)
 
     def terminate(self) -> int:
-        """Send SIGTERM until it is heard, and return the exit code.
+        """Send SIGTERM while it waits for an answer, and return the exit code.
 
         A signal between the question and the wait for its answer is heard by Python only when the
-        wait ends: so one may not be enough.
+        wait ends: so one is sent when it stands still.
         """
-        for _ in range(int(PATIENCE_S)):
-            self.process.send_signal(signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(timeout=1)
-                break
+        end = time.monotonic() + PATIENCE_S
+        while not self._stands_still():
+            assert time.monotonic() < end, "it does not wait for the answer"
+        self.process.send_signal(signal.SIGTERM)
         return self.finish()
+
+    def _stands_still(self) -> bool:
+        """Say whether it has not been given a processor for a while."""
+        status = Path("/proc", str(self.process.pid), "status")
+        before = status.read_text(encoding="ascii")
+        time.sleep(0.5)
+        return status.read_text(encoding="ascii") == before
 
     def _read(self) -> bool:
         ready, _, _ = select.select([self._master], [], [], PATIENCE_S)
@@ -166,6 +174,7 @@ def terminal(workshop: Workshop, gates: Gates) -> Iterator[Terminal]:
         made.process.wait()
 
 
+@pytest.mark.gate("the story of an interrupt")
 def test_first_ctrl_c_lets_the_running_transition_end(
     workshop: Workshop, gates: Gates, terminal: Terminal
 ) -> None:
@@ -185,6 +194,7 @@ def test_first_ctrl_c_lets_the_running_transition_end(
     assert workshop.mine() == []
 
 
+@pytest.mark.gate("the story of an interrupt that cannot wait")
 def test_second_ctrl_c_stops_it_and_leaves_no_process(
     workshop: Workshop, gates: Gates, terminal: Terminal
 ) -> None:
@@ -247,6 +257,7 @@ def test_of_two_applies_one_is_told_who_has_the_site(workshop: Workshop, gates: 
     assert first.returncode == 0
 
 
+@pytest.mark.gate("the story of kill -9")
 def test_a_dead_owner_is_noticed_and_what_it_left_is_checked(
     workshop: Workshop, gates: Gates
 ) -> None:

@@ -50,7 +50,9 @@ def begun(events: list[Event]) -> set[str]:
     return open_
 
 
-@pytest.mark.slow
+@pytest.mark.full(
+    "kill -9 at each moment of a run; test_resume.py and test_rolling.py kill at some"
+)
 @pytest.mark.timeout(1500)
 def test_any_kill_is_survived(demo: Demo) -> None:
     choose = random.Random(SEED)

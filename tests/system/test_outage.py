@@ -11,6 +11,10 @@ from tests.support.postgresql import PostgreSQL
 from tests.system.conftest import Workshop
 from tests.system.test_interrupts import CHECK, SITE, UP, Gates
 
+pytestmark = [
+    pytest.mark.full("a database that goes away in real time; tests/kernel has it by the clock")
+]
+
 SITE_OF_THREE = f"""\
 {SITE.replace(", after: [first@one]", "")}\
   third: {{type: gated, on: two, spec: {{dir: DIR}}, requires: [first@one]}}

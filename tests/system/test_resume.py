@@ -22,6 +22,12 @@ import pytest
 from cobweb.testing.promises import check_promises
 from tests.support.nursery import NEVER, Ended, Nursery
 
+pytestmark = [
+    pytest.mark.full(
+        "a run that dies at each of its writes; test_interrupts.py kills at one in the gate"
+    )
+]
+
 PLUGIN = Path(__file__).with_name("slate")
 MOMENTS = 30
 SEED = 20_261_121
@@ -159,7 +165,6 @@ def assert_all_done(story: Story, slates: Slates, moment: object) -> None:
     shutil.rmtree(slates.folder)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_whatever_write_a_run_dies_at_the_next_one_goes_on(story: Story, tmp_path: Path) -> None:
     moments = 0
@@ -169,7 +174,6 @@ def test_whatever_write_a_run_dies_at_the_next_one_goes_on(story: Story, tmp_pat
     assert moments > 2 * len(story.after["cobs"]), "a run has more writes than objects"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_run_that_goes_on_may_die_as_well(story: Story, tmp_path: Path) -> None:
     choose = random.Random(SEED)

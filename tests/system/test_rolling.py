@@ -46,7 +46,12 @@ socketserver.TCPServer.allow_reuse_address = True
 socketserver.TCPServer(("127.0.0.1", int(port)), Handler).serve_forever()
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.full(
+        "eight changes of four web servers; the gate has a rolling change and a canary"
+    ),
+    pytest.mark.timeout(900),
+]
 
 
 class Observer:
@@ -261,6 +266,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         nursery.close()
 
 
+@pytest.mark.gate("the story of a rolling change")
 def test_a_new_release_takes_down_one_after_the_other(site: Site) -> None:
     site.variables["release"] = "2"
     seen, plan = site.change()
@@ -313,6 +319,7 @@ def test_a_member_that_died_unnoticed_is_counted(site: Site) -> None:
     assert site.plan()["stages"] == []
 
 
+@pytest.mark.gate("the story of a canary")
 def test_a_canary_that_fails_leaves_all_others_as_they_are(site: Site) -> None:
     """Byte for byte: files, processes, journal; tried again, the same one goes first."""
     site.data["limits"]["rolling"] |= {"first": 1, "pause": "1s"}

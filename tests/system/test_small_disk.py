@@ -16,7 +16,10 @@ from tests.system.conftest import COBWEB, Ran, Workshop
 from tests.system.test_interrupts import CHECK, UP, Gates
 from tests.system.test_outage import SITE_OF_THREE, read_until
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system")
+pytestmark = [
+    pytest.mark.full("runs on full disks, a minute; the gate has the refusal of one"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system"),
+]
 
 MOUNT = 'mount -t tmpfs -o size=12m small "$1" && echo mounted && read end'
 
@@ -139,6 +142,7 @@ def test_who_makes_room_in_time_lets_the_run_go_on(disk: SmallDisk, gates: Gates
     assert (disk.folder / "state.db-reserve").exists()
 
 
+@pytest.mark.gate("a full disk, told before anything is begun")
 def test_a_run_does_not_begin_where_its_end_has_no_room(disk: SmallDisk, gates: Gates) -> None:
     disk.remount("size=3m")
     ran = disk.run("apply", "--yes")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,12 @@ from cobweb.testing.promises import check_promises
 from cobweb.testing.simulation import Faults, Simulation, graph_json
 from tests.support.graphs import graph_of, graphs, needs_of, starts
 from tests.support.plain_promises import plain_check_promises
+
+pytestmark = [
+    pytest.mark.full(
+        "a minute beside a dumb checker; test_promises.py has each promise in the gate"
+    )
+]
 
 Event = dict[str, Any]
 

@@ -16,6 +16,13 @@ import pytest
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator, Run
 
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full(
+        "each type on a broken system, and what waits for it; the gate has each type once"
+    ),
+]
+
 SITE = """\
 cobweb: 1
 name: bad-systems

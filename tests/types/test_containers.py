@@ -12,7 +12,11 @@ from cobweb.model import Outcome
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.timeout(600),
+]
 
 IMAGE = "docker.io/library/nginx:1.27"
 MAKE_IMAGE = f"""
@@ -59,7 +63,9 @@ def images(fabric: Fabric) -> None:
         fabric.run(host, "sh", "-ec", MAKE_IMAGE)
 
 
-@pytest.fixture(params=["plain", "systemd"])
+@pytest.fixture(
+    params=["plain", pytest.param("systemd", marks=pytest.mark.full("another host, the same kit"))]
+)
 def host(fabric: Fabric, images: None, request: pytest.FixtureRequest) -> Iterator[FabricHost]:
     """Return a host that has neither containers nor units of them in the end."""
     del images
@@ -76,6 +82,7 @@ def inspect(fabric: Fabric, host: FabricHost, field: str) -> str:
     return fabric.run(host, "podman", "inspect", "-f", f"{{{{{field}}}}}", "it").stdout.strip()
 
 
+@pytest.mark.gate("the type once on a real host")
 def test_it_passes_the_conformance_kit(live: Live, host: FabricHost) -> None:
     """Check, every transition, a changed spec, and back."""
     changed = {"env": {"LEVEL": "2"}, "health": "test $LEVEL = 2", "restart": "no", "boot": False}

@@ -16,7 +16,11 @@ from cobweb.site import load_site
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.timeout(600),
+]
 
 FILE = "/etc/cron.d/cobweb-it"
 SPEC = {"schedule": "*/5 1,2 * jan-mar mon", "job": "date +%F >> /tmp/dates"}
@@ -32,6 +36,7 @@ def host(fabric: Fabric, systemd_host: FabricHost) -> Iterator[FabricHost]:
     assert after == before
 
 
+@pytest.mark.gate("the type once on a real host")
 def test_it_passes_the_conformance_kit(live: Live, host: FabricHost) -> None:
     """Check, every transition, a changed spec, and back."""
     changed = {**SPEC, "environment": {"WHERE": "the 'host' itself", "N": 3}}

@@ -13,7 +13,11 @@ from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.timeout(600),
+]
 
 SPECS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "content": ({"content": "one\n"}, {"content": "two\n"}),
@@ -42,6 +46,7 @@ def read(fabric: Fabric, host: FabricHost, path: str) -> str:
     return fabric.run(host, "cat", path).stdout
 
 
+@pytest.mark.gate("the type once on a real host")
 @pytest.mark.parametrize("kind", SPECS)
 def test_it_passes_the_conformance_kit(live: Live, host: FabricHost, kind: str) -> None:
     """Check, every transition, a changed spec, and back."""

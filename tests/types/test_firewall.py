@@ -13,7 +13,11 @@ from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.timeout(600),
+]
 
 SPEC = {"rules": ["ct state established,related accept", "tcp dport 9 counter drop"]}
 TABLE = ("nft", "list", "table", "inet", "cobweb_it")
@@ -48,6 +52,7 @@ def host(fabric: Fabric, systemd_host: FabricHost) -> Iterator[FabricHost]:
     assert fabric.run(systemd_host, "sh", "-c", CLEAN).stdout == ""
 
 
+@pytest.mark.gate("the type once on a real host")
 def test_it_passes_the_conformance_kit(live: Live, host: FabricHost) -> None:
     """Check, every transition, a changed spec, and back."""
     live.check_type("firewall", host, SPEC, {"rules": ["tcp dport 10 drop"], "boot": False})

@@ -11,7 +11,11 @@ from cobweb.model import Outcome
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.timeout(600),
+]
 
 KEY = "net.ipv4.ip_forward"
 PORTS = "net.ipv4.ip_local_port_range"
@@ -37,6 +41,7 @@ def file_of(fabric: Fabric, host: FabricHost, name: str) -> str:
     return fabric.run(host, "cat", f"/etc/sysctl.d/{name}", check=False).stdout
 
 
+@pytest.mark.gate("the type once on a real host")
 def test_it_passes_the_conformance_kit(live: Live, host: FabricHost) -> None:
     """Check, every transition, a changed spec, and back."""
     spec = {"key": PORTS, "value": "20000 50000"}

@@ -14,7 +14,11 @@ from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, live_on, run_page_example
 from tests.support.tasks import OneCob
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.timeout(600),
+]
 
 PLACE = "/srv/mnt"
 TMPFS = {"path": PLACE, "source": "scratch", "fstype": "tmpfs", "options": "size=1m,noexec"}
@@ -48,6 +52,7 @@ def fstab(fabric: Fabric, host: FabricHost, path: str = PLACE) -> str:
     return "\n".join(line for line in lines if f" {path} " in line)
 
 
+@pytest.mark.gate("the type once on a real host")
 def test_it_passes_the_conformance_kit(live: Live, host: FabricHost) -> None:
     """Check, every transition, a changed spec, and back."""
     live.check_type("mount", host, TMPFS, {**TMPFS, "options": "size=2m,nosuid"})

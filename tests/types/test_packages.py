@@ -19,7 +19,10 @@ from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 from tests.support.tasks import OneCob
 
-pytestmark = [pytest.mark.netns]
+pytestmark = [
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.netns,
+]
 
 REPOSITORY = {"name": "tiny", "source": "deb [trusted=yes] file:/srv/tiny ./"}
 
@@ -145,6 +148,7 @@ def system(fabric: Fabric, live: Live, repository: Path) -> Iterator[System]:
     )
 
 
+@pytest.mark.gate("the type once on a real host")
 def test_it_passes_the_conformance_kit(system: System) -> None:
     """Check, every transition, another version, and back."""
     spec = {"name": "tiny-tool", "version": "1.*", "repository": REPOSITORY, "purge": True}

@@ -18,7 +18,11 @@ from tests.support.live import Live, live_on, run_page_example
 from tests.support.operator import Operator
 from tests.support.tasks import OneCob
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 ADD = {"do": "ALTER TABLE customer ADD COLUMN {} text;", "undo": "ALTER TABLE customer DROP {};"}
 SITE = """
@@ -99,6 +103,7 @@ def shop(
             yield Shop(fabric=fabric, live=live, database=database)
 
 
+@pytest.mark.gate("the type once on a real server")
 def test_it_passes_the_conformance_kit(shop: Shop) -> None:
     """With another name as the changed spec: the old one is undone, the new one done."""
     spec = dict(shop.migration("one").spec)

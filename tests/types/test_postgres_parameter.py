@@ -22,7 +22,11 @@ from tests.support.live import Live, live_on, run_page_example
 from tests.support.operator import Operator, Run
 from tests.support.tasks import OneCob
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.netns,
+    pytest.mark.timeout(600),
+]
 
 SITE = """
 cobweb: 1
@@ -89,6 +93,7 @@ def cluster(
             yield Cluster(fabric=fabric, live=live, primary=primary, standbys=standbys)
 
 
+@pytest.mark.gate("the type once on a real server with standbys")
 def test_it_passes_the_conformance_kit(cluster: Cluster) -> None:
     """Check, every transition, a changed spec, and back; on a primary, with a restart."""
     spec = {"parameter": "max_locks_per_transaction", "value": 32, **cluster.primary.unit}

@@ -11,7 +11,11 @@ from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.timeout(600),
+]
 
 OURS = "^(sleep 1000|python3 -m http|python3 -c)"
 SPEC = {"command": ["sleep", "1000"], "env": {"WORD": "one"}}
@@ -29,6 +33,7 @@ def host(fabric: Fabric, plain_host: FabricHost) -> Iterator[FabricHost]:
     assert left == ""
 
 
+@pytest.mark.gate("the type once on a real host")
 def test_it_passes_the_conformance_kit(live: Live, host: FabricHost) -> None:
     """Check, every transition, a changed spec, and back."""
     live.check_type("process", host, SPEC, {**SPEC, "env": {"WORD": "two"}})

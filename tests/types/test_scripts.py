@@ -13,7 +13,11 @@ from cobweb.model import Outcome
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.timeout(600),
+]
 
 DEADLINE_S = 120
 SECRET = "open-sesame-4711"  # noqa: S105 - of this test alone
@@ -43,6 +47,7 @@ def host(fabric: Fabric, plain_host: FabricHost) -> Iterator[FabricHost]:
     assert after == ""
 
 
+@pytest.mark.gate("the type once on a real host")
 def test_it_passes_the_conformance_kit(live: Live, host: FabricHost) -> None:
     """Check, every transition, a changed spec, and back."""
     live.check_type("script", host, SPEC, {**SPEC, "env": {"WANTED": "two"}})

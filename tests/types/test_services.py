@@ -18,7 +18,11 @@ from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 from tests.support.tasks import OneCob
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.timeout(600),
+]
 
 UNITS = "/etc/systemd/system"
 RUNS = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
@@ -82,6 +86,7 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.gate("the type once on a real host")
 @pytest.mark.parametrize("name", CASES)
 def test_it_passes_the_conformance_kit(units: Units, name: str) -> None:
     """Check, every transition, a changed spec, and back."""

@@ -14,13 +14,18 @@ from tests.support.live import Live, run_page_example
 from tests.support.operator import Operator
 from tests.support.trees import Entries, packed
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.timeout(600),
+]
 
 TEXT = "one\ntwo\nthree\nfour\nfive\n"
 FIRST: Entries = {"a.ini": TEXT, "bin/run": ("#!/bin/sh\n", 0o755), "cur": "-> bin", "empty": None}
 SECOND: Entries = {"a.ini": TEXT.replace("five", "5"), "bin/run": ("#!/bin/sh -e\n", 0o755)}
 
 
+@pytest.mark.gate("the type once on a real host")
 def test_it_passes_the_conformance_kit(live: Live, plain_host: FabricHost) -> None:
     """Check, every transition, a changed spec, and back."""
     spec = {"path": "/srv/conformance", **_lent(live, FIRST)}

@@ -11,7 +11,11 @@ from cobweb.model import Outcome
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.live import Live, run_page_example
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("the stories of the type; the gate has its conformance kit"),
+    pytest.mark.timeout(600),
+]
 
 HASH, OTHER_HASH = (f"$6$salt${letter * 86}" for letter in "ab")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFirst ann@here"
@@ -35,6 +39,7 @@ def entry(fabric: Fabric, host: FabricHost, database: str, name: str) -> str:
     return fabric.run(host, "getent", database, name, check=False).stdout.strip()
 
 
+@pytest.mark.gate("the type once on a real host")
 def test_it_passes_the_conformance_kit(live: Live, host: FabricHost) -> None:
     """Check, every transition, a changed spec, and back."""
     spec = {"name": "ann", "uid": 4001, "password": HASH, "keys": [KEY], "groups": ["adm"]}

@@ -10,7 +10,11 @@ import pytest
 from tests.support.fabric import Fabric, FabricHost
 from tests.support.operator import Operator
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.full("what waits for a mount, as the simulator has it in the gate"),
+    pytest.mark.timeout(600),
+]
 
 BROKEN = {"path": "/srv/data", "source": "/dev/nowhere", "fstype": "ext4"}
 MENDED = {"path": "/srv/data", "source": "data", "fstype": "tmpfs"}

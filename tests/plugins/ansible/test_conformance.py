@@ -59,7 +59,7 @@ def test_ansible_conforms(check: NamedCheck) -> None:
     check()
 
 
-@pytest.mark.slow
+@pytest.mark.full("a new ansible-playbook for each job; its own files have a run of it in the gate")
 @pytest.mark.parametrize("check", executor_checks(_case(AnsiblePlainExecutor)), ids=str)
 def test_ansible_plain_conforms(check: NamedCheck) -> None:
     """The executor `ansible-plain` keeps the promises of its protocol."""

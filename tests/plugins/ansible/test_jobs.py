@@ -438,8 +438,10 @@ def test_report_of_the_executor_ansible(case: Case, lanes_reports: dict[str, Rep
     _verify(case, lanes_reports[case.name])
 
 
+@pytest.mark.full(
+    "two minutes of ansible-playbook; the executor `ansible` has all cases in the gate"
+)
 @pytest.mark.timeout(300)
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 def test_report_of_the_executor_ansible_plain(case: Case, plain_reports: dict[str, Report]) -> None:
     """The report says what the case says, but for what events do not tell."""

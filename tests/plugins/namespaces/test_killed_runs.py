@@ -16,7 +16,7 @@ import yaml
 from tests.support.machines import Corner
 from tests.support.needed import need_fabric
 
-pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.netns, pytest.mark.timeout(300)]
 
 COBWEB = str(Path(sys.executable).with_name("cobweb"))
 

@@ -12,7 +12,6 @@ from cobweb_plugins.planner import EventPlanner, StagesPlanner
 NODES = 1000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operation", "cluster", "spread", "workers"),
     [

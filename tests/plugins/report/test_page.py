@@ -225,7 +225,6 @@ def browser() -> str:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["good", "bad", "moved"])
 def test_a_browser_shows_the_timeline_without_an_error(
     name: str, request: pytest.FixtureRequest, browser: str, tmp_path: Path

@@ -176,6 +176,7 @@ def test_what_does_not_work_is_never_outdated(
     assert process_module.check(one) == {"state": "down"}
 
 
+@pytest.mark.gate("waits for the kernel, which asks a full queue again after 1 and 3 s")
 def test_a_server_that_is_too_busy_to_accept_is_not_broken(
     process_module: ModuleType, one: dict[str, Any], port: int
 ) -> None:

@@ -355,6 +355,7 @@ def test_a_folder_that_shall_be_a_file_is_not_emptied(tree: HostTree) -> None:
     assert (tree.root / "f").read_text() == "2"
 
 
+@pytest.mark.full("ten thousand files; the other tests have some")
 @pytest.mark.timeout(180)
 def test_ten_thousand_files(tree: HostTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """A check reads none of them, and a change of one writes one."""
