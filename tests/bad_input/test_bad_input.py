@@ -53,9 +53,17 @@ def _foreign_database(scene: Scene) -> None:
 
 
 def _newer_database(scene: Scene) -> None:
+    _database_of_format(scene, "99")
+
+
+def _older_database(scene: Scene) -> None:
+    _database_of_format(scene, "4")
+
+
+def _database_of_format(scene: Scene, found: str) -> None:
     open_store("sqlite:///.cobweb/state.db", scene.site).close()
     with closing(sqlite3.connect(scene.site / ".cobweb/state.db")) as connection, connection:
-        connection.execute("UPDATE cobweb_meta SET value = '99' WHERE key = 'format'")
+        connection.execute("UPDATE cobweb_meta SET value = ? WHERE key = 'format'", (found,))
 
 
 SETUPS: Mapping[str, Callable[[Scene], None]] = {
@@ -63,6 +71,7 @@ SETUPS: Mapping[str, Callable[[Scene], None]] = {
     "database is a folder": _database_is_a_folder,
     "foreign database": _foreign_database,
     "newer database": _newer_database,
+    "older database": _older_database,
 }
 
 

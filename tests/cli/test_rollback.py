@@ -180,7 +180,8 @@ def spoil(site: Path, content: bytes, *, with_digest: bool) -> None:
         (b"{}", False, "damaged"),
         (b"{}", True, "damaged"),
         (b'{"format":9}', True, "has format 9"),
-        (b'{"format":2,"cobs":3}', True, "damaged"),
+        (b'{"format":3}', True, "has format 3"),
+        (b'{"format":4,"cobs":3}', True, "damaged"),
     ],
     ids=str,
 )

@@ -222,20 +222,6 @@ def test_changed_files_are_told_by_name() -> None:
     )
 
 
-def test_what_the_first_format_has_not_is_not_compared() -> None:
-    new = content(graph_of("h1/a"), port=22)
-    new["hosts"]["h1"]["variables"]["app_port"] = 80
-    new["files"] = {"site:a.yml": "1"}
-    old = json.loads(json.dumps(new)) | {"format": 1}
-    del old["files"], old["confirm"], old["hosts"]["h1"]["variables"]["app_port"]
-    for kind in old["types"].values():
-        del kind["revert"], kind["prepare"], kind["folder"]
-    assert not site_diff(old, new)
-    assert not site_diff(new, old)
-    old["hosts"]["h1"]["variables"]["ansible_port"] = 23
-    assert site_diff(old, new).hosts[0].lines == ("-ansible_port: 23", "+ansible_port: 22")
-
-
 LONG = "a" * 80
 
 
@@ -407,8 +393,7 @@ def a_limit(name: str, random: Random) -> dict[str, Any]:
     groups = random.sample(["", "r1", "r2"], random.randint(0, 2))
     return {
         "name": name,
-        "scope": random.choice(["in-flight", "out-of-preferred"]),
-        "first": random.choice([0, 1]),
+        "from": random.choice(["*", "up"]),
         "groups": [
             {"name": group, "members": some(random), "bound": random.choice([1, 2])}
             for group in groups
@@ -419,7 +404,7 @@ def a_limit(name: str, random: Random) -> dict[str, Any]:
 def a_content(seed: int) -> dict[str, Any]:
     random = Random(seed)
     return {
-        "format": 2,
+        "format": 4,
         "cobs": {
             name: {"type": random.choice("st"), "spec": a_spec(random)} for name in some(random)
         },
@@ -430,6 +415,7 @@ def a_content(seed: int) -> dict[str, Any]:
         },
         "types": {name: a_type(random) for name in some(random)},
         "limits": [a_limit(name, random) for name in some(random, 2)],
+        "budgets": [],
         "files": {name: random.choice("12") for name in some(random)},
     }
 

@@ -69,7 +69,7 @@ def work(store: Store, site: Path, tmp_path: Path) -> Make:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         names = ",".join(f'"site:{n}":"{digest(each)}"' for n, each in enumerate(copies))
-        text = f'{{"files":{{{names}}},"format":2}}'
+        text = f'{{"files":{{{names}}},"format":4}}'
         generation = Generation(
             digest=digest(text.encode()), author="", time=0, message="", content=text
         )

@@ -80,7 +80,7 @@ class Place:
         (self.root / "tasks" / "work.yml").write_text("- debug:\n", encoding="utf-8")
 
     def keep(self, host: str, **results: Any) -> None:
-        """Keep results as an earlier Cobweb did, which kept whatever a host said."""
+        """Keep results, whatever they say, as if a type had opened all names."""
         self.store.write([ResultsWritten(host=host, results=results)])
 
     def apply(

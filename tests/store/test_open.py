@@ -146,31 +146,14 @@ def test_file_that_is_no_database(file: Path, tmp_path: Path, *, create: bool) -
     assert file.read_text() == "cobweb: 1\n" * 1000
 
 
-def test_database_of_something_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize("create", [True, False])
+def test_database_of_something_else(tmp_path: Path, *, create: bool) -> None:
     with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
         connection.execute("CREATE TABLE songs (title)")
-    error = refused(tmp_path, "sqlite:///state.db")
+    before = (tmp_path / "state.db").read_bytes()
+    error = refused(tmp_path, "sqlite:///state.db", create=create)
     assert f"{tmp_path}/state.db holds something else: it has the table songs" in error.message
-
-
-@pytest.mark.parametrize("create", [True, False])
-def test_database_of_a_newer_cobweb(file: Path, tmp_path: Path, *, create: bool) -> None:
-    set_format(file, "6")
-    before = file.read_bytes()
-    error = refused(tmp_path, create=create)
-    assert error.message.startswith(f"the state database {file} has format 6, and this Cobweb ")
-    assert file.read_bytes() == before
-    assert "newer" in error.hint
-
-
-def test_database_with_a_damaged_format(file: Path, tmp_path: Path) -> None:
-    set_format(file, "two")
-    assert f"{file} is damaged" in refused(tmp_path).message
-
-
-def set_format(file: Path, text: str) -> None:
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE cobweb_meta SET value = ?", (text,))
+    assert (tmp_path / "state.db").read_bytes() == before
 
 
 def test_overwritten_pages_are_told(tmp_path: Path) -> None:

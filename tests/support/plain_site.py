@@ -41,7 +41,8 @@ def evaluated_site(
     folders = tuple(sorted((roots or {}).items(), key=lambda root: (-len(root[1]), root)))
     types = {cob.type.name: cob.type for cob in graph.cobs.values()}
     return {
-        **_budgets(graph.budgets),
+        "format": 4,
+        "budgets": [_budget(it) for it in sorted(graph.budgets, key=lambda it: it.name)],
         "hosts": {name: _host(hosts[name]) for name in sorted(hosts)},
         "types": {name: _type(types[name], folders) for name in sorted(types)},
         "cobs": {cob: _cob(graph.cobs[cob]) for cob in sorted(graph.cobs)},
@@ -132,22 +133,13 @@ def _need(need: Need) -> dict[str, str]:
 def _limit(limit: Limit) -> dict[str, Any]:
     return {
         "name": limit.name,
-        "scope": "in-flight",
         "from": limit.source,
         "to": limit.dest,
-        "first": 0,
-        "pause_s": 0.0,
         "groups": [
             {"name": group.name, "members": sorted(group.members), "bound": group.bound}
             for group in limit.groups
         ],
     }
-
-
-def _budgets(budgets: tuple[Budget, ...]) -> dict[str, Any]:
-    if not budgets:
-        return {"format": 2}
-    return {"format": 3, "budgets": [_budget(it) for it in sorted(budgets, key=lambda b: b.name)]}
 
 
 def _budget(budget: Budget) -> dict[str, Any]:

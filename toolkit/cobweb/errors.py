@@ -148,6 +148,17 @@ class StoreError(CobwebError):
     """The state database cannot be read or written."""
 
 
+def foreign_format(what: str, found: int, known: int) -> StoreError:
+    """Return the refusal of what another Cobweb has stored, in a format that is not ours."""
+    hint = "use the Cobweb that wrote it, or a newer one"
+    if found < known:
+        hint = (
+            "an earlier Cobweb without release wrote it: move the state database away, and"
+            " `cobweb apply --adopt all` makes a new one"
+        )
+    return StoreError(f"{what} has format {found}, and this Cobweb knows format {known}", hint=hint)
+
+
 class StoreAwayError(StoreError):
     """The state database is away, or has no room: it may be there again in a while."""
 

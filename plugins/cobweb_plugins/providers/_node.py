@@ -44,7 +44,7 @@ _SPEC: Mapping[str, Any] = {
     "properties": {
         "provider": {
             "type": "object",
-            "properties": {"name": _TEXT, "type": _TEXT, "fields": {"type": "object"}},
+            "properties": {"name": _TEXT, "type": _TEXT},
             "required": ["name", "type"],
             "additionalProperties": False,
         },
@@ -158,7 +158,7 @@ class Node:
         if provider is None:
             known = ", ".join(sorted(context.providers)) or "none"
             raise ProviderError(f"there is no provider {kind!r}", hint=f"there are: {known}")
-        said = _said_of_provider(context)
+        said = (context.shared.get("providers") or {}).get(spec["provider"]["name"]) or {}
         for _, message, hint in field_problems(provider.fields, said):
             raise ProviderError(f"the provider {spec['provider']['name']!r}: {message}", hint=hint)
         fields, secrets = self._secrets.fill_in(provider.fields, said, context.site_dir)
@@ -209,17 +209,6 @@ def _step(source: State, dest: State, action: PythonAction | Tasks) -> Transitio
 
 def _results(context: CobContext) -> Mapping[str, Any]:
     return context.cob.get("results") or {}
-
-
-def _said_of_provider(context: CobContext) -> Mapping[str, Any]:
-    """Return the fields of a node's provider, which all its nodes share.
-
-    The specs that older releases made have them themselves; such a node is removed by these.
-    """
-    provider = context.cob["spec"]["provider"]
-    shared = context.shared.get("providers") or {}
-    fields: Mapping[str, Any] = provider.get("fields") or shared.get(provider["name"]) or {}
-    return fields
 
 
 def _request(context: CobContext, fields: Mapping[str, Any]) -> NodeRequest:

@@ -94,11 +94,22 @@ class Coordinator:
         return context(self.cloud, self.results)
 
 
-def context(cloud: Cloud, results: dict[str, Any], **changes: Any) -> CobContext:
+def context(
+    cloud: Cloud,
+    results: dict[str, Any],
+    *,
+    fields: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> CobContext:
+    """Return what a node of the provider `lab` is given; `changes` are of its spec."""
     spec = {"provider": {"name": "lab", "type": "cloud"}, "cluster": "web1", "number": 1, **changes}
     cob = {"spec": spec, "applied": None, "results": results}
     return CobContext(
-        cob=cob, host=Host(name="web1-1"), site_dir=Path("/site"), providers={"cloud": cloud}
+        cob=cob,
+        host=Host(name="web1-1"),
+        site_dir=Path("/site"),
+        providers={"cloud": cloud},
+        shared={"providers": {"lab": fields}},
     )
 
 
@@ -222,9 +233,8 @@ def test_fields_that_the_provider_does_not_take_are_refused_before_it_is_asked()
         def find(self, request: NodeRequest) -> None:
             raise AssertionError(request)
 
-    spec = {"name": "lab", "type": "cloud", "fields": {"regoin": "north"}}
     with pytest.raises(ProviderError, match=r"'lab': .*'regoin' was unexpected.*fields are region"):
-        Node().check(context(Closed(), {}, provider=spec))
+        Node().check(context(Closed(), {}, fields={"regoin": "north"}))
 
 
 class Owners(Cloud):

@@ -113,8 +113,7 @@ def test_the_provider_gets_the_secret_and_no_result_has_it(
             return super().find(request)
 
     monkeypatch.setenv("LAB_TOKEN", TOKEN)
-    spec = {"name": "lab", "type": "cloud", "fields": {"token": {"env": "LAB_TOKEN"}}}
-    asked = context(Guarded(), {}, provider=spec)
+    asked = context(Guarded(), {}, fields={"token": {"env": "LAB_TOKEN"}})
     node = Node()
     results = {**node.create(asked), **node.confirm(asked)}
     assert set(seen) == {TOKEN}

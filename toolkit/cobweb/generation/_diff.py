@@ -18,10 +18,6 @@ from cobweb.generation._content import SECRET_MARK
 from cobweb.generation._texts import ChangeKind, text_difference
 from cobweb.generation._trees import TREE, tree_of
 
-_FIRST_FORMAT = 1
-_CONNECTION = "ansible_"
-"""How the names begin of the variables that the first format of a content has."""
-
 _LONG = 72
 """A list or mapping that takes more characters is shown item by item."""
 
@@ -92,15 +88,12 @@ class SiteDiff:
 
 
 def site_diff(old: _Data, new: _Data) -> SiteDiff:
-    """Return what differs between the contents of two generations of any known format.
+    """Return what differs between the contents of two generations.
 
-    What a format does not have is not compared: for the first, files, and variables but those that
-    say how a host is reached. The time is that of writing both as JSON, but for long texts in
-    specs, which are compared line by line.
+    The time is that of writing both as JSON, but for long texts in specs, which are compared line
+    by line.
     """
-    is_first = _FIRST_FORMAT in (old["format"], new["format"])
-    parts = _first_parts if is_first else _parts
-    before, after = parts(old), parts(new)
+    before, after = _parts(old), _parts(new)
     return SiteDiff(
         hosts=_differences(before["hosts"], after["hosts"], spec_diff),
         cobs=_cobs(old, new),
@@ -154,10 +147,7 @@ def _changes(old: _Data, new: _Data) -> Iterator[tuple[str, ChangeKind]]:
 
 
 def _parts(content: _Data) -> dict[str, _Data]:
-    """Return what is compared by name; what says nothing (null, "", 0) is as if it was not there.
-
-    So is what one format has and another has not.
-    """
+    """Return what is compared by name; what says nothing (null, "", 0) is as if absent."""
     return {
         "hosts": {
             name: {"(groups)": host["groups"], **host["variables"]}
@@ -165,21 +155,10 @@ def _parts(content: _Data) -> dict[str, _Data]:
         },
         "types": {name: _said(kind) for name, kind in content["types"].items()},
         "limits": {
-            limit["name"]: _said(limit)
-            for limit in (*content["limits"], *content.get("budgets", ()))
+            limit["name"]: _said(limit) for limit in (*content["limits"], *content["budgets"])
         },
-        "files": content.get("files", {}),
+        "files": content["files"],
     }
-
-
-def _first_parts(content: _Data) -> dict[str, _Data]:
-    """Return of these parts what the first format has."""
-    parts = _parts(content)
-    hosts = {
-        name: {key: it for key, it in host.items() if key.startswith(("(groups)", _CONNECTION))}
-        for name, host in parts["hosts"].items()
-    }
-    return parts | {"hosts": hosts, "files": {}}
 
 
 def _said(value: Any) -> Any:

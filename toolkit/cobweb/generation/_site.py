@@ -46,17 +46,11 @@ from cobweb.model import (
     Unit,
 )
 
-IN_FLIGHT = "in-flight"
-"""The scope of a stored limit; there were others before there were budgets."""
-
 PROTECTED = "protected"
 """The key that has the objects which are not to be removed."""
 
-FORMAT = 3
-"""The version of the data; 1 had no files, no switches and fewer variables, 2 no budgets."""
-
-WITHOUT_BUDGETS = 2
-"""The format of a site without budgets, whose digest is what it always was."""
+FORMAT = 4
+"""The version of the data; lower numbers had other shapes, before there was a release."""
 
 FIRST = (0, 0.0, "")
 """Where a unit stands in the order that nothing is said of."""
@@ -65,8 +59,8 @@ FIRST = (0, 0.0, "")
 class EvaluatedSite:
     """The evaluated site without secrets; each thing is worked out when it is first asked for.
 
-    The JSON has the keys `format`, `hosts`, `types`, `cobs`, `needs`, `limits`, `files` (digests by
-    name), `confirm` (of the objects that have a dead-man switch); `budgets`, `machines`,
+    The JSON has the keys `format`, `hosts`, `types`, `cobs`, `needs`, `limits`, `budgets`, `files`
+    (digests by name), `confirm` (of the objects that have a dead-man switch); `machines`,
     `protected` and `wants` only where there are such. `roots` maps a word to an absolute folder: a
     task file or role below it is written as `word:relative/path` (the site's folder, the shipped
     playbooks). `hosts` are those that have objects; of each its groups are kept
@@ -111,17 +105,13 @@ class EvaluatedSite:
         types = {cob.type.name: cob.type for cob in graph.cobs.values()}
         variables = HostVariables(self.asked)
         limits = sorted(graph.limits, key=attrgetter("name"))
-        version = FORMAT if graph.budgets else WITHOUT_BUDGETS
-        yield "{"
-        if graph.budgets:
-            budgets = sorted(graph.budgets, key=attrgetter("name"))
-            yield '"budgets":['
-            yield from listed(canonical_json(_budget(budget)) for budget in budgets)
-            yield "],"
-        yield '"cobs":{'
+        budgets = sorted(graph.budgets, key=attrgetter("name"))
+        yield '{"budgets":['
+        yield from listed(canonical_json(_budget(budget)) for budget in budgets)
+        yield '],"cobs":{'
         yield from listed(f"{quoted(cob)}:{text}" for cob, text in self._objects.items())
         yield f'}},"confirm":{canonical_json(dict(_switches(graph)))}'
-        yield f',"files":{canonical_json(self._files.digests)},"format":{version},"hosts":{{'
+        yield f',"files":{canonical_json(self._files.digests)},"format":{FORMAT},"hosts":{{'
         yield from listed(_host(self._hosts[name], variables) for name in sorted(self._hosts))
         yield f'}},"limits":{canonical_json([_limit(limit) for limit in limits])}'
         yield from _words("machines", {cob.id: cob.machine for cob in graph.cobs.values()})
@@ -242,14 +232,10 @@ def _need(need: Need) -> str:
 
 
 def _limit(limit: Limit) -> dict[str, Any]:
-    """Return what a limit says; `first` and `pause_s` had a meaning before there were budgets."""
     return {
         "name": limit.name,
-        "scope": IN_FLIGHT,
         "from": limit.source,
         "to": limit.dest,
-        "first": 0,
-        "pause_s": 0.0,
         "groups": [
             {"name": group.name, "members": sorted(group.members), "bound": group.bound}
             for group in limit.groups

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from cobweb.errors import Place, StoreError
+from cobweb.errors import Place, StoreError, foreign_format
 from cobweb.generation._content import FLOAT_MARK, canonical_json, digest_of_text
 from cobweb.generation._diff import SiteDiff, site_diff
 from cobweb.generation._kept_files import KeptFiles
 from cobweb.generation._paths import Paths
-from cobweb.generation._site import FIRST, FORMAT, IN_FLIGHT, PROTECTED
+from cobweb.generation._site import FIRST, FORMAT, PROTECTED
 from cobweb.model import (
     Action,
     Budget,
@@ -39,12 +39,7 @@ from cobweb.model import (
     Transition,
     TransitionNeed,
     Unit,
-    host_of,
 )
-
-_FIRST_FORMAT = 1
-_OLD_SCOPES = frozenset({"in-flight", "out-of-preferred", "out-of-group"})
-"""What limits counted in the formats without budgets."""
 
 _NO_JSON_NUMBERS = ("nan", "inf", "-inf")
 _BY_OBJECT = frozenset({"cobs", "confirm", "machines", PROTECTED, "wants"})
@@ -57,15 +52,16 @@ _R = TypeVar("_R")
 
 
 def read_site(text: str) -> StoredSite:
-    """Read the content of a generation; StoreError where it is none, or a newer Cobweb's."""
+    """Read the content of a generation; StoreError where it is none, or another Cobweb's."""
     try:
         data = json.loads(text)
         version = data["format"]
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(_DAMAGED) from error
-    if type(version) is not int or not _FIRST_FORMAT <= version <= FORMAT:
-        message = f"the content of the generation has format {version!r}, not up to {FORMAT}"
-        raise StoreError(message, hint="a newer Cobweb has written it")
+    if type(version) is not int:
+        raise StoreError(_DAMAGED)
+    if version != FORMAT:
+        raise foreign_format("the content of the generation", version, FORMAT)
     return StoredSite(data)
 
 
@@ -109,7 +105,7 @@ class StoredSite:
     def files(self) -> KeptFiles:
         """The files that the types worked with; all variables of `hosts` may be for them."""
         names = frozenset(name for host in self.hosts.values() for name in host.variables)
-        return KeptFiles(digests=dict(self._data.get("files", {})), names=names)
+        return KeptFiles(digests=dict(self._data["files"]), names=names)
 
     @cached_property
     @_told
@@ -156,7 +152,7 @@ class StoredSite:
     def graph(self, roots: Mapping[str, str]) -> Graph:
         """Return the objects, needs, limits and budgets; paths are made absolute by `roots`."""
         types = self.types(roots)
-        switches = self._data.get("confirm", {})
+        switches = self._data["confirm"]
         machines, wants = self._data.get("machines", {}), self._data.get("wants", {})
         cobs = {
             CobId(cob): Cob(
@@ -173,8 +169,12 @@ class StoredSite:
         needs = tuple(map(_need, self._data["needs"]))
         if not all(need.cob in cobs and need.on in cobs for need in needs):
             raise StoreError(_DAMAGED)
-        limits, budgets = _bounds(self._data)
-        return Graph(cobs=cobs, needs=needs, limits=limits, budgets=budgets)
+        return Graph(
+            cobs=cobs,
+            needs=needs,
+            limits=tuple(map(_limit, self._data["limits"])),
+            budgets=tuple(map(_budget, self._data["budgets"])),
+        )
 
 
 def _renamed(data: Mapping[str, Any], names: Mapping[CobId, CobId]) -> dict[str, Any]:
@@ -197,8 +197,7 @@ def _renamed(data: Mapping[str, Any], names: Mapping[CobId, CobId]) -> dict[str,
         {**need, "cob": name(need["cob"]), "on": name(need["on"])} for need in data["needs"]
     ]
     made["limits"] = [bound(it, "groups") for it in data["limits"]]
-    if "budgets" in data:
-        made["budgets"] = [bound(it, "units") for it in data["budgets"]]
+    made["budgets"] = [bound(it, "units") for it in data["budgets"]]
     return made
 
 
@@ -210,12 +209,12 @@ def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:
         remove=it["remove"],
         check=_action(it["check"], paths),
         check_timeout_s=it["check_timeout_s"],
-        revert=it.get("revert", ""),
-        prepare=it.get("prepare", ""),
+        revert=it["revert"],
+        prepare=it["prepare"],
         groups={group: tuple(states) for group, states in it.get("groups", {}).items()},
         serving=tuple(it.get("serving", ())),
         shared=_numbers(it.get("shared", {})),
-        place=Place(file=f"{it['folder']}/") if it.get("folder") else None,
+        place=Place(file=f"{it['folder']}/") if it["folder"] else None,
         transitions=tuple(
             Transition(
                 source=step["from"],
@@ -256,17 +255,6 @@ def _need(it: Mapping[str, str]) -> Need:
     return TransitionNeed(cob=cob, source=it["from"], dest=it["to"], on=on, state=it["state"])
 
 
-def _bounds(data: Mapping[str, Any]) -> tuple[tuple[Limit, ...], tuple[Budget, ...]]:
-    """Return the limits and the budgets; before there were budgets `limits` had both, by scope."""
-    scopes = {it["scope"] for it in data["limits"]}
-    if not scopes <= _OLD_SCOPES:
-        raise StoreError(_DAMAGED)
-    flying = [it for it in data["limits"] if it["scope"] == IN_FLIGHT]
-    counting = [it for it in data["limits"] if it["scope"] != IN_FLIGHT]
-    budgets = (*map(_budget, data.get("budgets", ())), *map(_old_budget, counting))
-    return tuple(map(_limit, flying)), budgets
-
-
 def _limit(it: Mapping[str, Any]) -> Limit:
     return Limit(
         name=it["name"],
@@ -301,34 +289,6 @@ def _unit(it: Mapping[str, Any]) -> Unit:
         members=frozenset(map(CobId, it["members"])),
         domains=tuple(it.get("domains", ())),
         order=(int(kind), float(number), str(word)),
-    )
-
-
-def _old_budget(it: Mapping[str, Any]) -> Budget:
-    """Return what a limit of the formats before budgets says that counted objects, by hosts.
-
-    Its groups were failure domains, each with a bound of its own: the least one holds for all.
-    """
-    members: dict[str, set[CobId]] = {}
-    domains: dict[str, set[str]] = {}
-    for group in it["groups"]:
-        for member in map(CobId, group["members"]):
-            members.setdefault(host_of(member), set()).add(member)
-            domains.setdefault(host_of(member), set()).add(group["name"])
-    return Budget(
-        name=it["name"],
-        units=tuple(
-            Unit(
-                name=host,
-                members=frozenset(members[host]),
-                domains=tuple(sorted(domains[host] - {""})),
-            )
-            for host in sorted(members)
-        ),
-        count=min((group["bound"] for group in it["groups"]), default=1),
-        group=it.get("states", ""),
-        first=it.get("first", 0),
-        pause_s=it.get("pause_s", 0.0),
     )
 
 

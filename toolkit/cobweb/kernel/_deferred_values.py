@@ -120,7 +120,7 @@ def kept_results(
 def refused_results(results: Results, graph: Graph) -> Iterator[ResultsWritten]:
     """Yield what takes those results away, host by host, that no type of the host may hand back.
 
-    An earlier Cobweb kept what a host said, whatever it was. A host whose machine does not take
+    A type that once might have can have lost the word for it. A host whose machine does not take
     part is left as it is.
     """
     opened: dict[str, set[str]] = {}

@@ -22,9 +22,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 from sqlalchemy.pool import StaticPool
 
-from cobweb.errors import StoreAwayError, StoreError
+from cobweb.errors import StoreAwayError, StoreError, foreign_format
 from cobweb.store._tables import FORMAT, META, METADATA
-from cobweb.store._upgrade import OLDEST_FORMAT, upgrade
 
 BUSY_TIMEOUT_S = 30
 """How long SQLite waits for another process's write transaction; ours take milliseconds."""
@@ -94,11 +93,9 @@ _OTHER_ERROR = ("cannot be used", "check the server, and the rights of this user
 class Database:
     """A connection pool, and what the database is called in messages.
 
-    `format` is that of its tables; one before ours is read but never written. `reserve` is the file
-    that keeps room for the end of a run, None where a server has to see to that.
+    `reserve` is the file that keeps room for the end of a run, None where a server has to see to
+    that.
     """
-
-    format = FORMAT
 
     def __init__(self, engine: Engine, label: str, *, readonly: bool) -> None:
         self.engine = engine
@@ -259,6 +256,8 @@ def _open_sqlite(path: Path, *, create: bool) -> Database:
         ) from error
     if create:
         _check_writable(path, label)
+        if path.stat().st_size:  # what is refused is left as it is, also its journal mode
+            _open_sqlite(path, create=False).close()
     engine = create_engine(
         URL.create("sqlite", database=f"file:{_quote(path)}", query=query),
         connect_args={"timeout": BUSY_TIMEOUT_S},
@@ -400,16 +399,13 @@ def _ready(database: Database, *, create: bool) -> Database:
 
 
 def _prepare(database: Database, *, create: bool) -> bool:
-    """Make or upgrade the tables, and say whether there are some; refuse an unknown format's."""
+    """Make the tables, and say whether there are some; refuse those of another format."""
     with database.write() if create else database.read() as connection:
         if create:
             one_at_a_time(connection)
         tables = inspect(connection).get_table_names()
         if META.name in tables:
-            database.format = _format(database.label, connection)
-            if database.format < FORMAT and create:
-                upgrade(connection, database.format)
-                database.format = FORMAT
+            _check_format(database.label, connection)
             return True
         if tables and connection.dialect.name == "sqlite":
             raise StoreError(
@@ -422,16 +418,12 @@ def _prepare(database: Database, *, create: bool) -> bool:
         return create
 
 
-def _format(label: str, connection: Connection) -> int:
+def _check_format(label: str, connection: Connection) -> None:
     found = connection.scalar(select(META.c.value).where(META.c.key == "format"))
     if found is None or not found.isdecimal():
         raise _damaged(label)
-    if not OLDEST_FORMAT <= int(found) <= FORMAT:
-        raise StoreError(
-            f"{label} has format {found}, and this Cobweb knows format {FORMAT}",
-            hint="use the Cobweb that wrote it, or a newer one",
-        )
-    return int(found)
+    if int(found) != FORMAT:
+        raise foreign_format(label, int(found), FORMAT)
 
 
 # --- errors

@@ -1,7 +1,6 @@
 """Generations in the database: their contents, what is told of them without, and kept files.
 
 A content is checked against its digest whenever it is read, so that nobody acts on a damaged one.
-`old` is what a database of format 1 means, None for the present format.
 """
 
 from __future__ import annotations
@@ -13,27 +12,15 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Double,
-    Row,
-    Select,
-    bindparam,
-    case,
-    cast,
-    delete,
-    func,
-    literal,
-    select,
-)
+from sqlalchemy import Connection, Row, bindparam, delete, func, select
 
 from cobweb.errors import StoreError
 from cobweb.store._tables import FILES, GENERATIONS
-from cobweb.store._upgrade import Format1
 from cobweb.store._values import Generation, GenerationInfo
 
 _PARTS = tuple(field.name for field in fields(GenerationInfo) if field.name != "size")
+_INFOS = select(*(GENERATIONS.c[name] for name in _PARTS)).order_by(GENERATIONS.c.id.desc())
+_WHOLE = _INFOS.add_columns(GENERATIONS.c.content)
 _DIGEST = re.compile(r'"([0-9a-f]{64})"')
 
 _HINT = (
@@ -42,23 +29,23 @@ _HINT = (
 )
 
 
-def infos(connection: Connection, *, old: Format1 | None = None) -> tuple[GenerationInfo, ...]:
+def infos(connection: Connection) -> tuple[GenerationInfo, ...]:
     """Return what is told of all generations, the newest first."""
-    chosen = _select(old).add_columns(func.length(GENERATIONS.c.content).label("size"))
+    chosen = _INFOS.add_columns(func.length(GENERATIONS.c.content).label("size"))
     rows = connection.execute(chosen)
     return tuple(
         GenerationInfo(**{name: getattr(row, name) for name in (*_PARTS, "size")}) for row in rows
     )
 
 
-def newest(connection: Connection, *, old: Format1 | None = None) -> Row[Any] | None:
+def newest(connection: Connection) -> Row[Any] | None:
     """Return the row of the newest generation."""
-    return connection.execute(_whole(old).limit(1)).first()
+    return connection.execute(_WHOLE.limit(1)).first()
 
 
-def one(connection: Connection, generation: int, *, old: Format1 | None = None) -> Row[Any] | None:
+def one(connection: Connection, generation: int) -> Row[Any] | None:
     """Return the row of the generation with this id."""
-    return connection.execute(_whole(old).where(GENERATIONS.c.id == generation)).first()
+    return connection.execute(_WHOLE.where(GENERATIONS.c.id == generation)).first()
 
 
 def value(row: Row[Any], label: str) -> Generation:
@@ -115,19 +102,6 @@ def _add_files(connection: Connection, files: Mapping[str, bytes]) -> None:
     for digest in sorted(files.keys() - known):  # one at a time: the archive of a tree is large
         row = {"digest": digest, "content": _packed(files[digest])}
         connection.execute(FILES.insert(), row)
-
-
-def _select(old: Format1 | None) -> Select[Any]:
-    parts: dict[str, ColumnElement[Any]] = {name: GENERATIONS.c[name] for name in _PARTS}
-    if old is not None:
-        reached = case((GENERATIONS.c.id == old.newest, cast(old.reached, Double)))
-        parts |= {"commit": literal(""), "reached": reached}
-    named = (column.label(name) for name, column in parts.items())
-    return select(*named).order_by(GENERATIONS.c.id.desc())
-
-
-def _whole(old: Format1 | None) -> Select[Any]:
-    return _select(old).add_columns(GENERATIONS.c.content)
 
 
 def _packed(content: bytes) -> bytes:

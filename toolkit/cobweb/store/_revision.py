@@ -18,7 +18,6 @@ from cobweb.generation import canonical_json
 from cobweb.model import Results
 from cobweb.store import _budgets
 from cobweb.store._tables import COBS, GENERATIONS, HOSTS
-from cobweb.store._upgrade import BUDGETS_SINCE
 
 _ROWS_AT_ONCE = 1000
 _SEPARATOR = "\x1f"
@@ -30,31 +29,22 @@ _COLUMNS: tuple[ColumnElement[Any], ...] = (
     COBS.c.content,
     func.coalesce("=" + COBS.c.applied, ""),
     func.coalesce(COBS.c.source + _SEPARATOR + COBS.c.dest, ""),
+    case((COBS.c.served, "served"), else_=""),
 )
 
 
-_SERVED = case((COBS.c.served, _SEPARATOR + "served"), else_="")
-
-
-def revision(
-    connection: Connection, host_generations: Mapping[str, int], results: Results, *, form: int
-) -> str:
+def revision(connection: Connection, host_generations: Mapping[str, int], results: Results) -> str:
     """Return the digest of states, contents, results, lost hosts, their and the current generation.
 
-    The book of budgets is in it, of canaries those for the current generation. `form` is the
-    database's format; where there is nothing that it does not know, the digest is as of that one.
+    The book of budgets is in it, of canaries those for the current generation.
     """
     found = hashlib.sha256()
     row = reduce(lambda one, other: one + _SEPARATOR + other, _COLUMNS)
-    row = row + _SERVED if form >= BUDGETS_SINCE else row
     for rows in connection.scalars(select(row).order_by(COBS.c.id)).partitions(_ROWS_AT_ONCE):
         found.update("".join(f"{text}\n" for text in rows).encode())
     lost = connection.scalars(select(HOSTS.c.name).where(~HOSTS.c.reachable).order_by(HOSTS.c.name))
     newest = connection.scalar(select(func.max(GENERATIONS.c.id)))
     found.update(repr((list(lost), newest, sorted(host_generations.items()))).encode())
-    if results:
-        found.update(canonical_json(results).encode())
-    book = _budgets.book(connection, newest or 0) if form >= BUDGETS_SINCE else ()
-    if any(book):
-        found.update(repr(book).encode())
+    found.update(canonical_json(results).encode())
+    found.update(repr(_budgets.book(connection, newest or 0)).encode())
     return found.hexdigest()

@@ -20,7 +20,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
-    Select,
     bindparam,
     delete,
     false,
@@ -49,7 +48,6 @@ from cobweb.store._tables import (
     RESULTS,
     RUNS,
 )
-from cobweb.store._upgrade import BUDGETS_SINCE, RESULTS_SINCE, Format1, cob_columns, format_1
 from cobweb.store._values import (
     CobRecord,
     CobRenamed,
@@ -144,7 +142,7 @@ class Store:
         """Return the record of every object that was ever written and not forgotten, by id."""
         with self._database.read() as connection:
             lost = _lost(connection)
-            rows = connection.execute(self._cobs().order_by(COBS.c.id))
+            rows = connection.execute(select(COBS).order_by(COBS.c.id))
             return {CobId(row[0]): _record(row, lost) for row in rows}
 
     def states_of(self, cobs: Iterable[CobId]) -> Mapping[CobId, CobRecord]:
@@ -154,7 +152,7 @@ class Store:
         with self._database.read() as connection:
             lost = _lost(connection)
             while some := list(islice(rest, _NAMES_AT_ONCE)):
-                for row in connection.execute(self._cobs().where(COBS.c.id.in_(some))):
+                for row in connection.execute(select(COBS).where(COBS.c.id.in_(some))):
                     found[CobId(row[0])] = _record(row, lost)
         return dict(sorted(found.items()))
 
@@ -164,7 +162,7 @@ class Store:
         with self._database.read() as connection:
             lost = _lost(connection)
             for chosen in _on_hosts(connection, sorted(set(hosts))):
-                for row in connection.execute(self._cobs().where(chosen)):
+                for row in connection.execute(select(COBS).where(chosen)):
                     found[CobId(row[0])] = _record(row, lost)
         return dict(sorted(found.items()))
 
@@ -181,8 +179,7 @@ class Store:
         """
         with self._database.read() as connection:
             host_generations = self._host_generations(connection)
-            results, form = self._results(connection), self._database.format
-            return revision(connection, host_generations, results, form=form)
+            return revision(connection, host_generations, self._results(connection))
 
     def locks(self) -> tuple[tuple[CobId, CobId, State], ...]:
         """Return the state locks that are out as (locked object, holder, state), sorted."""
@@ -197,15 +194,11 @@ class Store:
 
     def slots(self) -> frozenset[tuple[str, str]]:
         """Return the slots that are lent, as (limit, unit)."""
-        if self._database.format < BUDGETS_SINCE:
-            return frozenset()
         with self._database.read() as connection:
             return frozenset(_budgets.slots(connection))
 
     def canaries(self, generation: int) -> Mapping[str, tuple[frozenset[str], bool]]:
         """Return the units of each canary for `generation`, and whether it is through, by limit."""
-        if self._database.format < BUDGETS_SINCE:
-            return {}
         with self._database.read() as connection:
             return {
                 limit: (frozenset(units), through)
@@ -214,15 +207,11 @@ class Store:
 
     def renames(self) -> tuple[CobRenamed, ...]:
         """Return the renames of objects, by generation and old name."""
-        if self._database.format < BUDGETS_SINCE:
-            return ()
         with self._database.read() as connection:
             return _renames.renames(connection)
 
     def given_up(self) -> frozenset[str]:
         """Return the hosts of the site that are given up."""
-        if self._database.format < BUDGETS_SINCE:
-            return frozenset()
         with self._database.read() as connection:
             return frozenset(_budgets.given_up(connection))
 
@@ -369,12 +358,12 @@ class Store:
     def generations(self) -> tuple[GenerationInfo, ...]:
         """Return all generations without their contents, the newest first."""
         with self._database.read() as connection:
-            return _generations.infos(connection, old=self._old(connection))
+            return _generations.infos(connection)
 
     def current_generation(self) -> Generation | None:
         """Return the generation that was saved last; errors as those of `generation`."""
         with self._database.read() as connection:
-            row = _generations.newest(connection, old=self._old(connection))
+            row = _generations.newest(connection)
             return None if row is None else _generations.value(row, self.label)
 
     def current_generation_id(self) -> int:
@@ -385,7 +374,7 @@ class Store:
     def generation(self, generation: int) -> Generation | None:
         """Return the generation with this id; StoreError where its content is damaged."""
         with self._database.read() as connection:
-            row = _generations.one(connection, generation, old=self._old(connection))
+            row = _generations.one(connection, generation)
             return None if row is None else _generations.value(row, self.label)
 
     def host_generations(self) -> Mapping[str, int]:
@@ -395,33 +384,21 @@ class Store:
 
     def file(self, digest: str) -> bytes | None:
         """Return the kept file with this SHA-256; None where it is missing or damaged."""
-        if self._database.format == 1:
-            return None
         with self._database.read() as connection:
             return _generations.file(connection, digest)
 
     # --- parts
 
-    def _cobs(self) -> Select[Any]:
-        return select(*cob_columns(self._database.format))
-
-    def _old(self, connection: Connection) -> Format1 | None:
-        return format_1(connection) if self._database.format == 1 else None
-
     def _host_generations(self, connection: Connection) -> Mapping[str, int]:
-        old = self._old(connection)
-        if old is not None:
-            return old.host_generations()
         chosen = select(HOSTS.c.name, HOSTS.c.generation).where(HOSTS.c.generation > 0)
         rows = connection.execute(chosen.order_by(HOSTS.c.name))
         return {row.name: row.generation for row in rows}
 
     def _results(self, connection: Connection) -> Results:
         found: dict[str, dict[str, Any]] = {}
-        if self._database.format >= RESULTS_SINCE:
-            rows = select(RESULTS).order_by(RESULTS.c.host, RESULTS.c.key)
-            for host, key, value in connection.execute(rows):
-                found.setdefault(host, {})[key] = json.loads(value)
+        rows = select(RESULTS).order_by(RESULTS.c.host, RESULTS.c.key)
+        for host, key, value in connection.execute(rows):
+            found.setdefault(host, {})[key] = json.loads(value)
         return found
 
     def _write_forgotten(self, cursor: DBAPICursor, batch: Batch) -> None:

@@ -34,7 +34,7 @@ class CobRecord:
     `state` was written at `since` by the run `run` under `generation`, for `reason`, and was found
     against the content digest `content` (empty: not told). `in_transition` is the (source, dest) of
     a transition that began and whose end was never written: its state is unknown. `attempt` counts,
-    from 1, the attempts of the transition that began last (0: none that is known of), in its run,
+    from 1, the attempts of the transition that began last (0: none), in its run,
     and `executor` is who carried them out, empty for the coordinator itself. `known` is the last
     state that was none of doubt, empty where no such was written. `failed` says
     that a transition or check failed in the run `run`. `reachable` is that of the host. `served`

@@ -56,6 +56,6 @@ def lending_of(
 
 
 def _has_served(record: CobRecord, graph: Graph) -> bool:
-    """Say whether an object has served since it is there; of old records what is applied tells."""
+    """Say whether an object has served; before a limit had it, what is applied tells."""
     it = graph.cobs[record.cob]
     return record.served or (record.applied_json is not None and it.type.serves(it.preferred))
