@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -60,6 +61,23 @@ def test_the_collector_is_as_before() -> None:
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def test_a_process_that_goes_on_finds_its_garbage() -> None:
+    """What reads one site after the other, as a service does, does not grow by each of them."""
+    made: weakref.WeakSet[Circle] = weakref.WeakSet()
+    for _ in range(30):
+        with no_collections():
+            made.add(Circle())
+        assert [[] for _ in range(10_000)]  # makes Python look at what is young
+    assert len(made) < 30
+
+
+class Circle:
+    """Refers to itself: only the collector finds it."""
+
+    def __init__(self) -> None:
+        self.me = self
 
 
 @given(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import sys
@@ -14,6 +13,7 @@ from typing import NoReturn
 
 import click
 
+from cobweb._garbage import collect_rarely
 from cobweb._text import plain
 from cobweb.cli._group import cobweb
 from cobweb.cli._streams import flush_stdout, forget_stdout, prepare_streams
@@ -25,7 +25,6 @@ _BOUNDS = {
     RecursionError: "what it was given is nested too deeply (hand over plainer data)",
     MemoryError: "the memory does not suffice (hand over less, or give it more)",
 }
-_GARBAGE_THRESHOLDS = (50_000, 20, 100)
 
 
 class ExitCode(IntEnum):
@@ -49,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     raised is a defect of Cobweb or a plugin: its traceback is shown, and the code is 1.
     """
     if argv is None:  # the process is Cobweb's own
-        _collect_rarely()
+        collect_rarely()
     prepare_streams()
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
@@ -68,11 +67,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         code = _say("this is a defect of cobweb or of a plugin; please report it", ExitCode.FAILED)
     return code
-
-
-def _collect_rarely() -> None:
-    """Look for circles of garbage less often: half a million objects are made, and they stay."""
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)
 
 
 def _run(argv: Sequence[str]) -> int:
