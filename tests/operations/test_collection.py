@@ -43,7 +43,7 @@ def save_ports(
 ) -> int:
     cobs = {cob: {"spec": {"port": port}, "type": "t"} for cob, port in ports.items()}
     names = {f"site:{number}": each for number, each in enumerate(sorted(files or {}))}
-    content: dict[str, Any] = {"cobs": cobs, "format": 1, "files": names}
+    content: dict[str, Any] = {"cobs": cobs, "format": 4, "files": names}
     generation = Generation(
         digest=digest(content), author="", time=time, message="", content=canonical_json(content)
     )

@@ -5,7 +5,6 @@ Machines are made by a provider in memory; the tasks of services do nothing.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,9 +16,9 @@ import pytest
 from cobweb._cache import Cache
 from cobweb.api import Site
 from cobweb.generation import EvaluatedSite
-from cobweb.model import Action, CobId, Expansion, Job, JobKind, Outcome, Report, Role, Tasks
+from cobweb.model import Action, CobId, Job, JobKind, Outcome, Report, Role, Tasks
 from cobweb.operations import desired_of
-from cobweb.plugin import ExpandContext, Machine, NodeRequest, Plugins, load_plugins
+from cobweb.plugin import Machine, NodeRequest, Plugins, load_plugins
 from cobweb.site import load_site
 from cobweb.testing import FakeExecutor
 from cobweb_plugins.cluster._lock import lock_text, read_lock
@@ -67,40 +66,19 @@ class Quiet(FakeExecutor):
         return Report(number=job.number, outcome=Outcome.OK, results=results)
 
 
-class Before:
-    """The sections `catalog` and `clusters` as releases had them whose nodes held all fields."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.source = REAL.expanders[name].source
-
-    def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
-        found = REAL.expanders[self.name].expand(sections, context)
-        groups = copy.deepcopy(dict(found.inventory))
-        for group in groups.values():
-            provider = group.get("vars", {}).get("node_provider")
-            if provider:
-                provider["fields"] = sections["catalog"]["providers"][provider["name"]]["fields"]
-        return replace(found, inventory=groups, shared={})
-
-
 class Lab:
-    """A site with machines of a pool, and `cobweb` on it, of this release or one before."""
+    """A site with machines of a pool, and `cobweb` on it."""
 
     def __init__(self, folder: Path, run: Run, use: Callable[[Plugins], None]) -> None:
         self.folder, self.pool = folder, Pool()
-        self._run, self._use = run, use
-        self._plugins = replace(
-            REAL,
-            executors={**REAL.executors, "quiet": Quiet},
-            providers={**REAL.providers, "cloud": self.pool},
+        self._run = run
+        use(
+            replace(
+                REAL,
+                executors={**REAL.executors, "quiet": Quiet},
+                providers={**REAL.providers, "cloud": self.pool},
+            )
         )
-        self.release(old=False)
-
-    def release(self, *, old: bool) -> None:
-        before = {name: Before(name) for name in ("catalog", "clusters")}
-        made: dict[str, Any] = {**self._plugins.expanders, **(before if old else {})}
-        self._use(replace(self._plugins, expanders=made))
 
     def write(self, clusters: Mapping[str, Any], **fields: Any) -> None:
         data = sections(clusters)
@@ -204,28 +182,11 @@ def test_what_a_plan_is_made_from_grows_with_nodes_and_pool_not_with_their_produ
 # Nodes that are there already.
 
 
-def test_nodes_of_a_release_that_kept_all_in_the_spec_are_checked_and_stay(lab: Lab) -> None:
-    lab.release(old=True)
-    lab.write({"c": {"nodes": 2}})
-    lab.cobweb("apply", *YES)
-    assert lab.evaluated().text().count(FIRST) > 2
-    machines = lab.machines()
-    lab.release(old=False)
-    assert "(0 transitions, 4 checks" in lab.cobweb("apply", *YES).err
-    assert lab.machines() == machines
-    assert "(0 transitions, 0 checks" in lab.cobweb("apply", *YES).err
-
-
-@pytest.mark.parametrize("old", [False, True], ids=["this release", "one before"])
 @pytest.mark.parametrize("gone", [False, True], ids=["edited", "removed"])
-def test_a_node_is_removed_by_the_provider_that_it_was_made_by(
-    lab: Lab, *, old: bool, gone: bool
-) -> None:
-    lab.release(old=old)
+def test_a_node_is_removed_by_the_provider_that_it_was_made_by(lab: Lab, *, gone: bool) -> None:
     lab.write({"c": {"nodes": 2}})
     lab.cobweb("apply", *YES)
     lab.keys()
-    lab.release(old=False)
     if gone:
         lab.write_nothing()
     else:
