@@ -287,10 +287,11 @@ class _Walk:
         """Return the circle or the missing way; None where it was reported before."""
         links: list[TroubleLink] = []
         at: dict[tuple[CobId, State], int] = {}
+        before = frozenset(self._seen)
         while (cob, state) not in at:
             at[cob, state] = len(links)
             lock = (cob, state) in self._reach.reached
-            if not lock and cob in self._seen:
+            if not lock and cob in before:
                 return None
             self._seen.add(cob) if not lock else None
             link = self._lacking_lock(cob, state) if lock else self._lacking_step(cob, state)
