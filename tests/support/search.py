@@ -27,32 +27,80 @@ class Search:
 
     def reaches(self, start: Mapping[CobId, State], goal: Mapping[CobId, State]) -> bool:
         """Say whether any legal order of steps leads from `start` to `goal`."""
-        first, last = self._global(start), self._global(goal)
+        return self._global(goal) in self.reachable(start)
+
+    def reachable(self, start: Mapping[CobId, State]) -> set[Global]:
+        """Return all global states to which legal orders of steps lead."""
+        first = self._global(start)
         seen = {first}
         queue = deque([first])
         while queue:
-            now = queue.popleft()
-            if now == last:
-                return True
-            for after in self._moves(now):
+            for after in self._moves(queue.popleft()):
                 if after not in seen:
                     seen.add(after)
                     queue.append(after)
-        return False
+        return seen
+
+    def hopeful(self, start: Mapping[CobId, State]) -> set[tuple[CobId, State]]:
+        """Return the states that objects reach if nothing that was reached is ever lost again.
+
+        What is not among them is reached by no order at all.
+        """
+        reached, lent = set(start.items()), set[tuple[CobId, State]]()
+        while True:
+            new_lent = {
+                (cob, name)
+                for cob, state in reached
+                for name in (state, *self.graph.cobs[cob].type.groups)
+                if state in self._members(cob, name)
+                and all(
+                    (need.on, need.state) in lent
+                    for need in self.locks
+                    if (need.cob, need.within) == (cob, state)
+                )
+            }
+            new_reached = {
+                (cob, step.dest)
+                for cob, state in reached
+                for step in self.graph.cobs[cob].type.transitions
+                if step.source == state and set(self._wanted(cob, step)) <= lent
+            }
+            if new_lent <= lent and new_reached <= reached:
+                return reached
+            lent |= new_lent
+            reached |= new_reached
 
     def legal(self, now: Global, cob: CobId, step: Transition) -> bool:
         """Say whether `step` may run in a global state."""
-        wanted = [
+        held = self._held(now, cob, self._wanted(cob, step))
+        return held is not None and self._grantable(held)
+
+    def agrees(self, now: Global, cob: CobId, step: Transition) -> bool:
+        """Say whether in a global state all is as `step` needs it; the locks may be a circle."""
+        return self._held(now, cob, self._wanted(cob, step)) is not None
+
+    def lendable(self, now: Global, cob: CobId, state: State) -> bool:
+        """Say whether an object is in a state and all locks of that state can be had."""
+        held = self._held(now, None, [(cob, state)])
+        return held is not None and self._grantable(held)
+
+    def _wanted(self, cob: CobId, step: Transition) -> list[tuple[CobId, State]]:
+        return [
             (need.on, need.state)
             for need in self.steps
             if need.cob == cob and (need.source, need.dest) == (step.source, step.dest)
         ]
+
+    def _held(
+        self, now: Global, moving: CobId | None, wanted: list[tuple[CobId, State]]
+    ) -> set[tuple[CobId, State]] | None:
+        """Return all locks that are held with those wanted; None where not all is as they need."""
         held: set[tuple[CobId, State]] = set()
         while wanted:
             on, name = wanted.pop()
             state = now[self.at[on]]
-            if on == cob or state not in self._members(on, name):
-                return False
+            if on == moving or state not in self._members(on, name):
+                return None
             if (on, state) not in held:
                 held.add((on, state))
                 wanted += [
@@ -60,7 +108,7 @@ class Search:
                     for need in self.locks
                     if (need.cob, need.within) == (on, state)
                 ]
-        return self._grantable(held)
+        return held
 
     def _grantable(self, held: set[tuple[CobId, State]]) -> bool:
         """Say whether the locks can be given one after the other: their needs make no circle."""
