@@ -156,6 +156,7 @@ def test_old_history_is_deleted_by_a_program(site: Site) -> None:
         assert turn.gc().runs == ()
 
 
+@pytest.mark.gate("the program of a page, as an embedder runs it")
 def test_the_program_of_the_page_does_what_it_says(folder: Path) -> None:
     code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
     program = folder / "gentle.py"

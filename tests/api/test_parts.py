@@ -102,6 +102,9 @@ def end(process: subprocess.Popen[str]) -> int:
     return process.wait(60)
 
 
+@pytest.mark.full(
+    "two programs with a transport, one killed; several kernels in one process are in the gate"
+)
 def test_one_waits_for_the_other_also_when_that_was_killed(shared: Shared) -> None:
     with shared.part("west") as west:
         with shared.part("east") as east:

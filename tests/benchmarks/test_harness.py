@@ -105,6 +105,7 @@ def test_an_unknown_subject_is_refused() -> None:
     assert "no such subject: nonesuch" in result.stderr
 
 
+@pytest.mark.full("a measurement on small sizes; make bench has it too")
 def test_one_subject_runs_and_is_written_as_json(tmp_path: Path) -> None:
     out = tmp_path / "bench.json"
     result = _bench("start", "--size", "small", "--out", str(out))

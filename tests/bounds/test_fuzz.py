@@ -47,6 +47,7 @@ def tried(seed: int, folder: Path) -> Outcome:
     return bounded(lambda: main(["-C", str(folder), *command]))
 
 
+@pytest.mark.gate("forty made-up command lines; make fuzz has more")
 @pytest.mark.timeout(SECONDS + 900)
 def test_made_up_input_never_ends_in_a_traceback(tmp_path: Path) -> None:
     good = tmp_path / "good"

@@ -13,9 +13,10 @@ from cobweb.site.templates._meter import RenderError
 from cobweb.site.templates._rendering import Templates
 from tests.support.bounded import bounded
 
-ROWS: list[list[Any]] = yaml.safe_load(
-    (Path(__file__).parent / "templates.yml").read_text(encoding="utf-8")
-)
+ROWS = [
+    pytest.param(row[:2], marks=[pytest.mark.full(why) for why in row[2:]])
+    for row in yaml.safe_load((Path(__file__).parent / "templates.yml").read_text(encoding="utf-8"))
+]
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{one}: &{one} [{', '.join(['*' + other] * 9)}]\n"
     for one, other in zip("bcdefghij", "abcdefghi", strict=True)

@@ -293,6 +293,9 @@ cobs:
 """
 
 
+@pytest.mark.full(
+    "by Ansible itself, several runs; the simulator and tests/plugins/types have it in the gate"
+)
 @pytest.mark.timeout(180)
 def test_a_file_that_was_changed_by_hand_is_found_and_repaired(run: Run, tmp_path: Path) -> None:
     base, site = tmp_path / "base", tmp_path / "site"
@@ -340,6 +343,7 @@ TASKS = {
 }
 
 
+@pytest.mark.full("by Ansible itself, several runs; what is kept of a generation is in the gate")
 @pytest.mark.timeout(180)
 def test_what_is_gone_from_the_site_is_checked_by_the_tasks_that_it_had(
     run: Run, tmp_path: Path, check_schema: CheckSchema

@@ -54,6 +54,7 @@ def test_apply_tells_the_pipeline_too(
     assert "::" not in told.err
 
 
+@pytest.mark.gate("what a pipeline sees of a real failure")
 def test_apply_tells_the_pipeline_what_failed_after_its_result(
     run: Run, make_site: Callable[[str], Path], site_text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

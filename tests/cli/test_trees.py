@@ -111,6 +111,7 @@ def place(tmp_path: Path, run: Run) -> Place:
     return Place(tmp_path, run)
 
 
+@pytest.mark.full("by both executors; tests/types has a tree on a real host in the gate")
 @pytest.mark.parametrize("executor", ["ansible", "ansible-plain"])
 def test_a_transition_finds_the_archive_and_a_check_says_what_differs(
     place: Place, executor: str, check_schema: Any

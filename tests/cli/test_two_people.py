@@ -37,6 +37,7 @@ def apply(run: Run, checkout: Path, *arguments: str) -> Any:
     return run("-C", checkout, "apply", "--executor", "simulate", "--yes", *arguments)
 
 
+@pytest.mark.gate("two processes and a database, the story of a stale plan")
 def test_the_slower_one_is_refused_with_the_difference(
     run: Run, people: tuple[Path, Path], tmp_path: Path
 ) -> None:

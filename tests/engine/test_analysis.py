@@ -323,6 +323,7 @@ def test_an_unsorted_graph_and_types_of_one_name_are_told_apart() -> None:
     assert [str(trouble) for trouble in analyse(graph)] == said
 
 
+@pytest.mark.full("counts steps on large graphs")
 def test_the_work_grows_with_the_needs_and_the_thinking_not_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

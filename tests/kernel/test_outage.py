@@ -70,6 +70,7 @@ def test_a_run_waits_for_its_database_and_goes_on(store: Store, own_postgresql: 
     assert len(list(store.events("run"))) == 1
 
 
+@pytest.mark.full("a real PostgreSQL; the gate has it in the middle of a run")
 def test_the_end_of_a_run_waits_for_its_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_batch_of_which_only_the_answer_was_lost_is_stored_once(store: Store) 
     assert len(list(store.events("run"))) == 1
 
 
+@pytest.mark.gate("a real PostgreSQL that is stopped")
 def test_a_database_that_stays_away_ends_the_run(store: Store, own_postgresql: PostgreSQL) -> None:
     told: list[str] = []
     own_postgresql.kill()
@@ -108,6 +110,7 @@ def test_a_database_that_stays_away_ends_the_run(store: Store, own_postgresql: P
     own_postgresql.start()
 
 
+@pytest.mark.full("a real PostgreSQL; the gate has it in the middle of a run")
 def test_who_asks_twice_to_stop_is_not_kept_waiting(
     store: Store, own_postgresql: PostgreSQL
 ) -> None:
@@ -123,6 +126,7 @@ def test_who_asks_twice_to_stop_is_not_kept_waiting(
     own_postgresql.start()
 
 
+@pytest.mark.gate("a real PostgreSQL that crashes, and is back")
 def test_a_crash_of_the_server_in_the_middle_costs_nothing_but_time(
     own_postgresql: PostgreSQL, tmp_path: Path
 ) -> None:

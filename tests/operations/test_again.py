@@ -72,6 +72,7 @@ def third_run(change: tuple[Case, Case], *, back: bool) -> tuple[list[Event], li
         return [plan.as_data(), *events], [info.digest for info in store.generations()]
 
 
+@pytest.mark.gate("a property over random changes")
 @settings(max_examples=25)
 @given(changes())
 def test_to_go_back_is_to_apply_what_was(change: tuple[Case, Case]) -> None:

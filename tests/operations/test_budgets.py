@@ -455,6 +455,7 @@ def sites(draw: st.DrawFn) -> dict[str, Any]:
     return {"cobs": cobs, "limit": {"on": "all", "cob": name, **limit} if limit else {}}
 
 
+@pytest.mark.gate("P8 as a property over random sites")
 @pytest.mark.timeout(300)
 @settings(max_examples=15)
 @given(sites(), sites(), st.dictionaries(st.sampled_from(["r", "x"]), st.integers(0, 5)))

@@ -248,6 +248,9 @@ def killed(store: Store, entries: list[Entry], number: int) -> None:
     store.write(entries)
 
 
+@pytest.mark.full(
+    "a property over whole histories; test_gc.py and test_collection.py are in the gate"
+)
 @pytest.mark.timeout(600)
 @settings(
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -183,6 +183,7 @@ OBJECTS = ("h/a", "h/b", "k/c")
 ports = st.dictionaries(st.sampled_from(OBJECTS), st.integers(1, 3))
 
 
+@pytest.mark.full("a property over whole histories; the rest of the module is in the gate")
 @settings(max_examples=60)
 @given(
     saved=st.lists(ports, min_size=1, max_size=8),

@@ -138,6 +138,7 @@ def test_no_git_program(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert commit_of(site) == ""
 
 
+@pytest.mark.full("waits for a time limit")
 def test_git_that_hangs_is_ended_with_its_helpers(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

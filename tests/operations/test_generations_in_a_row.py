@@ -176,6 +176,7 @@ def broken(
     return [line for line in lines if UNTOLD not in line]
 
 
+@pytest.mark.gate("a property over random changes")
 @pytest.mark.timeout(300)
 @settings(max_examples=20)
 @given(lives())

@@ -127,6 +127,7 @@ def settled(graph: Graph, result: RunResult, events: list[Event]) -> None:
     assert result.counts["waiting"] == len(result.waits)
 
 
+@pytest.mark.gate("P8 as a property over random sites")
 @given(cases(trouble=False), st.data())
 def test_an_apply_does_what_the_plan_has_said(case: Case, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,6 +60,7 @@ def limited(limit: dict[str, Any], hosts: dict[str, str], cobs: dict[str, Any]) 
     )
 
 
+@pytest.mark.gate("P1 to P5 as a property over random changes")
 @settings(max_examples=20)
 @given(st.one_of(changes(), rolling()))
 def test_a_run_to_another_generation_keeps_the_promises(change: tuple[Case, Case]) -> None:

@@ -158,6 +158,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
+@pytest.mark.gate("by Ansible itself")
 def test_what_one_job_hands_back_the_later_ones_have(either: Place) -> None:
     """Those of its host as `cob.results` and for their connection, all others where they ask."""
     results: dict[str, Any] = {

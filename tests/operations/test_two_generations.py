@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def parts(draw: st.DrawFn, graph: Graph) -> Case:
     return Case(site=site, graph=part, initial={}, trouble=draw(troubles(graph)), orders={})
 
 
+@pytest.mark.gate("a property over random changes")
 @settings(max_examples=25)
 @given(changes())
 def test_a_change_of_generations_is_done_as_planned(change: tuple[Case, Case]) -> None:
@@ -121,6 +123,7 @@ def test_a_change_of_generations_is_done_as_planned(change: tuple[Case, Case]) -
             assert all(info.reached for info in store.generations()[:1])
 
 
+@pytest.mark.gate("a property over random changes")
 @settings(max_examples=25)
 @given(changes())
 def test_no_host_switches_before_what_is_removed_from_it_is_gone(

@@ -91,6 +91,7 @@ def test_a_type_takes_twenty_lines() -> None:
     assert sum(len(text.splitlines()) for text in definition) <= 20
 
 
+@pytest.mark.full("the type of a page by Ansible itself")
 def test_the_type_of_the_tutorial_keeps_its_link(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +105,9 @@ def test_the_type_of_the_tutorial_keeps_its_link(
         assert str(link.readlink()) == target
 
 
+@pytest.mark.full(
+    "the plugin of each page is installed and tried; the example package is in the gate"
+)
 @pytest.mark.parametrize(
     ("page", "passed"),
     [

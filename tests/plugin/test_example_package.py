@@ -52,6 +52,7 @@ def test_one_of_each_kind_is_registered() -> None:
     assert layout == {"nodes": [{"hardwaretype": "h", "imagetype": "i", "services": ["web"]}]}
 
 
+@pytest.mark.gate("a package of a third party, as its author tests it")
 def test_its_own_tests_pass() -> None:
     environment = os.environ | {"PYTHONPATH": str(PACKAGE / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from cobweb.errors import UsageError
 from cobweb.site import Site, load_site
 
+pytestmark = [pytest.mark.gate("random inventories beside real Ansible")]
+
 pytest.importorskip("ansible")
 
 GROUPS = ["red", "green", "blue", "web1", "web2", "gold"]

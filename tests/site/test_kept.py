@@ -265,6 +265,7 @@ def test_specs_that_are_no_plain_data_are_not_kept(root: Path) -> None:
     assert unpack(pack(Graph(cobs={})) or b"", {}) == Graph(cobs={})
 
 
+@pytest.mark.gate("a property over random sites")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cases(trouble=False))
 def test_random_sites_are_the_same_with_and_without(case: Case) -> None:

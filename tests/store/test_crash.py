@@ -36,6 +36,7 @@ with open_store(url, folder) as store:
 """
 
 
+@pytest.mark.gate("kill -9 of a writer, on both databases")
 @pytest.mark.timeout(300)
 def test_killed_writer_never_leaves_half_a_batch(url: str, tmp_path: Path) -> None:
     moments = random.Random(1)

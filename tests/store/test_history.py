@@ -215,6 +215,7 @@ def is_gone(store: Store) -> bool:
     return False
 
 
+@pytest.mark.full("a kill at each statement; the gate has kills of a writer")
 @pytest.mark.timeout(300)
 def test_a_deletion_that_is_killed_at_any_moment_was_made_or_not(
     url: str, tmp_path: Path, run_info: RunInfo

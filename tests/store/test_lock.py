@@ -315,6 +315,7 @@ def test_reason_is_shown_in_one_line() -> None:
     assert "\n" not in replace(me(), reason="two\nlines").line(NOW)
 
 
+@pytest.mark.gate("processes that race for the lock")
 def test_of_racing_processes_one_wins(url: str, tmp_path: Path) -> None:
     code = """
 import sys, time

@@ -23,7 +23,11 @@ from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 
 LIMIT_S = 100.0
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-EXECUTORS: tuple[type[Executor], ...] = (AnsibleExecutor, AnsiblePlainExecutor)
+PLAIN = pytest.param(
+    AnsiblePlainExecutor,
+    marks=pytest.mark.full("a new ansible-playbook for each job; the gate has some of its kit"),
+)
+BOTH = pytest.mark.parametrize("kind", [AnsibleExecutor, PLAIN])
 
 
 def local_hosts(count: int) -> dict[str, Host]:

@@ -53,14 +53,26 @@ def _case(make: type[Executor]) -> ExecutorCase:
     )
 
 
+@pytest.mark.gate("the executor that all nodes go through, check by check")
 @pytest.mark.parametrize("check", executor_checks(_case(AnsibleExecutor)), ids=str)
 def test_ansible_conforms(check: NamedCheck) -> None:
     """The executor `ansible` keeps the promises of its protocol."""
     check()
 
 
-@pytest.mark.full("a new ansible-playbook for each job; its own files have a run of it in the gate")
-@pytest.mark.parametrize("check", executor_checks(_case(AnsiblePlainExecutor)), ids=str)
+IN_THE_GATE = ("each_job_has_exactly_one_report", "failure_is_a_report_with_one_line")
+PLAIN_CHECKS = [
+    pytest.param(
+        check,
+        marks=pytest.mark.gate("the fallback once, by Ansible itself")
+        if check.name in IN_THE_GATE
+        else pytest.mark.full("a new ansible-playbook for each job"),
+    )
+    for check in executor_checks(_case(AnsiblePlainExecutor))
+]
+
+
+@pytest.mark.parametrize("check", PLAIN_CHECKS, ids=str)
 def test_ansible_plain_conforms(check: NamedCheck) -> None:
     """The executor `ansible-plain` keeps the promises of its protocol."""
     check()

@@ -16,10 +16,9 @@ import pytest
 from cobweb.model import Host, Nothing, Outcome
 from cobweb.plugin import Executor, SiteMark
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
-from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 from cobweb_plugins.ansible._processes import descendants
+from tests.plugins.ansible.conftest import BOTH
 
-BOTH = pytest.mark.parametrize("kind", [AnsibleExecutor, AnsiblePlainExecutor])
 AllEnd = Callable[[Sequence[int]], bool]
 SCRIPT = """
 import sys
@@ -42,6 +41,7 @@ executor.wait(None)
 """
 
 
+@pytest.mark.gate("P11 by Ansible itself")
 @BOTH
 def test_what_is_left_of_a_job_on_this_machine_is_ended(  # noqa: PLR0913, PLR0917  # fixtures
     make_bench: Callable[..., Any],
@@ -83,6 +83,7 @@ def _ours_below(root: int) -> list[int]:
     return ours
 
 
+@pytest.mark.gate("P11 by Ansible itself")
 def test_an_older_run_can_begin_nothing_any_more(
     make_bench: Callable[..., Any], site: str, tmp_path: Path
 ) -> None:

@@ -13,7 +13,9 @@ from cobweb.plugin import Executor
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 from cobweb_plugins.ansible._workspace import ansible_tool
-from tests.plugins.ansible.conftest import MakeBench
+from tests.plugins.ansible.conftest import BOTH, PLAIN, MakeBench
+
+pytestmark = [pytest.mark.full("three ways to an environment by Ansible itself")]
 
 CANARY = "canary-in-the-vault"
 TOLD = "the `environment` of this task uses a vaulted value"
@@ -68,7 +70,13 @@ def vaulted(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("kind", "names"),
-    [(AnsibleExecutor, tuple(TASKS)), (AnsiblePlainExecutor, ("a spec", "a fact with more"))],
+    [
+        (AnsibleExecutor, tuple(TASKS)),
+        pytest.param(
+            *(AnsiblePlainExecutor, ("a spec", "a fact with more")),
+            marks=PLAIN.marks,
+        ),
+    ],
 )
 def test_a_vaulted_value_in_an_environment_is_refused(
     make_bench: MakeBench,
@@ -89,7 +97,7 @@ def test_a_vaulted_value_in_an_environment_is_refused(
         assert not ran.exists()
 
 
-@pytest.mark.parametrize("kind", [AnsibleExecutor, AnsiblePlainExecutor])
+@BOTH
 def test_what_is_not_vaulted_may_be_in_an_environment(
     make_bench: MakeBench, local: dict[str, str], vaulted: dict[str, str], kind: type[Executor]
 ) -> None:

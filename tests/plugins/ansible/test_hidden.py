@@ -95,6 +95,7 @@ def _vaulted(folder: Path, text: str) -> dict[str, str]:
     return {"__ansible_vault": "\n".join(lines) + "\n"}
 
 
+@pytest.mark.gate("secrets by Ansible itself")
 def test_no_vaulted_value_is_in_a_report(
     make_bench: MakeBench, tmp_path: Path, local: dict[str, Any]
 ) -> None:
@@ -125,6 +126,7 @@ def test_no_vaulted_value_is_in_a_report(
         assert MASK in told, name
 
 
+@pytest.mark.gate("secrets by Ansible itself")
 def test_no_vaulted_value_is_handed_back(
     make_bench: MakeBench, local: Mapping[str, str], tmp_path: Path
 ) -> None:

@@ -19,8 +19,12 @@ from cobweb_plugins.ansible._base import BaseExecutor
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 from cobweb_plugins.ansible._processes import descendants
+from tests.plugins.ansible.conftest import BOTH
 
-BOTH = pytest.mark.parametrize("kind", [AnsibleExecutor, AnsiblePlainExecutor])
+pytestmark = [
+    pytest.mark.full("processes that die or hang by Ansible itself; the gate has each kind once")
+]
+
 Fifo = tuple[Path, int]
 Marked = Callable[[str], list[int]]
 AllEnd = Callable[[Sequence[int]], bool]
@@ -219,6 +223,7 @@ def test_started_processes_are_in_sessions_of_their_own(
     assert all(os.getpgid(pid) != os.getpgid(0) for pid in pids)
 
 
+@pytest.mark.gate("a process of the executor that dies")
 def test_lane_that_dies_fails_its_job_only(
     make_bench: Make, fifo: Fifo, all_end: AllEnd, mark: str
 ) -> None:

@@ -21,9 +21,15 @@ from cobweb_plugins.ansible import cobweb_register_executors as registered
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 from cobweb_plugins.ansible._workspace import Workspace, ansible_config
+from tests.plugins.ansible.conftest import BOTH
+
+pytestmark = [
+    pytest.mark.full(
+        "settings one by one by Ansible itself; the cases of test_jobs.py are in the gate"
+    )
+]
 
 Make = Callable[..., Any]
-BOTH = pytest.mark.parametrize("kind", [AnsibleExecutor, AnsiblePlainExecutor])
 SET = "- set_fact: {cob_state: up, leak: 1}\n- command: 'true'\n  register: leak2\n"
 READ = '- set_fact: {cob_state: "{{ (leak is defined or leak2 is defined) | string }}"}\n'
 
@@ -140,6 +146,7 @@ def test_user_callbacks_and_colours_do_no_harm(
     assert (report.state, len(report.tasks)) == ("up", 1)
 
 
+@pytest.mark.gate("secrets by Ansible itself")
 def test_secrets_are_in_private_files_only(
     make_bench: Make, mark: str, marked: Callable[[str], list[int]], local: dict[str, Any]
 ) -> None:

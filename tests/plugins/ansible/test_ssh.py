@@ -23,9 +23,15 @@ from cobweb.plugin import Executor
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 from cobweb_plugins.ansible._processes import descendants
+from tests.plugins.ansible.conftest import BOTH
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
-pytestmark = pytest.mark.skipif(not SSHD, reason="apt install openssh-server openssh-client")
+pytestmark = [
+    pytest.mark.full(
+        "over a real sshd one by one; tests on hosts of namespaces go over SSH in the gate"
+    ),
+    pytest.mark.skipif(not SSHD, reason="apt install openssh-server openssh-client"),
+]
 Make = Callable[..., Any]
 AllEnd = Callable[[Sequence[int]], bool]
 CONFIG = """
@@ -74,6 +80,7 @@ def bench(make_bench: Make, ssh_host: Host) -> Any:
     return make_bench(AnsibleExecutor, inventory={"remote": ssh_host})
 
 
+@pytest.mark.gate("a real sshd, without root")
 def test_connection_is_shared_and_ends_with_the_run(bench: Any, all_end: AllEnd) -> None:
     """Jobs of one host use one connection, whatever the lane; none is left after the run."""
     state = bench.tasks("state.yml", "- set_fact: {cob_state: up}\n- command: 'true'\n")
@@ -87,7 +94,7 @@ def test_connection_is_shared_and_ends_with_the_run(bench: Any, all_end: AllEnd)
     assert _masters(bench) == []
 
 
-@pytest.mark.parametrize("kind", [AnsibleExecutor, AnsiblePlainExecutor])
+@BOTH
 @pytest.mark.parametrize("shared", ["by the executor", "by the host's variables"])
 def test_a_fresh_job_makes_a_connection_of_its_own(
     make_bench: Make, ssh_host: Host, tmp_path: Path, kind: type[Executor], shared: str
@@ -168,7 +175,7 @@ def _serve(server: socket.socket, config: Path) -> None:
         session.wait()
 
 
-@pytest.mark.parametrize("kind", [AnsibleExecutor, AnsiblePlainExecutor])
+@BOTH
 def test_a_host_with_another_address_is_another_machine(
     make_bench: Make, ssh_host: Host, machines: Mapping[str, int], kind: type[Executor]
 ) -> None:

@@ -22,6 +22,10 @@ from cobweb_plugins.ansible._processes import descendants
 from cobweb_plugins.ansible._sweep import Sweep, sweep_script
 from tests.plugins.ansible.conftest import BOOKS
 
+pytestmark = [
+    pytest.mark.full("what a job leaves, process by process; the gate has P11 by both commands")
+]
+
 AllEnd = Callable[[Sequence[int]], bool]
 Start = Callable[..., "Shell"]
 FAMILY = "env -i sleep 3701 & (trap '' TERM; sleep 3702; sleep 3703) & echo ready; sleep 3704"
@@ -108,6 +112,7 @@ def test_all_that_a_job_started_ends(
     assert all_end(pids)
 
 
+@pytest.mark.gate("P11 on this machine")
 def test_jobs_of_earlier_runs_end(start: Start, site: str, all_end: AllEnd) -> None:
     """Whatever their numbers are, those of this run go on."""
     before = [*start(f"{site}/4/1").pids, *start(f"{site}/3/7").pids]

@@ -630,6 +630,7 @@ module.exit_json(msg=f"{os.getppid()} {module.params['text']}")
 """
 
 
+@pytest.mark.full("by Ansible itself; the rest of the module is in the gate")
 def test_jobs_of_a_lane_share_a_server_but_for_those_with_an_environment(
     make_bench: Callable[..., Any], mark: str, marked: Callable[[str], list[int]]
 ) -> None:

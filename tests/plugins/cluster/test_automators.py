@@ -48,6 +48,7 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.full("the steps of a service by Ansible itself; the gate has a real cluster")
 def test_each_step_does_the_action_that_it_is(run: Any, site: Path) -> None:
     ran = run("apply", "--yes", "-C", site)
     assert ran.code == 0, ran.err

@@ -79,6 +79,7 @@ def site(tmp_path: Path, run: Run) -> Site:
     return made
 
 
+@pytest.mark.gate("the life of a cluster, simulated")
 def test_a_cluster_lives_from_create_to_delete(site: Site) -> None:
     site.done("create", "c", "--template", "stack", "--nodes", "3")
     up = {"node": "bootstrapped", "base": "started", "db": "started"}

@@ -14,6 +14,10 @@ from cobweb_plugins.cluster._edit import SiteEdit
 from cobweb_plugins.cluster._lock import read_lock
 from tests.plugins.cluster.test_commands import SIMULATED, Site, site
 
+pytestmark = [
+    pytest.mark.full("processes that edit at once; one edit after the other is in the gate")
+]
+
 __all__ = ["site"]  # a fixture
 
 NAMES = ("p1", "p2", "p3", "p4")

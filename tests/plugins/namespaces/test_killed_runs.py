@@ -16,7 +16,11 @@ import yaml
 from tests.support.machines import Corner
 from tests.support.needed import need_fabric
 
-pytestmark = [pytest.mark.netns, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.full("killed runs with real machines; the gate has a cluster that comes about"),
+    pytest.mark.netns,
+    pytest.mark.timeout(300),
+]
 
 COBWEB = str(Path(sys.executable).with_name("cobweb"))
 

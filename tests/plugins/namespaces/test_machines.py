@@ -20,7 +20,10 @@ from cobweb_plugins.namespaces._records import Records
 from tests.support.cloud import KilledError
 from tests.support.machines import OWNER, Corner
 
-pytestmark = pytest.mark.netns
+pytestmark = [
+    pytest.mark.full("real machines in each way; the gate has a cluster that comes about"),
+    pytest.mark.netns,
+]
 
 CREATE = """
 import json, os, sys

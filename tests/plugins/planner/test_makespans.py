@@ -12,6 +12,7 @@ from cobweb_plugins.planner import EventPlanner, StagesPlanner
 NODES = 1000
 
 
+@pytest.mark.full("large plans, many times")
 @pytest.mark.parametrize(
     ("operation", "cluster", "spread", "workers"),
     [

@@ -143,6 +143,7 @@ def script(system: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.gate("a dead-man switch by Ansible itself")
 def test_a_confirmed_change_stays_and_nothing_of_the_switch_does(
     switch: Maker, system: Path, script: dict[str, Any]
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_failing_change_is_taken_back_before_it_is_reported(
     assert watchers(it.home) == []
 
 
+@pytest.mark.full("in real time, over a whole job")
 def test_a_change_that_takes_too_long_goes_back_by_itself(
     switch: Maker, system: Path, script: dict[str, Any]
 ) -> None:
@@ -316,6 +318,7 @@ def test_an_earlier_change_that_is_open_is_not_armed_over(
     assert it.check(script).state == "down"
 
 
+@pytest.mark.gate("waits for the watcher of a dead-man switch")
 def test_a_watcher_goes_back_by_itself_when_the_time_is_over(
     switch: Maker, script: dict[str, Any], system: Path
 ) -> None:

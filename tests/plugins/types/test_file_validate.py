@@ -73,6 +73,7 @@ def _digest(path: Path) -> str:
     return path.read_text() if path.exists() else digest_of(path.parent / "nothing")
 
 
+@pytest.mark.full("a crash at each step")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_crash_on_trial_is_taken_back(
     file_module: ModuleType,

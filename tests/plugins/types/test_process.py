@@ -71,6 +71,7 @@ def one(process_module: ModuleType, spec: dict[str, Any], system: Path) -> Itera
 # --- by Ansible
 
 
+@pytest.mark.gate("the life of a process by Ansible itself")
 def test_whole_life(hand: Hand, spec: dict[str, Any], port: int, system: Path) -> None:
     """Down, up, outdated, up, down; each state is what a client sees."""
     cob = OneCob(built_in("process"), hand, spec)
@@ -97,6 +98,7 @@ def test_a_failed_start_is_told(hand: Hand, spec: dict[str, Any], port: int) -> 
     assert _ask(port) is None
 
 
+@pytest.mark.gate("a run of its own, which has to end")
 def test_the_process_outlives_the_run(tmp_path: Path, one: dict[str, Any], port: int) -> None:
     """Neither the end of the run nor that of its processes reaches what they started."""
     folder = tmp_path / "run"
@@ -441,6 +443,7 @@ def test_a_pid_that_was_given_out_again_is_not_ours(
     assert process_module.check(one) == {"state": "down"}
 
 
+@pytest.mark.full("kills at each step of the module")
 @pytest.mark.parametrize("action", ["start", "stop"])
 def test_any_kill_is_survived(
     process_module: ModuleType, one: dict[str, Any], action: str, port: int

@@ -15,7 +15,10 @@ import pytest
 
 from tests.support.trees import Entries, HostTree, content_of, make
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [
+    pytest.mark.full("faults and kills at each step of each change"),
+    pytest.mark.timeout(180),
+]
 
 ORIGINAL: Entries = {"a": ("original", 0o604), "link": "-> a", "other": "others'"}
 FIRST: Entries = {"a": "1\n2\n3\n4\n5\n", "link": "1", "gone/x": "1", "kind": "1", "e": "1"}
