@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Tests start thousands of Pythons, each of which would compile Cobweb anew.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST_WORKERS ?= 2
 
 .PHONY: help demo storage-demo test test-full test-area gate fuzz images bench compiled coverage lint types imports \

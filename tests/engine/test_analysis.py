@@ -19,6 +19,7 @@ from cobweb.engine.analysis._prospects import _Search
 from cobweb.errors import Place
 from cobweb.model import CobId, CobType, Graph, LockNeed, TransitionNeed
 from cobweb.testing.simulation import Simulation
+from tests.support.examples import examples
 from tests.support.graphs import SIMPLE, graph_of, graphs, need_of, starts, type_of
 from tests.support.problems import several_states
 from tests.support.search import Search
@@ -506,7 +507,7 @@ def test_what_the_engine_reaches_the_search_reaches(data: st.DataObject) -> None
 
 
 @given(words(), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_sites_of_the_usual_words_settle_wherever_a_legal_order_exists(
     graph: Graph, data: st.DataObject
 ) -> None:

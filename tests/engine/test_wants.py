@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cobweb.engine import TroubleKind, analyse
 from cobweb.model import Graph
 from tests.support.drive import Drive
+from tests.support.examples import examples
 from tests.support.graphs import budget_of, graph_of, graphs, starts, type_of
 from tests.support.words import after, requires
 
@@ -75,7 +76,7 @@ def test_what_wants_the_same_is_thought_about_once() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_want_is_what_the_type_prefers(data: st.DataObject) -> None:
     """An object that wants a state goes as one of a type that prefers it, and serves as before."""
     drawn = data.draw(graphs())

@@ -29,6 +29,7 @@ from cobweb.operations import (
 from cobweb.site import load_site
 from cobweb.store import RunInfo, Store, open_store
 from tests.operations.test_two_generations import changes, plugins
+from tests.support.examples import examples
 from tests.support.random_sites import Case
 
 Event = dict[str, Any]
@@ -73,7 +74,7 @@ def third_run(change: tuple[Case, Case], *, back: bool) -> tuple[list[Event], li
 
 
 @pytest.mark.gate("a property over random changes")
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(changes())
 def test_to_go_back_is_to_apply_what_was(change: tuple[Case, Case]) -> None:
     if analyse(change[0].graph):

@@ -33,6 +33,7 @@ from cobweb.site import load_site
 from cobweb.store import CobRecord, RunInfo, Store, open_store
 from cobweb_plugins.simulate import SimulateExecutor
 from tests.operations.test_two_generations import plugins
+from tests.support.examples import examples
 
 HOSTS = "abcd"
 WEB = {
@@ -457,7 +458,7 @@ def sites(draw: st.DrawFn) -> dict[str, Any]:
 
 @pytest.mark.gate("P8 as a property over random sites")
 @pytest.mark.timeout(300)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(sites(), sites(), st.dictionaries(st.sampled_from(["r", "x"]), st.integers(0, 5)))
 def test_what_goes_out_is_what_the_plan_named(
     first: dict[str, Any], second: dict[str, Any], durations: dict[str, int]

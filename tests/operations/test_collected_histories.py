@@ -49,6 +49,7 @@ from cobweb.store import (
     TransitionResult,
 )
 from tests.cli.conftest import TYPE
+from tests.support.examples import examples
 
 HOSTS = ("alpha", "beta", "gamma")
 COBS = [CobId(f"{host}/{name}") for host in HOSTS for name in ("a", "b")]
@@ -253,7 +254,9 @@ def killed(store: Store, entries: list[Entry], number: int) -> None:
 )
 @pytest.mark.timeout(600)
 @settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(8),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @example([Apply(), Apply(port=2), Apply(), ROLLBACK, DRIFT, DRIFT])
 @example([Apply(), Apply(port=2), ROLLBACK, Apply(port=3, limit="alpha"), DRIFT])

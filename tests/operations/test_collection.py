@@ -17,6 +17,7 @@ from cobweb.generation import canonical_json, digest
 from cobweb.model import CobId
 from cobweb.operations import Retention, collect_garbage, to_go_back_to
 from cobweb.store import Generation, HostSwitched, StateWritten, Store, open_store
+from tests.support.examples import examples
 
 
 @pytest.fixture
@@ -184,7 +185,7 @@ ports = st.dictionaries(st.sampled_from(OBJECTS), st.integers(1, 3))
 
 
 @pytest.mark.full("a property over whole histories; the rest of the module is in the gate")
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     saved=st.lists(ports, min_size=1, max_size=8),
     journal=ports,

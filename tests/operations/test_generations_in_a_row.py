@@ -34,6 +34,7 @@ from cobweb.site import load_site
 from cobweb.store import Entry, RunInfo, Store, open_store
 from cobweb.testing.promises import check_promises
 from tests.operations.test_two_generations import parts, plugins
+from tests.support.examples import examples
 from tests.support.graphs import graphs
 from tests.support.random_sites import Case
 
@@ -178,7 +179,7 @@ def broken(
 
 @pytest.mark.gate("a property over random changes")
 @pytest.mark.timeout(300)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(lives())
 def test_some_generations_in_a_row_keep_the_promises_and_get_there(life: tuple[Step, ...]) -> None:
     with tempfile.TemporaryDirectory() as name, open_store("sqlite://", Path(name)) as store:

@@ -18,6 +18,7 @@ from cobweb.site import load_site
 from cobweb.store import open_store
 from cobweb.testing.promises import check_promises
 from tests.operations.test_two_generations import applied, chained, changes
+from tests.support.examples import examples
 from tests.support.plain_promises import plain_check_promises
 from tests.support.random_sites import Case
 
@@ -61,7 +62,7 @@ def limited(limit: dict[str, Any], hosts: dict[str, str], cobs: dict[str, Any]) 
 
 
 @pytest.mark.gate("P1 to P5 as a property over random changes")
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.one_of(changes(), rolling()))
 def test_a_run_to_another_generation_keeps_the_promises(change: tuple[Case, Case]) -> None:
     """Whatever fails, in the run and in the one after it that goes on."""

@@ -32,6 +32,7 @@ from cobweb.store import (
     TransitionBegan,
     open_store,
 )
+from tests.support.examples import examples
 from tests.support.graphs import graphs
 from tests.support.random_sites import Case, limits, site_data, troubles
 
@@ -95,7 +96,7 @@ def parts(draw: st.DrawFn, graph: Graph) -> Case:
 
 
 @pytest.mark.gate("a property over random changes")
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(changes())
 def test_a_change_of_generations_is_done_as_planned(change: tuple[Case, Case]) -> None:
     first, second = change
@@ -124,7 +125,7 @@ def test_a_change_of_generations_is_done_as_planned(change: tuple[Case, Case]) -
 
 
 @pytest.mark.gate("a property over random changes")
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(changes())
 def test_no_host_switches_before_what_is_removed_from_it_is_gone(
     change: tuple[Case, Case],

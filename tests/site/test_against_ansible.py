@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from cobweb.errors import UsageError
 from cobweb.site import Site, load_site
+from tests.support.examples import examples
 
 pytestmark = [pytest.mark.gate("random inventories beside real Ansible")]
 
@@ -119,7 +120,9 @@ def _write(root: Path, groups: dict[str, Any], files: dict[str, dict[str, Any]])
     return load_site(root)
 
 
-relaxed = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+relaxed = settings(
+    max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow], deadline=None
+)
 
 
 @relaxed

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from cobweb.errors import LockedError, StoreError
 from cobweb.store import CanaryWritten, Generation, Store, open_store, this_process
+from tests.support.examples import examples
 
 
 def generation(content: str) -> Generation:
@@ -179,7 +180,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps)
 def test_generations_are_what_was_saved_reached_and_not_deleted(
     fresh_url: Callable[[], str], tmp_path: Path, steps: list[tuple[str, Any]]

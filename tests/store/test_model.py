@@ -38,6 +38,7 @@ from cobweb.store import (
     WorkEnded,
     open_store,
 )
+from tests.support.examples import examples
 
 COBS = [CobId(f"{host}/{name}") for host in ("h1", "h2") for name in ("a", "b")]
 cobs = st.sampled_from(COBS)
@@ -281,7 +282,7 @@ def run(number: int) -> RunInfo:
     )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps)
 def test_batches_leave_what_their_entries_mean_one_by_one(
     fresh_url: Callable[[], str], tmp_path: Path, steps: list[list[Entry] | str]

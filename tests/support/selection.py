@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Workers take one file after the other: none is left with a long one in the end.
     """
-    chosen, left = [], []
+    chosen, left = list[pytest.Item](), list[pytest.Item]()
     for item in items:
         is_chosen = not _is_full(item) or config.option.full
         (chosen if is_chosen else left).append(item)

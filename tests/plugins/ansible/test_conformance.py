@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,26 +54,29 @@ def _case(make: type[Executor]) -> ExecutorCase:
     )
 
 
-@pytest.mark.gate("the executor that all nodes go through, check by check")
-@pytest.mark.parametrize("check", executor_checks(_case(AnsibleExecutor)), ids=str)
+GATE = pytest.mark.gate("by Ansible itself; tests/testing has all checks on the fake executor")
+FULL = pytest.mark.full("each with processes of its own; the gate has some")
+IN_THE_GATE: dict[type[Executor], tuple[str, ...]] = {
+    AnsibleExecutor: ("each_job_has_exactly_one_report", "timeout_ends_one_job_only"),
+    AnsiblePlainExecutor: ("failure_is_a_report_with_one_line",),
+}
+
+
+def _checks(kind: type[Executor]) -> list[Any]:
+    chosen = IN_THE_GATE[kind]
+    return [
+        pytest.param(check, marks=GATE if check.name in chosen else FULL)
+        for check in executor_checks(_case(kind))
+    ]
+
+
+@pytest.mark.parametrize("check", _checks(AnsibleExecutor), ids=str)
 def test_ansible_conforms(check: NamedCheck) -> None:
     """The executor `ansible` keeps the promises of its protocol."""
     check()
 
 
-IN_THE_GATE = ("each_job_has_exactly_one_report", "failure_is_a_report_with_one_line")
-PLAIN_CHECKS = [
-    pytest.param(
-        check,
-        marks=pytest.mark.gate("the fallback once, by Ansible itself")
-        if check.name in IN_THE_GATE
-        else pytest.mark.full("a new ansible-playbook for each job"),
-    )
-    for check in executor_checks(_case(AnsiblePlainExecutor))
-]
-
-
-@pytest.mark.parametrize("check", PLAIN_CHECKS, ids=str)
+@pytest.mark.parametrize("check", _checks(AnsiblePlainExecutor), ids=str)
 def test_ansible_plain_conforms(check: NamedCheck) -> None:
     """The executor `ansible-plain` keeps the promises of its protocol."""
     check()

@@ -16,6 +16,7 @@ from cobweb_plugins.solvers._conflict import Constraint, constraints_of, without
 from cobweb_plugins.solvers._parse import Question, build, read
 from cobweb_plugins.solvers._preference import first_fitting
 from tests.plugins.solvers.cases import questions
+from tests.support.examples import examples
 
 SOLVERS = [PreferenceSolver(), CpsatSolver()]
 by_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
@@ -138,7 +139,7 @@ def test_the_conflict_is_said_in_words(solver: Solver, name: str) -> None:
 
 @by_solver
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_no_smaller_set_is_in_conflict(solver: Solver, data: st.DataObject) -> None:
     template, constraints = data.draw(questions(existing=data.draw(st.booleans())))
     question = read(template, constraints, PreferenceSolver.comparator)

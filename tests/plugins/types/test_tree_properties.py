@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.trees import HostTree, content_of, make
 
 PATHS = ("a", "b.bin", "f/a", "f/g/a", "-", "ü")
@@ -23,9 +24,11 @@ EDITS = st.dictionaries(st.sampled_from(PATHS), st.none() | FILES, max_size=3)
 POLICIES = st.sampled_from(["fail", "site", "host"])
 Version = dict[str, tuple[Any, int]]
 
-QUICK = settings(max_examples=200, deadline=None)
+QUICK = settings(max_examples=examples(200), deadline=None)
 SLOW = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
