@@ -132,6 +132,16 @@ def test_no_schedule_is_faster_than_what_a_node_must_await_and_what_awaits_it() 
     assert least_seconds(builder.build()) == 10
 
 
+def test_a_task_may_be_paused_for_one_that_more_has_to_wait_for() -> None:
+    """One after the other, the node would be done with both only at 6, and all at 16."""
+    builder = TaskGraphBuilder(NODES)
+    builder.task(0, "work", seconds=4)
+    early = builder.task(1, "work", seconds=1)
+    urgent = builder.task(0, "work", seconds=2, after=[early])
+    builder.task(2, "work", seconds=10, after=[urgent])
+    assert least_seconds(builder.build()) == 13
+
+
 @given(graphs(), st.sampled_from([None, 1, 2]))
 def test_the_bound_is_between_its_parts_and_one_after_the_other(
     graph: TaskGraph, workers: int | None

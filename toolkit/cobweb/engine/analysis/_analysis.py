@@ -285,15 +285,16 @@ class _Walk:
 
     def follow(self, cob: CobId, state: State, aim: str) -> Trouble | None:
         """Return the circle or the missing way; None where it was reported before."""
-        links: list[TroubleLink] = []
+        links, mine = list[TroubleLink](), set[CobId]()  # mine may be passed in another state too
         at: dict[tuple[CobId, State], int] = {}
-        before = frozenset(self._seen)
         while (cob, state) not in at:
             at[cob, state] = len(links)
             lock = (cob, state) in self._reach.reached
-            if not lock and cob in before:
-                return None
-            self._seen.add(cob) if not lock else None
+            if not lock and cob not in mine:
+                if cob in self._seen:
+                    return None
+                self._seen.add(cob)
+                mine.add(cob)
             link = self._lacking_lock(cob, state) if lock else self._lacking_step(cob, state)
             if link is None:
                 return self._missing_way(cob, state, links)
@@ -350,11 +351,9 @@ def _agree(
 
 def _possible(kind: CobType, names: Sequence[str]) -> tuple[State, ...]:
     """Return the states in which all of some needs for one object are met; () for no needs."""
-    if not names:
-        return ()
     return tuple(
         state
-        for state in kind.members(names[0])
+        for state in (kind.members(names[0]) if names else ())
         if all(state in kind.members(name) for name in names)
     )
 
