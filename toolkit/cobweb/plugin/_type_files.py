@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar
@@ -89,14 +90,17 @@ def _yaml(path: Path) -> Any:
     import yaml
 
     try:
-        return yaml.load(path.read_bytes(), _loader(yaml))  # noqa: TID251, S506 - a safe loader
+        return _parsed(path.read_bytes())
     except (OSError, yaml.YAMLError) as error:
         raise CobwebError(f"{path} cannot be read: {error}") from error
 
 
-def _loader(yaml: Any) -> Any:
-    """Return the safe loader that is written in C where there is one."""
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+@lru_cache(maxsize=256)  # every command loads all types, and a process may carry out many
+def _parsed(text: bytes) -> Any:
+    """Return what a text says; nobody changes it. Reads by the loader in C where there is one."""
+    import yaml
+
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: TID251, S506
 
 
 def _mapping(value: Any, what: str, known: frozenset[str]) -> Mapping[str, Any]:

@@ -37,7 +37,7 @@ from cobweb.store._database import Database, open_database
 from cobweb.store._fold import Batch, fold
 from cobweb.store._revision import revision
 from cobweb.store._site_lock import Fence, SiteLock
-from cobweb.store._statements import Statements
+from cobweb.store._statements import statements_of
 from cobweb.store._tables import (
     COBS,
     EVENTS,
@@ -79,7 +79,7 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._run: tuple[int, RunInfo] | None = None
-        self._statements = Statements(database.engine.dialect)
+        self._statements = statements_of(database.engine.dialect.name)
         self._fence = Fence(self._statements)
 
     @classmethod
