@@ -25,11 +25,11 @@ $(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ansible]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run
-	@echo "Installing the test tools ..."
+$(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "Installing Cobweb and the test tools into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	  -e '.[ansible,cluster,postgresql]' --group dev
-	@touch $@
+	@touch $(VENV)/.run $@
 
 demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python inventories/demo/demo.py

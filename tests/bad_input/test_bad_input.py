@@ -85,6 +85,7 @@ def test_the_table_is_well_formed() -> None:
         assert case["expect"], case["name"]
 
 
+@pytest.mark.gate("one takes what a template may take")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))
 def test_bad_input_gets_a_clear_message(
     case: dict[str, Any],

@@ -298,6 +298,7 @@ CASES: Mapping[str, Case] = dict(KNOWN) | {
 }
 
 
+@pytest.mark.gate("some take what a site may take")
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_too_much_gets_a_message(name: str, tmp_path: Path) -> None:
     case = CASES[name]

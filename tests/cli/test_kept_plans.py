@@ -20,6 +20,8 @@ from cobweb.site import _site
 from cobweb.store import HostLost, StateWritten, Store, TransitionBegan
 from tests.cli.test_running import APPLY, edit, written
 
+pytestmark = [pytest.mark.full("whatever makes a kept plan stale, one by one")]
+
 Run = Callable[..., Any]
 A, CFG = CobId("alpha/a"), CobId("alpha/cfg")
 
@@ -48,6 +50,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 FORMS = [(), ("-o", "json"), ("-o", "yaml"), ("--refresh", "all")]
 
 
+@pytest.mark.gate("a kept plan")
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
 def test_the_second_plan_is_the_first_one_printed_again(
     run: Run, site: Path, made: list[Any], form: tuple[str, ...]
@@ -120,6 +123,7 @@ def test_a_changed_belief_is_planned_anew(
     assert len(made) == 3
 
 
+@pytest.mark.gate("a kept plan that is stale")
 @pytest.mark.parametrize("name", ["site.yml", "simple/check.yml", "host_vars/alpha.yml"])
 def test_a_changed_or_new_file_is_planned_anew(
     run: Run, site: Path, made: list[Any], name: str

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -334,6 +335,15 @@ def test_a_narrow_encoding_does_not_break_output() -> None:
     assert ran.stderr == "cobweb: gr\\xf6\\xdfe\n"
 
 
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """Have Python collect as before in the end: a process of Cobweb's own does so rarely."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("collector")
 def test_main_reads_the_arguments_of_the_process(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -462,7 +462,7 @@ def read(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
-@pytest.mark.full("by Ansible itself, several runs; one rollback is in the gate")
+@pytest.mark.full("by Ansible itself, several runs; the gate has rollbacks simulated")
 @pytest.mark.timeout(180)
 def test_what_is_gone_is_removed_by_copies_and_comes_back_by_them(
     run: Run, real: Path, tmp_path: Path
@@ -490,7 +490,7 @@ def test_what_is_gone_is_removed_by_copies_and_comes_back_by_them(
     assert (read(tmp_path / "a"), read(tmp_path / "b")) == ("second!\n", None)
 
 
-@pytest.mark.full("by Ansible itself, several runs; one rollback is in the gate")
+@pytest.mark.full("by Ansible itself, several runs; the gate has rollbacks simulated")
 @pytest.mark.timeout(180)
 def test_variables_that_only_a_removal_needs_are_there_for_it(
     run: Run, real: Path, tmp_path: Path
@@ -529,7 +529,7 @@ types:
     assert (ran.code, read(tmp_path / "c")) == (0, None), ran.err
 
 
-@pytest.mark.gate("the story of a rollback, by Ansible itself")
+@pytest.mark.full("by Ansible itself, several runs; the gate has rollbacks simulated")
 @pytest.mark.timeout(180)
 def test_a_failed_apply_goes_back_at_once(
     run: Run, real: Path, tmp_path: Path, check_schema: CheckSchema
@@ -565,7 +565,7 @@ def test_a_failed_apply_goes_back_at_once(
     assert "holds 2 runs" in run("-C", real, "report", "--events", events).err
 
 
-@pytest.mark.full("by Ansible itself, several runs; one rollback is in the gate")
+@pytest.mark.full("by Ansible itself, several runs; the gate has rollbacks simulated")
 @pytest.mark.timeout(180)
 def test_a_failure_under_a_generation_that_was_reached_is_not_taken_back(
     run: Run, real: Path, tmp_path: Path, check_schema: CheckSchema

@@ -129,6 +129,7 @@ def test_a_transition_finds_the_archive_and_a_check_says_what_differs(
     assert "was up, is down: nothing is there" in report
 
 
+@pytest.mark.full("by Ansible itself, several runs; what is kept of a generation is in the gate")
 def test_generations_have_the_trees_that_their_folders_have_lost(place: Place) -> None:
     """Applied, changed, gone from the site with its folder, and brought back."""
     one, two = {"a": "one\n"}, {"a": "two\n", "b": "more\n"}

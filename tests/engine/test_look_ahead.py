@@ -95,6 +95,7 @@ def needs_between(cob: str, on: str) -> list[str]:
     return [f"{cob} {when} {on} {state}" for when in (*steps, "up") for state in WORK.states]
 
 
+@pytest.mark.gate("all of them")
 def test_every_world_of_two_objects_that_need_each_other_once() -> None:
     """All needs, one each way, from all states, with one of the two out at most."""
     cobs = [CobId("s/a"), CobId("s/b")]

@@ -234,6 +234,7 @@ def test_a_deletion_that_is_killed_at_any_moment_was_made_or_not(
     assert moment > 15, "the moments are those of the deletion"
 
 
+@pytest.mark.full("a kill at each step; the gate has kills of a writer")
 @pytest.mark.timeout(300)
 def test_a_file_whose_compaction_is_killed_at_any_moment_holds_the_same(
     tmp_path: Path, run_info: RunInfo

@@ -52,6 +52,9 @@ def other(url: str, tmp_path: Path, store: Store) -> Iterator[Store]:
         yield opened
 
 
+@pytest.mark.full(
+    "waits for a time limit, 14 s; tests/kernel has a server that crashes in the gate"
+)
 @pytest.mark.timeout(240)
 def test_a_server_that_is_frozen_is_away_until_it_goes_on(
     own_postgresql: PostgreSQL, tmp_path: Path
@@ -66,6 +69,7 @@ def test_a_server_that_is_frozen_is_away_until_it_goes_on(
         assert set(store.states()) == {UP.cob}
 
 
+@pytest.mark.full("waits longer than that, 20 s")
 def test_a_statement_may_take_longer_than_a_frozen_server_would_be_waited_for(
     own_postgresql: PostgreSQL, tmp_path: Path
 ) -> None:
@@ -197,6 +201,7 @@ def test_after_a_restart_of_the_server_owners_have_time_to_come_back(
             other.site_lock(clock=clock).acquire(me(clock))
 
 
+@pytest.mark.full("waits for a time limit of the network, 40 s")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a network of its own")
 def test_a_network_that_swallows_everything_is_noticed(
     postgresql: PostgreSQL, tmp_path: Path

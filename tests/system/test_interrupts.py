@@ -17,7 +17,7 @@ import pytest
 
 from tests.system.conftest import COBWEB, Workshop
 
-pytestmark = [pytest.mark.full("interrupts at every place; the gate has both Ctrl-C and kill -9")]
+pytestmark = [pytest.mark.full("interrupts at every place; the gate has Ctrl-C and kill -9")]
 
 SITE = """\
 cobweb: 1
@@ -194,7 +194,6 @@ def test_first_ctrl_c_lets_the_running_transition_end(
     assert workshop.mine() == []
 
 
-@pytest.mark.gate("the story of an interrupt that cannot wait")
 def test_second_ctrl_c_stops_it_and_leaves_no_process(
     workshop: Workshop, gates: Gates, terminal: Terminal
 ) -> None:

@@ -83,7 +83,7 @@ def _ours_below(root: int) -> list[int]:
     return ours
 
 
-@pytest.mark.gate("P11 by Ansible itself")
+@pytest.mark.full("P11 by Ansible itself once more")
 def test_an_older_run_can_begin_nothing_any_more(
     make_bench: Callable[..., Any], site: str, tmp_path: Path
 ) -> None:

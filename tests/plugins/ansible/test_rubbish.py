@@ -15,6 +15,8 @@ from tests.plugins.ansible.test_warm import HERE, NEAR, WHO, make_call, opened_d
 
 LIAR = r"""
 import json, os, sys
+
+pytestmark = [pytest.mark.full("hosts that say rubbish, byte by byte; the gate has hosts that lie")]
 begins, lie = sys.argv[1:3]
 os.write(1, b"cobweb module server 1\n")
 for line in sys.stdin.buffer:

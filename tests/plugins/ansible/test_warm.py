@@ -205,6 +205,7 @@ def test_a_server_is_replaced_when_a_new_process_would_see_more(
     library = tmp_path / "library"
     library.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(library))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # that would change the folder once more
     first = run(servers, make_call(WHO))
     (library / "brand_new.py").write_text("", encoding="utf-8")
     second = run(servers, make_call(f"import brand_new\n{WHO}"))

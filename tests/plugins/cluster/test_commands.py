@@ -13,6 +13,8 @@ from cobweb_plugins.cluster._lock import read_lock
 from tests.cli.conftest import Run
 from tests.plugins.cluster.small import CATALOG, TASKS
 
+pytestmark = [pytest.mark.full("each command after an apply; the gate has a cluster's life")]
+
 SITE = """\
 cobweb: 1
 name: it  # a comment that stays
@@ -104,6 +106,7 @@ def test_a_cluster_lives_from_create_to_delete(site: Site) -> None:
     assert site.states("first")["first-1"]["node"] == "bootstrapped"
 
 
+@pytest.mark.gate("what pipelines rely on")
 @pytest.mark.parametrize(
     "words",
     [("create", "c", "--template", "stack", "--nodes", "2"), ("delete", "first"), ("sync",)],
@@ -166,6 +169,7 @@ def _cobs(shown: Any) -> list[Any]:
     return [cob for host in shown["hosts"] for cob in host["cobs"]]
 
 
+@pytest.mark.gate("a table of bad input")
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -255,6 +259,7 @@ def test_a_lease_ends_the_cluster(site: Site) -> None:
     assert site.said("first")
 
 
+@pytest.mark.gate("the command once")
 def test_solve_prints_the_contract(site: Site) -> None:
     words = ("solve", "--template", "stack", "--nodes", "7", "-o", "json")
     data = json.loads(site.cluster(*words).out)

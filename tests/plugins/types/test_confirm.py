@@ -21,6 +21,12 @@ from cobweb.model import CobId, CobType, Confirm, Host, Job, JobKind, Outcome, R
 from cobweb.plugin import ExecutorSetting
 from tests.support.tasks import HOST, Hand, built_in, vaulted
 
+pytestmark = [
+    pytest.mark.full(
+        "each way of a dead-man switch, in real time; the gate has one confirmed, one not"
+    )
+]
+
 ID = CobId(f"{HOST}/thing")
 WAIT_S = 90.0
 

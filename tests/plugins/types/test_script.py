@@ -31,6 +31,7 @@ def one(spec: dict[str, Any]) -> dict[str, Any]:
     return {"id": "h1/thing", "name": "thing", "host": "h1", "spec": spec, "applied": None}
 
 
+@pytest.mark.gate("the life of a script by Ansible itself")
 def test_whole_life(hand: Hand, spec: dict[str, Any], system: Path) -> None:
     """Down, up, outdated, up, down; a secret comes by the environment and is never shown."""
     cob = OneCob(built_in("script"), hand, spec)
