@@ -13,6 +13,10 @@ from typing import Any
 
 import pytest
 
+pytestmark = [
+    pytest.mark.full("each command on a foreign database; store/test_formats.py is in the gate")
+]
+
 Run = Callable[..., Any]
 
 SIMULATED = ("--yes", "--executor", "simulate")
@@ -79,6 +83,7 @@ def test_no_command_changes_a_database_of_another_format(
     assert file.read_bytes() == before
 
 
+@pytest.mark.gate("the chief commands")
 @pytest.mark.parametrize("command", OF_A_GENERATION, ids="-".join)
 @pytest.mark.parametrize(("found", "hint"), [(3, HINTS["4"]), (5, HINTS["6"])])
 def test_a_generation_of_another_format_is_not_gone_by(

@@ -15,6 +15,12 @@ from cobweb.api import Site
 from cobweb.operations import Orders, Retention
 from cobweb.store import RunInfo
 
+pytestmark = [
+    pytest.mark.full(
+        "what a collection keeps, by commands; operations/test_collection.py is in the gate"
+    )
+]
+
 Run = Callable[..., Any]
 CheckSchema = Callable[[str, Any], None]
 SIMULATED = ("--executor", "simulate")
@@ -55,6 +61,7 @@ def generations_of(run: Run, site: Path) -> list[int]:
     return [it["id"] for it in data["generations"]]
 
 
+@pytest.mark.gate("the command once")
 def test_old_history_goes_and_is_told(run: Run, grown: Path) -> None:
     runs = runs_of(run, grown)
     ran = run("-C", grown, "gc")
@@ -88,6 +95,7 @@ def test_what_went_is_there_as_data(run: Run, grown: Path, check_schema: CheckSc
     assert runs_of(run, grown) == runs[:1]
 
 
+@pytest.mark.gate("the command once")
 def test_looking_at_what_would_go_takes_no_lock_and_changes_nothing(run: Run, grown: Path) -> None:
     assert run("-C", grown, "lock", "hold", "--for", "10m").code == 0
     ran = run("-C", grown, *LEAST, "--dry-run")

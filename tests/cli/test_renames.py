@@ -16,6 +16,10 @@ from cobweb_plugins.simulate import SimulateExecutor
 from tests.cli.test_protection import GUARD, B
 from tests.cli.test_stale_plans import APPLY, edit
 
+pytestmark = [
+    pytest.mark.full("renames by commands; store/test_renames and generation are in the gate")
+]
+
 Run = Callable[..., Any]
 CheckSchema = Callable[[str, Any], None]
 BACK = ("rollback", "--yes", "--executor", "simulate")
@@ -44,6 +48,7 @@ def nothing_moves(run: Run, site: Path) -> None:
     assert run("-C", site, "plan", "--detailed-exitcode").code == 0
 
 
+@pytest.mark.gate("the story of a rename")
 def test_a_rename_moves_nothing(run: Run, applied: Path, check_schema: CheckSchema) -> None:
     rename(applied, "b", "c")
     plan = run("-C", applied, "plan", "--detailed-exitcode")
@@ -59,6 +64,7 @@ def test_a_rename_moves_nothing(run: Run, applied: Path, check_schema: CheckSche
     assert states(run, applied) == {"alpha/a": "up", "alpha/cfg": "up", "beta/c": "up"}
 
 
+@pytest.mark.gate("the story of a rename")
 def test_what_others_need_follows(run: Run, applied: Path) -> None:
     rename(applied, "a", "z")
     edit(applied, "requires: [a@back]", "requires: [z@back]")
@@ -153,6 +159,7 @@ def test_a_host_that_stands_in_an_old_generation_is_understood(run: Run, applied
     assert "beta/c  up -> down" in ran.err
 
 
+@pytest.mark.gate("the story of a rename")
 def test_an_object_that_was_renamed_goes_under_its_old_needs(run: Run, applied: Path) -> None:
     """Also where its host never switched: the generation is read with today's names."""
     rename(applied, "b", "c")

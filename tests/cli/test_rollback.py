@@ -16,6 +16,8 @@ import pytest
 
 from cobweb.testing.promises import check_promises
 
+pytestmark = [pytest.mark.full("each way back; the gate has the chief ones")]
+
 Run = Callable[..., Any]
 CheckSchema = Callable[[str, Any], None]
 SIMULATED = ("--yes", "--executor", "simulate")
@@ -45,6 +47,7 @@ def changed(run: Run, site: Path) -> Path:
     return site
 
 
+@pytest.mark.gate("the story of a rollback")
 def test_the_content_of_an_earlier_generation_becomes_a_new_one(run: Run, changed: Path) -> None:
     ran = run("-C", changed, "rollback", *SIMULATED)
     assert ran.code == 0, ran.err
@@ -57,6 +60,7 @@ def test_the_content_of_an_earlier_generation_becomes_a_new_one(run: Run, change
     assert {cob["id"] for cob in status["cobs"]} == {"alpha/a", "alpha/cfg", "beta/b"}
 
 
+@pytest.mark.gate("the command once")
 @pytest.mark.parametrize(("typed", "words"), [("n\n", "nothing was changed"), ("y\n", "done (")])
 def test_the_plan_is_shown_before_the_question(
     run: Run, changed: Path, monkeypatch: pytest.MonkeyPatch, typed: str, words: str
@@ -82,6 +86,7 @@ def test_a_host_that_is_gone_has_no_generation_any_more(run: Run, site: Path) ->
     assert rows == [("alpha",)]
 
 
+@pytest.mark.gate("the story of a rollback")
 def test_what_was_gone_back_from_can_be_gone_to_again(run: Run, changed: Path) -> None:
     assert run("-C", changed, "rollback", *SIMULATED).code == 0
     ran = run("-C", changed, "rollback", *SIMULATED, "-m", "once more", "-o", "json")
@@ -126,6 +131,7 @@ def test_files_that_were_taken_back_are_no_rollback(run: Run, changed: Path) -> 
     assert "again" not in run("-C", changed, "status").err
 
 
+@pytest.mark.gate("a table of bad input")
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -149,6 +155,7 @@ def test_wrong_usage_is_refused(
     assert len(generations(run, changed)) == 2
 
 
+@pytest.mark.gate("bad input")
 def test_there_may_be_nothing_to_go_back_to(run: Run, site: Path) -> None:
     said = "there is no earlier generation that was reached"
     assert said in run("-C", site, "rollback").err
@@ -174,6 +181,7 @@ def spoil(site: Path, content: bytes, *, with_digest: bool) -> None:
         connection.commit()
 
 
+@pytest.mark.gate("bad input")
 @pytest.mark.parametrize(
     ("content", "with_digest", "said"),
     [

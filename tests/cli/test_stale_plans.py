@@ -13,6 +13,8 @@ from cobweb.api import Site
 from cobweb.model import CobId
 from cobweb.store import Forgotten, StateWritten, TransitionBegan
 
+pytestmark = [pytest.mark.full("each way that a plan gets stale; the gate has two people")]
+
 Run = Callable[..., Any]
 APPLY = ("apply", "--yes", "--executor", "simulate")
 A, B, CFG = CobId("alpha/a"), CobId("beta/b"), CobId("alpha/cfg")
@@ -86,6 +88,7 @@ def test_an_object_that_the_plan_left_alone_has_another_content(run: Run, applie
     ]
 
 
+@pytest.mark.gate("the story of a stale plan")
 def test_states_that_were_written_meanwhile_are_told(run: Run, applied: Path) -> None:
     plan = make_plan(run, applied)
     written(
@@ -103,6 +106,7 @@ def test_states_that_were_written_meanwhile_are_told(run: Run, applied: Path) ->
     ]
 
 
+@pytest.mark.gate("the story of a stale plan")
 def test_edits_of_the_site_are_told_by_object(run: Run, applied: Path) -> None:
     edit(applied, "cobs:\n", "cobs:\n  new: {type: simple, on: front}\n")
     edit(applied, "port: 8080", "port: 9090")
@@ -211,6 +215,7 @@ def test_a_plan_of_an_older_format_is_told_as_such(run: Run, applied: Path) -> N
     assert refused(run, applied, plan) == [f"cobweb: {plan}: {message}{HINT}"]
 
 
+@pytest.mark.gate("bad input")
 def test_an_edited_plan_is_refused(run: Run, applied: Path) -> None:
     plan = make_plan(run, applied)
     text = plan.read_text(encoding="utf-8")
@@ -218,6 +223,7 @@ def test_an_edited_plan_is_refused(run: Run, applied: Path) -> None:
     assert refused(run, applied, plan) == [f"cobweb: {plan}: the plan was edited or damaged{HINT}"]
 
 
+@pytest.mark.gate("secrets")
 def test_a_plan_has_no_secrets(run: Run, applied: Path) -> None:
     """It is handed from job to job of a pipeline: neither texts nor cipher texts are in it."""
     old = "  a:\n    type: simple\n"

@@ -13,6 +13,8 @@ import pytest
 from cobweb.cli import main
 from cobweb_plugins.storage import StorageCluster
 
+pytestmark = [pytest.mark.full("random orders of a large example")]
+
 SITE = Path(__file__).parents[2] / "inventories" / "storage"
 HEAD = "cobweb: 1\nname: gluster\ninventory: hosts.yml\nimports: [types/gluster.yml{}]\n"
 OBJECTS = ", objects.yml, modules/gluster.yml"

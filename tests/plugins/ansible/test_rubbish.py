@@ -13,10 +13,10 @@ import pytest
 from cobweb_plugins.ansible._warm import ERROR_BYTES, LINE_BYTES, RESULT_BYTES, Lost, Servers
 from tests.plugins.ansible.test_warm import HERE, NEAR, WHO, make_call, opened_desk, run
 
+pytestmark = [pytest.mark.full("hosts that say rubbish, byte by byte; the gate has hosts that lie")]
+
 LIAR = r"""
 import json, os, sys
-
-pytestmark = [pytest.mark.full("hosts that say rubbish, byte by byte; the gate has hosts that lie")]
 begins, lie = sys.argv[1:3]
 os.write(1, b"cobweb module server 1\n")
 for line in sys.stdin.buffer:

@@ -25,6 +25,8 @@ from cobweb_plugins.cluster._coopr_shape import misshapen
 from cobweb_plugins.cluster._template import resolve
 from cobweb_plugins.cluster._yaml_text import yaml_lines
 
+pytestmark = [pytest.mark.full("published catalogs entity by entity")]
+
 PUBLISHED = Path(__file__).resolve().parents[2] / "fixtures" / "coopr"
 MORE = PUBLISHED.with_name("coopr-more")
 TEMPLATES = ("ambari", "base", "lamp", "mean-singlenode", "mongodb-singlenode")
@@ -75,6 +77,7 @@ def _catalog(folder: Path) -> dict[str, Any]:
 # The published entities.
 
 
+@pytest.mark.gate("the command once")
 def test_the_published_entities_are_imported(run: Any, site: Path, check_schema: Any) -> None:
     ran = run("import", "coopr", PUBLISHED, "-C", site, "-o", "json")
     assert ran.code == 0, ran.err
@@ -89,6 +92,7 @@ def test_the_published_entities_are_imported(run: Any, site: Path, check_schema:
     assert run("validate", "-C", site).code == 0
 
 
+@pytest.mark.gate("the example of the paper")
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_published_template_resolves(published: dict[str, Any], name: str) -> None:
     request = {"clusters": {"c": {"template": name, "nodes": 1}}}
@@ -100,6 +104,7 @@ def test_a_published_template_resolves(published: dict[str, Any], name: str) -> 
     assert set(found.services) == set(catalog.templates[name].defaults.services)
 
 
+@pytest.mark.gate("the example of the paper")
 def test_the_lamp_template_is_as_it_was_published(published: dict[str, Any]) -> None:
     catalog = read_catalog({"catalog": published})
     lamp = catalog.templates["lamp"]
@@ -405,6 +410,7 @@ def test_what_would_make_the_site_wrong_is_taken_back(run: Any, site: Path) -> N
     assert not list(site.rglob("catalog/*.yml"))
 
 
+@pytest.mark.gate("a table of bad input")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -476,6 +482,7 @@ def test_what_requires_something_missing_goes_and_so_what_needs_it(
     }
 
 
+@pytest.mark.gate("bad input")
 def test_unknown_words_are_named(run: Any, site: Path, entities: Any) -> None:
     source = entities(
         services={

@@ -15,7 +15,12 @@ NAMES = [
     for check in provider_checks(ProviderCase(make=Namespaces, request=NOTHING, neighbour=NOTHING))
 ]
 
-pytestmark = pytest.mark.netns
+pytestmark = [
+    pytest.mark.full(
+        "the conformance kit with real machines; the gate has a cluster that comes about"
+    ),
+    pytest.mark.netns,
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,6 +20,12 @@ import pytest
 
 from tests.support.tasks import Hand, OneCob, built_in, digest_of, opened_hand, vaulted
 
+pytestmark = [
+    pytest.mark.full(
+        "processes that die, hang and hide; the gate has the life of one and the chief of these"
+    )
+]
+
 SERVER = """
 import os, signal, socket, sys
 for name in sys.argv[3:]:
@@ -111,6 +117,7 @@ def test_the_process_outlives_the_run(tmp_path: Path, one: dict[str, Any], port:
 # --- the module without Ansible around it
 
 
+@pytest.mark.gate("a promise of every check")
 def test_a_check_changes_nothing(
     process_module: ModuleType, one: dict[str, Any], system: Path
 ) -> None:
@@ -156,6 +163,7 @@ def test_a_process_that_shall_not_be_restarted_is_broken(
     _wait_for(lambda: process_module.check(one) == {"state": "broken"})
 
 
+@pytest.mark.gate("what limits count on")
 def test_what_does_not_work_is_never_outdated(
     process_module: ModuleType, one: dict[str, Any], port: int
 ) -> None:
@@ -276,6 +284,7 @@ def test_a_foreign_process_on_the_port_is_an_error(
         assert process_module.check(one) == {"state": "down"}
 
 
+@pytest.mark.gate("bad input, and what it leaves")
 @pytest.mark.parametrize(
     ("change", "message"),
     [
