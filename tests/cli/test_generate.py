@@ -280,6 +280,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.gate("a property over random models")
 @given(data=st.dictionaries(_TEXTS, _VALUES, min_size=1, max_size=4))
 def test_what_is_written_is_read_back_as_it_was(data: dict[str, Any]) -> None:
     """By the site's own strict reader, whatever the words are."""

@@ -336,6 +336,7 @@ def test_a_limit_passes_over_who_is_no_member_of_it() -> None:
     assert run.unsettled() == []
 
 
+@pytest.mark.gate("a property over several engines")
 def test_mail_in_any_order_is_no_matter() -> None:
     """A thousand orders of the smallest rolling change."""
     for seed in range(200):

@@ -70,6 +70,7 @@ def rolled(count: int) -> Graph:
     return graph_of(dict.fromkeys(names.split(), kind), budgets=(budget_of(names, count // 10),))
 
 
+@pytest.mark.gate("counts steps on two sizes of graphs")
 @pytest.mark.parametrize("shape", [chain, needed_by_all, needs_all, pairs, rolled])
 @pytest.mark.parametrize("found", ["down", "outdated"])
 def test_the_cost_grows_as_the_graph(shape: Any, found: str) -> None:

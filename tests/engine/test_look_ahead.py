@@ -70,6 +70,7 @@ def test_reductions_leave_the_answer_as_it_is(kind: str, random: Random) -> None
     assert cost(find_order(problem)) == cost(find_order(problem, reduce=False))
 
 
+@pytest.mark.gate("a property over random worlds, beside a search of all")
 @pytest.mark.parametrize("kind", KINDS)
 @given(random=randoms)
 def test_a_proof_leaves_no_order_and_has_nothing_to_spare(kind: str, random: Random) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,6 +146,7 @@ def price(graph: Graph, cob: CobId, steps: tuple[Transition, ...]) -> tuple[int,
     return len(outs), len(steps), [kind.transitions.index(step) for step in steps]
 
 
+@pytest.mark.gate("a type with very many ways")
 def test_a_type_with_countless_ways_is_bounded() -> None:
     """Twelve states, each joined to each: then the first way to get there counts."""
     names = [f"s{number:02}" for number in range(12)]

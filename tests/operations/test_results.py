@@ -350,6 +350,7 @@ def _create_and_die(root: str, url: str) -> None:
         Place(root=Path(root), store=store).apply(answer)
 
 
+@pytest.mark.gate("kill -9 of a run in a process of its own")
 def test_what_was_handed_back_outlives_a_kill(either: Place, tmp_path: Path) -> None:
     """The machine that a failed attempt has made is known to the next attempt, and the next run."""
     url = either.store._database.engine.url.render_as_string(hide_password=False)

@@ -156,6 +156,7 @@ def test_a_vaulted_value_stays_one_in_lists(text: str) -> None:
     assert render(text) == [VALUES["secret"]]
 
 
+@pytest.mark.gate("a table of bad input; one takes what a template may take")
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -250,6 +250,7 @@ def rights(folder: Path, folder_mode: int, file_mode: int) -> None:
     folder.chmod(folder_mode)
 
 
+@pytest.mark.gate("becomes another user in a process of its own")
 def test_read_only_database_can_be_read_but_not_opened_for_writing(public: Path) -> None:
     with open_store(URL, public) as store:
         store.write([UP])
@@ -265,6 +266,7 @@ def test_read_only_database_can_be_read_but_not_opened_for_writing(public: Path)
     folder.chmod(0o755)
 
 
+@pytest.mark.gate("becomes another user in a process of its own")
 def test_unreadable_database_is_refused(public: Path) -> None:
     with open_store(URL, public) as store:
         store.write([UP])
@@ -277,6 +279,7 @@ def test_unreadable_database_is_refused(public: Path) -> None:
     folder.chmod(0o755)
 
 
+@pytest.mark.gate("becomes another user in a process of its own")
 def test_folder_that_cannot_be_made_is_told(public: Path) -> None:
     public.chmod(0o555)
     answer = as_nobody(public, create=True)
@@ -314,6 +317,7 @@ with open_store("sqlite:///.cobweb/state.db", site) as store:
 """
 
 
+@pytest.mark.gate("a process of its own with a limit")
 def test_write_that_hits_a_limit_stores_nothing_and_can_be_repeated(tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", FILL, str(tmp_path), "400000"]
     output = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout

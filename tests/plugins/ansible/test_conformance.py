@@ -82,6 +82,7 @@ def test_ansible_plain_conforms(check: NamedCheck) -> None:
     check()
 
 
+@pytest.mark.gate("one reads an inventory by Ansible itself")
 @pytest.mark.parametrize(
     "check",
     adapter_checks(

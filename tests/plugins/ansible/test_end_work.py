@@ -41,7 +41,7 @@ executor.wait(None)
 """
 
 
-@pytest.mark.gate("P11 by Ansible itself")
+@pytest.mark.full("P11 by both executors; the gate has a sweep, and a real host")
 @BOTH
 def test_what_is_left_of_a_job_on_this_machine_is_ended(  # noqa: PLR0913, PLR0917  # fixtures
     make_bench: Callable[..., Any],

@@ -129,6 +129,7 @@ def test_a_node_goes_its_way_and_back() -> None:
     assert (cloud.machines, run.results) == ([], {})
 
 
+@pytest.mark.gate("a fault at each step, without hosts")
 def test_wherever_it_fails_no_machine_is_left_over_or_made_twice() -> None:
     for faults in schedules():
         cloud = Cloud()

@@ -225,6 +225,7 @@ def browser() -> str:
     return found
 
 
+@pytest.mark.gate("a real browser")
 @pytest.mark.parametrize("name", ["good", "bad", "moved"])
 def test_a_browser_shows_the_timeline_without_an_error(
     name: str, request: pytest.FixtureRequest, browser: str, tmp_path: Path

@@ -24,6 +24,7 @@ def _nodes(solver: Solver, question: Question) -> list[Any] | None:
         return None
 
 
+@pytest.mark.gate("a property beside a brute force")
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 @given(data=st.data())
 def test_a_new_cluster_is_that_of_the_brute_force(solver: Solver, data: st.DataObject) -> None:

@@ -124,6 +124,7 @@ CONFLICTS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 }
 
 
+@pytest.mark.gate("the first of them loads the solver")
 @by_solver
 @pytest.mark.parametrize("name", sorted(CONFLICTS))
 def test_the_conflict_is_said_in_words(solver: Solver, name: str) -> None:

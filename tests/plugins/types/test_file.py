@@ -33,6 +33,7 @@ def cob(hand: Hand, system: Path) -> OneCob:
     return OneCob(built_in("file"), hand, spec)
 
 
+@pytest.mark.gate("the life of a file by Ansible itself")
 def test_whole_life_with_nothing_before(cob: OneCob, system: Path) -> None:
     """Down, up, outdated, up, down: the bytes are right and nothing of ours is left."""
     path = system / "a.ini"
