@@ -11,10 +11,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from cobweb.generation import TreeEntry, TreeKind, archive_of, in_order, tree_digest
 
-__all__ = ["Entries", "HostTree", "content_of", "folders_above", "make", "packed"]
+__all__ = ["Entries", "HostTree", "as_root", "content_of", "folders_above", "make", "packed"]
 
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 Entries = Mapping[str, str | bytes | tuple[str, int] | None]
 """Of each path: a file's content, maybe with its mode; `-> target` is a link, None a folder."""
 

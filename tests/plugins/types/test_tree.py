@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.trees import Entries, HostTree, content_of, make
+from tests.support.trees import Entries, HostTree, as_root, content_of, make
 
 LINES = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
 TREES: dict[str, Entries] = {
@@ -147,6 +147,7 @@ def test_what_was_deleted_is_written_again(tree: HostTree) -> None:
     assert sorted(content_of(tree.root)) == ["a", "f", "f/b"]
 
 
+@as_root
 def test_modes_and_owners_are_merged(tree: HostTree) -> None:
     """A changed mode stays with a changed content."""
     tree.want({"a": "1"}).write()

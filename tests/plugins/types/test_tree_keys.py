@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.trees import Entries, HostTree, content_of, make
+from tests.support.trees import Entries, HostTree, as_root, content_of, make
 
 RULES: dict[str, tuple[list[dict[str, Any]], dict[str, str]]] = {
     "anywhere": ([{"match": "*.key", "mode": "0600"}], {"a.key": "600", "f/b.key": "600"}),
@@ -49,6 +49,7 @@ def test_modes_of_what_matches(
     assert tree.check() == "up"
 
 
+@as_root
 def test_owners_are_those_of_the_spec_or_stay(tree: HostTree) -> None:
     """Links too; an owner that is changed by the spec alone needs no archive."""
     make(tree.root, {"a": "before"})
@@ -76,6 +77,7 @@ def test_owners_are_those_of_the_spec_or_stay(tree: HostTree) -> None:
     assert {path: it[1:3] for path, it in content_of(tree.root).items()} == {"a": (5, 6)}
 
 
+@as_root
 def test_a_folder_that_was_there_keeps_its_mode(tree: HostTree) -> None:
     """Unless a rule names it; then it comes back as it was."""
     make(tree.root, {"f": None, "g": None})
@@ -93,6 +95,7 @@ def test_a_folder_that_was_there_keeps_its_mode(tree: HostTree) -> None:
     assert content_of(tree.root) == before
 
 
+@as_root
 def test_the_folder_that_is_made_belongs_to_the_owner(
     tree: HostTree,
 ) -> None:
