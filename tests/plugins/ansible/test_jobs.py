@@ -302,7 +302,7 @@ CASES = (
     ),
     Case(
         name="task timeout",
-        tasks="- command: sleep 3600\n  timeout: 1",
+        tasks="- command: sleep 30\n  timeout: 1",
         outcome=FAILED,
         message="Timed out after 1 second",
     ),
