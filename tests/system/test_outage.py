@@ -45,13 +45,21 @@ def read_until(process: subprocess.Popen[str], text: str) -> str:
     raise AssertionError(said)
 
 
+def begin(workshop: Workshop, gates: Gates) -> subprocess.Popen[str]:
+    """Begin a run; return it when two transitions are at work, and nothing else."""
+    run = workshop.start("apply", "--yes", "--store-timeout", "1s")
+    gates.await_begun("first")
+    gates.await_begun("second")
+    while workshop.states()["two/third"]["state"] != "down":  # its check may be the last one
+        pass
+    return run
+
+
 def apply_without(
     workshop: Workshop, gates: Gates, server: PostgreSQL
 ) -> tuple[subprocess.Popen[str], str]:
     """Begin a run and take its database away; return it when it waits for what is at work."""
-    run = workshop.start("apply", "--yes", "--store-timeout", "1s")
-    gates.await_begun("first")
-    gates.await_begun("second")
+    run = begin(workshop, gates)
     server.kill()
     gates.open("first")
     return run, read_until(run, "still at work")
@@ -105,9 +113,7 @@ def test_a_server_that_is_frozen_is_as_one_that_is_gone(
     workshop: Workshop, gates: Gates, own_postgresql: PostgreSQL
 ) -> None:
     """It takes all that it is sent and says nothing; what is at work ends, and is told."""
-    run = workshop.start("apply", "--yes", "--store-timeout", "1s")
-    gates.await_begun("first")
-    gates.await_begun("second")
+    run = begin(workshop, gates)
     with own_postgresql.frozen():
         gates.open("first")
         said = read_until(run, "1 still at work")

@@ -105,6 +105,8 @@ def begin(disk: SmallDisk, gates: Gates, *timeout: str) -> subprocess.Popen[str]
     run = disk.start("apply", "--yes", *timeout)
     gates.await_begun("first")
     gates.await_begun("second")
+    while disk.states()["two/third"] != "down":  # its check may be the last one
+        pass
     disk.fill()
     gates.open("first")
     return run

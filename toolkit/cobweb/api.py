@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from cobweb._clock import wall_clock
+from cobweb._clock import name_of_moment, wall_clock
 from cobweb.errors import CobwebError, Finding, Place, SiteError, UsageError
 
 if TYPE_CHECKING:
@@ -485,8 +483,7 @@ def _this_run(command: str) -> tuple[RunInfo, LockOwner]:
     from cobweb.store import RunInfo, this_process
 
     now = wall_clock()
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-    run = f"{stamp}-{secrets.token_hex(2)}"
+    run = name_of_moment(now)
     owner = this_process(run=run, reason=command, since=now)
     info = RunInfo(
         id=run, command=command, started=now, user=owner.user, host=owner.host, pid=owner.pid

@@ -592,7 +592,7 @@ def _environment(pid: int) -> list[str]:
 
 def _is_accepted(client: socket.socket, port: int) -> bool:
     """Connect; where the queue of the server is full, give up at once."""
-    client.settimeout(0.1)
+    client.settimeout(0.9)  # a busy kernel answers late; a full queue is asked again after 1 s
     try:
         client.connect(("127.0.0.1", port))
     except TimeoutError:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cobweb._clock import wall_clock
+from cobweb._clock import name_of_moment, wall_clock
 from cobweb._tables import Tone
 from cobweb.api import Site
 from cobweb.cli._locking import patience_of
@@ -97,8 +95,7 @@ def hold(request: Request, for_s: float, reason: str, wait: float | None) -> Non
 
     output = Output.of(request)
     since = wall_clock()
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(since))
-    name = f"hold-{stamp}-{secrets.token_hex(2)}"
+    name = f"hold-{name_of_moment(since)}"
     with open_site(request) as session:
         lock = _site_lock(session, create=True)
         owner, notices = lock.hold(
