@@ -578,6 +578,29 @@ def test_a_broken_plugin_is_left_out_and_said_why(case: Broken, install: Install
     assert set(plugins.executors) == set(before.executors)
 
 
+def test_one_that_cannot_be_compared_is_left_out_alone(install: Install) -> None:
+    """Its manager cannot let go of it: the next one is not blamed for that."""
+    source = """
+        class Plugin:
+            cobweb_interface = 1
+            __hash__ = object.__hash__
+            def __eq__(self, other): raise ValueError("not with me")
+        plugin = Plugin()
+    """
+    install("alone", source, entry="alone = alone_module:plugin")
+    install("whole", WHOLE)
+    plugins = load_plugins()
+    assert "not with me" in _failure(plugins, "alone").reason
+    assert plugins.loaded[-1].name == "whole"
+
+
+def test_two_may_name_one_module(install: Install) -> None:
+    """What is loaded a second time is as it was the first time."""
+    install("first", "")
+    install("second", "", entry="second = first_module")
+    assert [it.name for it in load_plugins().loaded][-2:] == ["first", "second"]
+
+
 def test_strict_raises_and_names_every_broken_plugin(install: Install) -> None:
     install("bad_a", "raise ValueError('first')")
     install("bad_b", "raise ValueError('second')")

@@ -151,18 +151,8 @@ def _actions_problems(cls: type) -> Iterator[str]:
 
 RESERVED_SECTIONS = frozenset(
     [
-        "cobweb",
-        "name",
-        "description",
-        "present",
-        "imports",
-        "inventory",
-        "state",
-        "types",
-        "cobs",
-        "limits",
-        "drift",
-        "generate",
+        *("cobweb", "name", "description", "present", "imports", "inventory"),
+        *("state", "types", "cobs", "limits", "drift", "generate"),
     ]
 )
 """The top-level keys of a site.yml that are Cobweb's own."""

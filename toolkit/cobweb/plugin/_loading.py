@@ -88,8 +88,7 @@ class _Loader:
         self._failed: list[FailedPlugin] = []
         self._owners: dict[tuple[Kind, str], Found] = {}
         self._tables: Tables = {table: {} for table in (*Kind, *MORE_TABLES)}
-        self._manager = pluggy.PluginManager(PROJECT)
-        self._manager.add_hookspecs(_hooks)
+        self._manager = _new_manager()
 
     def add(self, found: Found) -> None:
         """Load one entry point, or note why it is left out."""
@@ -103,6 +102,7 @@ class _Loader:
             if found.distribution != OURS:  # ours are tested, and this takes a slow import
                 _refuse_schemas(tables)
         except _RejectedError as error:
+            self._manager = _new_manager()  # this one may not be able to let go of it
             failed = FailedPlugin(**source, module=module, reason=error.message, hint=error.hint)
             self._failed.append(failed)
             return
@@ -169,6 +169,12 @@ def _import(found: Found, manager: pluggy.PluginManager) -> Any:
         _check_interface(plugin, found)
         _register(manager, plugin)
     return plugin
+
+
+def _new_manager() -> pluggy.PluginManager:
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(_hooks)
+    return manager
 
 
 def _check_interface(plugin: Any, found: Found) -> None:
