@@ -114,6 +114,18 @@ def test_nothing_is_printed(site: Site, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr() == ("", "")
 
 
+def test_runs_of_one_second_that_draw_the_same_digits_have_two_names(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = iter(["1a2b", "1a2b", "3c4d"])
+    monkeypatch.setattr("cobweb.api.wall_clock", lambda: 1_795_273_539.5)
+    monkeypatch.setattr("cobweb.api.secrets.token_hex", lambda _size: next(drawn))
+    for _ in range(2):
+        assert site.apply(orders=SIMULATED).exit_code == 0
+    ids = [it.info.id for it in site.store().runs()]
+    assert ids == ["20261121-150539-3c4d", "20261121-150539-1a2b"]
+
+
 def test_one_turn_at_a_time(site: Site, folder: Path) -> None:
     with site.turn("first"), Site(folder) as other, pytest.raises(LockedError, match="first"):
         other.apply(orders=SIMULATED)

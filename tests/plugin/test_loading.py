@@ -578,20 +578,27 @@ def test_a_broken_plugin_is_left_out_and_said_why(case: Broken, install: Install
     assert set(plugins.executors) == set(before.executors)
 
 
-def test_one_that_cannot_be_compared_is_left_out_alone(install: Install) -> None:
-    """Its manager cannot let go of it: the next one is not blamed for that."""
-    source = """
+@pytest.mark.parametrize("answer", ["raise ValueError('not with me')", "return False"])
+def test_one_that_is_not_even_like_itself_harms_no_other(install: Install, answer: str) -> None:
+    """No hook of it is asked again for the next one, which has none, and is not blamed."""
+    source = f"""
+        class Solver:
+            name = "odd"
+            def solve(self, template, constraints): return {{}}
         class Plugin:
             cobweb_interface = 1
             __hash__ = object.__hash__
-            def __eq__(self, other): raise ValueError("not with me")
+            def __eq__(self, other): {answer}
+            def __ne__(self, other): {answer}
+            @hookimpl
+            def cobweb_register_solvers(self): return [Solver]
         plugin = Plugin()
     """
-    install("alone", source, entry="alone = alone_module:plugin")
-    install("whole", WHOLE)
-    plugins = load_plugins()
-    assert "not with me" in _failure(plugins, "alone").reason
-    assert plugins.loaded[-1].name == "whole"
+    install("before", source, entry="before = before_module:plugin")
+    install("behind", "")
+    loaded = load_plugins().loaded
+    assert [it.name for it in loaded][-2:] == ["before", "behind"]
+    assert loaded[-1].registered == {}
 
 
 def test_two_may_name_one_module(install: Install) -> None:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from cobweb._clock import name_of_moment, wall_clock
+from cobweb._clock import wall_clock
 from cobweb.errors import CobwebError, Finding, Place, SiteError, UsageError
 
 if TYPE_CHECKING:
@@ -217,12 +219,16 @@ class Site:
 
         LockedError where another has it, after waiting as `patience` says (None: not at all).
         """
-        info, owner = _this_run(command)
         store = store or self.store(create=True)
-        with store.site_lock(clock=wall_clock).acquire(owner, patience) as lock:
-            for notice in lock.notices:
-                say(notice)
-            yield Turn(site=self, lock=lock, info=replace(info, started=lock.owner.since))
+        while True:
+            info, owner = _this_run(command)
+            with store.site_lock(clock=wall_clock).acquire(owner, patience) as lock:
+                if any(it.info.id == info.id for it in store.runs()):
+                    continue  # two of one second may draw the same four digits
+                for notice in lock.notices:
+                    say(notice)
+                yield Turn(site=self, lock=lock, info=replace(info, started=lock.owner.since))
+            return
 
     def apply(
         self,
@@ -483,7 +489,8 @@ def _this_run(command: str) -> tuple[RunInfo, LockOwner]:
     from cobweb.store import RunInfo, this_process
 
     now = wall_clock()
-    run = name_of_moment(now)
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+    run = f"{stamp}-{secrets.token_hex(2)}"
     owner = this_process(run=run, reason=command, since=now)
     info = RunInfo(
         id=run, command=command, started=now, user=owner.user, host=owner.host, pid=owner.pid

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cobweb._clock import name_of_moment, wall_clock
+from cobweb._clock import wall_clock
 from cobweb._tables import Tone
 from cobweb.api import Site
 from cobweb.cli._locking import patience_of
@@ -95,7 +97,8 @@ def hold(request: Request, for_s: float, reason: str, wait: float | None) -> Non
 
     output = Output.of(request)
     since = wall_clock()
-    name = f"hold-{name_of_moment(since)}"
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(since))
+    name = f"hold-{stamp}-{secrets.token_hex(2)}"
     with open_site(request) as session:
         lock = _site_lock(session, create=True)
         owner, notices = lock.hold(

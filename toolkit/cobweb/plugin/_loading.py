@@ -1,8 +1,8 @@
 """Load plugins one by one: a broken one is left out whole and harms nobody else.
 
 pluggy's own entry-point loader stops at the first broken entry point and calls hooks of all plugins
-at once, so that one that raises ends the call. Here each is alone in the manager, which checks
-marks and signatures: nothing is shared before a plugin has proved whole.
+at once, so that one that raises ends the call. Here every entry point gets a plugin manager of its
+own: pluggy checks marks and signatures, and nothing is shared before a plugin has proved whole.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ PROVIDERS = "providers"
 TASK_PLANNERS = "task_planners"
 UNASKED = "unasked_observers"
 MORE_TABLES = (PYTHON, GENERATORS, PROVIDERS, EXPANDERS, TASK_PLANNERS, UNASKED)
-HOOK_PREFIX = "cobweb_register_"
 HOOK_NAMES = tuple(kind.hook for kind in Kind)
 
 Tables = dict[str, dict[str, Any]]
@@ -88,21 +87,19 @@ class _Loader:
         self._failed: list[FailedPlugin] = []
         self._owners: dict[tuple[Kind, str], Found] = {}
         self._tables: Tables = {table: {} for table in (*Kind, *MORE_TABLES)}
-        self._manager = _new_manager()
 
     def add(self, found: Found) -> None:
         """Load one entry point, or note why it is left out."""
         module = found.entry.value if found.entry else ""
         source = {"name": found.name, "distribution": found.distribution, "version": found.version}
         try:
-            plugin = _import(found, self._manager)
-            items = {kind: _registered(self._manager, kind) for kind in self._kinds}
+            plugin, manager = _import(found)
+            items = {kind: _registered(manager, kind) for kind in self._kinds}
             self._refuse_taken(found, items)
             tables = _make_all(found.name, items)
             if found.distribution != OURS:  # ours are tested, and this takes a slow import
                 _refuse_schemas(tables)
         except _RejectedError as error:
-            self._manager = _new_manager()  # this one may not be able to let go of it
             failed = FailedPlugin(**source, module=module, reason=error.message, hint=error.hint)
             self._failed.append(failed)
             return
@@ -153,8 +150,8 @@ def _contained(what: str) -> Iterator[None]:
         ) from error
 
 
-def _import(found: Found, manager: pluggy.PluginManager) -> Any:
-    """Return a plugin, alone in the manager, which has found its marked hooks to fit."""
+def _import(found: Found) -> tuple[Any, pluggy.PluginManager]:
+    """Return a plugin, and its manager, which has found its marked hooks to fit."""
     if found.entry is None:
         raise _RejectedError(found.problem, hint=f"reinstall {found.distribution}")
     try:
@@ -167,14 +164,7 @@ def _import(found: Found, manager: pluggy.PluginManager) -> Any:
         raise
     with _contained("it cannot be examined"):
         _check_interface(plugin, found)
-        _register(manager, plugin)
-    return plugin
-
-
-def _new_manager() -> pluggy.PluginManager:
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(_hooks)
-    return manager
+        return plugin, _checked_hooks(plugin)
 
 
 def _check_interface(plugin: Any, found: Found) -> None:
@@ -191,17 +181,18 @@ def _check_interface(plugin: Any, found: Found) -> None:
         )
 
 
-def _register(manager: pluggy.PluginManager, plugin: Any) -> None:
-    for earlier, _ in manager.list_name_plugin():
-        manager.unregister(name=earlier)
+def _checked_hooks(plugin: Any) -> pluggy.PluginManager:
+    manager = pluggy.PluginManager(_hooks.PROJECT)
+    manager.add_hookspecs(_hooks)
     with _contained("its hooks do not fit"):
         manager.register(plugin)
-    marked = {caller.name for caller in manager.get_hookcallers(plugin) or ()}
-    for name in sorted(marked.union(it for it in dir(plugin) if it.startswith(HOOK_PREFIX))):
-        if name not in HOOK_NAMES:
-            raise _RejectedError(f"there is no hook {name}", hint=_suggestion(name))
-        if name not in marked:
+    for name in sorted(dir(plugin)):
+        marked = manager.parse_hookimpl_opts(plugin, name) is not None
+        if name in HOOK_NAMES and not marked:
             raise _RejectedError(f"{name} is not marked", hint="write @hookimpl above it")
+        if name not in HOOK_NAMES and (marked or name.startswith("cobweb_register_")):
+            raise _RejectedError(f"there is no hook {name}", hint=_suggestion(name))
+    return manager
 
 
 def _suggestion(name: str) -> str:
@@ -355,7 +346,7 @@ def find_entry_points() -> tuple[Found, ...]:
 
 
 def _entries(distribution: Distribution, name: str) -> Iterator[Found]:
-    version = str(distribution.metadata["Version"] or "unknown")
+    version = _version(distribution)
     try:
         entries = distribution.entry_points.select(group=PROJECT)
     except (TypeError, ValueError) as error:
@@ -364,3 +355,7 @@ def _entries(distribution: Distribution, name: str) -> Iterator[Found]:
         return
     for entry in entries:
         yield Found(distribution=name, version=version, entry=entry)
+
+
+def _version(distribution: Distribution) -> str:
+    return str(distribution.metadata["Version"] or "unknown")
