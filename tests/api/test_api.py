@@ -15,6 +15,7 @@ import pytest
 from cobweb.api import Site
 from cobweb.errors import LockedError, SiteError, UsageError
 from cobweb.operations import Caller, Orders, Retention
+from cobweb.store import this_process
 from tests.cli.conftest import SITE, TYPE
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "plugins" / "embed-cobweb.md"
@@ -120,10 +121,13 @@ def test_runs_of_one_second_that_draw_the_same_digits_have_two_names(
     drawn = iter(["1a2b", "1a2b", "3c4d"])
     monkeypatch.setattr("cobweb.api.wall_clock", lambda: 1_795_273_539.5)
     monkeypatch.setattr("cobweb.api.secrets.token_hex", lambda _size: next(drawn))
-    for _ in range(2):
-        assert site.apply(orders=SIMULATED).exit_code == 0
-    ids = [it.info.id for it in site.store().runs()]
-    assert ids == ["20261121-150539-3c4d", "20261121-150539-1a2b"]
+    assert site.apply(orders=SIMULATED).run == "20261121-150539-1a2b"
+    hold = this_process(run="hold", reason="disk swap", since=0.0)
+    site.store().site_lock(clock=lambda: 0.0).hold(hold, for_s=1.0)
+    said: list[str] = []
+    with site.turn(say=said.append) as turn:
+        assert turn.info.id == "20261121-150539-3c4d"
+    assert [line.partition(":")[0] for line in said] == ["a hold is over"]
 
 
 def test_one_turn_at_a_time(site: Site, folder: Path) -> None:

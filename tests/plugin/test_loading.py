@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -395,6 +396,51 @@ BROKEN = [
         reason="what cobweb_register_solvers returned cannot be used: RuntimeError: no name",
     ),
     Broken(
+        name="unsayable",
+        source="""
+        class Silent(Exception):
+            def __str__(self): raise RuntimeError("no text")
+        raise Silent
+        """,
+        reason="unsayable_module cannot be imported: Silent: <exception str() failed> at ",
+    ),
+    Broken(
+        name="hostile_list",
+        source="""
+        class Items(list):
+            def __iter__(self): raise RuntimeError("not twice")
+        @hookimpl
+        def cobweb_register_solvers(): return Items()
+        """,
+        reason="it cannot be examined: RuntimeError: not twice at ",
+    ),
+    Broken(
+        name="hostile_text",
+        source="""
+        class Name(str):
+            __hash__ = None
+        class S:
+            name = Name("s")
+            def solve(self, template, constraints): return {}
+        @hookimpl
+        def cobweb_register_solvers(): return [S]
+        """,
+        reason="it cannot be examined: TypeError: unhashable type: 'Name' at ",
+    ),
+    Broken(
+        name="hostile_place",
+        entry="hostile_place = hostile_place_module:plugin",
+        source="""
+        class Place:
+            def __bool__(self): raise RuntimeError("nowhere")
+        class Plugin:
+            cobweb_interface = 1
+            __file__ = Place()
+        plugin = Plugin()
+        """,
+        reason="it cannot be examined: RuntimeError: nowhere at ",
+    ),
+    Broken(
         name="type_is_none",
         source="""
         class T:
@@ -689,6 +735,43 @@ def test_damaged_metadata_harms_only_its_own_distribution(install: Install) -> N
     assert failed.reason.startswith("its entry_points.txt cannot be read")
     assert failed.hint == "reinstall damaged-dist"
     assert "fine" in [plugin.name for plugin in plugins.loaded]
+
+
+def test_metadata_of_another_encoding_harms_only_its_own_distribution(install: Install) -> None:
+    """Its name cannot be known where METADATA is wrong; its plugins can."""
+    (info,) = install("latin").glob("*.dist-info")
+    points = b"[cobweb]\nlatin = latin_module\n# \xfcber\n"
+    (info / "entry_points.txt").write_bytes(points)
+    assert "utf-8" in _failure(load_plugins(), "latin-dist").reason
+    (info / "METADATA").write_bytes(b"Name: latin-dist\nAuthor: J\xfcrgen\n")
+    assert "utf-8" in _failure(load_plugins(), "unknown").reason
+    (info / "entry_points.txt").write_bytes(points[: points.index(b"#")])
+    (loaded,) = [plugin for plugin in load_plugins().loaded if plugin.name == "latin"]
+    assert (loaded.distribution, loaded.version) == ("unknown", "unknown")
+
+
+def test_one_thread_at_a_time_loads_plugins(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sys.stdout` is that of the process: of two, one would keep what the other had put there."""
+    install("meets", "import sys\n@hookimpl\ndef cobweb_register_solvers(): return sys.meet()")
+    other, inside, before = threading.Thread(target=load_plugins), threading.Event(), sys.stdout
+    met: list[bool] = []
+
+    def meet() -> list[type]:
+        if threading.current_thread() is other:
+            inside.set()
+        else:
+            other.start()
+            met.append(inside.wait(0.5))  # in vain
+        return []
+
+    monkeypatch.setattr(sys, "meet", meet, raising=False)
+    load_plugins()
+    other.join(timeout=60)
+    assert inside.is_set()
+    assert met == [False]
+    assert sys.stdout is before
 
 
 def test_a_distribution_without_a_name_is_still_loaded(install: Install) -> None:

@@ -223,10 +223,10 @@ class Site:
         while True:
             info, owner = _this_run(command)
             with store.site_lock(clock=wall_clock).acquire(owner, patience) as lock:
-                if any(it.info.id == info.id for it in store.runs()):
-                    continue  # two of one second may draw the same four digits
                 for notice in lock.notices:
                     say(notice)
+                if store.run(info.id) is not None:
+                    continue  # two of one second may draw the same four digits
                 yield Turn(site=self, lock=lock, info=replace(info, started=lock.owner.since))
             return
 

@@ -26,12 +26,12 @@ class _BreachError(Exception):
 
 def describe(error: BaseException) -> str:
     """Return one line: the error's type, its text, and the file and line that raised it."""
-    text = " ".join(str(error).split())
+    told = traceback.TracebackException.from_exception(error)  # bears a text that cannot be had
+    text = " ".join(str(told).split())
     kind = type(error).__name__
     if isinstance(error, SyntaxError) and error.filename:
         return f"{kind}: {text}"
-    frames = traceback.extract_tb(error.__traceback__)
-    place = next((f for f in reversed(frames) if "importlib" not in f.filename), None)
+    place = next((f for f in reversed(told.stack) if "importlib" not in f.filename), None)
     where = f" at {place.filename}:{place.lineno}" if place else ""
     return f"{kind}: {text}{where}" if text else f"{kind}{where}"
 

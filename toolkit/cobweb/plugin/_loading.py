@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import difflib
 import sys
-from collections.abc import Collection, Iterator, Mapping
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, distributions
 from types import MappingProxyType
@@ -51,6 +52,7 @@ TASK_PLANNERS = "task_planners"
 UNASKED = "unasked_observers"
 MORE_TABLES = (PYTHON, GENERATORS, PROVIDERS, EXPANDERS, TASK_PLANNERS, UNASKED)
 HOOK_NAMES = tuple(kind.hook for kind in Kind)
+LOADING = threading.RLock()  # one at a time: `sys.stdout` is that of the process
 
 Tables = dict[str, dict[str, Any]]
 """Kind -> name -> what was registered; further tables are those named above."""
@@ -69,7 +71,7 @@ def load_plugins(*, strict: bool = False, only: Collection[Kind] | None = None) 
     stderr, never into our data.
     """
     loader = _Loader(tuple(kind for kind in Kind if only is None or kind in only))
-    with contextlib.redirect_stdout(sys.stderr):
+    with LOADING, contextlib.redirect_stdout(sys.stderr):
         for found in find_entry_points():
             loader.add(found)
     plugins = loader.plugins()
@@ -90,45 +92,42 @@ class _Loader:
 
     def add(self, found: Found) -> None:
         """Load one entry point, or note why it is left out."""
-        module = found.entry.value if found.entry else ""
         source = {"name": found.name, "distribution": found.distribution, "version": found.version}
+        source["module"] = found.entry.value if found.entry else ""
         try:
-            plugin, manager = _import(found)
-            items = {kind: _registered(manager, kind) for kind in self._kinds}
-            self._refuse_taken(found, items)
-            tables = _make_all(found.name, items)
-            if found.distribution != OURS:  # ours are tested, and this takes a slow import
-                _refuse_schemas(tables)
+            with _contained("it cannot be examined"):
+                plugin, manager = _import(found)
+                items = {kind: it for kind in self._kinds if (it := _registered(manager, kind))}
+                names = {kind: tuple(item.name for item in items[kind]) for kind in items}
+                for kind, mine in names.items():
+                    self._refuse_taken(found, kind, mine)
+                tables = _make_all(found.name, items)
+                if found.distribution != OURS:  # ours are tested, and this takes a slow import
+                    _refuse_schemas(tables)
+                location = str(getattr(plugin, "__file__", "") or "")
         except _RejectedError as error:
-            failed = FailedPlugin(**source, module=module, reason=error.message, hint=error.hint)
-            self._failed.append(failed)
+            self._failed.append(FailedPlugin(**source, reason=error.message, hint=error.hint))
             return
-        names = {kind: tuple(item.name for item in items[kind]) for kind in items if items[kind]}
         self._owners |= {(kind, name): found for kind in names for name in names[kind]}
         for table, entries in tables.items():
             self._tables[table] |= entries
-        location = str(getattr(plugin, "__file__", "") or "")
-        loaded = LoadedPlugin(**source, module=module, location=location, registered=names)
-        self._loaded.append(loaded)
+        self._loaded.append(LoadedPlugin(**source, location=location, registered=names))
 
     def plugins(self) -> Plugins:
         """Return all that was collected."""
         tables = {name: MappingProxyType(table) for name, table in self._tables.items()}
         return Plugins(loaded=tuple(self._loaded), failed=tuple(self._failed), **tables)
 
-    def _refuse_taken(self, found: Found, items: Mapping[Kind, Collection[Any]]) -> None:
-        for kind, members in items.items():
-            mine: set[str] = set()
-            for item in members:
-                if item.name in mine:
-                    raise _RejectedError(f"it registers {kind} {item.name!r} twice")
-                mine.add(item.name)
-                if owner := self._owners.get((kind, item.name)):
-                    raise _RejectedError(
-                        f"it registers {kind} {item.name!r}, which plugin {owner.name}"
-                        f" ({owner.distribution} {owner.version}) has registered before",
-                        hint=f"rename one of them, or uninstall {found.distribution}",
-                    )
+    def _refuse_taken(self, found: Found, kind: Kind, names: Sequence[str]) -> None:
+        for name in names:
+            if names.count(name) > 1:
+                raise _RejectedError(f"it registers {kind} {name!r} twice")
+            if owner := self._owners.get((kind, name)):
+                raise _RejectedError(
+                    f"it registers {kind} {name!r}, which plugin {owner.name}"
+                    f" ({owner.distribution} {owner.version}) has registered before",
+                    hint=f"rename one of them, or uninstall {found.distribution}",
+                )
 
 
 def _strict_error(failed: Collection[FailedPlugin]) -> PluginError:
@@ -145,9 +144,8 @@ def _contained(what: str) -> Iterator[None]:
     except (KeyboardInterrupt, _RejectedError):
         raise
     except BaseException as error:  # the border to foreign code
-        raise _RejectedError(
-            f"{what}: {describe(error)}", hint="report this to its author"
-        ) from error
+        reason = f"{what}: {describe(error)}"
+        raise _RejectedError(reason, hint="report this to its author") from error
 
 
 def _import(found: Found) -> tuple[Any, pluggy.PluginManager]:
@@ -162,9 +160,8 @@ def _import(found: Found) -> tuple[Any, pluggy.PluginManager]:
         if isinstance(cause, ModuleNotFoundError) and cause.name:
             error.hint = f"install what provides {cause.name}, or reinstall {found.distribution}"
         raise
-    with _contained("it cannot be examined"):
-        _check_interface(plugin, found)
-        return plugin, _checked_hooks(plugin)
+    _check_interface(plugin, found)
+    return plugin, _checked_hooks(plugin)
 
 
 def _check_interface(plugin: Any, found: Found) -> None:
@@ -230,22 +227,19 @@ def _make_all(plugin: str, items: Mapping[Kind, Collection[Any]]) -> Tables:
 
 
 def _refuse_schemas(tables: Tables) -> None:
-    types = [(f"type {name}", it.spec_schema) for name, it in tables.get(Kind.TYPES, {}).items()]
-    sections = tables.get(Kind.SECTIONS, {})
-    generators = tables.get(GENERATORS, {})
-    providers = tables.get(PROVIDERS, {})
-    schemas = [
-        *types,
-        *((f"section {name}", it.schema) for name, it in sections.items()),
-        *((f"the model of {name}", it.schema) for name, it in generators.items()),
-        *((f"the fields of {name}", it.fields) for name, it in providers.items()),
-    ]
-    for owner, schema in schemas:
-        if schema is not None:
-            with _contained(f"the schema of {owner} cannot be read"):
-                problems = schema_problems(schema)
+    for table, owner, field in (
+        (Kind.TYPES, "type", "spec_schema"),
+        (Kind.SECTIONS, "section", "schema"),
+        (GENERATORS, "the model of", "schema"),
+        (PROVIDERS, "the fields of", "fields"),
+    ):
+        for name, made in tables.get(table, {}).items():
+            what = f"the schema of {owner} {name}"
+            with _contained(f"{what} cannot be read"):
+                schema = getattr(made, field)
+                problems = schema is not None and schema_problems(schema)
             if problems:
-                raise _RejectedError(f"the schema of {owner} is no JSON Schema {problems[0]}")
+                raise _RejectedError(f"{what} is no JSON Schema {problems[0]}")
 
 
 def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
@@ -335,10 +329,13 @@ def find_entry_points() -> tuple[Found, ...]:
     found: list[Found] = []
     seen: set[str] = set()
     for distribution in distributions():
-        text = distribution.read_text("entry_points.txt") or ""
+        try:
+            text = distribution.read_text("entry_points.txt") or ""
+        except UnicodeDecodeError as error:
+            text = error.object.decode(errors="replace")
         if f"[{PROJECT}]" not in text:
             continue
-        name = str(distribution.metadata["Name"] or "unknown")
+        name = _metadata(distribution, "Name")
         if (normal := name.lower().replace("_", "-")) not in seen:
             seen.add(normal)
             found += _entries(distribution, name)
@@ -346,7 +343,7 @@ def find_entry_points() -> tuple[Found, ...]:
 
 
 def _entries(distribution: Distribution, name: str) -> Iterator[Found]:
-    version = _version(distribution)
+    version = _metadata(distribution, "Version")
     try:
         entries = distribution.entry_points.select(group=PROJECT)
     except (TypeError, ValueError) as error:
@@ -357,5 +354,8 @@ def _entries(distribution: Distribution, name: str) -> Iterator[Found]:
         yield Found(distribution=name, version=version, entry=entry)
 
 
-def _version(distribution: Distribution) -> str:
-    return str(distribution.metadata["Version"] or "unknown")
+def _metadata(distribution: Distribution, field: str) -> str:
+    try:
+        return str(distribution.metadata[field] or "unknown")
+    except UnicodeDecodeError:
+        return "unknown"
