@@ -36,7 +36,7 @@ $(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt
 demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python inventories/demo/demo.py
 
-storage-demo: $(VENV)/.dev  ## set up, change and tear down a storage cluster on hosts made of namespaces (root)
+storage-demo: $(VENV)/.dev  ## set up, change, tear down a storage cluster (root)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH="$(CURDIR)" $(BIN)/python inventories/storage/demo.py
 
 XDIST := -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
@@ -46,10 +46,12 @@ test: $(VENV)/.dev  ## install Cobweb and run the tests of the gate
 
 # A new seed each time; the line that make prints has it, and SEED=... runs the same again.
 SEED := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))
+CHECK_SEED := [ "$(SEED)" -ge 0 ] 2>/dev/null || { echo "SEED=$(SEED): a whole number, 0 or more" >&2; exit 1; }
 FULL := HYPOTHESIS_PROFILE=full COBWEB_FUZZ_SECONDS=60 COBWEB_FUZZ_SEED=$(SEED) $(PYTEST) --full --hypothesis-seed=$(SEED)
-test-full: $(VENV)/.dev  ## run all tests, with as many examples as prove something (SEED=...)
+test-full: $(VENV)/.dev  ## run all tests, with many examples (SEED=...), and coverage
+	@$(CHECK_SEED)
 	$(FULL) $(PYTEST_ARGS)
-	@$(MAKE) --no-print-directory coverage
+	@[ -n "$(PYTEST_ARGS)" ] || $(MAKE) --no-print-directory coverage
 
 AREA_ansible := tests/plugins/ansible
 AREA_benchmarks := tests/benchmarks
@@ -60,21 +62,25 @@ AREA_hosts := tests/hosts tests/plugins/namespaces
 AREA_inventories := tests/inventories tests/plugins/storage
 AREA_kernel := tests/kernel tests/operations tests/api tests/system tests/plugins/simulate
 AREA_plugin := tests/plugin
+AREA_rest := tests/test_*.py
 AREA_site := tests/site
 AREA_store := tests/store
 AREA_types := tests/types tests/plugins/types
-test-area: $(VENV)/.dev  ## run all tests of one part (AREA=engine; CONTRIBUTING.md says which there are)
-	@[ -n "$(AREA_$(AREA))" ] || { echo "AREA=$(AREA): there is $(sort $(patsubst AREA_%,%,$(filter AREA_%,$(.VARIABLES))))" >&2; exit 1; }
+AREAS := $(sort $(patsubst AREA_%,%,$(filter AREA_%,$(.VARIABLES))))
+test-area: $(VENV)/.dev  ## run all tests of one part (AREA=engine; CONTRIBUTING.md)
+	@[ -n "$(AREA_$(AREA))" ] || { echo "AREA=$(AREA): there are $(AREAS)" | fold -sw 80 >&2; exit 1; }
+	@$(CHECK_SEED)
 	$(FULL) $(AREA_$(AREA)) $(PYTEST_ARGS)
 
-gate:  ## run .ci/run in a fresh clone of HEAD, and note the commit if all passed
+gate:  ## run .ci/run in a fresh clone of HEAD, as CI does (root; installs packages)
+	@[ "$$(id -u)" = 0 ] || { echo "make gate needs root: it makes hosts of namespaces; make test does not" >&2; exit 1; }
 	@$(PYTHON) .ci/gate
 
 FUZZ_SECONDS ?= 3600
-fuzz: $(VENV)/.dev  ## run the command line on made-up input (FUZZ_SECONDS=3600, from COBWEB_FUZZ_SEED)
+fuzz: $(VENV)/.dev  ## run the command line on made-up input (FUZZ_SECONDS=3600)
 	COBWEB_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest tests/bounds/test_fuzz.py
 
-images: $(VENV)/.dev  ## build the images of the hosts that tests run on (needs root)
+images: $(VENV)/.dev  ## build the images of the hosts that tests run on (root)
 	@$(BIN)/python -m tests.support.fabric.images
 
 BENCH_ARGS ?=

@@ -47,7 +47,7 @@ def chosen(folder: Path, *options: str) -> tuple[list[str], str]:
         text=True,
         check=False,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{folder}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     return re.findall(r"::(\S+) PASSED", done.stdout), done.stdout + done.stderr
 
@@ -59,13 +59,52 @@ def test_the_nearest_marker_decides(tmp_path: Path) -> None:
     assert len(chosen(tmp_path, "--full")[0]) == 5
 
 
-@pytest.mark.parametrize("words", ["", "('')", "(reason='why')"])
-def test_a_marker_without_a_reason_is_refused(tmp_path: Path, words: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("", ("-p", "xdist", "-n1")),
+        ("('')", ()),
+        ("(reason='why')", ()),
+        ("(3)", ()),
+        ("('a', 'b')", ()),
+    ],
+)
+def test_a_marker_without_a_reason_is_refused(
+    tmp_path: Path, words: str, options: tuple[str, ...]
+) -> None:
     text = f"import pytest\n@pytest.mark.full{words}\ndef test_it(): pass\n"
+    (tmp_path / "test_it.py").write_text(text, encoding="utf-8")
+    ran, said = chosen(tmp_path, "--full", *options)
+    assert ran == []
+    assert "test_it.py::test_it: the marker full has one reason, a text" in said
+
+
+@pytest.mark.parametrize("place", ["pytestmark = [{}, {}]\n", "@{}\n@{}\n"])
+def test_of_both_markers_one_is_refused(tmp_path: Path, place: str) -> None:
+    both = place.format("pytest.mark.gate('a')", "pytest.mark.full('b')")
+    text = f"import pytest\n{both}def test_it(): pass\n"
     (tmp_path / "test_it.py").write_text(text, encoding="utf-8")
     ran, said = chosen(tmp_path, "--full")
     assert ran == []
-    assert "the marker full has one reason, a text" in said
+    assert "full and gate exclude each other" in said
+
+
+def test_slow_tests_and_their_set_up_are_named_once(tmp_path: Path) -> None:
+    """A folder of the name `gate` is no reason."""
+    text = (
+        "import time, pytest\nran = []\n\n@pytest.fixture\ndef slow(): time.sleep(0.06)\n\n"
+        "def test_set_up(slow): pass\n\n@pytest.mark.flaky(reruns=1)\ndef test_twice():\n"
+        "    time.sleep(0.06)\n    ran.append(1)\n    assert len(ran) > 1\n\n"
+        "@pytest.mark.gate('a story')\ndef test_story(slow): pass\n\ndef test_quick(): pass\n"
+    )
+    (tmp_path / "gate").mkdir()
+    (tmp_path / "gate" / "test_it.py").write_text(text, encoding="utf-8")
+    (tmp_path / "quick.py").write_text(
+        "from tests.support import selection\nselection.SLOW_S = 0.05\n", encoding="utf-8"
+    )
+    _, said = chosen(tmp_path, "-p", "quick")
+    summary = said.partition("no marker `gate` says why")[2]
+    assert sorted(re.findall(r" s  \S+::(\S+)", summary)) == ["test_set_up", "test_twice"]
 
 
 def test_a_test_on_real_hosts_is_repeated_once_and_no_other(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ names it under RERUN. No other test is.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
+
 import pytest
 
 __all__: list[str] = []
@@ -18,6 +20,10 @@ __all__: list[str] = []
 MARKERS = ("full", "gate")
 SLOW_S = 2.0
 REPEATS = 1
+SAYS_WHY = "gate, and says why"
+"""The keyword of a report on a test whose nearest marker is `gate`."""
+
+Made = list[pytest.Item | pytest.Collector] | pytest.Item | pytest.Collector | None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +44,21 @@ def pytest_report_header(config: pytest.Config) -> str:
     return "tests: all" if config.option.full else "tests: those of the gate (--full runs all)"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Made, Made]:
+    """Refuse a module with a marker that says nothing: so also the workers of xdist say it."""
+    made = yield
+    for item in made if isinstance(made, list) else ():
+        for marks in _levels(item):
+            if len({mark.name for mark in marks}) > 1:
+                raise collector.CollectError(f"{item.nodeid}: full and gate exclude each other")
+            for mark in marks:
+                if not _has_reason(mark):
+                    reason = f"the marker {mark.name} has one reason, a text"
+                    raise collector.CollectError(f"{item.nodeid}: {reason}")
+    return made
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what only the full proof has, let real hosts fail once, begin with slow files.
 
@@ -45,8 +66,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     chosen, left = list[pytest.Item](), list[pytest.Item]()
     for item in items:
-        is_chosen = not _is_full(item) or config.option.full
-        (chosen if is_chosen else left).append(item)
+        nearest = _nearest(item)
+        (left if nearest == "full" and not config.option.full else chosen).append(item)
+        if nearest == "gate":
+            item.keywords[SAYS_WHY] = True
         if item.get_closest_marker("netns"):
             item.add_marker(pytest.mark.flaky(reruns=REPEATS))
     if left:
@@ -55,38 +78,46 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = sorted(chosen, key=lambda item: item.path not in slow)
 
 
-def _is_full(item: pytest.Item) -> bool:
-    """Say whether the nearest of both markers leaves a test to the full proof."""
-    nearest = _nearest(item)
-    if nearest is None:
-        return False
-    if len(nearest.args) != 1 or nearest.kwargs or not str(nearest.args[0]).strip():
-        raise pytest.UsageError(f"{item.nodeid}: the marker {nearest.name} has one reason, a text")
-    return nearest.name == "full"
+def _levels(item: pytest.Item | pytest.Collector) -> list[list[pytest.Mark]]:
+    """Return both markers of what a test stands in, of its function, and of its parameters."""
+    *above, own = (_ours(node.own_markers) for node in item.listchain())
+    of_parameters = _ours(item.callspec.marks) if hasattr(item, "callspec") else []
+    return [*above, own[: len(own) - len(of_parameters)], of_parameters]
 
 
-def _nearest(item: pytest.Item) -> pytest.Mark | None:
-    for node in reversed(item.listchain()):
-        marks = [mark for mark in node.own_markers if mark.name in MARKERS]
-        if marks:
-            return marks[-1]  # those of parameters come after those of the function
-    return None
+def _ours(marks: Iterable[pytest.Mark]) -> list[pytest.Mark]:
+    return [mark for mark in marks if mark.name in MARKERS]
+
+
+def _nearest(item: pytest.Item) -> str:
+    return next((marks[-1].name for marks in reversed(_levels(item)) if marks), "")
+
+
+def _has_reason(mark: pytest.Mark) -> bool:
+    match mark.args:
+        case (str(reason),):
+            return bool(reason.strip()) and not mark.kwargs
+        case _:
+            return False
 
 
 class _SlowTests:
     """Collects the tests of the gate that took more than two seconds and do not say why."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[float, str]] = []
+        self._took: dict[str, float] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Hear of each phase of a test."""
-        if report.when == "call" and report.duration > SLOW_S and "gate" not in report.keywords:
-            self._found.append((report.duration, report.nodeid))
+        """Hear of each phase of a test, its set-up too; one that is repeated counts once."""
+        if report.duration > SLOW_S and SAYS_WHY not in report.keywords:
+            longest = max(report.duration, self._took.get(report.nodeid, 0.0))
+            self._took[report.nodeid] = longest
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Name them: a slow machine makes some, so that is told and nothing fails by it."""
-        if self._found:
+        if self._took:
             terminalreporter.section("more than two seconds, and no marker `gate` says why")
-        for seconds, nodeid in sorted(self._found, reverse=True):
+        for seconds, nodeid in sorted(
+            ((it, name) for name, it in self._took.items()), reverse=True
+        ):
             terminalreporter.line(f"{seconds:6.1f} s  {nodeid}")
