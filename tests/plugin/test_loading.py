@@ -199,7 +199,7 @@ BROKEN = [
         name="missing_module",
         source="import cobweb_no_such_thing",
         reason="ModuleNotFoundError: No module named 'cobweb_no_such_thing' at ",
-        hint="install what provides cobweb_no_such_thing, or reinstall missing_module-dist",
+        hint="install what provides cobweb_no_such_thing, or reinstall the plugin",
     ),
     Broken(
         name="no_entry",
@@ -750,27 +750,39 @@ def test_metadata_of_another_encoding_harms_only_its_own_distribution(install: I
     assert (loaded.distribution, loaded.version) == ("unknown", "unknown")
 
 
-def test_one_thread_at_a_time_loads_plugins(
+def test_entry_points_of_others_that_cannot_be_read_harm_nobody(install: Install) -> None:
+    for name, file in [("endless", "entry_points.txt"), ("nameless", "METADATA")]:
+        (info,) = install(name).glob("*.dist-info")
+        (info / file).unlink()
+        (info / file).symlink_to(file)
+    plugins = load_plugins()
+    assert plugins.failed == ()
+    assert {"endless", "nameless"} & {it.name for it in plugins.loaded} == {"nameless"}
+
+
+def test_two_threads_that_load_leave_our_output_where_it_was(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`sys.stdout` is that of the process: of two, one would keep what the other had put there."""
+    """The first one leaves while the second is inside; neither waits for the other to end."""
     install("meets", "import sys\n@hookimpl\ndef cobweb_register_solvers(): return sys.meet()")
-    other, inside, before = threading.Thread(target=load_plugins), threading.Event(), sys.stdout
+    second, before = threading.Thread(target=load_plugins), sys.stdout
+    inside, left = threading.Event(), threading.Event()
     met: list[bool] = []
 
     def meet() -> list[type]:
-        if threading.current_thread() is other:
+        if threading.current_thread() is second:
             inside.set()
+            met.append(left.wait(60))
         else:
-            other.start()
-            met.append(inside.wait(0.5))  # in vain
+            second.start()
+            met.append(inside.wait(60))
         return []
 
     monkeypatch.setattr(sys, "meet", meet, raising=False)
     load_plugins()
-    other.join(timeout=60)
-    assert inside.is_set()
-    assert met == [False]
+    left.set()
+    second.join(timeout=60)
+    assert met == [True, True]
     assert sys.stdout is before
 
 

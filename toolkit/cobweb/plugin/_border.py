@@ -155,17 +155,10 @@ def _hosts(value: Iterable[Any]) -> tuple[Host, ...]:
 
 def _files(made: Any) -> Any:
     for name, data in _checked(made, Mapping).items():
-        if not _is_file_name(name):
+        if not (isinstance(name, str) and _FILE_NAME.fullmatch(name)):
             raise _BreachError(f"returned a file named {name!r}, which is no plain `x.yml`")
         _checked(data, Mapping)
     return made
-
-
-def _is_file_name(name: object) -> bool:
-    return (
-        isinstance(name, str)
-        and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.yml", name) is not None
-    )
 
 
 def _nothing(_value: object) -> None:
@@ -181,6 +174,7 @@ def _messages(value: Iterable[Any]) -> tuple[tuple[str, bytes], ...]:
 
 
 _OF_LINKS: Mapping[str, Check] = {"send": _nothing, "receive": _messages, "close": _nothing}
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.yml")
 _DATA = ("name", "schema", "fields")
 _SENDS_JOB = frozenset({"submit", "end_work"})
 _ANSWERS: Mapping[str, Mapping[str, Check]] = {

@@ -50,9 +50,7 @@ EXPANDERS = "expanders"
 PROVIDERS = "providers"
 TASK_PLANNERS = "task_planners"
 UNASKED = "unasked_observers"
-MORE_TABLES = (PYTHON, GENERATORS, PROVIDERS, EXPANDERS, TASK_PLANNERS, UNASKED)
 HOOK_NAMES = tuple(kind.hook for kind in Kind)
-LOADING = threading.RLock()  # one at a time: `sys.stdout` is that of the process
 
 Tables = dict[str, dict[str, Any]]
 """Kind -> name -> what was registered; further tables are those named above."""
@@ -71,13 +69,31 @@ def load_plugins(*, strict: bool = False, only: Collection[Kind] | None = None) 
     stderr, never into our data.
     """
     loader = _Loader(tuple(kind for kind in Kind if only is None or kind in only))
-    with LOADING, contextlib.redirect_stdout(sys.stderr):
+    with _printing_to_stderr():
         for found in find_entry_points():
             loader.add(found)
     plugins = loader.plugins()
     if strict and plugins.failed:
-        raise _strict_error(plugins.failed)
+        first, *others = plugins.failed
+        message = "\n".join([first.reason, *(f"plugin {plugin}" for plugin in others)])
+        raise PluginError(first.name, message, hint=first.hint)
     return plugins
+
+
+_LOCK, _REPLACED = threading.Lock(), list[Any]()
+
+
+@contextlib.contextmanager
+def _printing_to_stderr() -> Iterator[None]:
+    """Send what is printed to stderr; of several threads the last puts back what was there."""
+    with _LOCK:
+        _REPLACED.append(sys.stdout)
+        sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        with _LOCK:
+            sys.stdout = _REPLACED.pop()
 
 
 class _Loader:
@@ -88,7 +104,7 @@ class _Loader:
         self._loaded: list[LoadedPlugin] = []
         self._failed: list[FailedPlugin] = []
         self._owners: dict[tuple[Kind, str], Found] = {}
-        self._tables: Tables = {table: {} for table in (*Kind, *MORE_TABLES)}
+        self._tables: Tables = {}
 
     def add(self, found: Found) -> None:
         """Load one entry point, or note why it is left out."""
@@ -110,7 +126,7 @@ class _Loader:
             return
         self._owners |= {(kind, name): found for kind in names for name in names[kind]}
         for table, entries in tables.items():
-            self._tables[table] |= entries
+            self._tables.setdefault(table, {}).update(entries)
         self._loaded.append(LoadedPlugin(**source, location=location, registered=names))
 
     def plugins(self) -> Plugins:
@@ -130,12 +146,6 @@ class _Loader:
                 )
 
 
-def _strict_error(failed: Collection[FailedPlugin]) -> PluginError:
-    first, *others = failed
-    message = "\n".join([first.reason, *(f"plugin {plugin}" for plugin in others)])
-    return PluginError(first.name, message, hint=first.hint)
-
-
 @contextlib.contextmanager
 def _contained(what: str) -> Iterator[None]:
     """Turn whatever a plugin raises while it is loaded into the reason why it is left out."""
@@ -144,22 +154,18 @@ def _contained(what: str) -> Iterator[None]:
     except (KeyboardInterrupt, _RejectedError):
         raise
     except BaseException as error:  # the border to foreign code
-        reason = f"{what}: {describe(error)}"
-        raise _RejectedError(reason, hint="report this to its author") from error
+        missing = isinstance(error, ModuleNotFoundError) and error.name
+        hint = f"install what provides {missing}, or reinstall the plugin" if missing else ""
+        hint = hint or "report this to its author"
+        raise _RejectedError(f"{what}: {describe(error)}", hint=hint) from error
 
 
 def _import(found: Found) -> tuple[Any, pluggy.PluginManager]:
     """Return a plugin, and its manager, which has found its marked hooks to fit."""
     if found.entry is None:
         raise _RejectedError(found.problem, hint=f"reinstall {found.distribution}")
-    try:
-        with _contained(f"{found.entry.value} cannot be imported"):
-            plugin = found.entry.load()
-    except _RejectedError as error:
-        cause = error.__cause__
-        if isinstance(cause, ModuleNotFoundError) and cause.name:
-            error.hint = f"install what provides {cause.name}, or reinstall {found.distribution}"
-        raise
+    with _contained(f"{found.entry.value} cannot be imported"):
+        plugin = found.entry.load()
     _check_interface(plugin, found)
     return plugin, _checked_hooks(plugin)
 
@@ -331,8 +337,8 @@ def find_entry_points() -> tuple[Found, ...]:
     for distribution in distributions():
         try:
             text = distribution.read_text("entry_points.txt") or ""
-        except UnicodeDecodeError as error:
-            text = error.object.decode(errors="replace")
+        except (OSError, UnicodeDecodeError) as error:
+            text = getattr(error, "object", b"").decode(errors="replace")
         if f"[{PROJECT}]" not in text:
             continue
         name = _metadata(distribution, "Name")
@@ -346,7 +352,7 @@ def _entries(distribution: Distribution, name: str) -> Iterator[Found]:
     version = _metadata(distribution, "Version")
     try:
         entries = distribution.entry_points.select(group=PROJECT)
-    except (TypeError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         problem = f"its entry_points.txt cannot be read: {error}"
         yield Found(distribution=name, version=version, entry=None, problem=problem)
         return
@@ -357,5 +363,5 @@ def _entries(distribution: Distribution, name: str) -> Iterator[Found]:
 def _metadata(distribution: Distribution, field: str) -> str:
     try:
         return str(distribution.metadata[field] or "unknown")
-    except UnicodeDecodeError:
+    except (OSError, UnicodeDecodeError):
         return "unknown"
