@@ -51,7 +51,7 @@ FULL := HYPOTHESIS_PROFILE=full COBWEB_FUZZ_SECONDS=60 COBWEB_FUZZ_SEED=$(SEED) 
 test-full: $(VENV)/.dev  ## run all tests, with many examples (SEED=...), and coverage
 	@$(CHECK_SEED)
 	$(FULL) $(PYTEST_ARGS)
-	@[ -n "$(PYTEST_ARGS)" ] || $(MAKE) --no-print-directory coverage
+	$(if $(PYTEST_ARGS),,@$(MAKE) --no-print-directory coverage)
 
 AREA_ansible := tests/plugins/ansible
 AREA_benchmarks := tests/benchmarks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -46,6 +47,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    """Make what a .ci/run waits at."""
+    os.mkfifo(tmp_path / "fifo")
+    return tmp_path / "fifo"
+
+
+@pytest.fixture
 def start(folder: Path) -> Start:
     """Return what starts the gate with the lines of a .ci/run."""
 
@@ -54,7 +62,7 @@ def start(folder: Path) -> Start:
         git(folder, "add", ".")
         git(folder, "commit", "--quiet", "--message=one")
         return subprocess.Popen(
-            [sys.executable, str(GATE)],
+            ["nohup", sys.executable, str(GATE)],
             cwd=folder,
             env={**os.environ, "TMPDIR": str(folder.parent / "clones"), **settings},
             stdout=subprocess.PIPE,
@@ -113,22 +121,45 @@ def test_without_a_record_of_tests_the_exit_status_decides(
     assert len(passed(folder)) == (code == 0)
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_all_of_it(folder: Path, start: Start, ending: int) -> None:
-    """What runs is told as by Ctrl-C and may tidy up; a second signal takes nothing from that."""
-    tidied = folder.parent / "tidied"
-    process = start(f"trap 'sleep 0.1; touch {tidied}' EXIT\necho $$\nsleep 30")
+def first_line(process: subprocess.Popen[str]) -> int:
+    """Return the process that the first line of the output names, as what tells of its end."""
     assert process.stdout is not None
-    group = int(process.stdout.readline())
+    return os.pidfd_open(int(process.stdout.readline()))
+
+
+def has_ended(process: int) -> bool:
+    """Wait for the end of a process of which nobody is the parent any more."""
+    return bool(select.select([process], [], [], 20)[0])
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_of_it(folder: Path, start: Start, fifo: Path, ending: int) -> None:
+    """What runs is told as by Ctrl-C and may tidy up; what does not heed that is killed."""
+    process = start(f"sleep 60 & trap 'echo tidied' EXIT; echo $!; read -r _ < {fifo}")
+    left = first_line(process)
     process.send_signal(ending)
     process.send_signal(ending)
-    process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=60)
     assert process.returncode == 128 + ending
-    assert tidied.exists()
-    with pytest.raises(ProcessLookupError):
-        os.killpg(group, 0)
+    name = signal.Signals(ending).name
+    assert said.startswith(f"tidied\n\ngate: ended by {name}\n\n== gate: ")
+    assert (folder / ".git" / "gate.log").read_text().endswith("\ntidied\n")
+    assert has_ended(left)
     assert list((folder.parent / "clones").iterdir()) == []
     assert passed(folder) == []
+
+
+def test_a_run_outlives_who_looks_at_it(folder: Path, start: Start, fifo: Path) -> None:
+    """Under nohup it does not end with the terminal, nor where its output is no longer read."""
+    process = start(f"sleep 60 & echo $!; read -r _ < {fifo}; kill -HUP $PPID; echo heard")
+    left = first_line(process)
+    assert process.stdout is not None
+    process.stdout.close()
+    fifo.write_text("go\n")
+    process.wait(timeout=50)
+    assert has_ended(left), "what runs in the background is not waited for"
+    assert (folder / ".git" / "gate.log").read_text().endswith("\nheard\n")
+    assert len(passed(folder)) == 1
 
 
 def test_a_hook_of_git_keeps_its_branch(folder: Path, start: Start) -> None:

@@ -11,6 +11,7 @@ names it under RERUN. No other test is.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Iterable
 
 import pytest
@@ -49,13 +50,13 @@ def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Ma
     """Refuse a module with a marker that says nothing: so also the workers of xdist say it."""
     made = yield
     for item in made if isinstance(made, list) else ():
-        for marks in _levels(item):
-            if len({mark.name for mark in marks}) > 1:
-                raise collector.CollectError(f"{item.nodeid}: full and gate exclude each other")
-            for mark in marks:
-                if not _has_reason(mark):
-                    reason = f"the marker {mark.name} has one reason, a text"
-                    raise collector.CollectError(f"{item.nodeid}: {reason}")
+        *levels, of_parameters = _levels(item)
+        if any(len({mark.name for mark in marks}) > 1 for marks in levels):
+            raise collector.CollectError(f"{item.nodeid}: full and gate exclude each other")
+        for mark in itertools.chain(*levels, of_parameters):
+            if not _has_reason(mark):
+                reason = f"the marker {mark.name} has one reason, a text"
+                raise collector.CollectError(f"{item.nodeid}: {reason}")
     return made
 
 
