@@ -40,7 +40,7 @@ storage-demo: $(VENV)/.dev  ## set up, change, tear down a storage cluster (root
 	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH="$(CURDIR)" $(BIN)/python inventories/storage/demo.py
 
 XDIST := -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
-PYTEST := $(BIN)/python -m pytest $(XDIST)
+PYTEST := $(BIN)/python -m pytest $(XDIST) --rerun-show-tracebacks
 test: $(VENV)/.dev  ## install Cobweb and run the tests of the gate
 	$(PYTEST) $(PYTEST_ARGS)
 
