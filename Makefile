@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# After `su` Debian leaves root the PATH of the user, without mkfs, nft and others.
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 # Tests start thousands of Pythons, each of which would compile Cobweb anew.
 unexport PYTHONDONTWRITEBYTECODE
 # Python compiles what it imports; compiling all that is installed takes half of the time.
