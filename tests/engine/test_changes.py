@@ -18,7 +18,18 @@ from tests.support.drive import Drive
 from tests.support.graphs import SIMPLE, budget_of, graph_of, graphs, starts
 from tests.support.plain_budgets import Watch
 from tests.support.rollout import KilledError, Rollout
-from tests.support.webs import RELOADED, RESTARTED, STOPPED, confs, of, rolled, webs
+from tests.support.webs import (
+    RELOADED,
+    RESTARTED,
+    STOPPED,
+    agents,
+    confs,
+    migrated,
+    of,
+    rolled,
+    webs,
+)
+from tests.support.words import after, requires
 
 PAUSE: dict[str, Any] = {"first": 1, "pause_s": 30.0}
 
@@ -31,6 +42,20 @@ STORIES: dict[str, Callable[[], Rollout]] = {
     "a rename": lambda: rolled(webs(1, percent=50), webs(1, name="new", percent=50)),
     "a scale-in": lambda: rolled(webs(1), webs(1, "a b")),
     "a scale-out": lambda: rolled(webs(1, "a b"), webs(2)),
+    "servers before agents": lambda: rolled(agents(1, count=1), agents(2, count=1)),
+    "a migration first": lambda: rolled(migrated(1, **PAUSE), migrated(2, **PAUSE)),
+    "another base": lambda: rolled(
+        of(1, graph_of("h/x g/r", *after("g/r", "h/x")), "g/r"),
+        of(2, graph_of("k/y g/r", *after("g/r", "k/y")), "g/r"),
+    ),
+    "layers that leave": lambda: rolled(
+        graph_of(
+            "p/pkg d/daemon v/vol z/other",
+            *(*requires("d/daemon", "p/pkg"), *after("v/vol", "d/daemon")),
+            "v/vol up>down d/daemon up",
+        ),
+        graph_of("z/other"),
+    ),
     "a first installation": lambda: rolled(graph_of({}), webs(1)),
 }
 

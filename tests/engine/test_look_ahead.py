@@ -62,14 +62,6 @@ def test_parts_are_searched_alone(kind: str, random: Random) -> None:
         assert whole == (sum(outs for outs, _ in costs), sum(steps for _, steps in costs))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@given(random=randoms)
-def test_reductions_leave_the_answer_as_it_is(kind: str, random: Random) -> None:
-    """Nor do they ever look at more situations than the plain search by much."""
-    problem = drawn(kind, random).problem
-    assert cost(find_order(problem)) == cost(find_order(problem, reduce=False))
-
-
 @pytest.mark.gate("a property over random worlds, beside a search of all")
 @pytest.mark.parametrize("kind", KINDS)
 @given(random=randoms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from cobweb.store import (
     open_store,
 )
 from tests.support.examples import examples
-from tests.support.graphs import graphs
+from tests.support.graphs import graph_of, graphs
 from tests.support.random_sites import Case, limits, site_data, troubles
 
 Event = dict[str, Any]
@@ -93,6 +94,27 @@ def parts(draw: st.DrawFn, graph: Graph) -> Case:
         if draw(st.booleans()):
             site["cobs"][name_of(cob)]["spec"] = {"v": draw(st.integers(0, 2))}
     return Case(site=site, graph=part, initial={}, trouble=draw(troubles(graph)), orders={})
+
+
+def test_layers_are_removed_from_the_top_as_the_plan_says() -> None:
+    """Each can go only while the one below is up: the order is known before anything runs."""
+    ids = [f"h/l{number}" for number in range(5)]
+    needs = [
+        need
+        for low, high in pairwise(ids)
+        for need in (f"{high} *>up {low} up", f"{high} up>down {low} up")
+    ]
+    layers, rest = graph_of(" ".join((*ids, "z/other")), *needs), graph_of("z/other")
+    first, second = (
+        Case(site=site_data(it, {}), graph=it, initial={}, trouble={}, orders={})
+        for it in (layers, rest)
+    )
+    with tempfile.TemporaryDirectory() as name, open_store("sqlite://", Path(name)) as store:
+        applied(Path(name), store, first, "one")
+        plan, result, events = applied(Path(name), store, second, "two")
+        steps = [event["cob"] for event in events if event["type"] == "transition.start"]
+        assert [step.cob for step in plan.steps] == steps == ids[::-1]
+        assert result.exit_code == 0
 
 
 @pytest.mark.gate("a property over random changes")

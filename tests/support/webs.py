@@ -9,6 +9,7 @@ from typing import Any
 from cobweb.model import Budget, CobId, CobType, Graph, State
 from tests.support.graphs import SIMPLE, budget_of, graph_of, make_type, steps
 from tests.support.rollout import Change, Rollout
+from tests.support.words import after
 
 __all__ = ["HOSTS", "RELOADED", "RESTARTED", "STOPPED", "UP", "confs", "of", "rolled", "webs"]
 
@@ -84,6 +85,24 @@ def confs(version: int, hosts: str = HOSTS, **budget: Any) -> Graph:
     ]
     kinds = {conf: SIMPLE for conf, _ in pairs}
     return of(version, webs(1, hosts, *needs, more=kinds, **budget), " ".join(kinds))
+
+
+def agents(version: int, **budget: Any) -> Graph:
+    """Make two servers and two agents that come after both."""
+    needs = [
+        need for a in ("a", "b") for s in ("s", "t") for need in after(f"{a}/agent", f"{s}/db")
+    ]
+    kinds = {"a/agent": SIMPLE, "b/agent": SIMPLE, "s/db": STOPPED, "t/db": STOPPED}
+    budgets = (budget_of("s/db t/db", **budget),) if budget else ()
+    return of(version, graph_of(kinds, *needs, budgets=budgets), " ".join(kinds))
+
+
+def migrated(version: int, **words: Any) -> Graph:
+    """Make three servers that come after a migration, under one limit."""
+    ids = "a/web b/web c/web m/schema"
+    kinds = {cob: SIMPLE if "schema" in cob else STOPPED for cob in ids.split()}
+    needs = [need for host in "abc" for need in after(f"{host}/web", "m/schema")]
+    return of(version, graph_of(kinds, *needs, budgets=(budget_of(ids, **words),)), ids)
 
 
 def rolled(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cobweb.engine._cheapest_way import Ways
-from cobweb.engine._engine import DEFAULT_SETTINGS, Engine
+from cobweb.engine._engine import Engine
 from cobweb.engine._machine import EngineSettings
 from cobweb.engine._node import STAY
 from cobweb.engine._values import (
@@ -50,13 +50,10 @@ from cobweb.engine.search._cone import Part, parts
 from cobweb.engine.search._detour import Foreseen
 from cobweb.engine.search._moves import Moves, Situation
 from cobweb.engine.search._problem import Problem, Standing, by_cob
-from cobweb.engine.search._proof import EXPLAINED_CAP, Proof, explain
-from cobweb.engine.search._search import EXPANDED_CAP, GaveUp, NoOrder, Order, find_order
+from cobweb.engine.search._proof import Proof, explain
+from cobweb.engine.search._search import GaveUp, NoOrder, Order, find_order
 
 __all__ = [
-    "DEFAULT_SETTINGS",
-    "EXPANDED_CAP",
-    "EXPLAINED_CAP",
     "STAY",
     "Blocked",
     "Canary",

@@ -40,18 +40,19 @@ def _known(machine: Machine, node: Node) -> Blocked | None:
 def _unswitched(machine: Machine, node: Node) -> Blocked | None:
     """Say why the host of an object that is to change has not switched."""
     hosts = machine.hosts
-    if hosts is None or not _is_to_change(machine, node):
+    if hosts is None or not (_is_to_change(machine, node) or hosts.is_awaited(node)):
         return None
     host = node.cob.host
-    holder = hosts.holder(host)
+    holder, on = hosts.holder(host), hosts.awaits(node)
     if holder is not None and holder != node.id:
         return Blocked(cob=node.id, kind=WaitKind.UNSWITCHED, on=holder, detail=host)
+    if on is not None:
+        return _wait_for(machine, node, (on, machine.wanted[on].preferred))
     if node.lent:
         return _lending(node)
     found = no_room_for_host(machine, host)
-    if found is not None:
-        return _no_room(node, found)
-    return Blocked(cob=node.id, kind=WaitKind.HALTED)
+    halted = Blocked(cob=node.id, kind=WaitKind.HALTED)
+    return halted if found is None else _no_room(node, found)
 
 
 def _is_to_change(machine: Machine, node: Node) -> bool:
@@ -128,7 +129,10 @@ def _no_step(node: Node, target: State) -> Blocked | None:
 
 
 def _held_back(machine: Machine, node: Node) -> Blocked | None:
-    """Say which limit keeps an object from asking for anything."""
+    """Say which limit, or whose new content, keeps an object from asking for anything."""
+    hosts = machine.hosts
+    if hosts is not None and hosts.holds_back(node) and (on := hosts.awaits(node)):
+        return _wait_for(machine, node, (on, machine.wanted[on].preferred))
     found = no_room_for(machine, node)
     if found is None:
         return None

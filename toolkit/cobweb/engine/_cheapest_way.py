@@ -34,8 +34,6 @@ class Ways:
     `steps` is the same mapping for all objects whose needs look alike.
     """
 
-    __slots__ = ("_asking", "_cobs", "_known")
-
     def __init__(self, graph: Graph) -> None:
         self._cobs = graph.cobs
         self._known: dict[tuple[int, _Asked], Steps] = {}

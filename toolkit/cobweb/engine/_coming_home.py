@@ -16,6 +16,18 @@ from cobweb.engine.budgets._lender import Lender
 from cobweb.model import UNKNOWN
 
 
+def relent(machine: Machine) -> bool:
+    """Let those begin who wait for new content that waits for them; say whether there are any."""
+    hosts = machine.hosts
+    if hosts is None:
+        return False
+    for cob, node in machine.nodes.items():
+        links = chain(machine, cob) if hosts.awaits(node) else ()
+        if links and links[-1].on in {it.cob for it in links}:
+            return sum([hosts.relent(it.cob) for it in links]) > 0
+    return False
+
+
 def give_up_slots(machine: Machine, lender: Lender) -> bool:
     """Take back slots that nothing can be done with; say whether somebody else may have one."""
     units = lender.unused()

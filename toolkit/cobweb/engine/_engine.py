@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine import _blocked, _inputs
-from cobweb.engine._coming_home import give_up, give_up_slots
+from cobweb.engine._coming_home import give_up, give_up_slots, relent
 from cobweb.engine._hosts import HostBook
 from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Machine, give_needs
 from cobweb.engine._node import BROKEN, IDLE, IMMOVABLE, OTHER_LIFE, Node
@@ -141,7 +141,7 @@ class Engine:
         machine = self._machine
         machine.renewing.update(dict.fromkeys(renew & machine.nodes.keys(), ""))
         if machine.hosts is not None:
-            machine.hosts.open()
+            machine.hosts.open(changed)
         machine.tracks = machine.tracks or believed is not None
         if machine.tracks:
             machine.working.still.update((cob, OUTDATED) for cob in still)
@@ -367,6 +367,8 @@ class Engine:
             return False
         if abandon(machine) or look_ahead(machine):
             return True
-        if lender is not None and (lender.lend_anyway() or give_up_slots(machine, lender)):
+        if lender is not None and lender.lend_anyway():
+            return True
+        if relent(machine) or (lender is not None and give_up_slots(machine, lender)):
             return True
         return self._returns and give_up(machine)

@@ -9,20 +9,20 @@ of the bases alone is obeyed until both of its hosts have switched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import BROKEN, IDLE, STAY, UNCHECKED, Node
+from cobweb.engine._precedence import Precedence
 from cobweb.engine._rules import replan
 from cobweb.engine._values import Changeover, HostsSwitched, StateReason
+from cobweb.engine.analysis._circles import parts_of
 from cobweb.model import UNKNOWN, Cob, CobId, LockNeed, Need, State, host_of
 
 
 class HostBook:
-    """Which hosts stand in their base, in which order they may switch, and what their objects are.
-
-    `blocked` has, for hosts that may not switch yet, a removed object or a host that comes before.
-    """
+    """Which hosts stand in their base, in which order they may switch, what their objects are."""
 
     def __init__(self, machine: Machine, change: Changeover) -> None:
         self._machine = machine
@@ -57,8 +57,9 @@ class HostBook:
             if node is not None and not node.removed and node.cob.host in self._based:
                 self._rest(node)
         self._parts: list[tuple[CobId, ...]] = []
-        self._part_of: dict[CobId, int] = {}
-        self._unseen: dict[int, set[CobId]] = {}
+        self._part_of: dict[CobId, list[int]] = {}
+        self._awaited: dict[int, set[CobId]] = {}
+        self._news: set[str] = set()
         self._keep_until_seen()
 
     def waits(self, host: str) -> bool:
@@ -73,13 +74,18 @@ class HostBook:
         """Say whether an object waits for the switch of its host, which this run is to make."""
         return node.cob.host in self._waiting and node.id in self._changes and not node.gone
 
-    def open(self) -> None:
-        """Begin: switch what may switch at once.
+    def open(self, fresh: AbstractSet[CobId]) -> None:
+        """Begin: switch what may switch at once; `fresh` have new content, and hosts that have.
 
         Who waits only for removals stays where it is, unless asked: what its base had it be may be
         what the goal mends. Where a budget may keep a host waiting, a repair waits for nothing.
         """
         machine = self._machine
+        precedence = Precedence(machine, self._change, fresh)
+        for cob, others in (*precedence.late.items(), *precedence.stays.items()):
+            if others:
+                self._keep({cob}, others)
+        self._drop_needs([host for host in sorted(self._old) if host not in self._based])
         for host in sorted(self._waiting):
             for node in machine.on_host(host):
                 is_free = node.standing is None and node.id not in machine.renewing
@@ -150,8 +156,43 @@ class HostBook:
         at = self._group_of.get(host)
         return 0 if at is None else self._places[at]
 
+    def awaits(self, node: Node) -> CobId | None:
+        """Return who has to go over before an object does what is new for it, or is removed."""
+        return min(self._before(node.id), default=None)
+
+    def relied(self, cobs: Iterable[CobId]) -> set[CobId]:
+        """Return these objects and all that have to go over before them."""
+        found, todo = set[CobId](), list(cobs)
+        while todo:
+            cob = todo.pop()
+            found.add(cob)
+            todo += self._before(cob) - found
+        return found
+
+    def _before(self, cob: CobId) -> set[CobId]:
+        own = (at for at in self._part_of.get(cob, ()) if self._parts[at] == (cob,))
+        return set().union(*(self._awaited.get(at, ()) for at in own))
+
+    def holds_back(self, node: Node) -> bool:
+        """Say whether an object that knows its new content may do nothing for it yet."""
+        if node.id not in self._part_of or node.removed or node.target != node.goal:
+            return False
+        return not self.stands_in_base(node.cob.host) and self.awaits(node) is not None
+
+    def is_awaited(self, node: Node) -> bool:
+        """Say whether a removed object stays until this one, in its base yet, has gone over."""
+        awaited = (self._awaited.get(at, ()) for at in self._part_of.get(node.id, ()))
+        return self.waits(node.cob.host) and any(node.id in some for some in awaited)
+
+    def relent(self, cob: CobId) -> bool:
+        """Let an object begin, or leave, before others have gone over; say if it waited for any."""
+        own = [at for at in self._part_of.get(cob, ()) if self._parts[at] == (cob,)]
+        return sum([self._let_go(at) for at in own if at in self._awaited]) > 0
+
     def stir(self, host: str) -> None:
         """Have a host looked at again: something of it has changed."""
+        if self._awaited:
+            self._news.add(host)
         at = self._group_of.get(host)
         if at in self._left:
             self._stirred.add(at)
@@ -159,7 +200,10 @@ class HostBook:
     def switch(self) -> bool:
         """Let the hosts switch that may, and removals go; say whether any did."""
         switched = False
-        while self._stirred:
+        while self._stirred or self._news:
+            for host in sorted(self._news):
+                switched = self._see(host) or switched
+            self._news.clear()
             stirred, self._stirred = sorted(self._stirred), set()
             for at in stirred:
                 switched = self._switch_group(at) or switched
@@ -168,18 +212,17 @@ class HostBook:
     def _switch_group(self, at: int) -> bool:
         """Let hosts that switch together do so if they may; say whether anything moves."""
         hosts, before = self._groups[at]
-        moved = sum(map(self._see, hosts)) > 0
         if any(map(self._open, before)) or not self._waiting.issuperset(hosts):
-            return moved  # one of them may take no part: then it stays, and so do they
+            return False  # one of them may take no part: then it stays, and so do they
         if not self._change.held.keys().isdisjoint(hosts):
-            return moved
+            return False
         if not all(map(self._may_switch, hosts)):
-            return moved
+            return False
         self._left.discard(at)
         self._stirred.update(self._left.intersection(self._after.get(at, ())))
         if hosts:
             self._go_over(hosts)
-        return moved or bool(hosts)
+        return bool(hosts)
 
     def end_stay(self) -> bool:
         """Have what waits for its own preferred state no longer; say whether anything moves."""
@@ -206,54 +249,61 @@ class HostBook:
         known.
         """
         nodes, ids = self._machine.nodes, self._change.removed | self._change.asked
-        near: dict[CobId, set[CobId]] = {cob: set() for cob in ids}
+        near: dict[CobId, list[CobId]] = {cob: [] for cob in sorted(ids)}
         for cob in ids & nodes.keys():
             node = nodes[cob]
             for need in (*(node.step_needs or ()), *(node.lock_needs or ())):
                 if need.on in near:
-                    near[need.on].add(cob)
-                    near[cob].add(need.on)
-        for cob in sorted(near):
-            if cob in self._part_of or cob not in nodes or not nodes[cob].removed:
-                continue
-            part, todo = {cob}, [cob]
-            while todo:
-                more = near[todo.pop()] - part
-                part |= more
-                todo += more
+                    near[need.on].append(cob)
+                    near[cob].append(need.on)
+        for part in parts_of(near):
             removed = {it for it in part if it in nodes and nodes[it].removed}
             if len(removed) > 1:
-                self._part_of.update(dict.fromkeys(removed, len(self._parts)))
-                self._unseen[len(self._parts)] = removed
-                self._parts.append(tuple(sorted(removed)))
-        for cob in self._part_of:
-            nodes[cob].goal = STAY
-            nodes[cob].retarget()
+                self._keep(removed, removed)
+
+    def _keep(self, some: AbstractSet[CobId], awaited: Iterable[CobId]) -> None:
+        """Have objects stay, or begin nothing new, until others were looked at, or went over."""
+        self._awaited[len(self._parts)] = set(awaited)
+        for cob in sorted({*some, *awaited}):
+            self._part_of.setdefault(cob, []).append(len(self._parts))
+        for node in map(self._machine.nodes.__getitem__, some):
+            if node.removed:
+                node.goal = STAY
+                node.retarget()
+        self._parts.append(tuple(sorted(some)))
 
     def _see(self, host: str) -> bool:
-        """Let removed objects go once all that is tied to them was looked at; say if any may."""
-        if not self._unseen:
-            return False
+        """Let removed objects go that waited for nobody else but on this host; say if any may."""
         moved = False
         for node in self._machine.on_host(host):
-            part = self._part_of.get(node.id, -1)
-            unseen = self._unseen.get(part)
-            if unseen is None or not (node.known or node.failed or not node.up):
-                continue
-            unseen.discard(node.id)
-            if not unseen:
-                del self._unseen[part]
-                self._let_go(self._parts[part])
-                moved = True
+            for part in self._part_of.get(node.id, ()):
+                awaited = self._awaited.get(part, set())
+                if node.id in awaited and self._is_over(node):
+                    awaited.discard(node.id)
+                    moved = (not awaited and self._let_go(part)) or moved
         return moved
 
-    def _let_go(self, part: tuple[CobId, ...]) -> None:
-        """Have removed objects go to their `remove` state now."""
-        for cob in part:
-            node = self._machine.nodes[cob]
-            node.goal = node.type.remove
-            node.retarget()
-            self._machine.touch(node)
+    def _is_over(self, node: Node) -> bool:
+        """Say whether a removed object was looked at, or another one is what it is to become."""
+        if node.removed:
+            return node.known or node.failed or not node.up
+        at_rest = node.known and node.activity is IDLE and not node.failed
+        return at_rest and node.state == node.goal and not self.stands_in_base(node.cob.host)
+
+    def _let_go(self, part: int) -> bool:
+        """Have objects go to their `remove` state, or begin, that wait no more; say if any do."""
+        self._awaited.pop(part, None)
+        moved = False
+        for node in map(self._machine.nodes.__getitem__, self._parts[part]):
+            left = self._awaited.keys() & self._part_of[node.id]
+            if any(node.id in self._parts[at] for at in left):
+                continue
+            if node.removed:
+                node.goal = node.type.remove
+                node.retarget()
+            self._look_again(node)
+            moved = True
+        return moved
 
     # --- one host
 
@@ -291,12 +341,23 @@ class HostBook:
         machine = self._machine
         machine.effects.append(HostsSwitched(hosts))
         self._waiting.difference_update(hosts)
+        self._news.update(hosts)
         self._drop_needs(hosts)
         for host in hosts:
             for node in machine.on_host(host):
                 self._arrive(node)
         if machine.lender is not None:
             machine.lender.switched(hosts)
+
+    def _look_again(self, node: Node) -> None:
+        """Have an object looked at again that waits for nobody any more, and its units."""
+        machine = self._machine
+        machine.touch(node)
+        self.stir(node.cob.host)
+        if machine.lender is not None and node.standing is not None:
+            for unit in node.standing.scopes:
+                machine.lender.stir(unit)
+                machine.lender.wake(unit)
 
     def _arrive(self, node: Node) -> None:
         """Make an object of a host that has just switched what the goal says."""
@@ -329,11 +390,11 @@ class HostBook:
                 machine.touch(node)
             machine.check(node)
 
-    def _drop_needs(self, hosts: tuple[str, ...]) -> None:
+    def _drop_needs(self, hosts: Iterable[str]) -> None:
         """Forget the needs of the bases alone of which both hosts have switched."""
         for host in hosts:
             for number, need in sorted(self._old.get(host, {}).items()):
-                if host_of(need.cob) in self._waiting or host_of(need.on) in self._waiting:
+                if self._is_obeyed(need):
                     continue
                 for end in (host_of(need.cob), host_of(need.on)):
                     self._old[end].pop(number, None)
@@ -341,6 +402,17 @@ class HostBook:
                 if node is not None:
                     _without(node, need)
                     replan(self._machine, node)
+
+    def _is_obeyed(self, need: Need) -> bool:
+        """Say whether a need of the bases alone still counts.
+
+        Who has switched needs no more that what is removed is there.
+        """
+        cob, on = self._machine.nodes.get(need.cob), self._machine.nodes.get(need.on)
+        is_left = on is not None and on.leaves and not (cob is not None and cob.removed)
+        if is_left and on is not None and on.type.remove not in on.type.members(need.state):
+            return self.stands_in_base(host_of(need.cob))
+        return any(host_of(it) in self._waiting for it in (need.cob, need.on))
 
 
 def _without(node: Node, need: Need) -> None:

@@ -75,8 +75,6 @@ class LimitBook:
     `rooms` is who speaks of them with other engines, if there are some that share them.
     """
 
-    __slots__ = ("_all", "_by_member", "_freed", "limits", "rooms")
-
     def __init__(self, limits: Iterable[Limit], nodes: Mapping[CobId, Node]) -> None:
         self.rooms: Rooms | None = None
         self._by_member: dict[CobId, list[Counter]] = {}

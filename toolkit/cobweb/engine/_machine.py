@@ -81,43 +81,6 @@ class Machine:
     ("": none yet).
     """
 
-    __slots__ = (
-        "_hosts",
-        "_tables",
-        "_ways",
-        "alone",
-        "book",
-        "checked_at",
-        "checked_s",
-        "cobs",
-        "counts",
-        "detoured",
-        "detours",
-        "effects",
-        "epoch",
-        "flying",
-        "generation",
-        "given_up",
-        "guesses",
-        "halted",
-        "heard",
-        "hosts",
-        "lender",
-        "limits",
-        "may_go_out",
-        "nodes",
-        "now_s",
-        "queue",
-        "ready",
-        "renewing",
-        "searched",
-        "settings",
-        "shared",
-        "tracks",
-        "wanted",
-        "working",
-    )
-
     def __init__(
         self, graph: Graph, nodes: Mapping[CobId, Node], generation: int, settings: EngineSettings
     ) -> None:
@@ -223,7 +186,7 @@ class Machine:
         node.known = node.up and state != UNKNOWN
         if node.grouped and state != UNKNOWN:
             node.regroup()
-        if node.goal == STAY:
+        if node.goal == STAY or node.leaves:
             node.retarget()
         self.effects.append(made(StateFound, (node.id, state, reason)))
         if self.tracks:

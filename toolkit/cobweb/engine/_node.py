@@ -7,6 +7,7 @@ with locks out - is kept true by the few methods that change it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ OTHER_LIFE = UNKNOWN
 """Stands in `plan_asked` for the forgotten plan behind locks of an earlier life; no plan has it."""
 
 
+@dataclass(slots=True, eq=False)
 class Word:
     """What a holder said last to a locked object, and whether it was given: one side of a pair.
 
@@ -54,28 +56,17 @@ class Word:
     they have the same word: it was said and heard at once.
     """
 
-    __slots__ = (
-        "granted",
-        "holder",
-        "incarnation",
-        "locked",
-        "recalled",
-        "restored",
-        "seq",
-        "state",
-    )
-
-    def __init__(
-        self, state: State, incarnation: int, seq: int, holder: Node | None, locked: Node | None
-    ) -> None:
-        self.state = state
-        self.incarnation = incarnation
-        self.seq = seq
-        self.holder = holder
-        self.locked = locked
-        self.granted = self.recalled = self.restored = False
+    state: State
+    incarnation: int
+    seq: int
+    holder: Node | None
+    locked: Node | None
+    granted: bool = False
+    recalled: bool = False
+    restored: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class Node:
     """One owned object.
 
@@ -101,94 +92,65 @@ class Node:
     the same is true. `renewed` gives the object a new incarnation as soon as it has been checked.
     `pusher` is who last asked for a state or made it move; `new_plans` counts changes of the plan
     within one `epoch`, the time from one end of a check or transition to the next. `directive` is
-    the state that an order of the look-ahead has the object go to, or stay in. `taken` counts the
-    steps taken in this run, by their numbers.
+    the state that an order of the look-ahead has the object go to, or stay in, `serves` the one
+    that it stays in for steps that wait for nothing else. `taken` counts the steps taken in this
+    run, by their numbers.
 
     `absent` objects are not there: not yet, as their host has not switched, or not any more
     (`gone`). `removed` ones go to their `remove` state before it does; those that `leaves` marks
     are not in the goal either. `standing` is what the object is to budgets, None for nothing.
     """
 
-    __slots__ = (
-        "absent",
-        "activity",
-        "at_rest",
-        "base",
-        "cob",
-        "directive",
-        "epoch",
-        "frozen",
-        "goal",
-        "gone",
-        "grouped",
-        "id",
-        "incarnation",
-        "known",
-        "late",
-        "leaves",
-        "lent",
-        "lent_states",
-        "lock_needs",
-        "missing",
-        "new_plans",
-        "news",
-        "pending",
-        "plan_asked",
-        "plan_lent",
-        "plan_move",
-        "pusher",
-        "queued",
-        "recalled",
-        "removed",
-        "renewed",
-        "seq",
-        "standing",
-        "state",
-        "step",
-        "step_needs",
-        "strangers",
-        "stuck",
-        "suspect",
-        "table",
-        "taken",
-        "target",
-        "twisted",
-        "up",
-        "wishes",
-    )
+    cob: Cob
+    goal: State
+    table: TypeTable
+    incarnation: int
+    id: CobId = field(init=False)
+    state: State = UNKNOWN
+    target: State = UNKNOWN
+    activity: Activity = IDLE
+    step: Transition | None = None
+    step_needs: list[TransitionNeed] | None = None
+    lock_needs: list[LockNeed] | None = None
+    up: bool = True
+    known: bool = False
+    frozen: bool = False
+    twisted: bool = False
+    queued: bool = False
+    news: bool = False
+    suspect: bool = False
+    late: bool = False
+    renewed: bool = False
+    absent: bool = False
+    removed: bool = False
+    leaves: bool = False
+    gone: bool = False
+    standing: Standing | None = None
+    wishes: dict[CobId, Word] = field(default_factory=dict)
+    pending: dict[State, dict[CobId, Word]] = field(default_factory=dict)
+    lent: dict[State, dict[CobId, Word]] = field(default_factory=dict)
+    grouped: dict[CobId, State] | None = None
+    strangers: dict[CobId, Word] | None = None
+    recalled: set[CobId] | None = None
+    lent_states: tuple[State, ...] = ()
+    plan_lent: tuple[State, ...] = ()
+    plan_asked: State = ""
+    plan_move: Move | None = None
+    base: Wanted = ()
+    pusher: CobId | None = None
+    directive: State = ""
+    serves: State = ""
+    taken: list[int] | None = None
+    stuck: int = 0
+    seq: int = 0
+    missing: int = 0
+    at_rest: int = 0
+    epoch: int = 0
+    new_plans: int = 0
 
-    def __init__(self, cob: Cob, goal: State, table: TypeTable, incarnation: int) -> None:
-        self.id = cob.id
-        self.cob = cob
-        self.table = table
-        self.goal = goal
-        self.incarnation = incarnation
-        self.state: State = UNKNOWN
-        self.target = UNKNOWN if goal == STAY else goal
-        self.activity: Activity = IDLE
-        self.step: Transition | None = None
-        self.step_needs: list[TransitionNeed] | None = None
-        self.lock_needs: list[LockNeed] | None = None
-        self.up = True
-        self.known = self.frozen = self.twisted = self.queued = self.news = False
-        self.suspect = self.late = self.renewed = False
-        self.absent = self.removed = self.leaves = self.gone = False
-        self.standing: Standing | None = None
-        self.wishes: dict[CobId, Word] = {}
-        self.pending: dict[State, dict[CobId, Word]] = {}
-        self.lent: dict[State, dict[CobId, Word]] = {}
-        self.grouped: dict[CobId, State] | None = None
-        self.strangers: dict[CobId, Word] | None = None
-        self.recalled: set[CobId] | None = None
-        self.lent_states: tuple[State, ...] = ()
-        self.plan_lent: tuple[State, ...] = ()
-        self.plan_asked: State = ""
-        self.plan_move: Move | None = None
-        self.base: Wanted = ()
-        self.pusher: CobId | None = None
-        self.directive: State = ""
-        self.taken: list[int] | None = None
-        self.stuck = self.seq = self.missing = self.at_rest = self.epoch = self.new_plans = 0
+    def __post_init__(self) -> None:
+        self.id = self.cob.id
+        self.target = UNKNOWN if self.goal == STAY else self.goal
 
     @property
     def type(self) -> CobType:
@@ -221,16 +183,21 @@ class Node:
         Where the look-ahead has found an order, what that says (see `_detour`).
         """
         pending, lent = self.pending, self.lent
-        if self.directive:
-            self.target = self.directive
+        if self.directive or self.serves:
+            self.target = self.directive or self.serves
             return
         self.target = self.state if self.goal == STAY else self.goal
         if not pending and not lent:
             return
         for state in self.table.states:
-            if state in pending or state in lent:
+            if state in lent or (state in pending and (not self.leaves or self._is_heard(state))):
                 self.target = state
                 return
+
+    def _is_heard(self, state: State) -> bool:
+        """Say whether what is to be removed is where it is asked to be, or is so by its like."""
+        holders = (word.holder for word in self.pending[state].values())
+        return state == self.state or any(it is None or it.removed for it in holders)
 
     def move(self) -> Move | None:
         """Return the first move of the way to the target, None where it is there or can't go."""

@@ -23,6 +23,9 @@ def settle(machine: Machine, node: Node) -> None:
     if node.frozen:
         _recall_lent(machine, node)
         return
+    if node.serves and not (node.serves == node.state and _is_waited_for(node)):
+        node.serves = ""
+        node.retarget()
     move, asked = _ahead(machine, node) if node.known else NOWHERE
     if move is not node.plan_move or asked != node.plan_asked or node.lent_states != node.plan_lent:
         _change_plan(machine, node, move, asked)
@@ -45,8 +48,27 @@ def start(machine: Machine, node: Node) -> None:
     """
     move = node.plan_move
     may_not = node.frozen or not node.known or node.missing or node.twisted or node.lent
-    if move is not None and not may_not and not node.plan_asked:
+    if move is None or may_not or node.plan_asked:
+        return
+    if node.target == node.goal and not node.directive and _is_waited_for(node):
+        node.serves = node.state
+        node.retarget()
+        machine.touch(node)
+    else:
         _start(machine, node, move)
+
+
+def _is_waited_for(node: Node) -> bool:
+    """Say whether a step of others waits for nothing but the state that the object is in."""
+    words = (*node.pending.get(node.state, {}).values(), *node.lent.get(node.state, {}).values())
+    return any(_is_about_to_step(word) for word in words)
+
+
+def _is_about_to_step(word: Word) -> bool:
+    it = word.holder
+    return (it is not None and it.plan_move is not None) and (
+        it.activity is MOVING or it.missing == (not word.granted)
+    )
 
 
 def replan(machine: Machine, node: Node) -> None:
@@ -63,8 +85,10 @@ def _ahead(machine: Machine, node: Node) -> tuple[Move | None, State]:
     state = node.state
     move = node.table.moves[state].get(node.target)
     if move is not None and not node.stuck:
-        lender = machine.lender
-        if lender is None or node.standing is None or lender.lets_move(node, move.step):
+        hosts, lender = machine.hosts, machine.lender
+        is_late = hosts is not None and hosts.holds_back(node)
+        may = lender is None or node.standing is None or lender.lets_move(node, move.step)
+        if may and not is_late:
             return move, ""
     return (None, state) if state in node.pending or state in node.lent else NOWHERE
 

@@ -28,8 +28,6 @@ class TypeTable:
     `groups[name][state]` is the state that a request for a group is for when asked in `state`.
     """
 
-    __slots__ = ("_numbers", "groups", "moves", "states", "steps")
-
     def __init__(self, kind: CobType, steps: Steps | None = None) -> None:
         self.states = kind.states
         self.steps = len(kind.transitions)

@@ -16,7 +16,7 @@ circle of that has no last one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cobweb.engine.analysis._circles import circles
 from cobweb.engine.analysis._patterns import Pattern, Patterns, Wanted
@@ -268,20 +268,14 @@ class _Analysis:
         return next(found, None)
 
 
+@dataclass(slots=True)
 class _Walk:
     """From an unreached goal along what it lacks, to a circle or a missing way."""
 
-    def __init__(
-        self,
-        analysis: _Analysis,
-        reach: Reach,
-        starts: Mapping[CobId, State],
-        seen: set[CobId],
-    ) -> None:
-        self._analysis = analysis
-        self._reach = reach
-        self._starts = starts
-        self._seen = seen
+    _analysis: _Analysis
+    _reach: Reach
+    _starts: Mapping[CobId, State]
+    _seen: set[CobId]
 
     def follow(self, cob: CobId, state: State, aim: str) -> Trouble | None:
         """Return the circle or the missing way; None where it was reported before."""

@@ -1,25 +1,27 @@
-"""Circles in a directed graph: one short one for each strongly connected part."""
+"""Strongly connected parts of a directed graph, and one short circle for each that has any."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from typing import TypeVar
 
-from cobweb.model import CobId
+_It = TypeVar("_It", bound=str)
+_Edges = Mapping[_It, Sequence[_It]]
 
-Edges = Mapping[CobId, Sequence[CobId]]
 
-
-def circles(edges: Edges) -> Iterator[tuple[CobId, ...]]:
+def circles(edges: _Edges[_It]) -> Iterator[tuple[_It, ...]]:
     """Yield a shortest circle through the smallest id of each part that has one; linear."""
-    for part in _parts(edges):
-        yield _shortest(edges, min(part), part)
+    for part in parts_of(edges):
+        if len(part) > 1:
+            yield _shortest(edges, min(part), part)
 
 
-def _shortest(edges: Edges, first: CobId, part: frozenset[CobId]) -> tuple[CobId, ...]:
+def _shortest(edges: _Edges[_It], first: _It, part: frozenset[_It]) -> tuple[_It, ...]:
     """Search from `first` back to it; in a connected part of two and more there is a way."""
-    queue: deque[CobId] = deque([first])
-    before: dict[CobId, CobId] = {}
+    queue: deque[_It] = deque([first])
+    before: dict[_It, _It] = {}
     while True:
         cob = queue.popleft()
         for after in edges.get(cob, ()):
@@ -33,43 +35,26 @@ def _shortest(edges: Edges, first: CobId, part: frozenset[CobId]) -> tuple[CobId
                 queue.append(after)
 
 
-def _parts(edges: Edges) -> Iterator[frozenset[CobId]]:
-    """Yield the strongly connected parts of two and more (Kosaraju: two searches)."""
-    backward: dict[CobId, list[CobId]] = {}
-    for cob, afters in edges.items():
-        for after in afters:
-            backward.setdefault(after, []).append(cob)
-    done: set[CobId] = set()
-    for root in reversed(_finishing_order(edges)):
-        if root in done:
-            continue
-        part: set[CobId] = set()
-        stack = [root]
-        while stack:
-            cob = stack.pop()
-            if cob not in done:
-                done.add(cob)
-                part.add(cob)
-                stack.extend(backward.get(cob, ()))
-        if len(part) > 1:
-            yield frozenset(part)
+def parts_of(edges: _Edges[_It]) -> Iterator[frozenset[_It]]:
+    """Yield the strongly connected parts, none before one that it leads to (Tarjan 1972); linear.
 
-
-def _finishing_order(edges: Edges) -> list[CobId]:
-    order: list[CobId] = []
-    seen: set[CobId] = set()
-    for root in edges:
-        if root in seen:
-            continue
-        seen.add(root)
-        stack = [(root, iter(edges[root]))]
-        while stack:
-            cob, afters = stack[-1]
-            after = next((a for a in afters if a not in seen), None)
-            if after is None:
-                order.append(cob)
-                stack.pop()
-            else:
-                seen.add(after)
-                stack.append((after, iter(edges.get(after, ()))))
-    return order
+    `low` is the lowest place among the opened that an item is known to lead to, and above all
+    places when its part is closed. An item is left when all that it leads to was.
+    """
+    low, places = dict[_It, float](), dict[_It, int]()
+    opened: list[_It] = []
+    todo = [(it, False) for it in edges]
+    while todo:
+        it, is_left = todo.pop()
+        if is_left:
+            low[it] = min([low[it], *(low[to] for to in edges.get(it, ()))])
+            if low[it] == places[it]:
+                part = opened[places[it] :]
+                del opened[places[it] :]
+                low.update(dict.fromkeys(part, inf))
+                yield frozenset(part)
+        elif it not in low:
+            low[it] = places[it] = len(opened)
+            opened.append(it)
+            todo.append((it, True))
+            todo += [(to, False) for to in edges.get(it, ()) if to not in low]

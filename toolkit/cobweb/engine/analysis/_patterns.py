@@ -22,8 +22,6 @@ Positions = tuple[int, ...]
 class Pattern:
     """One type with the needs of an object as an example; `ons` are the types of what is needed."""
 
-    __slots__ = ("_of_state", "_of_step", "needs", "ons", "type")
-
     def __init__(self, type_: CobType, needs: Sequence[Need], ons: Sequence[CobType]) -> None:
         self.type = type_
         self.needs = tuple(needs)
@@ -70,8 +68,6 @@ class Patterns:
     `needs` has the needs of each object that has some, in the graph's order; `leaning` are the
     (identity of a type, state) in which some object has lock dependencies.
     """
-
-    __slots__ = ("_by_number", "_number", "_wanted", "leaning", "needs")
 
     def __init__(self, graph: Graph) -> None:
         self.needs: dict[CobId, list[Need]] = {}

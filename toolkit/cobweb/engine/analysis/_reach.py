@@ -24,8 +24,6 @@ class Reach:
     `lockable` is each (object, state or group of states) that can be lent.
     """
 
-    __slots__ = ("_graph", "_index", "_queue", "_watchers", "_woken", "lockable", "reached")
-
     def __init__(self, graph: Graph, index: Patterns, starts: Mapping[CobId, State]) -> None:
         self._graph = graph
         self._index = index

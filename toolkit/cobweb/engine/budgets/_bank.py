@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cobweb.engine._machine import Machine
@@ -18,15 +19,13 @@ if TYPE_CHECKING:
     from cobweb.engine.budgets._lender import Lender
 
 
+@dataclass(slots=True, eq=False)
 class Ask:
     """A set of slots that a borrower asks for, by the id of its speaker."""
 
-    __slots__ = ("keys", "speaker", "units")
-
-    def __init__(self, speaker: CobId, keys: tuple[Key, ...], units: list[UnitBook]) -> None:
-        self.speaker = speaker
-        self.keys = keys
-        self.units = units
+    speaker: CobId
+    keys: tuple[Key, ...]
+    units: list[UnitBook]
 
 
 class _Round:
@@ -35,8 +34,6 @@ class _Round:
     `due`: somebody needs a new one; `expired`: a slot has come back since. `again`: the canary is
     to be checked anew.
     """
-
-    __slots__ = ("again", "askers", "began_s", "book", "due", "expired", "speakers")
 
     def __init__(self, book: BudgetBook, *, with_scope: bool) -> None:
         self.book = book
@@ -52,8 +49,6 @@ class _Round:
 
 class Bank:
     """Lends slots to other engines."""
-
-    __slots__ = ("_ear", "_lender", "_lent", "_machine", "_needed", "_rounds", "_units_of")
 
     def __init__(self, machine: Machine, lender: Lender, ear: Ear, graph: Graph) -> None:
         self._machine = machine

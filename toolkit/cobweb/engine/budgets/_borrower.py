@@ -31,20 +31,6 @@ class Borrower:
     checked again. `granted` are slots that no unit has taken yet.
     """
 
-    __slots__ = (
-        "_asks",
-        "_lender",
-        "_machine",
-        "_speaker",
-        "_voice",
-        "again",
-        "asked",
-        "began_s",
-        "fresh",
-        "granted",
-        "touched",
-    )
-
     def __init__(self, machine: Machine, lender: Lender, voice: Voice) -> None:
         self._machine = machine
         self._lender = lender

@@ -64,6 +64,7 @@ class Canaries:
         changing.sort(
             key=lambda unit: (
                 not unit.out,
+                self._lender.awaited(unit) is not None,
                 0 if hosts is None else max(map(hosts.place, unit.hosts), default=0),
                 unit.rank,
             )

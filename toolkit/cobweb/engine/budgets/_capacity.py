@@ -33,6 +33,7 @@ may have told the new one that it holds nothing. An old word reaches a new lende
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from cobweb.engine._machine import RETURNS_PER_INCARNATION, Machine
 from cobweb.engine._node import Word
@@ -59,25 +60,21 @@ def limit_of(place: CobId) -> str:
     return place[1:]
 
 
+@dataclass(slots=True)
 class Line:
     """A word of one pair, and what goes with it; `known` is the round that it is fresh for.
 
     At the lender `given` is what was granted for it: a text, and slots.
     """
 
-    __slots__ = ("given", "known", "slots", "word")
-
-    def __init__(self, word: Word, known: int, slots: Sets) -> None:
-        self.word = word
-        self.known = known
-        self.slots = slots
-        self.given: tuple[State, tuple[Key, ...]] = ("", ())
+    word: Word
+    known: int
+    slots: Sets
+    given: tuple[State, tuple[Key, ...]] = ("", ())
 
 
 class Voice:
     """A borrower's side of all pairs: what was said last; `life` is that of the lender."""
-
-    __slots__ = ("_incarnation", "_machine", "_seq", "life", "said")
 
     def __init__(self, machine: Machine, incarnation: int) -> None:
         self._machine = machine
@@ -134,8 +131,6 @@ class Voice:
 
 class Ear:
     """The lender's side of all pairs: what was heard last, and the rounds of limits."""
-
-    __slots__ = ("_first", "_machine", "heard", "rounds")
 
     def __init__(self, machine: Machine, incarnation: int) -> None:
         self._machine = machine

@@ -8,6 +8,7 @@ one walk over types and needs says which units a change takes out, before anythi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._needs import agreed, of_state, of_step
@@ -17,17 +18,15 @@ from cobweb.engine.budgets._units import UnitBook
 from cobweb.model import OUTDATED, UNKNOWN, CobId, CobType, State, Transition
 
 
+@dataclass(slots=True, eq=False)
 class Way:
     """A way that an object has before it, by a type; it serves in `still` although that says no."""
 
-    __slots__ = ("dest", "node", "source", "still", "table")
-
-    def __init__(self, node: Node, table: TypeTable, source: State, dest: State) -> None:
-        self.node = node
-        self.table = table
-        self.source = source
-        self.dest = dest
-        self.still: State = ""
+    node: Node
+    table: TypeTable
+    source: State
+    dest: State
+    still: State = ""
 
     def stay_serving(self, kind: CobType) -> None:
         """Have the object serve where only its new content will have made it outdated."""
@@ -42,15 +41,13 @@ def way_of(machine: Machine, node: Node, step: Transition) -> Way:
     return way
 
 
+@dataclass(slots=True, eq=False)
 class Departure:
     """Which units go out for a change, by name, on whom it relies, and who was looked at."""
 
-    __slots__ = ("relied", "seen", "units")
-
-    def __init__(self, units: list[UnitBook], relied: list[Node], seen: set[CobId]) -> None:
-        self.units = units
-        self.relied = relied
-        self.seen = seen
+    units: list[UnitBook]
+    relied: list[Node]
+    seen: set[CobId]
 
 
 def departure(machine: Machine, ways: Iterable[Way]) -> Departure:
@@ -166,8 +163,6 @@ class _Walk:
 
 class PlanBook:
     """What goes out for all that is to be done in the scope of units; kept until that changes."""
-
-    __slots__ = ("_machine", "_plans", "_readers")
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

@@ -430,10 +430,17 @@ class Lender:
         hosts = self._machine.hosts
         if hosts is None:
             return not any(node.failed or not node.up for node in unit.scope)
-        if any(map(hosts.pending, unit.hosts)):
+        together = (it for host in unit.hosts for it in self.units_on(host))  # switch together
+        if any(map(hosts.pending, unit.hosts)) or any(map(self.awaited, together)):
             return False
         failed = (node for node in unit.scope if node.failed or not node.up)
         return all(node.up and hosts.has_to_change(node) for node in failed)
+
+    def awaited(self, unit: UnitBook) -> CobId | None:
+        """Return whose new content has to be there before a unit goes."""
+        hosts = self._machine.hosts
+        found = () if hosts is None else map(hosts.awaits, unit.scope)
+        return next(filter(None, found), None)
 
     def _full(self, wanted: set[tuple[str, str]]) -> set[str]:
         """Return the budgets in which not all these units may be out with those that are."""

@@ -27,8 +27,6 @@ class _Ages:
     `active` are those of them at which something is under way.
     """
 
-    __slots__ = ("_group", "_nodes", "_order", "_places", "_times", "active")
-
     def __init__(self, book: BudgetBook) -> None:
         self._group = book.budget.group
         members = {node.id: node for unit in book.units for node in unit.members}
@@ -61,8 +59,6 @@ class _Ages:
 
 class Rounds:
     """The rounds of checks that are under way."""
-
-    __slots__ = ("_ages", "_checking", "_machine", "_of_budget")
 
     def __init__(self, machine: Machine, books: Iterable[BudgetBook]) -> None:
         self._machine = machine

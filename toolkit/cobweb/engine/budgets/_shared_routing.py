@@ -13,8 +13,6 @@ from cobweb.engine.budgets._shared_transition_limits import BorrowedRooms, LentR
 class Shared:
     """The limits that an engine keeps for others, with an `Ear`, or asks for, with a `Voice`."""
 
-    __slots__ = ("_machine", "_rooms", "_side", "_slots")
-
     def __init__(self, machine: Machine, side: Ear | Voice) -> None:
         self._machine = machine
         self._side = side

@@ -20,8 +20,6 @@ from cobweb.model import CobId
 class LentRooms:
     """The rooms of a lender; each limit has one round, in which it asks who has room there."""
 
-    __slots__ = ("_asking", "_book", "_counters", "_ear")
-
     def __init__(self, book: LimitBook, ear: Ear, counters: Iterable[Counter]) -> None:
         self._book = book
         self._ear = ear
@@ -86,8 +84,6 @@ class LentRooms:
 
 class BorrowedRooms:
     """The rooms of a borrower."""
-
-    __slots__ = ("_counters", "_machine", "_rounds", "_voice", "_wants")
 
     def __init__(self, machine: Machine, voice: Voice, counters: Iterable[Counter]) -> None:
         self._machine = machine

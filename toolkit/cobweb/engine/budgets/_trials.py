@@ -35,22 +35,6 @@ class Trial:
     which the canary was last checked. While it is `undecided` nobody goes first yet.
     """
 
-    __slots__ = (
-        "_hosts",
-        "_machine",
-        "_mine",
-        "_scope",
-        "books",
-        "chosen",
-        "epoch",
-        "lead",
-        "lost",
-        "pause_s",
-        "round",
-        "stage",
-        "undecided",
-    )
-
     def __init__(self, machine: Machine, books: list[BudgetBook]) -> None:
         self._machine = machine
         self.books = books
@@ -96,17 +80,20 @@ class Trial:
     def choose(self, units: Iterable[UnitBook]) -> None:
         """Have these units go first; where there are none, there is no canary.
 
-        With them go the hosts that can only switch together with theirs, or before them, and what
-        all these have to have removed before.
+        With them go those on whose new content they rely, the hosts that can only switch together
+        with all these, or before them, and what these have to have removed before.
         """
-        machine = self._machine
         self.chosen = list(units)
         self._scope = {node.id for unit in self.chosen for node in unit.scope}
-        self._mine = {node.cob.host for unit in self.chosen for node in unit.scope}
-        if machine.hosts is not None:
-            self._mine.update([it for host in self._mine for it in machine.hosts.company(host)])
-        for host in self._mine:
-            self._scope.update(node.id for node in machine.on_host(host) if node.removed)
+        self._mine = set(map(host_of, self._scope))
+        hosts = self._machine.hosts
+        for _ in range(2):  # those who go along may have company as well
+            if hosts is None:
+                break
+            self._mine.update([it for host in self._mine for it in hosts.company(host)])
+            there = (node for host in self._mine for node in self._machine.on_host(host))
+            self._scope = hosts.relied(self._scope.union(it.id for it in there if it.removed))
+            self._mine.update(map(host_of, self._scope))
         self.stage = TrialStage.OUT if self.chosen else TrialStage.THROUGH
 
     def refuses_host(self, host: str) -> bool:

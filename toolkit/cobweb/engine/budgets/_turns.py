@@ -21,8 +21,6 @@ Key = tuple[str, str]
 class Turns:
     """The units that wait for a look, by budget."""
 
-    __slots__ = ("_order", "_ranks", "_units")
-
     def __init__(self, books: Iterable[BudgetBook]) -> None:
         self._units: dict[Key, UnitBook] = {}
         self._order: dict[str, list[Rank]] = {}

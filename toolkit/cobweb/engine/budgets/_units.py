@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 
 from cobweb.engine._node import MOVING, Node
 from cobweb.model import UNKNOWN, Budget, CobId, Need, State, Transition, Unit, host_of
@@ -23,8 +24,6 @@ class Working:
     only asks again. `still` has, for objects that only their new content made to be in a state that
     does not serve by their type, that state: they serve until they leave it.
     """
-
-    __slots__ = ("prior", "served", "still")
 
     def __init__(self) -> None:
         self.served: set[CobId] = set()
@@ -54,14 +53,12 @@ class Working:
         return self.still.get(node.id) == step.source
 
 
+@dataclass(slots=True, eq=False)
 class Standing:
     """What an object is to the budgets: the units it is a member of, and whose scopes it is in."""
 
-    __slots__ = ("scopes", "units")
-
-    def __init__(self) -> None:
-        self.units: list[UnitBook] = []
-        self.scopes: list[UnitBook] = []
+    units: list[UnitBook] = field(default_factory=list)
+    scopes: list[UnitBook] = field(default_factory=list)
 
 
 class UnitBook:
@@ -78,34 +75,6 @@ class UnitBook:
     its scope there. What the lender was told of them: `far_takes` room, `far_should` serve; with
     `doubt` not all has been told anew since the round `since`, or the present one.
     """
-
-    __slots__ = (
-        "asker",
-        "began",
-        "book",
-        "domains",
-        "doubt",
-        "far",
-        "far_scope",
-        "far_should",
-        "far_takes",
-        "held",
-        "hosts",
-        "last",
-        "leaving",
-        "lent_for",
-        "members",
-        "moved",
-        "name",
-        "out",
-        "rank",
-        "scope",
-        "should",
-        "since",
-        "skipped",
-        "waiting",
-        "went_out",
-    )
 
     def __init__(self, book: BudgetBook, unit: Unit, index: int, members: list[Node]) -> None:
         self.book = book
@@ -156,8 +125,6 @@ class UnitBook:
 
 class BudgetBook:
     """One budget: how much room is taken, all together and by domain."""
-
-    __slots__ = ("budget", "doubted", "population", "populations", "taken", "takens", "units")
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget

@@ -79,6 +79,9 @@ def _taken(
         lost = next((node for node in plan.relied if not node.up), None)
         if lost is not None:
             return Reason(label, lost.id, state=lost.state)
+        late = machine.lender.awaited(unit) if machine.lender and host in unit.hosts else None
+        if late is not None:
+            return Reason(label, late, state=machine.wanted[late].preferred)
         but = {unit}
         if not unit.book.can_hold(mates):
             too_much.append((plan, unit))

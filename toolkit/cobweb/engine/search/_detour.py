@@ -31,14 +31,12 @@ class Foreseen:
     states: tuple[tuple[CobId, State], ...]
 
 
+@dataclass(slots=True, eq=False)
 class Detour:
     """An order under way: the steps that are left, and the objects of its part."""
 
-    __slots__ = ("nodes", "steps")
-
-    def __init__(self, steps: Steps, nodes: list[Node]) -> None:
-        self.steps = deque(steps)
-        self.nodes = nodes
+    steps: deque[tuple[CobId, Transition]]
+    nodes: list[Node]
 
 
 def foresee(machine: Machine) -> tuple[Foreseen, ...]:
@@ -86,7 +84,7 @@ def begin(machine: Machine, order: Foreseen) -> None:
     nodes = [machine.nodes[cob] for cob, _ in order.states if cob in machine.nodes]
     if len(nodes) < len(order.states):
         return
-    detour = Detour(order.steps, nodes)
+    detour = Detour(deque(order.steps), nodes)
     for node, (_, state) in zip(nodes, order.states, strict=True):
         _direct(machine, node, state)
     machine.detours.append(detour)
@@ -135,8 +133,8 @@ def problem_of(machine: Machine) -> Problem:
             needs[cob] = own
         if _is_fixed(machine, node):
             fixed.add(cob)
-        elif node.goal != STAY:
-            goals[cob] = node.goal
+        elif (goal := _goal(machine, node)) != STAY:
+            goals[cob] = goal
     lender = machine.lender
     may_go_out, working = machine.may_go_out, machine.working
 
@@ -156,6 +154,13 @@ def problem_of(machine: Machine) -> Problem:
     )
 
 
+def _goal(machine: Machine, node: Node) -> State:
+    """Return where an object should get to, also where it stays until others were looked at."""
+    hosts = machine.hosts
+    may_leave = node.leaves and hosts is not None and hosts.awaits(node) is None
+    return node.type.remove if may_leave else node.goal
+
+
 def _is_off(node: Node) -> bool:
     return not node.stuck and node.known and not node.absent and node.away
 
@@ -166,9 +171,10 @@ def _is_fixed(machine: Machine, node: Node) -> bool:
         return True
     if node.state == UNKNOWN and node.id not in machine.guesses:
         return True
+    is_late = machine.hosts is not None and machine.hosts.holds_back(node)
     lender = machine.lender
-    if lender is None or node.standing is None:
-        return False
+    if is_late or lender is None or node.standing is None:
+        return is_late
     return lender.canaries.holds(node) or any(map(lender.is_too_much, node.standing.scopes))
 
 
@@ -177,6 +183,7 @@ def _is_as_thought(detour: Detour, at: Node) -> bool:
     return all(
         not node.failed
         and node.up
+        and not node.absent
         and (node is at or node.state in (UNKNOWN, node.directive) or node.activity is not IDLE)
         for node in detour.nodes
     )

@@ -29,8 +29,6 @@ class Estimate:
     `aims` are in the order of the vector. What concerns one object is worked out once.
     """
 
-    __slots__ = ("_aims", "_costs", "_moves", "_visits")
-
     def __init__(self, moves: Moves, aims: tuple[State, ...]) -> None:
         self._moves = moves
         self._aims = aims

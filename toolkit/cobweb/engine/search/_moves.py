@@ -20,7 +20,8 @@ none at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cobweb.engine.search._problem import Problem
@@ -56,20 +57,6 @@ class Operator:
     member that serves then, or of those that are new in the unit of one that was taken out.
     """
 
-    __slots__ = (
-        "arrives",
-        "at",
-        "cob",
-        "dest",
-        "given",
-        "needs",
-        "number",
-        "outs",
-        "slots",
-        "source",
-        "step",
-    )
-
     def __init__(self, at: int, cob: CobId, step: Transition, number: int, outs: int) -> None:
         self.at = at
         self.cob = cob
@@ -84,52 +71,44 @@ class Operator:
         self.arrives = 0
 
 
+@dataclass(slots=True)
 class Member:
     """A member of one unit: its place in the vector (-1: it stays in `state`) and its bit.
 
     `serving` are the states in which it serves, `gone` the one in which it is no member any more.
     """
 
-    __slots__ = ("at", "bit", "gone", "serving", "state")
-
-    def __init__(
-        self, at: int, bit: int, state: State, serving: frozenset[State], gone: State
-    ) -> None:
-        self.at = at
-        self.bit = bit
-        self.state = state
-        self.serving = serving
-        self.gone = gone
+    at: int
+    bit: int
+    state: State
+    serving: frozenset[State]
+    gone: State
 
 
+@dataclass(slots=True)
 class Roster:
     """The members of a unit; `stays` says that it is in the population as long as it should serve.
 
     `mask` has the bits of the members that count from when one that counts is taken out.
     """
 
-    __slots__ = ("domains", "mask", "members", "owed", "stays")
-
-    def __init__(self, members: list[Member], domains: tuple[str, ...]) -> None:
-        self.members = members
-        self.domains = domains
-        self.mask = 0
-        self.owed = False
-        self.stays = False
+    members: list[Member]
+    domains: tuple[str, ...]
+    mask: int = 0
+    owed: bool = False
+    stays: bool = False
 
 
+@dataclass(slots=True)
 class Room:
     """What is taken of each budget in one situation: the units that are out, and the populations.
 
     Populations and outs are by domain; "" stands for all units together.
     """
 
-    __slots__ = ("outs", "populations", "units")
-
-    def __init__(self) -> None:
-        self.units: list[set[int]] = []
-        self.outs: list[dict[str, int]] = []
-        self.populations: list[dict[str, int]] = []
+    units: list[set[int]] = field(default_factory=list)
+    outs: list[dict[str, int]] = field(default_factory=list)
+    populations: list[dict[str, int]] = field(default_factory=list)
 
 
 class Moves:
@@ -138,18 +117,6 @@ class Moves:
     `cobs` are these objects and all that their steps depend on, by sorted id: the order of the
     vector. Construction is linear in their needs and the members of the budgets.
     """
-
-    __slots__ = (
-        "_bits",
-        "_counting",
-        "_lends",
-        "_locks",
-        "at",
-        "cobs",
-        "operators",
-        "problem",
-        "rosters",
-    )
 
     def __init__(self, problem: Problem, cobs: Collection[CobId] | None = None) -> None:
         self.problem = problem
@@ -191,19 +158,6 @@ class Moves:
         some = problem.graph.cobs.keys() if cobs is None else set(cobs)
         return tuple(problem.goal(cob) if cob in some else problem.states[cob] for cob in self.cobs)
 
-    def operator(self, cob: CobId, step: Transition) -> Operator | None:
-        """Return the operator of a step; None where it may not be taken at all."""
-        at = self.at.get(cob)
-        if at is None:
-            return None
-        found = (it for it in self.operators[at].get(step.source, ()) if it.dest == step.dest)
-        return next(found, None)
-
-    def legal(self, now: Situation, cob: CobId, step: Transition) -> bool:
-        """Say whether a step of an object may be taken."""
-        operator = self.operator(cob, step)
-        return operator is not None and self.allows(now, operator, self.room(now))
-
     def allows(self, now: Situation, operator: Operator, room: Room) -> bool:
         """Say whether a step may be taken; `room` is that of the situation."""
         return (
@@ -211,14 +165,6 @@ class Moves:
             and self.lacks(now.states, operator) is None
             and self.full(operator, room) is None
         )
-
-    def moves(self, now: Situation) -> Iterator[Operator]:
-        """Yield all legal steps, by sorted id and in order of declaration."""
-        room = self.room(now)
-        for at, operators in enumerate(self.operators):
-            for operator in operators.get(now.states[at], ()):
-                if self.allows(now, operator, room):
-                    yield operator
 
     def after(self, now: Situation, operator: Operator) -> Situation:
         """Return the situation after a step."""

@@ -53,45 +53,37 @@ class GaveUp:
     expanded: int
 
 
+@dataclass(slots=True, eq=False)
 class _Node:
     """A situation that was reached, by which step from which other one, at which cost."""
 
-    __slots__ = ("before", "cost", "now", "operator")
-
-    def __init__(
-        self, now: Situation, cost: int, before: _Node | None, operator: Operator | None
-    ) -> None:
-        self.now = now
-        self.cost = cost
-        self.before = before
-        self.operator = operator
+    now: Situation
+    cost: int
+    before: _Node | None
+    operator: Operator | None
 
 
 def find_order(
-    problem: Problem,
-    cobs: Collection[CobId] | None = None,
-    cap: int = EXPANDED_CAP,
-    *,
-    reduce: bool = True,
+    problem: Problem, cobs: Collection[CobId] | None = None, cap: int = EXPANDED_CAP
 ) -> Order | NoOrder | GaveUp:
     """Return the cheapest order of legal steps that brings every object where it should be.
 
-    Only `cobs` move (default: all that may). Without `reduce` every situation is looked at.
+    Only `cobs` move (default: all that may).
     """
     moves = Moves(problem, cobs)
-    return _Search(moves, moves.aims(cobs), cap, reduce=reduce).run()
+    return _Search(moves, moves.aims(cobs), cap).run()
 
 
 class _Search:
     """One search; `_costs` has the least known cost of each situation that was reached."""
 
-    def __init__(self, moves: Moves, aims: tuple[State, ...], cap: int, *, reduce: bool) -> None:
+    def __init__(self, moves: Moves, aims: tuple[State, ...], cap: int) -> None:
         self._moves = moves
         self._aims = aims
         self._cap = cap
         self._estimate = Estimate(moves, aims)
-        self._symmetry = Symmetry(moves, aims) if reduce else None
-        self._stubborn = None if self._symmetry is None else Stubborn(moves, aims, self._symmetry)
+        self._symmetry = Symmetry(moves, aims)
+        self._stubborn = Stubborn(moves, aims, self._symmetry)
         self._costs: dict[Key, int] = {}
         self._heap: list[tuple[int, int, int, _Node]] = []
         self._pushed = 0
@@ -102,27 +94,22 @@ class _Search:
         self._push(self._moves.start(), 0, None, None)
         while self._heap:
             _, _, _, node = heapq.heappop(self._heap)
-            if node.cost > self._costs[self._key(node.now)]:
+            if node.cost > self._costs[self._symmetry.key(node.now)]:
                 continue
             if node.now.states == self._aims:
                 return _order(node, expanded)
             if expanded == self._cap:
                 return GaveUp(expanded=expanded)
             expanded += 1
-            for operator in self._choice(node.now):
+            for operator in self._stubborn.choice(node.now):
                 cost = node.cost + STEP_COSTS[operator.outs]
                 self._push(self._moves.after(node.now, operator), cost, node, operator)
         return NoOrder(expanded=expanded)
 
-    def _choice(self, now: Situation) -> Collection[Operator]:
-        if self._stubborn is None:
-            return list(self._moves.moves(now))
-        return self._stubborn.choice(now)
-
     def _push(
         self, now: Situation, cost: int, before: _Node | None, operator: Operator | None
     ) -> None:
-        key = self._key(now)
+        key = self._symmetry.key(now)
         known = self._costs.get(key)
         if known is not None and known <= cost:
             return
@@ -134,9 +121,6 @@ class _Search:
         heapq.heappush(
             self._heap, (cost + left, left, self._pushed, _Node(now, cost, before, operator))
         )
-
-    def _key(self, now: Situation) -> Key:
-        return now if self._symmetry is None else self._symmetry.key(now)
 
 
 def _order(last: _Node, expanded: int) -> Order:

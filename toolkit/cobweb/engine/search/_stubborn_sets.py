@@ -26,18 +26,6 @@ class Stubborn:
     that take one out; `_taking` all of a budget that take a member out.
     """
 
-    __slots__ = (
-        "_aims",
-        "_by_on",
-        "_disturbing",
-        "_giving",
-        "_leaving",
-        "_moves",
-        "_supports",
-        "_symmetry",
-        "_taking",
-    )
-
     def __init__(self, moves: Moves, aims: tuple[State, ...], symmetry: Symmetry) -> None:
         self._moves = moves
         self._aims = aims

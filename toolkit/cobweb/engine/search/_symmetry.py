@@ -31,18 +31,6 @@ class Symmetry:
     `_fresh` are the bits of each object that may yet change: who counts once does so for good.
     """
 
-    __slots__ = (
-        "_aims",
-        "_askers",
-        "_bits",
-        "_classes",
-        "_fresh",
-        "_moves",
-        "_others",
-        "_rest",
-        "_start",
-    )
-
     def __init__(self, moves: Moves, aims: tuple[State, ...]) -> None:
         self._moves = moves
         self._aims = aims

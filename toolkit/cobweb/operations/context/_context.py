@@ -279,9 +279,9 @@ class ExecutionContext:
     def foreseen(self) -> ExecutionContext:
         """Return the context with the orders that a search finds from where all begins.
 
-        Only where no host has to switch on the way: what is found there is known too late.
+        Where hosts have to switch that is an order up to there.
         """
-        if self.change is not None or self.renew:
+        if self.renew:
             return self
         return replace(self, orders=self.engine().foresee(self.expected))
 
