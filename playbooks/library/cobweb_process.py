@@ -6,7 +6,9 @@ The home of a process is `STATE_DIR/process/ID` (see cobweb_supervisor.py for wh
 `outdated` if it lives and listens by another spec, or as the orphan of a killed supervisor;
 `broken` if it was started and does neither: it has ended, is about to be restarted, or does not
 listen, also if it had to be started again since this run brought it up; `down` if it was never
-started, or stopped by us. Every action may be repeated and interrupted anywhere.
+started, or stopped by us. Whether it was started again is its supervisor's word alone: of one that
+this run brought up, that lives, and that is slow to accept, the check says just that, and fails.
+Every action may be repeated and interrupted anywhere.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ CONNECT_TIMEOUT_S = 2.0
 # A server whose queue is full is busy, not broken: the kernel lets a client ask again after 1, 3
 # and 7 s, and nobody judges before that. Who refuses is known at once.
 BUSY_TIMEOUT_S = 10.0
+SILENT = "silent"
+"""It lives, and neither accepts nor refuses in that time: busy or hung, which nobody can tell."""
 SETTLE_S = 0.5
 PORT_CLOSE_S = 5.0
 SUPERVISOR_GRACE_S = 10.0
@@ -65,20 +69,34 @@ class Seen(NamedTuple):
 def check(cob: Dict[str, Any]) -> Answer:
     """Find the state; nothing is written."""
     state = _state(cob)
-    if state in ("up", "outdated") and cob.get("reached"):
-        status = supervision.read_status(_home(cob, cob["spec"]))
-        if status.get("starts", 1) > 1:
+    if state != "down" and cob.get("reached"):
+        home = _home(cob, cob["spec"])
+        status = supervision.read_status(home)
+        lives, end = supervision.alive(status.get("child")), status.get("last_end", "")
+        if status.get("starts", 1) > supervision.read_json(home / "spec.json").get("starts", 1):
             # This run has started it; it has ended since, and may end again at any time.
-            message = f"{status.get('last_end')}, and was started again by its supervisor"
+            message = f"{end}, and was started again by its supervisor"
             return {"state": "broken", "message": message}
-    return {"state": state}
+        if state == SILENT and lives:
+            raise Failed(
+                f"{cob['id']} lives and was not started again, but accepts no connection on "
+                f"{cob['spec'].get('listen')} within {BUSY_TIMEOUT_S:g} s"
+            )
+        if end and not lives:
+            return {"state": "broken", "message": end}
+    return {"state": "broken" if state == SILENT else state}
 
 
 def start(cob: Dict[str, Any]) -> Answer:
     """Bring the process up as the spec says, ending whatever runs otherwise."""
     home = _home(cob, cob["spec"])
     with _one_at_a_time(home):
+        starts = supervision.read_status(home).get("starts", 1)
         if _state(cob) == "up" and not cob.get("renew"):
+            if starts > 1:
+                # The run takes it over as it is: what had ended before is not held against it.
+                known = supervision.read_json(home / "spec.json")
+                supervision.write_json(home / "spec.json", {**known, "starts": starts})
             return {"changed": False}
         for old in _homes(cob):
             _stop(old, cob["id"])
@@ -105,8 +123,9 @@ def _state(cob: Dict[str, Any]) -> str:
     seen = {home: _look(home) for home in homes}
     if not any(it.anything or (home / "spec.json").exists() for home, it in seen.items()):
         return "down"
-    if not any(_works(home, it) for home, it in seen.items()):
-        return "broken"
+    works = [_works(home, it) for home, it in seen.items()]
+    if not any(works):
+        return SILENT if None in works else "broken"
     now, *others = seen.values()
     as_asked = (
         now.supervised
@@ -116,8 +135,11 @@ def _state(cob: Dict[str, Any]) -> str:
     return "up" if as_asked else "outdated"
 
 
-def _works(home: Path, seen: Seen) -> bool:
-    """Say whether the process lives and listens, by the spec that it was started by."""
+def _works(home: Path, seen: Seen) -> Optional[bool]:
+    """Say whether the process lives and listens, by the spec that it was started by.
+
+    None if it lives, and nobody says in time whether it listens.
+    """
     listen = supervision.read_json(home / "spec.json").get("listen")
     if not supervision.alive(seen.status.get("child")):
         return False
@@ -311,16 +333,21 @@ def _wait_ready(home: Path, spec: Dict[str, Any]) -> str:
 
 
 def _is_ready(spec: Dict[str, Any]) -> bool:
-    return spec["listen"] is None or _answers(spec["listen"])
+    return spec["listen"] is None or bool(_answers(spec["listen"]))
 
 
-def _answers(listen: Any, timeout_s: float = CONNECT_TIMEOUT_S) -> bool:
-    """Say whether the address accepts a TCP connection in time; None never does."""
+def _answers(listen: Any, timeout_s: float = CONNECT_TIMEOUT_S) -> Optional[bool]:
+    """Say whether the address accepts a TCP connection; None if nobody says so in time.
+
+    No address never does.
+    """
     if listen is None:
         return False
     try:
         with socket.create_connection(_address(listen), timeout=timeout_s):
             return True
+    except socket.timeout:  # noqa: UP041 - another class than TimeoutError before Python 3.10
+        return None
     except OSError:
         return False
 

@@ -203,6 +203,70 @@ def test_a_server_that_is_too_busy_to_accept_is_not_broken(
         assert found.result() == {"state": "up"}
 
 
+def test_one_that_lives_and_accepts_nothing_is_not_said_to_have_ended(
+    process_module: ModuleType, one: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Busy or hung: a run that brought it up is not told that it is well, nor that it crashed."""
+
+    def silent(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    process_module.start(one)
+    reached = {**one, "reached": "up"}
+    with monkeypatch.context() as patch:
+        patch.setattr(process_module.socket, "create_connection", silent)
+        assert process_module.check(one) == {"state": "broken"}
+        with pytest.raises(process_module.Failed, match="lives and was not started again"):
+            process_module.check(reached)
+    assert process_module.check(reached) == {"state": "up"}
+
+
+def test_that_it_was_started_again_is_said_of_one_that_does_not_work_yet_too(
+    process_module: ModuleType, one: dict[str, Any]
+) -> None:
+    """The supervisor's word counts, not whether the port is open again when it is looked at."""
+    process_module.start(one)
+    reached = {**one, "reached": "up"}
+    server = Path(one["spec"]["command"][1])
+    server.write_text("import signal; signal.pause()")
+    os.kill(_child(process_module, one), signal.SIGKILL)
+    _wait_for(lambda: _status(process_module, one)["starts"] > 1)
+    assert process_module.check(reached) == {
+        "state": "broken",
+        "message": "ended by SIGKILL, and was started again by its supervisor",
+    }
+
+
+def test_one_that_has_ended_and_is_not_started_again_says_how(
+    process_module: ModuleType, one: dict[str, Any]
+) -> None:
+    one["spec"]["restart"] = False
+    process_module.start(one)
+    os.kill(_child(process_module, one), signal.SIGKILL)
+    _wait_for(lambda: bool(_status(process_module, one)["last_end"]))
+    found = process_module.check({**one, "reached": "up"})
+    assert found == {"state": "broken", "message": "ended by SIGKILL"}
+
+
+def test_what_was_started_again_before_a_run_took_it_over_does_not_count(
+    process_module: ModuleType, one: dict[str, Any]
+) -> None:
+    """It is found broken by a run, works again when it is to be started, and is left as it is."""
+    process_module.start(one)
+    reached = {**one, "reached": "up"}
+    child = _child(process_module, one)
+    os.kill(child, signal.SIGKILL)
+    _wait_for(lambda: _child(process_module, one) not in (0, child))
+    _wait_for(lambda: process_module.check(one) == {"state": "up"})
+    assert process_module.check(reached)["state"] == "broken"
+    assert process_module.start(one) == {"changed": False}
+    assert process_module.check(reached) == {"state": "up"}
+    child = _child(process_module, one)
+    os.kill(child, signal.SIGKILL)
+    _wait_for(lambda: _status(process_module, one)["starts"] > 2)
+    assert process_module.check(reached)["state"] == "broken", "it counts from then on"
+
+
 @pytest.mark.parametrize("after", ["start", "stop"])
 def test_an_orphan_is_found_and_ended(
     process_module: ModuleType, one: dict[str, Any], port: int, after: str
