@@ -35,13 +35,16 @@ text = open(conf).read()
 class Handler(socketserver.BaseRequestHandler):
     def handle(self):
         self.request.sendall(f"release={release} {text}".encode())
+        heard.append(1)
+        if dies and len(heard) == 2:  # the start has found it up, and so has the check after that
+            threading.Timer(0.5, os._exit, [3]).start()
+heard = []
 if release.startswith("bad"):
     sys.exit("this release does not start")
 with open(conf + ".starts", "a+") as ledger:
     ledger.write(f"{release}\\n")
     ledger.seek(0)
-    if release.startswith("dies") and ledger.read().split().count(release) == 1:
-        threading.Timer(0.5, os._exit, [3]).start()
+    dies = release.startswith("dies") and ledger.read().split().count(release) == 1
 socketserver.TCPServer.allow_reuse_address = True
 socketserver.TCPServer(("127.0.0.1", int(port)), Handler).serve_forever()
 """
