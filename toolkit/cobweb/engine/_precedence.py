@@ -3,9 +3,9 @@
 What a limit, a canary or a removal keeps from its switch may stand in the very state that others
 need, with its old content. So an object does nothing for its own new content before all have gone
 over whose new content that relies on, and what is removed leaves only when those that needed it
-there have. Where such waits come back to themselves none of them counts: the old content
-serves. All is read from types and needs, not from states: whichever check ends first, the order is
-the same.
+there have. Where such waits come back to themselves none of them counts: the old content serves.
+All is read from types and needs, not from states: whichever check ends first, the order is the
+same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from cobweb.model import UNKNOWN, CobId, State, host_of
 class Precedence:
     """Who comes before whom while hosts switch.
 
-    `late` has, by object with new content, those that have to go over before it begins, `stays`, by removed object, those that have to go over before it leaves.
+    `late` has, by object with new content, those that have to go over before it begins, `stays`, by
+    removed object, those that have to go over before it leaves.
     """
 
     def __init__(self, machine: Machine, change: Changeover, fresh: AbstractSet[CobId]) -> None:
