@@ -50,7 +50,7 @@ def start(machine: Machine, node: Node) -> None:
     may_not = node.frozen or not node.known or node.missing or node.twisted or node.lent
     if move is None or may_not or node.plan_asked:
         return
-    if node.target == node.goal and not node.directive and _is_waited_for(node):
+    if node.pending and node.target == node.goal and not node.directive and _is_waited_for(node):
         node.serves = node.state
         node.retarget()
         machine.touch(node)
