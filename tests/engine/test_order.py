@@ -69,12 +69,12 @@ def test_who_waits_for_new_content_says_for_whom() -> None:
     run.fails = {CobId("m/schema")}
     run.run()
     assert steps(run) == ["m/schema outdated -> up"]
-    assert run.why("a/web") == "a/web lock m/schema, m/schema failed"
+    assert run.why("a/web") == "a/web lock as the goal has it m/schema, m/schema failed"
     run = rolled(agents(1, count=1), agents(2, count=1))
     run.fails = {CobId("t/db")}
     run.run()
     assert [text for text in steps(run) if "agent" in text] == []
-    assert run.why("b/agent") == "b/agent lock t/db, t/db failed"
+    assert run.why("b/agent") == "b/agent lock as the goal has it t/db, t/db failed"
 
 
 def test_who_waits_for_what_has_no_room_says_so() -> None:
@@ -83,7 +83,7 @@ def test_who_waits_for_what_has_no_room_says_so() -> None:
     run.fails = {CobId("s/db")}
     run.run()
     assert [text for text in steps(run) if "agent" in text] == []
-    assert run.why("a/agent") == "a/agent lock s/db, s/db failed"
+    assert run.why("a/agent") == "a/agent lock as the goal has it s/db, s/db failed"
 
 
 def test_a_changed_configuration_of_a_server_waits_for_the_migration_too() -> None:
@@ -138,12 +138,12 @@ def test_what_is_removed_stays_for_whom_it_was_there_until_that_has_gone_over() 
     run.fails = {CobId("g/r")}
     run.run()
     assert steps(run) == ["k/y down -> up", "g/r outdated -> up"]
-    assert run.why("h/x") == "h/x lock g/r, g/r failed"
+    assert run.why("h/x") == "h/x lock as the goal has it g/r, g/r failed"
     run = rolled(base, goal)
     run.dead = {"g"}
     run.run()
     assert "h/x up -> down" not in steps(run)
-    assert run.why("h/x") == "h/x lock g/r, g/r unreachable g"
+    assert run.why("h/x") == "h/x lock as the goal has it g/r, g/r unreachable g"
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -47,7 +47,7 @@ def _unswitched(machine: Machine, node: Node) -> Blocked | None:
     if holder is not None and holder != node.id:
         return Blocked(cob=node.id, kind=WaitKind.UNSWITCHED, on=holder, detail=host)
     if on is not None:
-        return _wait_for(machine, node, (on, machine.wanted[on].preferred))
+        return _wait_for_new(machine, node, on)
     if node.lent:
         return _lending(node)
     found = no_room_for_host(machine, host)
@@ -132,7 +132,7 @@ def _held_back(machine: Machine, node: Node) -> Blocked | None:
     """Say which limit, or whose new content, keeps an object from asking for anything."""
     hosts = machine.hosts
     if hosts is not None and hosts.holds_back(node) and (on := hosts.awaits(node)):
-        return _wait_for(machine, node, (on, machine.wanted[on].preferred))
+        return _wait_for_new(machine, node, on)
     found = no_room_for(machine, node)
     if found is None:
         return None
@@ -206,6 +206,12 @@ def _wait_for(machine: Machine, node: Node, pair: tuple[CobId, State]) -> Blocke
     on, state = pair
     members = () if machine.cobs is None else machine.cobs[on].type.groups.get(state, ())
     return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state, detail=", ".join(members))
+
+
+def _wait_for_new(machine: Machine, node: Node, on: CobId) -> Blocked:
+    """Say which object has to go over first: that it is in that state by its base does not do."""
+    state = machine.wanted[on].preferred
+    return Blocked(cob=node.id, kind=WaitKind.LOCK, on=on, state=state, detail="as the goal has it")
 
 
 def _ahead(machine: Machine, node: Node) -> Wanted:
