@@ -179,6 +179,10 @@ class HostBook:
             return False
         return not self.stands_in_base(node.cob.host) and self.awaits(node) is not None
 
+    def is_kept(self, node: Node) -> bool:
+        """Say whether a removed object stays until others have gone over."""
+        return node.leaves and self.awaits(node) is not None
+
     def is_awaited(self, node: Node) -> bool:
         """Say whether a removed object stays until this one, in its base yet, has gone over."""
         awaited = (self._awaited.get(at, ()) for at in self._part_of.get(node.id, ()))

@@ -195,9 +195,10 @@ class Node:
                 return
 
     def _is_heard(self, state: State) -> bool:
-        """Say whether what is to be removed is where it is asked to be, or is so by its like."""
+        """Say whether what is to be removed is where it is asked to be, or is asked by its like."""
         holders = (word.holder for word in self.pending[state].values())
-        return state == self.state or any(it is None or it.removed for it in holders)
+        is_like = not self.gone and any(it is None or it.removed for it in holders)
+        return is_like or state == self.state
 
     def move(self) -> Move | None:
         """Return the first move of the way to the target, None where it is there or can't go."""

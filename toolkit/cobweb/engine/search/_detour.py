@@ -133,8 +133,8 @@ def problem_of(machine: Machine) -> Problem:
             needs[cob] = own
         if _is_fixed(machine, node):
             fixed.add(cob)
-        elif (goal := _goal(machine, node)) != STAY:
-            goals[cob] = goal
+        elif node.leaves or node.goal != STAY:
+            goals[cob] = node.type.remove if node.leaves else node.goal
     lender = machine.lender
     may_go_out, working = machine.may_go_out, machine.working
 
@@ -154,13 +154,6 @@ def problem_of(machine: Machine) -> Problem:
     )
 
 
-def _goal(machine: Machine, node: Node) -> State:
-    """Return where an object should get to, also where it stays until others were looked at."""
-    hosts = machine.hosts
-    may_leave = node.leaves and hosts is not None and hosts.awaits(node) is None
-    return node.type.remove if may_leave else node.goal
-
-
 def _is_off(node: Node) -> bool:
     return not node.stuck and node.known and not node.absent and node.away
 
@@ -171,8 +164,8 @@ def _is_fixed(machine: Machine, node: Node) -> bool:
         return True
     if node.state == UNKNOWN and node.id not in machine.guesses:
         return True
-    is_late = machine.hosts is not None and machine.hosts.holds_back(node)
-    lender = machine.lender
+    hosts, lender = machine.hosts, machine.lender
+    is_late = hosts is not None and (hosts.holds_back(node) or hosts.is_kept(node))
     if is_late or lender is None or node.standing is None:
         return is_late
     return lender.canaries.holds(node) or any(map(lender.is_too_much, node.standing.scopes))
