@@ -397,6 +397,7 @@ def lives(site: Site, random: Random) -> Iterator[tuple[Rollout, Checker]]:
 
 
 @pytest.mark.gate("a property over random changes under limits")
+@pytest.mark.timeout(600)
 def test_no_limit_turns_an_order_and_nothing_comes_back() -> None:
     """Of all that gets through: what does not is known before a run, and not begun."""
     for seed in range(examples(10_000)):
