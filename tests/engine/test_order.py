@@ -184,6 +184,18 @@ def test_who_needs_what_is_removed_gone_is_not_waited_for() -> None:
     assert steps(run) == ["h/x up -> down", "h/r outdated -> up"]
 
 
+def test_an_engine_that_owns_a_part_asks_nothing_of_what_others_own() -> None:
+    """Neither of what is changed there, nor of what stays."""
+    needs = [*after("a/web", "b/app"), *stops("a/web", "b/db"), *requires("b/app", "m/schema")]
+    graph = graph_of("a/web b/app b/db m/schema", *needs, budgets=(budget_of("a/web m/schema"),))
+    ids = "a/web m/schema"
+    change = rolled(of(1, graph, ids), of(2, graph, ids)).change
+    engine = Engine(change.merged(), owned={CobId("a/web")}, change=change.changeover())
+    effects = engine.start({CobId("a/web"): "up"}, changed=frozenset({CobId("a/web")}))
+    assert effects
+    assert engine.unsettled() == (CobId("a/web"),)
+
+
 LAYERS = ["pkg", "daemon", "vol"]
 
 

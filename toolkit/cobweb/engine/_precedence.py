@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine._machine import Machine
-from cobweb.engine._needs import of_state, of_step
+from cobweb.engine._needs import Wanted, of_state, of_step
 from cobweb.engine._values import Changeover
 from cobweb.engine.analysis._circles import parts_of
 from cobweb.model import UNKNOWN, CobId, State, host_of
@@ -61,7 +61,7 @@ class Precedence:
         todo = [*self._asked(cob, cobs[cob].preferred)]
         while todo:
             on, state = todo.pop()
-            if (on, state) in seen or on not in cobs:
+            if (on, state) in seen or on not in self._machine.nodes:
                 continue
             seen.add((on, state))
             home = cobs[on].preferred
@@ -84,9 +84,9 @@ class Precedence:
                 yield from of_step(needs, moves[aim].step.source, moves[aim].step.dest)
         yield from self._locks(cob, aim)
 
-    def _locks(self, cob: CobId, state: State) -> Iterator[tuple[CobId, State]]:
-        needs = self._machine.nodes[cob].lock_needs or ()
-        yield from of_state([need for need in needs if id(need) not in self._base], state)
+    def _locks(self, cob: CobId, state: State) -> Wanted:
+        needs = self._machine.nodes[cob].lock_needs
+        return of_state([it for it in needs if id(it) not in self._base], state) if needs else ()
 
     def _needed_there(self) -> tuple[dict[CobId, set[CobId]], dict[CobId, set[CobId]]]:
         """Return who needed removed objects there, and whose new content these rely on now.
@@ -96,13 +96,13 @@ class Precedence:
         """
         cobs, nodes = self._machine.wanted, self._machine.nodes
         found: dict[CobId, set[CobId]] = {}
-        takes_out: list[tuple[CobId, CobId]] = []
+        takes_out = set[tuple[CobId, CobId]]()
         for need in self._change.needs:
             cob, on = nodes.get(need.cob), nodes.get(need.on)
             if on is None or cob is None:
                 continue
             if cob.leaves and cobs[on.id].preferred not in on.type.members(need.state):
-                takes_out.append((cob.id, on.id))
+                takes_out.add((cob.id, on.id))
             if not on.leaves or cob.removed or not cob.up:
                 continue
             if on.type.remove in on.type.members(need.state):
@@ -136,13 +136,16 @@ class Precedence:
 
 
 def _spread(
-    stays: dict[CobId, set[CobId]], takes_out: list[tuple[CobId, CobId]]
+    stays: dict[CobId, set[CobId]], takes_out: AbstractSet[tuple[CobId, CobId]]
 ) -> dict[CobId, set[CobId]]:
     """Have who takes out what stays for others stay for these as well, and so on."""
+    takers = defaultdict[CobId, list[CobId]](list)
+    for cob, on in takes_out:
+        takers[on].append(cob)
     todo = [*stays]
     while todo:
         on = todo.pop()
-        for cob in (one for one, other in takes_out if other == on):
+        for cob in takers[on]:
             mine = stays.setdefault(cob, set())
             more = {it for it in stays[on] - mine if (cob, it) not in takes_out}
             mine |= more
