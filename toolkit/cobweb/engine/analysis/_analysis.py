@@ -17,9 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
+from cobweb.engine._needs import Wanted
 from cobweb.engine.analysis._circles import circles
-from cobweb.engine.analysis._patterns import Pattern, Patterns, Wanted
+from cobweb.engine.analysis._patterns import Pattern, Patterns
 from cobweb.engine.analysis._prospects import unproven
 from cobweb.engine.analysis._reach import Reach
 from cobweb.engine.analysis._trouble import Trouble, TroubleKind, TroubleLink
@@ -41,9 +43,10 @@ def analyse(graph: Graph) -> tuple[Trouble, ...]:
     twisted = tuple(analysis.contradictions())
     if twisted:
         return twisted
+    preferred = attrgetter("preferred")
     found = [
-        *analysis.unreachable("to bring everything up", _removed, _preferred),
-        *analysis.unreachable("to remove everything", _preferred, _removable),
+        *analysis.unreachable("to bring everything up", attrgetter("remove"), preferred),
+        *analysis.unreachable("to remove everything", preferred, _removable),
     ]
     distinct = {(trouble.kind, trouble.cobs): trouble for trouble in reversed(found)}
     return (*reversed(distinct.values()), *analysis.pushes())
@@ -65,21 +68,17 @@ def as_wanted(graph: Graph) -> Graph:
     return replace(graph, cobs={**graph.cobs, **cobs}) if cobs else graph
 
 
-def _removed(kind: CobType) -> State:
-    return kind.remove
-
-
-def _preferred(kind: CobType) -> State:
-    return kind.preferred
-
-
 def _removable(kind: CobType) -> State:
     """Return the `remove` state where the type has a way to it: without, it is never removed."""
     return kind.remove if kind.way(kind.preferred, kind.remove) is not None else kind.preferred
 
 
 def _broken_needs(graph: Graph, patterns: Patterns) -> Iterator[Trouble]:
-    sound = all(map(_is_sound, patterns.all()))
+    sound = all(
+        on.knows(need.state)
+        for pattern in patterns.all()
+        for need, on in zip(pattern.needs, pattern.ons, strict=True)
+    )
     for need in graph.needs:
         if need.cob == need.on:
             message = f"{need.cob} needs itself"
@@ -91,17 +90,6 @@ def _broken_needs(graph: Graph, patterns: Patterns) -> Iterator[Trouble]:
         else:
             continue
         yield Trouble(kind=kind, cobs=(need.cob,), message=message, place=need.place)
-
-
-def _is_sound(pattern: Pattern) -> bool:
-    pairs = zip(pattern.needs, pattern.ons, strict=True)
-    return all(on.knows(need.state) for need, on in pairs)
-
-
-def _pushes(pattern: Pattern) -> bool:
-    """Say whether an object may need another one out of its preferred state."""
-    pairs = zip(pattern.needs, pattern.ons, strict=True)
-    return any(on.preferred not in on.members(need.state) for need, on in pairs)
 
 
 class _Analysis:
@@ -150,7 +138,7 @@ class _Analysis:
 
     def pushes(self) -> Iterator[Trouble]:
         """Find circles of preferences in which no object can be the last to arrive."""
-        pushing = self.patterns.having(_pushes)
+        pushing = self.patterns.having(lambda it: it.asks_away(range(len(it.needs))))
         edges = {cob: edge for cob in pushing if (edge := self._arrives_before(cob))}
         for circle in circles({cob: sorted(links) for cob, links in edges.items()}):
             pairs = zip(circle, (*circle[1:], circle[0]), strict=True)
@@ -227,7 +215,12 @@ class _Analysis:
                 clash, held = self._held("", deep)
                 self._together[deep] = None if clash else held
             together = self._together[deep]
-            if together is not None and cob not in together and _agree(together, leaves):
+            # each leaf is among these with the same need only, or not at all
+            if (
+                together is not None
+                and cob not in together
+                and all(together.get(on, names) == names for on, names in leaves.items())
+            ):
                 return ""
         return self._held(cob, wanted)[0]
 
@@ -294,7 +287,9 @@ class _Walk:
                 return self._missing_way(cob, state, links)
             links.append(link)
             cob, state = link.on, self._concrete(link.on, link.state)
-        cycle = _from_smallest(links[at[cob, state] :])
+        circle = links[at[cob, state] :]
+        first = circle.index(min(circle, key=attrgetter("cob", "step")))
+        cycle = (*circle[first:], *circle[:first])  # the same circle is always told the same way
         cobs = tuple(link.cob for link in cycle)
         message = f"objects wait for each other in a circle, {aim}"
         return Trouble(
@@ -314,15 +309,13 @@ class _Walk:
     def _lacking_step(self, cob: CobId, state: State) -> TroubleLink | None:
         """Return what stops the first blocked step of the way."""
         patterns = self._analysis.patterns
+        way = self._analysis.graph.cobs[cob].type.way(self._starts[cob], state)
         links = (
             self._analysis.link(cob, str(step), need)
-            for step in self._way(cob, state)
+            for step in way or ()
             if (need := self._reach.lacks(patterns.of_step(cob, step.source, step.dest)))
         )
         return next(links, None)
-
-    def _way(self, cob: CobId, state: State) -> tuple[Transition, ...]:
-        return self._analysis.graph.cobs[cob].type.way(self._starts[cob], state) or ()
 
     def _missing_way(self, cob: CobId, state: State, links: list[TroubleLink]) -> Trouble:
         type_ = self._analysis.graph.cobs[cob].type
@@ -334,13 +327,6 @@ class _Walk:
             cycle=tuple(links),
             place=links[-1].place if links else type_.place,
         )
-
-
-def _agree(
-    together: Mapping[CobId, Sequence[State]], leaves: Mapping[CobId, Sequence[State]]
-) -> bool:
-    """Say whether leaves are among what is held together with the same need only, or not at all."""
-    return all(together.get(on, names) == names for on, names in leaves.items())
 
 
 def _possible(kind: CobType, names: Sequence[str]) -> tuple[State, ...]:
@@ -358,9 +344,3 @@ def _listed(names: Sequence[str]) -> str:
     if len(distinct) == 2:  # noqa: PLR2004 - a pair
         return f"both {distinct[0]} and {distinct[1]}"
     return f"{', '.join(distinct[:-1])} and {distinct[-1]} at once"
-
-
-def _from_smallest(links: list[TroubleLink]) -> tuple[TroubleLink, ...]:
-    """Turn a circle so that the same circle is always told the same way."""
-    first = min(range(len(links)), key=lambda at: (links[at].cob, links[at].step))
-    return (*links[first:], *links[:first])

@@ -20,6 +20,7 @@ from cobweb.engine.analysis._analysis import as_wanted
 from cobweb.engine.analysis._patterns import Pattern, Patterns, Positions
 from cobweb.engine.analysis._trouble import TroubleLink
 from cobweb.model import (
+    OUTDATED,
     Budget,
     CobId,
     Graph,
@@ -35,9 +36,6 @@ MIN_FOLLOWED, FOLLOWED_PER_NEED = 100_000, 4
 
 SHOWN = 3
 """So many units, and needs, of a step are named."""
-
-OUTDATED = "outdated"
-"""The state of what its new content has changed: it may serve, or not."""
 
 
 class MisfitKind(StrEnum):
@@ -236,7 +234,9 @@ class _Fit:
         """Yield the budgets that a step with all that goes for it is beyond, by number."""
         units: dict[int, dict[str, tuple[Unit, TroubleLink | None]]] = {}
         for at, unit in self._units.get(cob, ()):
-            if self._takes_out(cob, step, self._graph.budgets[at].group):
+            kind, group = self._graph.cobs[cob].type, self._graph.budgets[at].group
+            serves = kind.serves(step.source, group) and kind.serves(step.dest, group)
+            if step.interrupts or not serves:
                 units.setdefault(at, {}).setdefault(unit.name, (unit, None))
         for other, it in gone.items():
             kind = self._graph.cobs[other].type
@@ -252,17 +252,8 @@ class _Fit:
             if over is not None:
                 links = tuple(link for _, link in out if link is not None)
                 message = _message(budget, f"{cob}: {step}", list(units[at]), over)
-                yield (
-                    at,
-                    Misfit(
-                        kind=MisfitKind.STEP, budget=budget, message=message, links=links[:SHOWN]
-                    ),
-                )
-
-    def _takes_out(self, cob: CobId, step: Transition, group: str) -> bool:
-        kind = self._graph.cobs[cob].type
-        serves = kind.serves(step.source, group) and kind.serves(step.dest, group)
-        return step.interrupts or not serves
+                links = links[:SHOWN]
+                yield at, Misfit(kind=MisfitKind.STEP, budget=budget, message=message, links=links)
 
 
 def _risky(pattern: Pattern) -> tuple[Transition, ...]:
@@ -270,14 +261,8 @@ def _risky(pattern: Pattern) -> tuple[Transition, ...]:
     kind = pattern.type
     ways = (kind.way(state, kind.preferred) or () for state in kind.states)
     steps = dict.fromkeys(step for way in ways for step in way)
-    return tuple(
-        step for step in steps if _pushes(pattern, pattern.of_step(step.source, step.dest))
-    )
-
-
-def _pushes(pattern: Pattern, positions: Positions) -> bool:
-    pairs = ((pattern.needs[at], pattern.ons[at]) for at in positions)
-    return any(on.preferred not in on.members(need.state) for need, on in pairs)
+    asked = ((step, pattern.of_step(step.source, step.dest)) for step in steps)
+    return tuple(step for step, positions in asked if pattern.asks_away(positions))
 
 
 def _message(budget: Budget, step: str, units: list[str], over: tuple[str | None, int]) -> str:

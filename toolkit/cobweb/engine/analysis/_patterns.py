@@ -8,12 +8,10 @@ alone: a site has thousands of hosts and a few dozen patterns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from cobweb.engine._needs import Wanted
 from cobweb.model import CobId, CobType, Graph, LockNeed, Need, State, TransitionNeed
-
-Wanted = tuple[tuple[CobId, State], ...]
-"""(object, state) pairs, sorted, without doubles."""
 
 Positions = tuple[int, ...]
 """Which of an object's needs are meant, in order."""
@@ -50,6 +48,11 @@ class Pattern:
             )
         return self._of_state[state]
 
+    def asks_away(self, positions: Iterable[int]) -> bool:
+        """Say whether some of the needs ask another object out of its preferred state."""
+        pairs = ((self.needs[at], self.ons[at]) for at in positions)
+        return any(on.preferred not in on.members(need.state) for need, on in pairs)
+
     def pairs(self, positions: Positions) -> frozenset[tuple[int, State]]:
         """Return the needs as (identity of the type, state), without the objects.
 
@@ -74,10 +77,11 @@ class Patterns:
         self._number: dict[CobId, int] = {}
         self._wanted: dict[tuple[CobId, Positions], Wanted] = {}
         self._group(graph)
-        examples = {number: cob for cob, number in self._number.items()}
-        self._by_number = {
-            number: _pattern(graph, cob, self.needs[cob]) for number, cob in examples.items()
-        }
+        self._by_number: dict[int, Pattern] = {}
+        for number, cob in {number: cob for cob, number in self._number.items()}.items():
+            needs = self.needs[cob]
+            ons = [graph.cobs[need.on].type for need in needs]
+            self._by_number[number] = Pattern(graph.cobs[cob].type, needs, ons)
         self.leaning = frozenset(
             (id(pattern.type), state)
             for pattern in self._by_number.values()
@@ -140,11 +144,4 @@ class Patterns:
             else:
                 shape = (before, need.within, None, need.state, kind)
             numbers[cob] = longer.setdefault(shape, -len(longer))
-            if cob in needs:
-                needs[cob].append(need)
-            else:
-                needs[cob] = [need]
-
-
-def _pattern(graph: Graph, cob: CobId, needs: Sequence[Need]) -> Pattern:
-    return Pattern(graph.cobs[cob].type, needs, [graph.cobs[need.on].type for need in needs])
+            needs.setdefault(cob, []).append(need)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from cobweb.engine.analysis._patterns import Patterns, Wanted
+from cobweb.engine._needs import Wanted
+from cobweb.engine.analysis._patterns import Patterns
 from cobweb.model import CobId, Graph, State, Transition
 
 _Lock = tuple[CobId, State]
@@ -37,19 +38,16 @@ class Reach:
         while self._queue or self._woken:
             if self._woken:
                 self._try(*self._woken.popleft())
-            else:
-                self._look_at(*self._queue.popleft())
+                continue
+            cob, state = self._queue.popleft()  # just reached: all that can be done there is tried
+            self._try(cob, state, None, 0)
+            for step in graph.cobs[cob].type.transitions:
+                if step.source == state:
+                    self._try(cob, state, step, 0)
 
     def lacks(self, wanted: Wanted) -> _Lock | None:
         """Return the first wanted lock that can never be had."""
         return next((pair for pair in wanted if pair not in self.lockable), None)
-
-    def _look_at(self, cob: CobId, state: State) -> None:
-        """Try all that an object can do in a state that it has just reached."""
-        self._try(cob, state, None, 0)
-        for step in self._graph.cobs[cob].type.transitions:
-            if step.source == state:
-                self._try(cob, state, step, 0)
 
     def _arrive(self, cob: CobId, state: State) -> None:
         self.reached.add((cob, state))
