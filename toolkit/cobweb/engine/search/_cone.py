@@ -132,19 +132,13 @@ class _Cone:
             self._join(self._shared[budget.name], cob)
             return
         self._shared[budget.name] = cob
+        problem = self._problem
         for each in _members(budget):
-            if (
-                each in self._problem.states
-                and self._problem.movable(each)
-                and self._makes_room(each, budget)
-            ):
+            if each not in problem.states or not problem.movable(each):
+                continue
+            it, state = problem.graph.cobs[each], problem.states[each]
+            if problem.goal(each) != state or not problem.standing.serves(it, state, budget.group):
                 self.move(each, cob)
-
-    def _makes_room(self, cob: CobId, budget: Budget) -> bool:
-        state = self._problem.states[cob]
-        return self._problem.goal(cob) != state or not self._problem.standing.serves(
-            self._problem.graph.cobs[cob], state, budget.group
-        )
 
     def _budgets_of(self, cob: CobId) -> list[Budget]:
         if self._members is None:

@@ -10,6 +10,7 @@ anything is found other than it should be. No situation of a part is searched fr
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cobweb.engine._machine import Machine
@@ -20,14 +21,12 @@ from cobweb.engine.search._proof import Proof, explain
 from cobweb.engine.search._search import NoOrder, Order, find_order
 from cobweb.model import UNKNOWN, CobId, Graph, Need, State, Transition
 
-Steps = tuple[tuple[CobId, Transition], ...]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreseen:
     """An order for a part of the objects, from the states that they are believed to be in."""
 
-    steps: Steps
+    steps: tuple[tuple[CobId, Transition], ...]
     states: tuple[tuple[CobId, State], ...]
 
 
@@ -41,14 +40,7 @@ class Detour:
 
 def foresee(machine: Machine) -> tuple[Foreseen, ...]:
     """Return the cheapest orders from where objects are expected to be; before anything starts."""
-    problem = problem_of(machine)
-    found: list[Foreseen] = []
-    for part in parts(problem):
-        order = find_order(problem, part.cobs)
-        if isinstance(order, Order) and order.steps:
-            states = tuple((cob, problem.states[cob]) for cob in part.cobs)
-            found.append(Foreseen(steps=order.steps, states=states))
-    return tuple(found)
+    return tuple(_orders(machine, set()))
 
 
 def prove(machine: Machine) -> tuple[Proof, ...]:
@@ -63,20 +55,26 @@ def prove(machine: Machine) -> tuple[Proof, ...]:
 
 def look_ahead(machine: Machine) -> bool:
     """Search an order for all that is not where it should be; say whether one was found."""
-    if not any(_is_off(node) for node in machine.nodes.values()):
+    if not any(n.known and n.away and not (n.stuck or n.absent) for n in machine.nodes.values()):
         return False
-    problem = problem_of(machine)
     found = False
+    for order in _orders(machine, machine.searched):
+        begin(machine, order)
+        found = True
+    return found
+
+
+def _orders(machine: Machine, searched: set[tuple[tuple[CobId, State], ...]]) -> Iterator[Foreseen]:
+    """Yield the cheapest order of each part that has one, unless it was searched from there."""
+    problem = problem_of(machine)
     for part in parts(problem):
         states = tuple((cob, problem.states[cob]) for cob in part.cobs)
-        if states in machine.searched:
+        if states in searched:
             continue
-        machine.searched.add(states)
+        searched.add(states)
         order = find_order(problem, part.cobs)
         if isinstance(order, Order) and order.steps:
-            begin(machine, Foreseen(steps=order.steps, states=states))
-            found = True
-    return found
+            yield Foreseen(steps=order.steps, states=states)
 
 
 def begin(machine: Machine, order: Foreseen) -> None:
@@ -152,10 +150,6 @@ def problem_of(machine: Machine) -> Problem:
         standing=Standing() if lender is None else lender.standing(),
         may=may,
     )
-
-
-def _is_off(node: Node) -> bool:
-    return not node.stuck and node.known and not node.absent and node.away
 
 
 def _is_fixed(machine: Machine, node: Node) -> bool:

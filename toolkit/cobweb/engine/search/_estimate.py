@@ -100,7 +100,14 @@ class Estimate:
         """Return what each state costs that the matrix leads to."""
         known = self._costs[at]
         if state not in known:
-            known[state] = _cheapest(self._moves.operators[at], state)
+            found = known[state] = {}
+            heap = [(0, state)]
+            while heap:
+                cost, name = heapq.heappop(heap)
+                if name not in found:
+                    found[name] = cost
+                    for it in self._moves.operators[at].get(name, ()):
+                        heapq.heappush(heap, (cost + STEP_COSTS[it.outs], it.dest))
         return known[state]
 
 
@@ -114,16 +121,4 @@ def _reached(
             if it.dest not in found and without not in it.needs:
                 found.add(it.dest)
                 stack.append(it.dest)
-    return found
-
-
-def _cheapest(operators: _Operators, state: State) -> dict[State, int]:
-    found: dict[State, int] = {}
-    heap = [(0, state)]
-    while heap:
-        cost, at = heapq.heappop(heap)
-        if at not in found:
-            found[at] = cost
-            for it in operators.get(at, ()):
-                heapq.heappush(heap, (cost + STEP_COSTS[it.outs], it.dest))
     return found

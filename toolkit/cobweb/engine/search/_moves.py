@@ -229,18 +229,10 @@ class Moves:
 
     def _fits(self, number: int, domains: tuple[str, ...], room: Room) -> bool:
         """Say whether one unit more may be out, in each of its domains and together."""
-        budget, outs, populations = (
-            self.problem.budgets[number],
-            room.outs[number],
-            room.populations[number],
-        )
-        if any(
-            outs.get(domain, 0) + 1 > budget.bound(populations.get(domain, 0)) for domain in domains
-        ):
-            return False
-        if domains and budget.percent is None:
-            return True
-        return outs.get("", 0) + 1 <= budget.bound(populations.get("", 0))
+        budget = self.problem.budgets[number]
+        outs, populations = room.outs[number], room.populations[number]
+        limited = domains if domains and budget.percent is None else (*domains, "")
+        return all(outs.get(it, 0) + 1 <= budget.bound(populations.get(it, 0)) for it in limited)
 
     def _closure_lacks(self, states: tuple[State, ...], operator: Operator) -> Conditions | None:
         """Follow lock dependencies depth first; a circle among them cannot be granted."""

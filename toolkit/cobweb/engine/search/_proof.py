@@ -63,9 +63,8 @@ class _Explanation:
         ]
         self._needs = [need for cob in self._moves.cobs for need in problem.needs.get(cob, ())]
         asked = {need.on for need in self._needs} - self._moves.at.keys()
-        constants = {cob: self._constant(cob) for cob in sorted(asked)}
-        movers = {cob: self._only_moves(cob) for cob in self._moves.cobs}
-        self._relaxed = Graph(cobs=movers | constants)
+        looked_at = (*self._moves.cobs, *sorted(asked))
+        self._relaxed = Graph(cobs={cob: self._only_moves(cob) for cob in looked_at})
 
     def run(self) -> Proof:
         """Leave out what can be spared: budgets first, then needs."""
@@ -73,7 +72,13 @@ class _Explanation:
         kept: list[_Reason] = [*self._needs] if unreached else [*self._limited, *self._needs]
         size = len(kept)
         while size:
-            kept = self._without_chunks(kept, size)
+            at = 0
+            while at < len(kept):  # every run of so many reasons is left out that can be spared
+                rest = kept[:at] + kept[at + size :]
+                if self._suffices(rest):
+                    kept = rest
+                else:
+                    at += size
             size //= 2
         needs = {need for need in kept if not isinstance(need, Budget)}
         return Proof(
@@ -82,17 +87,6 @@ class _Explanation:
             unreached=unreached,
             smallest=self._whole,
         )
-
-    def _without_chunks(self, kept: list[_Reason], size: int) -> list[_Reason]:
-        """Leave out every run of so many reasons that can be spared."""
-        at = 0
-        while at < len(kept):
-            rest = kept[:at] + kept[at + size :]
-            if self._suffices(rest):
-                kept = rest
-            else:
-                at += size
-        return kept
 
     def _suffices(self, reasons: Iterable[_Reason]) -> bool:
         """Say whether some reasons alone leave no order; False where the cap was reached."""
@@ -115,15 +109,13 @@ class _Explanation:
         pairs = zip(self._moves.cobs, aims, strict=True)
         return tuple(pair for pair in pairs if pair not in reached)
 
-    def _constant(self, cob: CobId) -> Cob:
-        """Return an object that the search does not look at, since it stays as it is."""
-        it = self._problem.graph.cobs[cob]
-        return replace(it, type=replace(it.type, transitions=()))
-
     def _only_moves(self, cob: CobId) -> Cob:
-        """Return an object with those steps alone that may be taken."""
-        it = self._problem.graph.cobs[cob]
-        by_state = self._moves.operators[self._moves.at[cob]]
+        """Return an object with those steps alone that may be taken.
+
+        The search does not look at some, which stay as they are.
+        """
+        it, at = self._problem.graph.cobs[cob], self._moves.at.get(cob)
+        by_state = {} if at is None else self._moves.operators[at]
         steps = {operator.number for some in by_state.values() for operator in some}
-        left = tuple(step for at, step in enumerate(it.type.transitions) if at in steps)
+        left = tuple(step for number, step in enumerate(it.type.transitions) if number in steps)
         return replace(it, type=replace(it.type, transitions=left))

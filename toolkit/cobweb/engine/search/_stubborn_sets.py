@@ -10,6 +10,7 @@ there is none, there is no order at all.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from itertools import chain
 
 from cobweb.engine.search._moves import Moves, Operator, Room, Situation
 from cobweb.engine.search._symmetry import Symmetry
@@ -37,7 +38,8 @@ class Stubborn:
         self._taking: dict[int, list[Operator]] = {}
         self._disturbing: dict[Operator, tuple[Operator, ...]] = {}
         closures: dict[int, frozenset[int]] = {}
-        for operator in self._operators():
+        steps = (some for by_source in moves.operators for some in by_source.values())
+        for operator in chain.from_iterable(steps):
             support = frozenset[int]().union(
                 *(_closure(moves, on, closures) for on, _ in operator.needs)
             )
@@ -131,10 +133,7 @@ class Stubborn:
         for it in self._by_on.get(operator.at, ()):
             if self._breaks(operator, it):
                 yield it
-        yield from self._found_by_room(operator)
-
-    def _found_by_room(self, operator: Operator) -> Iterator[Operator]:
-        """Yield who makes a step no repair any more, or whose step this one does."""
+        # and who makes a step no repair any more, or whose step this one does
         for touched in operator.slots:
             yield from self._giving.get(touched, ())
         for touched in operator.given:
@@ -150,11 +149,6 @@ class Stubborn:
         for on in self._supports[operator]:
             asked += moves.locks_on(on, at)
         return any(mover.source in names and mover.dest not in names for names in asked)
-
-    def _operators(self) -> Iterator[Operator]:
-        for by_state in self._moves.operators:
-            for operators in by_state.values():
-                yield from operators
 
 
 def _unlike(operators: list[Operator], looks: Sequence[Hashable]) -> list[Operator]:

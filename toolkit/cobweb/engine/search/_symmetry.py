@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from typing import Any
 
-from cobweb.engine.search._moves import Conditions, Moves, Roster, Situation
+from cobweb.engine.search._moves import Moves, Roster, Situation
 from cobweb.model import CobId, State, host_of
 
 Key = Hashable
@@ -123,7 +124,7 @@ class Symmetry:
         place = dict(zip((*one, *other), (*other, *one), strict=True))
         return all(
             self._acts(at, place) == self._acts(image, {})
-            and _moved(self._askers[at], place) == self._askers[image]
+            and _placed(self._askers[at], place) == self._askers[image]
             for at, image in place.items()
         ) and self._counted_alike(place)
 
@@ -205,14 +206,9 @@ def _grouped(some: Iterable[int], name: Callable[[int], Hashable]) -> list[_Bloc
     return [tuple(block) for block in found.values()]
 
 
-def _placed(conditions: Conditions, place: _Place) -> Hashable:
-    return frozenset((place.get(on, on), names) for on, names in conditions)
-
-
-def _moved(
-    askers: frozenset[tuple[int, Hashable, frozenset[State]]], place: _Place
-) -> frozenset[tuple[int, Hashable, frozenset[State]]]:
-    return frozenset((place.get(at, at), which, names) for at, which, names in askers)
+def _placed(some: Iterable[tuple[Any, ...]], place: _Place) -> Hashable:
+    """Return conditions, or askers, of objects of which some have changed places."""
+    return frozenset((place.get(at, at), *what) for at, *what in some)
 
 
 def _merged(classes: list[list[_Block]]) -> int:
