@@ -14,7 +14,8 @@ def blocked(machine: Machine, node: Node) -> Blocked | None:
     """Return the first reason why the object is not at its goal or can't give what was asked."""
     if node.failed:
         return Blocked(cob=node.id, kind=WaitKind.FAILED, state=node.state)
-    if not node.up and (node.away or node.asks() or _is_to_change(machine, node)):
+    has_to_change = machine.hosts is not None and machine.hosts.has_to_change(node)
+    if not node.up and (node.away or node.asks() or has_to_change):
         return Blocked(cob=node.id, kind=WaitKind.UNREACHABLE, detail=node.cob.host)
     return _on_its_way(machine, node)
 
@@ -27,11 +28,6 @@ def _on_its_way(machine: Machine, node: Node) -> Blocked | None:
         return _unswitched(machine, node)
     if node.state == UNKNOWN:
         return Blocked(cob=node.id, kind=WaitKind.HALTED)
-    return _known(machine, node)
-
-
-def _known(machine: Machine, node: Node) -> Blocked | None:
-    """Say what keeps an object in a known state, or its host, from going on."""
     if node.stuck & GIVEN_UP and node.state != node.target:
         return machine.given_up[node.id][0]
     return _waiting(machine, node) or _unswitched(machine, node)
@@ -40,7 +36,7 @@ def _known(machine: Machine, node: Node) -> Blocked | None:
 def _unswitched(machine: Machine, node: Node) -> Blocked | None:
     """Say why the host of an object that is to change has not switched."""
     hosts = machine.hosts
-    if hosts is None or not (_is_to_change(machine, node) or hosts.is_awaited(node)):
+    if hosts is None or not (hosts.has_to_change(node) or hosts.is_awaited(node)):
         return None
     host = node.cob.host
     holder, on = hosts.holder(host), hosts.awaits(node)
@@ -53,10 +49,6 @@ def _unswitched(machine: Machine, node: Node) -> Blocked | None:
     found = no_room_for_host(machine, host)
     halted = Blocked(cob=node.id, kind=WaitKind.HALTED)
     return halted if found is None else _no_room(node, found)
-
-
-def _is_to_change(machine: Machine, node: Node) -> bool:
-    return machine.hosts is not None and machine.hosts.has_to_change(node)
 
 
 def chain(machine: Machine, cob: CobId) -> tuple[Blocked, ...]:
@@ -160,9 +152,9 @@ def _late(machine: Machine, node: Node) -> Blocked:
     assert move is not None
     step = move.step
     full = machine.book.full(node, step)
-    if full:
-        first = next(iter(machine.book.in_the_way(node, step)), None)
-        return Blocked(cob=node.id, kind=WaitKind.LIMIT, on=first, state=step.dest, detail=full)
+    if full is not None:
+        first, name = min(full.busy, default=None), full.label
+        return Blocked(cob=node.id, kind=WaitKind.LIMIT, on=first, state=step.dest, detail=name)
     return Blocked(cob=node.id, kind=WaitKind.HALTED, state=step.dest)
 
 

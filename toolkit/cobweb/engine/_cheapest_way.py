@@ -11,6 +11,7 @@ shorter or costs less: nobody goes in circles.
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from cobweb.model import CobId, CobType, Graph, State, Transition, TransitionNeed
@@ -35,19 +36,15 @@ class Ways:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self._cobs = graph.cobs
+        cobs = self._cobs = graph.cobs
         self._known: dict[tuple[int, _Asked], Steps] = {}
-        asking: dict[CobId, list[TransitionNeed]] = {}
-        self._asking = asking
-        stops: dict[int, dict[State, bool]] = {}
-        cobs = graph.cobs
+        asking = self._asking = dict[CobId, list[TransitionNeed]]()
+        stops = defaultdict[int, dict[State, bool]](dict)
         for need in graph.needs:
             if not isinstance(need, TransitionNeed):
                 continue
             kind = cobs[need.on].type
-            of_kind = stops.get(id(kind))
-            if of_kind is None:
-                of_kind = stops[id(kind)] = {}
+            of_kind = stops[id(kind)]
             is_stop = of_kind.get(need.state)
             if is_stop is None:
                 is_stop = not any(kind.serves(state) for state in kind.members(need.state))
@@ -103,8 +100,10 @@ def _first_steps(kind: CobType, source: State, asked: _Asked) -> dict[State, Tra
     while heap:
         label = heapq.heappop(heap)
         _, length, numbers, outs, state = label
-        if (count >= LABELS_CAP and state in found) or _is_worse(label, labels.get(state, ())):
+        if count >= LABELS_CAP and state in found:
             continue
+        if any(it[3] <= outs and it[1:3] <= label[1:3] for it in labels.get(state, ())):
+            continue  # a way to the same state is as good whatever follows
         count += 1
         labels.setdefault(state, []).append(label)
         found.setdefault(state, numbers)
@@ -122,8 +121,3 @@ def _taken_out(kind: CobType, step: Transition, asked: _Asked) -> frozenset[int]
     if kind.serves(step.source) and (step.interrupts or not kind.serves(step.dest)):
         outs.add(_ITSELF)
     return frozenset(outs)
-
-
-def _is_worse(label: _Label, others: Sequence[_Label]) -> bool:
-    """Say whether one of the ways to the same state is as good whatever follows."""
-    return any(it[3] <= label[3] and it[1:3] <= label[1:3] for it in others)

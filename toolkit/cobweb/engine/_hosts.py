@@ -47,7 +47,7 @@ class HostBook:
             self._places.append(1 + max((self._places[number] for number in before), default=-1))
         self._stirred = set(self._left)
         self._group_of = {host: at for at, it in enumerate(self._groups) for host in it[0]}
-        for cob in sorted(change.removed | change.changed | change.added):
+        for cob in sorted(self._changes):
             node = machine.nodes.get(cob)
             if node is not None and node.cob.host in self._based:
                 self._set_back(node)
@@ -135,7 +135,7 @@ class HostBook:
     def pending(self, host: str) -> bool:
         """Say whether other hosts have to switch before this one."""
         at = self._group_of.get(host)
-        return at is not None and any(self._open(before) for before in self._groups[at][1])
+        return at is not None and not self._left.isdisjoint(self._groups[at][1])
 
     def mates(self, host: str) -> tuple[str, ...]:
         """Return the hosts that switch together with this one, itself included."""
@@ -148,7 +148,7 @@ class HostBook:
         numbers = set() if at is None or host not in self._waiting else {at}
         for number in range(max(numbers, default=-1), -1, -1):  # those before have lower numbers
             if number in numbers:
-                numbers.update(filter(self._open, self._groups[number][1]))
+                numbers.update(self._left.intersection(self._groups[number][1]))
                 yield from self._groups[number][0]
 
     def place(self, host: str) -> int:
@@ -216,7 +216,7 @@ class HostBook:
     def _switch_group(self, at: int) -> bool:
         """Let hosts that switch together do so if they may; say whether anything moves."""
         hosts, before = self._groups[at]
-        if any(map(self._open, before)) or not self._waiting.issuperset(hosts):
+        if not self._left.isdisjoint(before) or not self._waiting.issuperset(hosts):
             return False  # one of them may take no part: then it stays, and so do they
         if not self._change.held.keys().isdisjoint(hosts):
             return False
@@ -297,22 +297,24 @@ class HostBook:
     def _let_go(self, part: int) -> bool:
         """Have objects go to their `remove` state, or begin, that wait no more; say if any do."""
         self._awaited.pop(part, None)
-        moved = False
-        for node in map(self._machine.nodes.__getitem__, self._parts[part]):
+        machine, moved = self._machine, False
+        for node in map(machine.nodes.__getitem__, self._parts[part]):
             left = self._awaited.keys() & self._part_of[node.id]
             if any(node.id in self._parts[at] for at in left):
                 continue
             if node.removed:
                 node.goal = node.type.remove
                 node.retarget()
-            self._look_again(node)
+            machine.touch(node)
+            self.stir(node.cob.host)
+            if machine.lender is not None and node.standing is not None:
+                for unit in node.standing.scopes:
+                    machine.lender.stir(unit)
+                    machine.lender.wake(unit)
             moved = True
         return moved
 
     # --- one host
-
-    def _open(self, at: int) -> bool:
-        return at in self._left
 
     def _set_back(self, node: Node) -> None:
         """Make an object what its host knows it as."""
@@ -353,16 +355,6 @@ class HostBook:
         if machine.lender is not None:
             machine.lender.switched(hosts)
 
-    def _look_again(self, node: Node) -> None:
-        """Have an object looked at again that waits for nobody any more, and its units."""
-        machine = self._machine
-        machine.touch(node)
-        self.stir(node.cob.host)
-        if machine.lender is not None and node.standing is not None:
-            for unit in node.standing.scopes:
-                machine.lender.stir(unit)
-                machine.lender.wake(unit)
-
     def _arrive(self, node: Node) -> None:
         """Make an object of a host that has just switched what the goal says."""
         machine, change = self._machine, self._change
@@ -383,7 +375,11 @@ class HostBook:
         node.removed = node.absent = False
         node.stuck &= ~(BROKEN | UNCHECKED)  # that was the content of before
         node.become(goal, machine.table_of(node.id), goal.preferred)
-        machine.note_prior(node, served=served)
+        machine.working.still.pop(node.id, None)
+        if served:
+            machine.working.prior[node.id] = True
+        else:
+            machine.working.prior.pop(node.id, None)
         guess = change.guesses.get(node.id, UNKNOWN)
         if node.id in change.trusted and guess in node.table.states:
             machine.set_state(node, guess, StateReason.CONTENT)

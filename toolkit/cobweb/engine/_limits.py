@@ -41,23 +41,14 @@ class Counter:
     def room(self) -> bool:
         return len(self.busy) + len(self.away) < self.group.bound
 
-    def lacks_room(self, cob: CobId) -> bool:
-        """Say whether an object that has no room yet gets none now."""
-        return not self.room if self.lent is None else cob not in self.lent
-
-    def queue(self, cob: CobId) -> None:
-        """Have an object looked at when room comes."""
-        if cob not in self.queued:
-            self.queued.add(cob)
-            heappush(self.waiting, cob)
-
     @property
     def label(self) -> str:
         return f"{self.limit.name} ({self.group.name})" if self.group.name else self.limit.name
 
-    def asks(self, node: Node, step: Transition) -> bool:
-        """Say whether `step` takes room here that the object does not have yet."""
-        return node.id not in self.busy and self._matches(step)
+    def lacks_room(self, cob: CobId, step: Transition) -> bool:
+        """Say whether `step` takes room here that the object does not have yet, nor gets now."""
+        no_room = not self.room if self.lent is None else cob not in self.lent
+        return no_room and cob not in self.busy and self._matches(step)
 
     def counts(self, node: Node) -> bool:
         """Say whether the object takes room now."""
@@ -104,23 +95,19 @@ class LimitBook:
                 counter.busy.discard(node.id)
                 self.free(counter)
 
-    def full(self, node: Node, step: Transition) -> str:
-        """Return the name of the first limit that has no room for `step`, or ""."""
-        counter = self._full(node, step)
-        return "" if counter is None else counter.label
-
-    def in_the_way(self, node: Node, step: Transition) -> tuple[CobId, ...]:
-        """Return who takes the room that `step` needs, sorted."""
-        counter = self._full(node, step)
-        return () if counter is None else tuple(sorted(counter.busy))
+    def full(self, node: Node, step: Transition) -> Counter | None:
+        """Return the first group that has no room for `step`."""
+        counters = self._by_member.get(node.id, ())
+        return next((it for it in counters if it.lacks_room(node.id, step)), None)
 
     def wait(self, node: Node, step: Transition) -> bool:
         """Queue the object where there is no room for `step`; say whether it has to wait."""
-        counter = self._full(node, step)
+        counter = self.full(node, step)
         if counter is None:
             return False
-        if counter.lent is None:
-            counter.queue(node.id)
+        if counter.lent is None and node.id not in counter.queued:
+            counter.queued.add(node.id)
+            heappush(counter.waiting, node.id)
         if self.rooms is not None:
             self.rooms.want(counter, node.id)
         return True
@@ -136,10 +123,6 @@ class LimitBook:
             counter.freed = False
             self._freed.pop(0)
         return None
-
-    def _full(self, node: Node, step: Transition) -> Counter | None:
-        counters = self._by_member.get(node.id, ())
-        return next((c for c in counters if c.lacks_room(node.id) and c.asks(node, step)), None)
 
     def counters(self, cob: CobId) -> list[Counter]:
         """Return the groups of limits that an object belongs to."""

@@ -207,14 +207,6 @@ class Machine:
             return node.state
         return self.guesses.get(node.id, node.type.remove)
 
-    def note_prior(self, node: Node, *, served: bool) -> None:
-        """Note whether an object that is about to be unknown for its new content serves."""
-        self.working.still.pop(node.id, None)
-        if served:
-            self.working.prior[node.id] = True
-        else:
-            self.working.prior.pop(node.id, None)
-
     def table(self, kind: CobType) -> TypeTable:
         """Return what the rules look up of a type; one table per type."""
         table = self._tables.get(id(kind))

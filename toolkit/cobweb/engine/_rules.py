@@ -6,6 +6,8 @@ recall, what to grant (3), what may start (5). Rule 1, the target, is the node's
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from cobweb.engine._machine import Machine
 from cobweb.engine._needs import Wanted, agreed, of_state, of_step
 from cobweb.engine._node import CHURNED, MOVING, UNPLANNED, Node, Word
@@ -36,7 +38,10 @@ def settle(machine: Machine, node: Node) -> None:
     if node.missing or node.twisted:
         return
     if node.plan_asked:
-        _grant_asked(machine, node)
+        # rule 3: in the target state, all lock dependencies held: grant all requests for it
+        if node.state in node.pending and not node.recalled:
+            grant_all(machine, node)
+            node.news = node.queued  # with locks out its plan is another one
     elif node.plan_move is not None and not node.lent:
         machine.ready.append(node)
 
@@ -176,19 +181,8 @@ def _recall_lent(machine: Machine, node: Node) -> None:
         for holder, word in bucket.items()
         if not word.recalled
     ]
-    for holder, word in sorted(words, key=_holder):
+    for holder, word in sorted(words, key=itemgetter(0)):
         recall(machine, node, holder, word)
-
-
-def _holder(pair: tuple[CobId, Word]) -> CobId:
-    return pair[0]
-
-
-def _grant_asked(machine: Machine, node: Node) -> None:
-    """Rule 3: in the target state, all lock dependencies held: grant all requests for it."""
-    if node.state in node.pending and not node.recalled:
-        grant_all(machine, node)
-        node.news = node.queued  # with locks out its plan is another one
 
 
 def _start(machine: Machine, node: Node, move: Move) -> None:

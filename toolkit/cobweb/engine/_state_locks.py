@@ -14,6 +14,8 @@ later, in the order of the words. To objects elsewhere the same words go as mess
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import Node, Word
 from cobweb.engine._values import (
@@ -150,19 +152,15 @@ def repeat(machine: Machine, node: Node) -> list[Message]:
     """Return what the object has said last to each neighbour elsewhere, for lost mail."""
     said = [
         _word(machine, node, on)
-        for on, word in sorted(node.wishes.items(), key=_first)
+        for on, word in sorted(node.wishes.items(), key=itemgetter(0))
         if word.locked is None and word.incarnation
     ]
     answered = [
         _answer(machine, node, holder, word)
-        for holder, word in sorted((node.strangers or {}).items(), key=_first)
+        for holder, word in sorted((node.strangers or {}).items(), key=itemgetter(0))
         if word.granted
     ]
     return said + answered
-
-
-def _first(pair: tuple[CobId, Word]) -> CobId:
-    return pair[0]
 
 
 def _give_back(machine: Machine, node: Node, on: CobId, old: Word) -> None:
@@ -259,11 +257,8 @@ def _take_answer(machine: Machine, node: Node, message: Message) -> None:
 
 
 def _speaks_of(message: Message, word: Word) -> bool:
-    if not word.state or message.state != word.state:
-        return False
-    if not word.incarnation:
-        return True
-    return answers(message, word)
+    is_answer = not word.incarnation or answers(message, word)
+    return is_answer and message.state == word.state != ""
 
 
 def _say_again(machine: Machine, node: Node, on: CobId) -> None:

@@ -39,7 +39,10 @@ class TypeTable:
         for state in kind.states:
             self.moves[state] = {}
             for target in kind.states:
-                first = _first_step(kind, state, target, steps)
+                if steps is None:
+                    first = next(iter(kind.way(state, target) or ()), None)
+                else:
+                    first = steps[state].get(target)
                 if first is not None:
                     self.moves[state][target] = moves[self.number(first)]
 
@@ -51,11 +54,3 @@ class TypeTable:
     def number(self, step: Transition) -> int:
         """Return the number of a step of this matrix."""
         return self._numbers[step.source, step.dest]
-
-
-def _first_step(
-    kind: CobType, state: State, target: State, steps: Steps | None
-) -> Transition | None:
-    if steps is not None:
-        return steps[state].get(target)
-    return next(iter(kind.way(state, target) or ()), None)
