@@ -31,8 +31,8 @@ class Ask:
 class _Round:
     """The round of one budget: when it began, for whom, and who speaks of it.
 
-    `due`: somebody needs a new one; `expired`: a slot has come back since. `again`: the canary is
-    to be checked anew.
+    `due`: somebody needs a new one; `expired`: a slot has come back since. `question` is "again"
+    where the canary is to be checked anew.
     """
 
     def __init__(self, book: BudgetBook, *, with_scope: bool) -> None:
@@ -43,8 +43,9 @@ class _Round:
         self.speakers = sorted(found)
         self.askers: set[Rank] = set()
         self.began_s = 0.0
-        self.due = self.again = False
+        self.due = False
         self.expired = True
+        self.question = ""
 
 
 class Bank:
@@ -78,24 +79,16 @@ class Bank:
         if heard is None:
             return
         old, new = heard
-        place = message.receiver
+        place, holder = message.receiver, message.sender
         if place == SLOTS:
             self._change_slots(old, new)
-        else:
-            for unit in self._units_of.get((place, message.sender), ()):
+        elif (round_ := self._rounds.get(limit_of(place))) is not None:
+            for unit in self._units_of.get((place, holder), ()):
                 self._recount(unit)
-            self._answer(limit_of(place), message.sender, new)
+            if new.known < self._ear.round(place) and place in self._ear.rounds:
+                self._ear.ask(place, holder, round_.question)  # who has not told all for it
+            self.tell_verdict(limit_of(place), holder)
         self._lender.stir_all()
-
-    def _answer(self, name: str, holder: CobId, line: Line) -> None:
-        """Ask who has not told all for the round under way; tell a verdict that is waited for."""
-        place = place_of(name)
-        round_ = self._rounds.get(name)
-        if round_ is None:
-            return
-        if line.known < self._ear.round(place) and place in self._ear.rounds:
-            self._ear.ask(place, holder, "again" if round_.again else "")
-        self.tell_verdict(name, holder)
 
     def _change_slots(self, old: Line | None, new: Line) -> None:
         before, now = () if old is None else _held(old), _held(new)
@@ -157,9 +150,9 @@ class Bank:
         """Ask all for how their units stand now, and their canaries anew; return the round."""
         round_, place = self._rounds[name], place_of(name)
         round_.due = round_.expired = False
-        round_.again = again
+        round_.question = "again" if again else ""
         round_.began_s = self._machine.now_s
-        self._ear.begin(place, round_.speakers, "again" if again else "")
+        self._ear.begin(place, round_.speakers, round_.question)
         for unit in round_.book.units:
             self._recount(unit)
         return self._ear.round(place)
@@ -170,8 +163,7 @@ class Bank:
             place = place_of(name)
             for cob in round_.speakers if place in self._ear.rounds else ():
                 if not self._ear.is_told(place, cob):
-                    word = "again" if round_.again else ""
-                    yield Send(self._ear.question(place, cob, word))
+                    yield Send(self._ear.question(place, cob, round_.question))
 
     # --- lending
 
@@ -186,14 +178,12 @@ class Bank:
             return False  # those others may have to wait for these
         needed = self._reached(cob for it in units for cob in _objects(it))
         return any(
-            not needed.isdisjoint(_objects(unit)) and self._is_due(unit)
+            not needed.isdisjoint(_objects(unit))
+            and (self._lender.is_due(unit) or any(self.stands(unit, "due")))
             for book in {it.key[0]: it.book for it in units}.values()
             for unit in book.units
             if unit not in units
         )
-
-    def _is_due(self, unit: UnitBook) -> bool:
-        return self._lender.is_due(unit) or any(self.stands(unit, "due"))
 
     def _reached(self, cobs: Iterable[CobId]) -> set[CobId]:
         """Return all whom these need at work, and whom those need."""
@@ -216,8 +206,7 @@ class Bank:
                 if len(units) == len(keys):
                     rank = min(map(self._lender.rank, units))
                     found.append((rank, Ask(speaker, keys, units)))
-        found.sort(key=lambda it: (it[0], it[1].speaker))
-        yield from found
+        yield from sorted(found, key=lambda it: (it[0], it[1].speaker))
 
     def grant(self, ask: Ask) -> None:
         """Lend a set of slots to a borrower, unless it was lent another one for the same word."""

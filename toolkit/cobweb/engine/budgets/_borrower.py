@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import CHECKING, Node
-from cobweb.engine._values import Message, MessageKind, Send
+from cobweb.engine._values import Message, MessageKind
 from cobweb.engine.budgets._capacity import SLOTS, Key, Voice, limit_of, place_of
 from cobweb.engine.budgets._rounds import NEVER
 from cobweb.engine.budgets._turns import Rank
@@ -56,8 +56,11 @@ class Borrower:
             return
         elif place == SLOTS:
             self.granted.update(message.slots[0])
+        elif message.state == "all":
+            self._lender.canaries.let_all(limit_of(place))
         else:
-            self._verdict(message)
+            for unit in self._lender.units(message.slots[0]):
+                self._lender.canaries.let_first(unit)
         self._lender.stir_all()
 
     def _recalled(self, message: Message) -> None:
@@ -71,19 +74,6 @@ class Borrower:
             if message.state:
                 self.again.add(name)
                 self._lender.canaries.doubt(name)
-
-    def _verdict(self, message: Message) -> None:
-        """Let a unit of a canary go first, or all others follow."""
-        canaries = self._lender.canaries
-        if message.state == "all":
-            canaries.let_all(limit_of(message.sender))
-            return
-        for unit in self._lender.units(message.slots[0]):
-            canaries.let_first(unit)
-
-    def repeat(self) -> tuple[Send, ...]:
-        """Say all again; the voice does so for all limits."""
-        return ()
 
     # --- asking
 

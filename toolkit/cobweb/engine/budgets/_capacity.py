@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from cobweb.engine._machine import RETURNS_PER_INCARNATION, Machine
 from cobweb.engine._node import Word
@@ -112,7 +113,7 @@ class Voice:
 
     def repeat(self) -> Iterable[Send]:
         """Yield all last words again."""
-        for (cob, place), line in sorted(self.said.items(), key=_pair):
+        for (cob, place), line in sorted(self.said.items(), key=itemgetter(0)):
             yield Send(self._message(cob, place, line))
 
     def _message(self, cob: CobId, place: CobId, line: Line) -> Message:
@@ -148,7 +149,7 @@ class Ear:
         old = self.heard.get(pair)
         if not is_news(message, None if old is None else old.word):
             if old is not None and old.word.granted and is_again(message, old.word):
-                self._answer(pair, old, MessageKind.GRANT)
+                self._machine.send(self._message(pair, old, MessageKind.GRANT))
             return None
         word = Word(message.state, message.incarnation, message.seq, None, None)
         line = self.heard[pair] = Line(word, message.known, message.slots)
@@ -159,7 +160,7 @@ class Ear:
         line = self.heard[pair]
         line.word.granted = True
         line.given = (state, slots)
-        self._answer(pair, line, MessageKind.GRANT)
+        self._machine.send(self._message(pair, line, MessageKind.GRANT))
 
     def begin(self, place: CobId, holders: Iterable[CobId], state: State = "") -> None:
         """Begin a round: ask all holders of a limit for a new word."""
@@ -173,17 +174,13 @@ class Ear:
 
     def question(self, place: CobId, holder: CobId, state: State) -> Message:
         """Return what one holder is asked for such a word."""
-        line = Line(Word(state, 0, 0, None, None), 0, ())
-        line.given = (state, ())
+        line = Line(Word(state, 0, 0, None, None), 0, (), given=(state, ()))
         return self._message((place, holder), line, MessageKind.RECALL)
 
     def is_told(self, place: CobId, holder: CobId, since: int = 0) -> bool:
         """Say whether a word of a holder is fresh for the present round, or a later one."""
         line = self.heard.get((place, holder))
         return line is not None and line.known >= max(self.round(place), since)
-
-    def _answer(self, pair: tuple[CobId, CobId], line: Line, kind: MessageKind) -> None:
-        self._machine.send(self._message(pair, line, kind))
 
     def _message(self, pair: tuple[CobId, CobId], line: Line, kind: MessageKind) -> Message:
         state, slots = line.given
@@ -198,7 +195,3 @@ class Ear:
             known=line.word.incarnation,
             slots=(slots,) if slots else (),
         )
-
-
-def _pair(item: tuple[tuple[CobId, CobId], Line]) -> tuple[CobId, CobId]:
-    return item[0]

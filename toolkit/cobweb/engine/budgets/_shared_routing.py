@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._values import Message, Send
+from cobweb.engine.budgets._bank import Bank
 from cobweb.engine.budgets._capacity import SLOTS, Ear, Voice, limit_of
 from cobweb.engine.budgets._shared_transition_limits import BorrowedRooms, LentRooms, Rooms
 
@@ -53,8 +54,6 @@ class Shared:
 
     def repeat(self) -> Iterator[Send]:
         """Yield all that may have been lost."""
-        if isinstance(self._side, Voice):
-            yield from self._side.repeat()
-        yield from self._rooms.repeat()
-        if self._slots is not None:
-            yield from self._slots.repeat()
+        for each in (self._side, self._rooms, self._slots):
+            if isinstance(each, Voice | LentRooms | Bank):  # a voice has all that a borrower says
+                yield from each.repeat()

@@ -62,16 +62,14 @@ class LentRooms:
         """Give room to members elsewhere; none of this engine can start for that."""
         for place, cob in sorted(self._asking):
             for counter in self._counters[place]:
-                if cob in counter.far:
-                    self._give(place, counter, cob)
-
-    def _give(self, place: CobId, counter: Counter, cob: CobId) -> None:
-        if place not in self._ear.rounds:
-            self.want(counter, cob)
-        elif self._ear.is_told(place, cob) and counter.room:
-            self._asking.discard((place, cob))
-            counter.away.add(cob)
-            self._ear.grant((place, cob), "busy")
+                if cob not in counter.far:
+                    continue
+                if place not in self._ear.rounds:
+                    self.want(counter, cob)
+                elif self._ear.is_told(place, cob) and counter.room:
+                    self._asking.discard((place, cob))
+                    counter.away.add(cob)
+                    self._ear.grant((place, cob), "busy")
 
     def repeat(self) -> Iterator[Send]:
         """Yield the questions that have no answer yet."""
@@ -132,26 +130,18 @@ class BorrowedRooms:
     def let_on(self) -> None:
         """Give back what nothing is done with any more."""
         for cob in sorted(self._wants):
-            node = self._machine.nodes[cob]
             counters = self._machine.book.counters(cob)
-            if _is_ready(node):
+            if _is_ready(self._machine.nodes[cob]):
                 continue
             for counter in counters:
-                self._give_back(counter, cob)
+                if cob not in counter.busy and counter.lent is not None:
+                    counter.lent.discard(cob)
+                    self._say(cob, place_of(counter.limit.name), "")
             if not any(counter.lent and cob in counter.lent for counter in counters):
                 self._wants.discard(cob)
 
-    def _give_back(self, counter: Counter, cob: CobId) -> None:
-        if cob not in counter.busy and counter.lent is not None:
-            counter.lent.discard(cob)
-            self._say(cob, place_of(counter.limit.name), "")
-
     def _say(self, cob: CobId, place: CobId, state: str) -> None:
         self._voice.say(cob, place, state, self._rounds.get(place, 0))
-
-    def repeat(self) -> Iterable[Send]:
-        """Say all again; the voice does so for all limits."""
-        return ()
 
 
 Rooms = LentRooms | BorrowedRooms
