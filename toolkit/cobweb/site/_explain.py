@@ -10,7 +10,7 @@ from cobweb.site.hosts._scope import EvaluationError, Evaluator
 from cobweb.site.objects._cobs import CobDef
 from cobweb.site.objects._specs import FILLED, Specs, marked_properties
 from cobweb.site.reading._findings import did_you_mean
-from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, is_vault
+from cobweb.site.reading._nodes import Leaf, Map, Node, at, is_vault, plain
 from cobweb.site.templates._meter import RenderError
 from cobweb.site.templates._rendering import is_template
 
@@ -85,7 +85,7 @@ class Explainer:
         if path[:1] == ["spec"] and cob.spec is not None:
             value, node = self._spec(cob, cob.spec, host, path[1:])
             return self._walk(ref, host, node, value, path[1:])
-        values = {key: _plain(node) for key, node in cob.body.items.items()}
+        values = plain(cob.body)
         values["spec"] = self._specs.evaluate(cob, host)
         if not path:
             return Explanation(ref=ref, value=_shown(values), place=cob.place)
@@ -114,7 +114,7 @@ class Explainer:
                 hint = did_you_mean(part, options, otherwise=f"it has {', '.join(options[:8])}")
                 raise UsageError(f"`{ref}`: there is no `{part}`", hint=hint)
             value = value[key]
-            node = _step(node, key)
+            node = at(node, iter([key]))
         return self._explained(ref, host, node, value)
 
     def _variable(self, ref: str, host: str, rest: str) -> Explanation:
@@ -128,16 +128,7 @@ class Explainer:
             raise UsageError(f"`{ref}`: {host} has no variable `{name}`", hint=hint)
         value = scope.lookup(name)
         found = self._walk(ref, host, definitions[0], value, path)
-        weaker = tuple(node.place for node in definitions[1:])
-        return Explanation(
-            ref=ref,
-            value=found.value,
-            place=found.place,
-            priority=found.priority,
-            overrode=weaker,
-            template=found.template,
-            variables=found.variables,
-        )
+        return replace(found, overrode=tuple(node.place for node in definitions[1:]))
 
     def _explained(self, ref: str, host: str, node: Node, value: Any) -> Explanation:
         text = node.value if isinstance(node, Leaf) and isinstance(node.value, str) else ""
@@ -163,22 +154,6 @@ class Explainer:
                 continue
             found.append(UsedVariable(name=name, value=value, place=node.place if node else None))
         return tuple(found)
-
-
-def _step(node: Node, key: str | int) -> Node:
-    if isinstance(node, Map) and key in node.items:
-        return node.items[str(key)]
-    if isinstance(node, Seq) and isinstance(key, int) and key < len(node.items):
-        return node.items[key]
-    return node
-
-
-def _plain(node: Node) -> Any:
-    if isinstance(node, Leaf):
-        return node.value
-    if isinstance(node, Seq):
-        return [_plain(item) for item in node.items]
-    return {key: _plain(item) for key, item in node.items.items()}
 
 
 def _listed(value: Any) -> Any:

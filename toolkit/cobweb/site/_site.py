@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from cobweb.site._cache import MIN_COBS, Head, Kept, keep
 from cobweb.site._evaluation import Evaluation, Parts
 from cobweb.site._explain import Explanation
 from cobweb.site._key import site_key
+from cobweb.site.hosts._scope import Lazy
 
 
 class Site:
@@ -68,7 +69,7 @@ class Site:
     @cached_property
     def hosts(self) -> Mapping[str, Host]:
         """The hosts by name in the inventory's order; each is made when it is asked for."""
-        return _Hosts(self._head.hosts, lambda: self._evaluation.hosts)
+        return Lazy(self._head.hosts, lambda name: self._evaluation.hosts[name])
 
     @property
     def is_present(self) -> bool:
@@ -177,25 +178,3 @@ class Site:
             head = replace(self._evaluation.head(), types=own)
             keep(self._cache, parts.files, parts.base_key(), head, graph)
         return graph
-
-
-class _Hosts(Mapping[str, Host]):
-    """The hosts of a site; their names are known before anything is read of them."""
-
-    def __init__(self, names: tuple[str, ...], made: Callable[[], Mapping[str, Host]]) -> None:
-        self._names = dict.fromkeys(names)
-        self._all = made
-
-    def __getitem__(self, name: str) -> Host:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._all()[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)

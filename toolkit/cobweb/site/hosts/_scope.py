@@ -70,8 +70,8 @@ class Evaluator:
         self.functions = functions
         self.variables = variables
         self.templates = Templates()
-        self.groups = _Lazy(tuple(inventory.groups), lambda name: list(inventory.members(name)))
-        self.hostvars = _Lazy(tuple(inventory.hosts), lambda name: self.scope(name).view())
+        self.groups = Lazy(tuple(inventory.groups), lambda name: list(inventory.members(name)))
+        self.hostvars = Lazy(tuple(inventory.hosts), lambda name: self.scope(name).view())
         self._constants: dict[int, tuple[Node, _Constant | None]] = {}
         self._scopes: dict[str, Scope] = {}
 
@@ -210,7 +210,7 @@ class Scope:
         Without `groups` and `hostvars`, so that all of it is finite.
         """
         names = [name for name in self.names() if name not in ("groups", "hostvars")]
-        return _Lazy(tuple(names), self.lookup)
+        return Lazy(tuple(names), self.lookup)
 
     def _magic(self, name: str) -> Any:
         if name == "groups":
@@ -238,7 +238,7 @@ _HOST_HINT = "it is neither a variable of the host nor one of Ansible's own"
 _SITE_HINT = "`on` belongs to no host and sees the variables of the group `all` only"
 
 
-class _Lazy(Mapping[str, Any]):
+class Lazy(Mapping[str, Any]):
     """A mapping that makes its values when they are asked for."""
 
     def __init__(self, names: tuple[str, ...], make: Callable[[str], Any]) -> None:

@@ -159,8 +159,8 @@ class Sources:
         if variables:
             check_variables(variables, self._findings)
             group.variables.update(variables.items)
-        self._members(body, "children", name, self._child(name))
-        self._members(body, "hosts", name, lambda key, value, at: self._hosts(name, key, value, at))
+        self._members(body, "children", name, lambda *child: self._child(name, *child))
+        self._members(body, "hosts", name, lambda *host: self._hosts(name, *host))
         return True
 
     def _members(
@@ -180,14 +180,11 @@ class Sources:
         for key, item in entries.items.items() if entries else ():
             take(key, item, key_place(entries, key) if entries else item.place)
 
-    def _child(self, parent: str) -> Callable[[str, Node, Place], None]:
-        def take(name: str, value: Node, place: Place) -> None:
-            if name == ALL:
-                self._findings.add(place, "`all` cannot be a child", "it holds every group already")
-            elif self._group(name, value, place):
-                self._inventory.groups[parent].children[name] = None
-
-        return take
+    def _child(self, parent: str, name: str, node: Node, place: Place) -> None:
+        if name == ALL:
+            self._findings.add(place, "`all` cannot be a child", "it holds every group already")
+        elif self._group(name, node, place):
+            self._inventory.groups[parent].children[name] = None
 
     def _hosts(self, group: str, pattern: str, node: Node, place: Place) -> None:
         variables = as_map(node, f"host `{pattern}`", self._findings)

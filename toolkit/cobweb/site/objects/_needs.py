@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import compress, repeat
 from typing import NamedTuple, Protocol
 
@@ -81,11 +82,6 @@ class Placed(Protocol):
     @property
     def machine(self) -> str:
         """The name of the object that is its machine, "" where there is none."""
-
-
-def explicit(source: State, dest: State | None, state: State) -> Shape:
-    """Return the shape of a need written out under `needs`."""
-    return Shape(source=source, dest=dest, state=state)
 
 
 def has_step(cob_type: CobType, pair: tuple[State, State]) -> bool:
@@ -288,7 +284,9 @@ class _Search:
                 names.setdefault(host, []).append(name)
         return {
             self._found[name][host]: (host, name)
-            for host in sorted(names, key=_in_ids)
+            for host in sorted(
+                names, key=lambda host: f"{host}/"
+            )  # `app-1/x` stands before `app/x`
             for name in names[host]
         }
 
@@ -299,17 +297,15 @@ class _Turned:
     def __init__(self, varying: Varying, defs: Mapping[str, Placed]) -> None:
         self._varying = varying
         self._defs = defs
-        self._index: dict[tuple[str, str], list[tuple[str, Link]]] | None = None
 
     def sources(self, host: str, name: str) -> Sequence[tuple[str, Link]]:
         """Return the hosts of the dependents that refer to this instance, each with its link."""
         if self._varying.target not in (None, name):
             return ()
-        if self._index is None:
-            self._index = self._indexed()
         return self._index.get((host, name), ())
 
-    def _indexed(self) -> dict[tuple[str, str], list[tuple[str, Link]]]:
+    @cached_property
+    def _index(self) -> dict[tuple[str, str], list[tuple[str, Link]]]:
         index: dict[tuple[str, str], list[tuple[str, Link]]] = {}
         for source in self._defs[self._varying.source].hosts:
             link = self._varying.link(source)
@@ -328,11 +324,6 @@ def _heads(link: Link, *, back: bool) -> list[tuple[_Head, State]]:
         for shape in link.shapes
         if shape.back == back
     ]
-
-
-def _in_ids(host: str) -> str:
-    """Sort hosts as their ids: `app-1/x` stands before `app/x`."""
-    return f"{host}/"
 
 
 def _needs(cobs: Iterable[CobId], rows: Mapping[CobId, list[_Row]]) -> tuple[Need, ...]:

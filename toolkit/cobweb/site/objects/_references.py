@@ -13,7 +13,7 @@ from cobweb.errors import Finding, Place
 from cobweb.model import ANY, CobType
 from cobweb.site.hosts._select import Selector
 from cobweb.site.objects._cobs import WORDS, CobDef, Cobs
-from cobweb.site.objects._needs import BACK_WORDS, Link, Shape, explicit, has_step, word_shapes
+from cobweb.site.objects._needs import BACK_WORDS, Link, Shape, has_step, word_shapes
 from cobweb.site.objects._types import arrow
 from cobweb.site.reading._findings import Findings, did_you_mean, one_of
 from cobweb.site.reading._nodes import Leaf, Map, Node
@@ -246,27 +246,23 @@ def _elsewhere(cob: CobDef, target: CobDef, reference: _Reference, findings: Fin
 def _shapes(written: Written, target: CobDef, findings: Findings) -> tuple[Shape, ...]:
     if written.need is None:
         return word_shapes(written.word, written.cob.type, target.type)
-    shape = _shape(written.cob, target, written.need, findings)
-    return () if shape is None else (shape,)
-
-
-def _shape(cob: CobDef, target: CobDef, body: Map, findings: Findings) -> Shape | None:
+    cob, body = written.cob, written.need
     when, state = str(_value(body, "when")), str(_value(body, "state"))
     state_place, place = body.items["state"].place, body.items["when"].place
     fits = _can_be_in(target.type, state, state_place, findings)
     pair = arrow(when)
     if pair is None:
         known = _has_state(cob.type, when.strip(), place, findings)
-        return explicit(when.strip(), None, state) if known and fits else None
+        return (Shape(source=when.strip(), dest=None, state=state),) if known and fits else ()
     known_both = [_has_state(cob.type, each, place, findings) for each in pair]
     if not all(known_both) or not fits:
-        return None
+        return ()
     if not has_step(cob.type, pair):
         shown = one_of(str(step) for step in cob.type.transitions)
         message = f"type `{cob.type.name}` has no transition `{pair[0]} -> {pair[1]}`"
         findings.add(place, message, f"it has {shown}")
-        return None
-    return explicit(pair[0], pair[1], state)
+        return ()
+    return (Shape(source=pair[0], dest=pair[1], state=state),)
 
 
 def _can_be_in(cob_type: CobType, state: str, place: Place, findings: Findings) -> bool:

@@ -7,7 +7,7 @@ with `x-cobweb: tree` holds the path of a folder; the property `tree` takes its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -215,10 +215,9 @@ class Specs:
 
 def marked_properties(cob_type: CobType) -> dict[str, str]:
     """Return the properties of a type that name files or folders, with what is done with them."""
-    return dict(_marks(cob_type.spec_schema or {}))
-
-
-def _marks(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, part in schema.get("properties", {}).items():
-        if isinstance(part, dict) and part.get(MARK) in FILLED:
-            yield name, part[MARK]
+    properties: Mapping[str, Any] = (cob_type.spec_schema or {}).get("properties", {})
+    return {
+        name: part[MARK]
+        for name, part in properties.items()
+        if isinstance(part, dict) and part.get(MARK) in FILLED
+    }

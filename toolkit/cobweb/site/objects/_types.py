@@ -142,12 +142,9 @@ class Types:
                 hint = "a letter, then letters, digits, `_` and `-`"
                 self._findings.add(place, f"`{name}` is no name for a group of states", hint)
             else:
-                found[name] = self._members(section, name, states)
+                written = texts(section, name, "`groups`", self._findings)
+                found[name] = self._some_states(section, name, f"group `{name}`", written, states)
         return found
-
-    def _members(self, section: Map, name: str, states: tuple[State, ...]) -> tuple[State, ...]:
-        written = texts(section, name, "`groups`", self._findings)
-        return self._some_states(section, name, f"group `{name}`", written, states)
 
     def _serving(self, body: Map, states: tuple[State, ...], what: str) -> tuple[State, ...]:
         if "serving" not in body.items:
@@ -204,7 +201,8 @@ class Types:
             if not step.interrupts or out is None:
                 continue
             assert isinstance(steps, Map)
-            place = next(key_place(steps, it) for it in steps.items if arrow(it) == _pair(step))
+            ends = (step.source, step.dest)
+            place = next(key_place(steps, it) for it in steps.items if arrow(it) == ends)
             message = f"`{step}` cannot interrupt: in `{out}` the object does not serve"
             hint = f"leave `interrupts` out, or name `{out}` in `serving`"
             self._findings.add(place, message, hint)
@@ -361,10 +359,6 @@ class Types:
             self._findings.add(place, f"`spec` of {what} is no JSON Schema: {message}", hint)
             return None
         return value
-
-
-def _pair(step: Transition) -> tuple[State, State]:
-    return step.source, step.dest
 
 
 def arrow(key: str) -> tuple[State, State] | None:

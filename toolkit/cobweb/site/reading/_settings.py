@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from cobweb.errors import Place
 from cobweb.site.reading._findings import Findings, did_you_mean, one_of
@@ -90,8 +90,3 @@ def flag(node: Map, key: str, what: str, findings: Findings, *, default: bool) -
     shown = f"`{value.value}`" if isinstance(value, Leaf) else kind(value)
     findings.add(value.place, f"`{key}` of {what} must be true or false, not {shown}")
     return default
-
-
-def children(node: Map | None) -> Mapping[str, Node]:
-    """Return the entries of a mapping that may be missing."""
-    return node.items if node else {}
