@@ -52,6 +52,8 @@ WORTH_COMPACTING = 10
 _SQLITE_DRIVERS = ("sqlite", "sqlite+pysqlite")
 _POSTGRESQL_DRIVERS = ("postgresql", "postgresql+psycopg")
 _URL_HINT = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
+_RIGHTS_HINT = "check the owner and the permissions of the file and its directory"
+_ROOM_HINT = "make room and run again; what was stored is not lost"
 
 _ADVISORY_KEY = 0x636F62776562
 """The key of the lock of `one_at_a_time` on PostgreSQL: `cobweb` in ASCII."""
@@ -62,18 +64,9 @@ _SQLITE_ERRORS = {
         "is damaged",
         "restore it from a backup, or move it away: the next apply then checks every object",
     ),
-    "SQLITE_FULL": (
-        "cannot be written: the disk is full",
-        "make room and run again; what was stored is not lost",
-    ),
-    "SQLITE_READONLY": (
-        "cannot be written",
-        "check the owner and the permissions of the file and its directory",
-    ),
-    "SQLITE_CANTOPEN": (
-        "cannot be opened",
-        "check the owner and the permissions of the file and its directory",
-    ),
+    "SQLITE_FULL": ("cannot be written: the disk is full", _ROOM_HINT),
+    "SQLITE_READONLY": ("cannot be written", _RIGHTS_HINT),
+    "SQLITE_CANTOPEN": ("cannot be opened", _RIGHTS_HINT),
     "SQLITE_BUSY": (
         "is in use by another process that does not end its transaction",
         "see who has it open, and run again",
@@ -153,7 +146,7 @@ class Database:
             size = f"{RESERVE_BYTES // 1024**2} MiB beside it for the end of a run"
             raise StoreError(
                 f"{self.label} cannot be written: {error.strerror}, and it keeps {size}",
-                hint="make room and run again; what was stored is not lost",
+                hint=_ROOM_HINT,
             ) from error
 
     def use_reserve(self) -> None:
@@ -217,7 +210,7 @@ def open_database(url: str, site_dir: Path, *, create: bool) -> Database:
         )
     if parsed.database in (None, "", ":memory:"):
         return _memory()
-    return _open_sqlite(_path(parsed, site_dir), create=create)
+    return _open_sqlite(site_dir / str(parsed.database), create=create)
 
 
 def one_at_a_time(connection: Connection) -> None:
@@ -236,10 +229,6 @@ def _parse(url: str) -> URL:
 # --- SQLite
 
 
-def _path(url: URL, site_dir: Path) -> Path:
-    return site_dir / str(url.database)
-
-
 def _open_sqlite(path: Path, *, create: bool) -> Database:
     label = f"the state database {path}"
     try:
@@ -250,10 +239,8 @@ def _open_sqlite(path: Path, *, create: bool) -> Database:
         _check_readable(path)
         query = _query(path, readonly=not create)
     except OSError as error:
-        raise StoreError(
-            f"{label} cannot be opened: {error.strerror}",
-            hint="check the owner and the permissions of the file and its directory",
-        ) from error
+        message = f"{label} cannot be opened: {error.strerror}"
+        raise StoreError(message, hint=_RIGHTS_HINT) from error
     if create:
         _check_writable(path, label)
         if path.stat().st_size:  # what is refused is left as it is, also its journal mode

@@ -61,7 +61,10 @@ def add(connection: Connection, generation: Generation, files: Mapping[str, byte
 
     If the newest one has the same digest and is sound, it is returned.
     """
-    _add_files(connection, files)
+    known = set(connection.scalars(select(FILES.c.digest))) if files else set()
+    for digest in sorted(files.keys() - known):  # one at a time: the archive of a tree is large
+        row = {"digest": digest, "content": _packed(files[digest])}
+        connection.execute(FILES.insert(), row)
     current = newest(connection)
     if (
         current is not None
@@ -71,8 +74,8 @@ def add(connection: Connection, generation: Generation, files: Mapping[str, byte
         return replace(generation, **{name: getattr(current, name) for name in _PARTS})
     parent = 0 if current is None else current.id
     added = replace(generation, id=parent + 1, parent=parent)
-    row = {name: getattr(added, name) for name in _PARTS}
-    connection.execute(GENERATIONS.insert(), {**row, "content": _packed(added.content.encode())})
+    parts = {name: getattr(added, name) for name in _PARTS}
+    connection.execute(GENERATIONS.insert(), {**parts, "content": _packed(added.content.encode())})
     return added
 
 
@@ -95,13 +98,6 @@ def delete_unused_files(connection: Connection) -> None:
     gone = [{"gone": digest} for digest in sorted(unused)]
     if gone:
         connection.execute(delete(FILES).where(FILES.c.digest == bindparam("gone")), gone)
-
-
-def _add_files(connection: Connection, files: Mapping[str, bytes]) -> None:
-    known = set(connection.scalars(select(FILES.c.digest))) if files else set()
-    for digest in sorted(files.keys() - known):  # one at a time: the archive of a tree is large
-        row = {"digest": digest, "content": _packed(files[digest])}
-        connection.execute(FILES.insert(), row)
 
 
 def _packed(content: bytes) -> bytes:

@@ -200,7 +200,9 @@ class SiteLock:
                     is_told = True
             patience.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            owner = _begun_at(owner, self._clock())
+            now = self._clock()  # a hold lasts as long as it would have
+            until = None if owner.until is None else owner.until + now - owner.since
+            owner = replace(owner, since=now, heartbeat=now, until=until)
 
     def _take(self, owner: LockOwner) -> tuple[str, ...]:
         row = {"id": 1, **{name: getattr(owner, name) for name in _COLUMNS}}
@@ -221,11 +223,8 @@ class SiteLock:
         proof = "" if standing.until is not None else self._why_dead(connection, standing)
         if not proof:
             end = f"`cobweb lock break {standing.run}`"
-            how = (
-                f"if you know that it is dead: {end}"
-                if standing.until is None
-                else f"{end} ends it"
-            )
+            is_hold = standing.until is not None
+            how = f"{end} ends it" if is_hold else f"if you know that it is dead: {end}"
             wait = f"wait, as --wait 10m does; {how}"
             raise LockedError(line, hint=_what_to_look_at(standing, now) or wait)
         return f"took over the lock of {line}: {proof}"
@@ -341,12 +340,6 @@ def _key(run: str) -> dict[str, int]:
     digest = hashlib.sha256(run.encode()).digest()
     halves = (int.from_bytes(digest[at : at + 4]) >> 1 for at in (0, 4))
     return dict(zip(("high", "low"), halves, strict=True))
-
-
-def _begun_at(owner: LockOwner, now: float) -> LockOwner:
-    """Return an owner as of now; a hold lasts as long as it would have."""
-    until = None if owner.until is None else owner.until + now - owner.since
-    return replace(owner, since=now, heartbeat=now, until=until)
 
 
 def _owner(row: Any) -> LockOwner:

@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import (
@@ -90,12 +89,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -222,17 +216,18 @@ class Store:
         the site lock and someone has broken it. A batch may be written `again` where the answer to
         its commit was lost: its events are stored once.
         """
-        batch = fold(entries, generation=self._run[1].generation if self._run else 0)
+        run, generation = (self._run[1].id, self._run[1].generation) if self._run else ("", 0)
+        batch = fold(entries, generation=generation)
         with self._database.write() as connection:
             self._fence.check(connection)
             cursor = connection.connection.cursor()
             _renames.write(cursor, self._statements, batch)
             self._write_forgotten(cursor, batch)
-            self._write_cobs(cursor, batch)
+            self._write_cobs(cursor, batch, run)
             self._write_grants(cursor, batch)
             self._write_hosts(cursor, batch)
             self._write_results(cursor, batch)
-            self._write_budgets(cursor, batch)
+            _budgets.write(cursor, self._statements, batch, run=run)
             self._write_events(cursor, batch, again=again)
 
     # --- runs
@@ -409,9 +404,8 @@ class Store:
         for statement in self._statements.forget_host:
             statement.many_tuples(cursor, hosts)
 
-    def _write_cobs(self, cursor: DBAPICursor, batch: Batch) -> None:
+    def _write_cobs(self, cursor: DBAPICursor, batch: Batch, run: str) -> None:
         """Upsert the records, those that set the same columns with one statement."""
-        run = self._run[1].id if self._run else ""
         self._statements.still.many_tuples(cursor, [(cob,) for cob in batch.still])
         groups: dict[frozenset[str], list[dict[str, Any]]] = {}
         for cob, columns in batch.cobs.items():
@@ -437,10 +431,6 @@ class Store:
         self._statements.result.many_tuples(cursor, kept)
         gone = [row[:2] for row in rows if row[2] is None]
         self._statements.drop_result.many_tuples(cursor, gone)
-
-    def _write_budgets(self, cursor: DBAPICursor, batch: Batch) -> None:
-        run = self._run[1].id if self._run else ""
-        _budgets.write(cursor, self._statements, batch, run=run)
 
     def _write_events(self, cursor: DBAPICursor, batch: Batch, *, again: bool) -> None:
         if batch.events:
