@@ -141,7 +141,11 @@ class Dispatcher:
 
     def withdraw(self, job: Job) -> bool:
         """Forget a job that waits; say whether it did."""
-        return self._forget(job)
+        waiting = self._waiting.get(job.host, {})
+        found = waiting.pop(job.number, None) is not None
+        if found and not waiting:
+            del self._waiting[job.host]
+        return found
 
     def hold_transitions(self) -> None:
         """Hold back the transitions that are added from now on."""
@@ -203,7 +207,9 @@ class Dispatcher:
         lacks, "" for none. A job that lacks something is put aside until there is news of that
         host; if nothing else goes on any more, it is returned all the same.
         """
-        self._ripen()
+        now = self._executor.now()
+        while self._later and self._later[0][0] <= now:
+            self._make_ready(heapq.heappop(self._later)[2])
         taken = self._take(finish, puts_aside=True)
         if not taken and self._aside and self._is_still():
             for host in tuple(self._aside):
@@ -227,7 +233,7 @@ class Dispatcher:
             made, lacks = finish(job)
             if lacks and puts_aside:
                 self._aside.setdefault(lacks, []).append(job)
-            elif self._forget(job):
+            elif self.withdraw(job):
                 taken.append(made)
         return tuple(taken)
 
@@ -296,7 +302,10 @@ class Dispatcher:
             self._executor.close()
             return []
         self._executor.close(kill=True)
-        reports = {report.number: report for report in self._last_reports()}
+        last = self._own_ended(block_s=0.0)
+        with suppress(PluginError):  # not every executor can be asked once it is closed
+            last.extend(self._executor.wait(0.0))
+        reports = {report.number: report for report in last}
         for number in [number for number, report in reports.items() if report.at_work]:
             self._note_lost(number)
         jobs, self._in_flight = self.running(), {}
@@ -337,17 +346,6 @@ class Dispatcher:
         else:
             self._carry_out(job)
 
-    def _last_reports(self) -> list[Report]:
-        ended = self._own_ended(block_s=0.0)
-        with suppress(PluginError):  # not every executor can be asked once it is closed
-            ended.extend(self._executor.wait(0.0))
-        return ended
-
-    def _ripen(self) -> None:
-        now = self._executor.now()
-        while self._later and self._later[0][0] <= now:
-            self._make_ready(heapq.heappop(self._later)[2])
-
     def _make_ready(self, job: Job, *, first: bool = False) -> None:
         weight = -math.inf if first else -self._weights.get(job.cob, 0.0)
         heapq.heappush(self._ready, (weight, job.number, job))
@@ -355,14 +353,6 @@ class Dispatcher:
     def _waits(self, job: Job) -> bool:
         """Say whether a queued job was not dropped; the queues keep what was until its turn."""
         return job.number in self._waiting.get(job.host, ())
-
-    def _forget(self, job: Job) -> bool:
-        """Let a job wait no more; say whether it did."""
-        waiting = self._waiting.get(job.host, {})
-        found = waiting.pop(job.number, None) is not None
-        if found and not waiting:
-            del self._waiting[job.host]
-        return found
 
     def _timeout_s(self, most_s: float | None) -> float | None:
         while self._later and not self._waits(self._later[0][2]):

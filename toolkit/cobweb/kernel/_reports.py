@@ -67,8 +67,9 @@ class Reports:
             self._meet(job.host)
         elif report.message:
             self._blame(job, report.message)
-        if job.number in self._run_state.probes:
-            self._take_probe(job, report)
+        if job.number in self._run_state.probes:  # what else it finds is not believed
+            if report.outcome is Outcome.UNREACHABLE:
+                self._lose(job.host, report.message)
         elif job.kind is JobKind.CHECK:
             self._take_check(job, report)
         else:
@@ -166,11 +167,6 @@ class Reports:
             f"{first}; then the check: {message}" if is_second else message
         )
 
-    def _take_probe(self, job: Job, report: Report) -> None:
-        """Take note whether a host answers; what else that finds is not believed."""
-        if report.outcome is Outcome.UNREACHABLE:
-            self._lose(job.host, report.message)
-
     def _take_check(self, job: Job, report: Report) -> None:
         run_state = self._run_state
         match report.outcome:
@@ -202,10 +198,9 @@ class Reports:
             known = ", ".join(run_state.states(job.cob))
             self._blame(job, f"the check says {report.state!r}, which is no state of it ({known})")
         run_state.failed.add(job.cob)
+        time = run_state.now_s
         self._record.write(
-            StateWritten(
-                cob=job.cob, state=UNKNOWN, reason="check", time=run_state.now_s, failed=True
-            )
+            StateWritten(cob=job.cob, state=UNKNOWN, reason="check", time=time, failed=True)
         )
         message = run_state.messages.get(job.cob, "")
         self._record.became_unknown(job.cob, "check", message=message, report=report)

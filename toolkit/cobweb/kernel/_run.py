@@ -122,11 +122,9 @@ class Run:
         if interrupts.count and not run_state.interrupted:
             run_state.interrupted = True
             self._halt("")
-        if not run_state.halted:
-            self._look_at_trouble()
-
-    def _look_at_trouble(self) -> None:
-        run_state, most = self._run_state, self._setting.max_failures
+        most = self._setting.max_failures
+        if run_state.halted:
+            return
         if most is not None and len(run_state.failed) > most:
             run_state.stopped = f"{len(run_state.failed)} failed, more than may"
             self._halt(f"{run_state.stopped}: ")
@@ -139,12 +137,9 @@ class Run:
             self._setting.say(why + halted_text(describe(self._dispatcher.running())))
         if not self._run_state.halted:
             self._run_state.halted = True
-            self._start_nothing()
-
-    def _start_nothing(self) -> None:
-        self.kernel.feed(Halt())
-        self._dispatcher.drop_pauses()
-        self.kernel.reports.drop_waiting(None, "the run was stopped before the next attempt")
+            self.kernel.feed(Halt())
+            self._dispatcher.drop_pauses()
+            self.kernel.reports.drop_waiting(None, "the run was stopped before the next attempt")
 
     def _stop(self, interrupts: Interrupts) -> tuple[str, ...]:
         """Stop what is still at work after a second interrupt; return a line for each job."""
