@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from cobweb._clock import wall_clock
-from cobweb.errors import StoreError, UsageError
+from cobweb.errors import UsageError
 from cobweb.kernel._database_outage import PatientJournal
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
@@ -45,6 +45,7 @@ from cobweb.operations.context._renames import pending_renames, renames_of, with
 from cobweb.operations.context._stored_work import KeptWork
 from cobweb.operations.context._trees import TreeComparison, archives_of
 from cobweb.operations.drift._drift_check import drifted_of
+from cobweb.operations.history._collection import sound_generation
 from cobweb.operations.planning._plan import (
     DEFAULT_PLANNER,
     Change,
@@ -201,16 +202,8 @@ def _next_generation(store: Store, desired: Desired, *, whole: bool = False) -> 
     else:
         same = whole and current.digest == desired.whole().digest
     if same and whole:
-        same = _is_sound(store, current.id)
+        same = sound_generation(store, current.id) is not None  # a damaged one gets a successor
     return current.id if same else current.id + 1
-
-
-def _is_sound(store: Store, generation: int) -> bool:
-    """Say whether a generation can be read; a damaged one gets a successor."""
-    try:
-        return store.generation(generation) is not None
-    except StoreError:
-        return False
 
 
 def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as which run
@@ -253,7 +246,8 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
         info = begun(info, orders, generation)
         say, timeout_s = caller.say, orders.store_timeout_s
         journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
-        result = _carried_out(context, plugins, store, orders, caller, info=info, journal=journal)
+        with _begun(context, plugins, store, orders, caller, info=info, journal=journal) as run:
+            result = run.go(caller.interrupts)
         left = context.retyped.keys() | {wait.cob for wait in result.waits}
         gone = [cob for cob in context.removed - left if host_of(cob) not in context.given_up]
         out = sum(_is_out(context, wait) for wait in result.waits)
@@ -299,21 +293,6 @@ def _convergent(context: ExecutionContext, orders: Orders) -> ExecutionContext:
     if orders.allow_stuck:
         return context.without(stuck)
     raise told_stuck(stuck, context)
-
-
-def _carried_out(  # noqa: PLR0913  # as `apply_site`
-    context: ExecutionContext,
-    plugins: Plugins,
-    store: Store,
-    orders: Orders,
-    caller: Caller,
-    *,
-    info: RunInfo,
-    journal: PatientJournal,
-) -> RunResult:
-    """Go through a context as the run `info`, whose end is still to be written down."""
-    with _begun(context, plugins, store, orders, caller, info=info, journal=journal) as run:
-        return run.go(caller.interrupts)
 
 
 @contextmanager

@@ -146,7 +146,7 @@ def _look_through(
     sound: set[int] = set()
     defining: set[int] = set()
     for info in infos:
-        generation = _sound(store, info.id)
+        generation = sound_generation(store, info.id)
         if generation is not None:
             sound.add(info.id)
             if sought.found_in(generation):
@@ -154,7 +154,8 @@ def _look_through(
     return sound, defining
 
 
-def _sound(store: Store, generation: int) -> Generation | None:
+def sound_generation(store: Store, generation: int) -> Generation | None:
+    """Return a generation; None where it is damaged, or not there."""
     try:
         return store.generation(generation)
     except StoreError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -69,7 +69,13 @@ def forget(site: Site, store: Store, cobs: Sequence[str], hosts: Sequence[str]) 
     known = {host_of(cob) for cob in records} | store.host_generations().keys()
     _refuse_unknown("object", cobs, records)
     _refuse_unknown("host", hosts, known)
-    _refuse_wanted("object", cobs, site.graph(None).cobs)
+    wanted = site.graph(None).cobs
+    kept = sorted(name for name in cobs if name in wanted)
+    if kept:
+        raise UsageError(
+            f"the object {kept[0]} is still in the site",
+            hint="remove it there first; to have it looked at anew: `cobweb apply --refresh all`",
+        )
     chosen = {cob for cob in records if host_of(cob) in set(hosts)} | {CobId(cob) for cob in cobs}
     left = {host_of(cob) for cob in records.keys() - chosen} | site.hosts.keys()
     return ForgetReport(
@@ -78,14 +84,10 @@ def forget(site: Site, store: Store, cobs: Sequence[str], hosts: Sequence[str]) 
         locks=tuple(
             lock
             for lock in store.locks()
-            if not (chosen.isdisjoint(lock[:2]) and _are_elsewhere(lock[:2], given_up))
+            if any(cob in chosen or host_of(cob) in given_up for cob in lock[:2])
         ),
         given_up=given_up,
     )
-
-
-def _are_elsewhere(cobs: Iterable[CobId], hosts: Collection[str]) -> bool:
-    return not any(host_of(cob) in hosts for cob in cobs)
 
 
 def _refuse_unknown(kind: str, names: Sequence[str], known: Collection[str]) -> None:
@@ -95,12 +97,3 @@ def _refuse_unknown(kind: str, names: Sequence[str], known: Collection[str]) -> 
         close = get_close_matches(unknown[0], candidates, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else "see `cobweb status`"
         raise UsageError(f"the state database knows no {kind} {unknown[0]!r}", hint=hint)
-
-
-def _refuse_wanted(kind: str, names: Sequence[str], wanted: Collection[str]) -> None:
-    kept = sorted(name for name in names if name in wanted)
-    if kept:
-        raise UsageError(
-            f"the {kind} {kept[0]} is still in the site",
-            hint="remove it there first; to have it looked at anew: `cobweb apply --refresh all`",
-        )
