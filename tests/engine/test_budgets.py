@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from cobweb.engine import CheckEnded, EngineSettings, Halt, Lending
-from cobweb.model import CobId, Graph, Unit
+from cobweb.model import CobId, CobType, Graph, Unit
 from tests.support.drive import Drive
-from tests.support.graphs import SIMPLE, budget_of, graph_of
+from tests.support.graphs import SIMPLE, budget_of, graph_of, make_type, steps
 from tests.support.rollout import Change, Journal, Rollout
 from tests.support.webs import (
     RELOADED,
     RESTARTED,
+    STOPPED,
     UP,
     confs,
     of,
@@ -24,6 +25,7 @@ from tests.support.webs import (
 from tests.support.words import after, binds, stops
 
 EMPTY = graph_of({})
+A, B, C, _ = UP
 OUTER = ("->", "lends", "back", "switched")
 """What tells of a change from outside: steps, slots and hosts."""
 
@@ -404,6 +406,59 @@ def test_a_slot_for_a_step_that_cannot_go_on_is_given_up_and_the_run_ends() -> N
     assert run.told("->") == []
     assert run.engine.slots() == frozenset()
     assert run.why("x/conf") == "x/conf lock a/app, a/app lock y/client, y/client excluded"
+
+
+DRAINED = make_type(
+    "drained", "drained active", "active", "drained", steps("active>drained drained>active")
+)
+
+
+def drained(version: int, **budget: Any) -> Graph:
+    """Make three servers that get new content while their node is drained."""
+    needs = [f"{host}/app outdated>* {host}/node drained" for host in "abc"]
+    nodes = {f"{host}/node": DRAINED for host in "abc"}
+    bound = budget_of(" ".join(f"{it}/app {it}/node" for it in "abc"), **budget)
+    return webs(version, "a b c", *needs, kind=RESTARTED, more=nodes, budgets=(bound,))
+
+
+def test_a_unit_of_which_nothing_went_out_gives_its_slot_back_when_its_step_fails() -> None:
+    """A node that cannot be drained works on; the others follow, in this life or the next one."""
+    run = rolled(drained(1), drained(2))
+    run.fails = {CobId("a/node")}
+    run.run()
+    assert run.told("lends", "back") == [
+        f"rolling {word} {host}" for host in "abc" for word in ("lends to", "has back")
+    ]
+    assert run.real[B] == run.real[C] == "up"
+    assert run.why(A) == "a/app lock a/node, a/node failed"
+    assert run.journal.slots == set()
+    run.fails = set()
+    run.run()
+    settled(run)
+
+
+def test_a_slot_of_an_earlier_life_comes_back_too_when_nothing_went_out_with_it() -> None:
+    """The drain was cut off; it is tried again, fails again, and the others follow."""
+    run = rolled(drained(1), drained(2))
+    run.begin()
+    run.until("a/node active -> drained")
+    run.fails = {CobId("a/node")}
+    run.run()
+    assert run.told("back") == [f"rolling has back {host}" for host in "abc"]
+    assert run.real[B] == run.real[C] == "up"
+
+
+@pytest.mark.parametrize("kind", [RESTARTED, STOPPED])
+def test_a_unit_that_was_out_keeps_its_slot_when_its_step_fails(kind: CobType) -> None:
+    """A restart interrupts, however it ends; what is down is out, and so is what comes after."""
+    run = rolled(webs(1, kind=kind), webs(2, kind=kind))
+    run.begin()
+    run.until("a/app down -> up" if kind is STOPPED else "a/app outdated -> up")
+    run.fails = {A}
+    run.finish()
+    assert run.told("lends", "back") == ["rolling lends to a"]
+    run.run()
+    assert run.told("lends", "back") == ["rolling lends to a"]
 
 
 def in_vain(askers: dict[str, str], **budgets: str) -> Drive:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,11 +32,19 @@ def untouched(run: Rollout, hosts: str) -> None:
         assert [text for text in told if not text.endswith(allowed)] == []
 
 
+def verdict(canaries: Mapping[str, Canary]) -> tuple[str, bool]:
+    """Return who went first, and whether the others may follow."""
+    (canary,) = canaries.values()
+    return " ".join(sorted(canary.units)), canary.through
+
+
 def test_one_goes_first_is_checked_after_a_pause_and_then_all_follow() -> None:
     """One after the other, as the budget says."""
     run = canary()
     run.begin()
-    assert run.told("canary") == ["rolling canary a goes first"]
+    assert run.told("check") == [f"{cob} check" for cob in UP]
+    run.until("rolling canary a goes first")
+    assert run.told("goes first", "lends")[0] == "rolling canary a goes first"
     run.until("rolling pauses 30 s for a")
     untouched(run, "bcd")
     run.finish()
@@ -47,7 +56,7 @@ def test_one_goes_first_is_checked_after_a_pause_and_then_all_follow() -> None:
     ]
     assert run.told("lends") == [f"rolling lends to {host}" for host in "abcd"]
     assert run.engine.unsettled() == ()
-    assert run.engine.canaries() == {"rolling": Canary(units=frozenset("a"), through=True)}
+    assert verdict(run.engine.canaries()) == ("a", True)
 
 
 def test_who_waits_is_told_for_whom() -> None:
@@ -62,7 +71,7 @@ def test_who_waits_is_told_for_whom() -> None:
 
 @pytest.mark.parametrize("step", ["a/app outdated -> down", "a/app down -> up"])
 def test_a_canary_that_fails_leaves_the_others_as_they_are(step: str) -> None:
-    """At each step; a later run goes on with the same unit, which keeps its slot."""
+    """At each step; a later run goes on with the same unit, which has its slot if it was out."""
     run = canary()
     run.begin()
     run.until(step)
@@ -70,14 +79,14 @@ def test_a_canary_that_fails_leaves_the_others_as_they_are(step: str) -> None:
     run.finish()
     untouched(run, "bcd")
     assert run.why(D) == "d/app limit rolling, canary a/app, a/app failed"
-    assert run.journal.slots == {("rolling", "a")}
-    assert run.journal.canaries == {"rolling": Canary(units=frozenset("a"))}
+    assert run.journal.slots == ({("rolling", "a")} if run.real[A] == "down" else set())
+    assert verdict(run.journal.canaries) == ("a", False)
     run.run()
     untouched(run, "bcd")
     run.fails = set()
     run.run()
     assert run.engine.unsettled() == ()
-    assert run.told("lends") == [f"rolling lends to {host}" for host in "abcd"]
+    assert [*dict.fromkeys(run.told("lends"))] == [f"rolling lends to {host}" for host in "abcd"]
     assert run.journal.canaries["rolling"].through
 
 
@@ -207,36 +216,95 @@ def test_a_configuration_alone_has_a_canary_of_its_whole_scope() -> None:
 
 
 def test_who_is_out_when_the_canary_begins_goes_first() -> None:
-    """And what is out otherwise is repaired to the content that its host stands in, no further."""
-    run = canary()
+    """By the journal."""
     run = rolled(webs(1, **PAUSE), webs(2, **PAUSE), {"c/app": "broken"})
     run.journal.served.update(UP)
     run.run()
     assert run.told("canary")[0] == "rolling canary c goes first"
     assert run.told("lends") == [f"rolling lends to {host}" for host in "abd"]
     assert run.engine.unsettled() == ()
-    run = rolled(webs(1, **PAUSE), webs(2, **PAUSE), {"c/app": "broken"})
-    run.journal.states[C] = "up"
+
+
+@pytest.mark.parametrize("trouble", ["broken", "loops", "silent"])
+def test_who_is_found_out_when_the_canary_begins_goes_first_with_the_new_content(
+    trouble: str,
+) -> None:
+    """Whether the content that its host stands in mends it, does not, or leaves its check blind."""
+    run = canary()
+    if trouble == "silent":
+        run.silent = {C}
+    else:
+        run.real[C] = "broken"
+    if trouble == "loops":
+        run.fails = {C}
     run.begin()
-    run.until("rolling pauses 30 s for a")
-    lines = run.told("c/app", "c switched")
-    assert lines[3:] == [
-        "c/app is broken (check)",
-        "c/app broken -> down",
-        "c/app is down (transition)",
-        "c/app down -> up",
-        "c/app is up (transition)",
+    run.until("rolling canary c goes first")
+    run.until("c switched")
+    untouched(run, "abd")
+    run.fails, run.silent = set(), set()
+    run.finish()
+    assert run.told("canary", "pauses") == [
+        "rolling canary c goes first",
+        "rolling pauses 30 s for c",
+        "rolling canary c let through",
     ]
+    assert run.engine.unsettled() == ()
+    assert run.version[C] == {"v": 2}
 
 
-def test_one_found_out_that_cannot_be_mended_leaves_no_room_for_the_canary() -> None:
-    """The run ends and names it."""
+@pytest.mark.parametrize("part", ["conf", "app"])
+def test_a_configuration_that_mends_what_crashes_gets_there_although_its_repair_failed(
+    part: str,
+) -> None:
+    """The server itself does not change; its repair with the old configuration failed."""
+    run = rolled(confs(1, **PAUSE), confs(2, **PAUSE))
+    run.real[C], run.fails = "broken", {C}
+    run.begin()
+    run.until("c switched")
+    run.fails = {CobId("c/conf")} if part == "conf" else set()
+    run.finish()
+    assert run.told("goes first") == ["rolling canary c goes first"]
+    untouched(run, "abd") if part == "conf" else None
+    assert (run.engine.unsettled() == ()) is (part == "app")
+
+
+def test_a_host_that_is_found_silent_goes_first_and_the_others_wait_for_it() -> None:
+    """It is out as well; they go on when it answers, or is given up."""
+    words: dict[str, Any] = {"count": 2, **PAUSE}
+    run = rolled(webs(1, **words), webs(2, **words))
+    run.dead = {"c"}
+    run.run()
+    assert run.told("canary") == ["rolling canary c goes first"]
+    untouched(run, "abd")
+    assert run.why(A) == "a/app limit rolling, canary c/app, c/app unreachable c"
+    run.come_back("c")
+    run.finish()
+    assert run.engine.unsettled() == ()
+
+
+def test_one_found_out_that_cannot_be_mended_goes_first_and_lets_nobody_through() -> None:
+    """In later runs as well, until it is mended."""
     run = canary()
     run.real[D], run.fails = "broken", {D}
-    run.run()
-    untouched(run, "abc")
-    assert run.why(A) == "a/app limit rolling d/app, d/app failed"
-    assert run.why(B).startswith("b/app limit rolling, canary a/app, a/app limit rolling d/app")
+    for _ in range(2):
+        run.run()
+        untouched(run, "abc")
+        assert run.why(A) == "a/app limit rolling, canary d/app, d/app failed"
+
+
+def test_one_found_out_later_leaves_no_room_for_the_canary() -> None:
+    """The run ends and names it; the next one goes on with the same canary."""
+    run = canary()
+    run.begin()
+    run.until("rolling canary a goes first")
+    run.journal.slots.clear()  # as if it had died before it was lent one
+    run.journal.switched.clear()
+    run.real[D], run.fails = "broken", {D}
+    for _ in range(2):
+        run.run()
+        untouched(run, "bc")
+        assert run.why(A) == "a/app limit rolling d/app, d/app failed"
+        assert run.why(B).startswith("b/app limit rolling, canary a/app, a/app limit rolling d/app")
 
 
 def test_budgets_that_share_members_have_one_canary() -> None:
@@ -397,7 +465,7 @@ def test_a_canary_of_racks_is_a_whole_rack() -> None:
 
 def test_another_unit_is_never_chosen_in_place_of_one_that_failed() -> None:
     """Not even where that one is given up: the verdict is open until it is taken anew."""
-    canaries = {"rolling": Canary(units=frozenset("a"))}
+    canaries = {"rolling": (Canary(units=frozenset("a")),)}
     lending = Lending(canaries=canaries, given_up=frozenset("a"), served=frozenset(UP))
     run = rolled(webs(1, **PAUSE), webs(2, **PAUSE), lending=lending)
     run.run()

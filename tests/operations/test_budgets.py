@@ -20,6 +20,7 @@ from cobweb.kernel._sentences import chain_lines
 from cobweb.model import CobId, Job, JobKind, Outcome, Report
 from cobweb.operations import (
     Caller,
+    Exceptions,
     Interrupts,
     Orders,
     Plan,
@@ -243,8 +244,93 @@ def test_a_canary_that_fails_leaves_the_rest_as_it_was(
     assert set(fleet.store.host_generations().values()) == {fleet.store.current_generation_id()}
 
 
+CANARIED = {**ONE, "max": 4, "first": 1}
+NOTE = {
+    "states": ["a", "b"],
+    "preferred": "b",
+    "remove": "a",
+    "check": {"tasks": "check.yml"},
+    "transitions": {"a -> b": {"tasks": "do.yml"}, "b -> a": {"tasks": "do.yml"}},
+}
+
+
+def release(fleet: Fleet, version: int, **more: Any) -> None:
+    """Write a version of the servers, and what is in the site besides."""
+    fleet.write({"web": {"spec": {"v": version}}, **more}, note=NOTE)
+
+
+def canaries(fleet: Fleet) -> list[tuple[str, bool]]:
+    """Return who went first, and whether the others may follow, the last verdict first."""
+    return [(" ".join(it.units), it.through) for it in fleet.store.canaries()]
+
+
+def test_a_verdict_holds_for_a_later_generation_with_the_same_contents(fleet: Fleet) -> None:
+    """What failed on one server is not tried on another one since somebody has edited a note."""
+    fleet.limit = CANARIED
+    release(fleet, 1)
+    assert fleet.apply().exit_code == 0
+    release(fleet, 2)
+    broken: dict[str, Any] = {"fail": ["b/web"], "initial": {"b/web": "broken"}}
+    assert fleet.apply(**broken).exit_code == 1
+    for text in ("x", "y"):
+        release(fleet, 2, note={"type": "note", "on": "d", "spec": {"text": text}})
+        assert fleet.apply(**broken).exit_code == 1
+        assert set(fleet.moves()) <= {"b/web", "d/note"}
+        assert canaries(fleet) == [("b", False)]
+    release(fleet, 3)
+    assert fleet.apply(initial={"b/web": "broken"}).exit_code == 0
+    assert fleet.moves()[0] == "b/web"
+    assert canaries(fleet) == [("b", True), ("b", False)]
+    release(fleet, 2)
+    assert fleet.apply(fail=["b/web"]).exit_code == 1
+    assert set(fleet.moves()) == {"b/web"}
+
+
+def test_a_verdict_that_is_through_covers_what_it_was_about_alone(fleet: Fleet) -> None:
+    """It lets the others follow later; what was not to be there then has a canary of its own."""
+    fleet.limit = {**CANARIED, "max": 1}
+    release(fleet, 1)
+    assert fleet.apply().exit_code == 0
+    release(fleet, 2)
+    assert fleet.apply(stop_at=("slot.return", 1)).exit_code != 0
+    assert canaries(fleet) == [("a", True)]
+    assert fleet.plan().limits[0].canary == ()
+    release(fleet, 2, web={"spec": {"v": "{{ '9' if inventory_hostname == 'c' else '2' }}"}})
+    assert fleet.plan().limits[0].canary == ("b",)
+
+
+def test_a_canary_that_was_chosen_anew_is_the_one_that_counts(fleet: Fleet) -> None:
+    """Whoever failed before."""
+    fleet.limit = CANARIED
+    release(fleet, 1)
+    assert fleet.apply().exit_code == 0
+    release(fleet, 2)
+    anew = {"exceptions": Exceptions(new_canary=True)}
+    assert fleet.apply(fail=["a/web"]).exit_code == 1
+    broken: dict[str, Any] = {"fail": ["a/web", "d/web"], "initial": {"d/web": "broken"}}
+    assert fleet.apply(orders=anew, **broken).exit_code == 1
+    assert canaries(fleet) == [("d", False), ("a", False)]
+    assert fleet.apply(**broken).exit_code == 1
+    assert set(fleet.moves()) <= {"a/web", "d/web"}
+    assert fleet.apply(fail=["a/web"], initial={"d/web": "broken"}).exit_code == 1
+    assert canaries(fleet)[0] == ("d", True)
+    assert fleet.apply().exit_code == 0
+
+
+RESTARTED = {
+    **WEB,
+    "transitions": {
+        "down -> up": {"tasks": "do.yml"},
+        "up -> down": {"tasks": "do.yml"},
+        "outdated -> up": {"tasks": "do.yml", "interrupts": True},
+        "broken -> up": {"tasks": "do.yml"},
+    },
+}
+"""A type whose step to new content takes it out, however it ends."""
+
+
 def test_a_slot_is_owed_until_its_unit_is_home(fleet: Fleet) -> None:
-    fleet.write({"web": {"spec": {"v": 2}}})
+    fleet.write({"web": {"spec": {"v": 2}}}, web=RESTARTED)
     assert fleet.apply(fail=["a/web"]).exit_code == 1
     assert fleet.store.slots() == {("rolling", "a")}
     assert fleet.moves() == ["a/web"]
@@ -257,11 +343,11 @@ def test_a_slot_is_owed_until_its_unit_is_home(fleet: Fleet) -> None:
 
 
 def test_going_back_begins_with_who_has_a_slot(fleet: Fleet) -> None:
-    fleet.write({"web": {"spec": {"v": 2}}})
+    fleet.write({"web": {"spec": {"v": 2}}}, web=RESTARTED)
     assert fleet.apply(fail=["b/web"]).exit_code == 1
     assert fleet.store.slots() == {("rolling", "b")}
     fleet.settle()
-    fleet.write({"web": {"spec": {"v": 1}}})
+    fleet.write({"web": {"spec": {"v": 1}}}, web=RESTARTED)
     assert fleet.apply(initial={"b/web": "broken"}).exit_code == 0
     assert fleet.moves()[0] == "b/web"
     assert fleet.most_out(["b"]) == 1

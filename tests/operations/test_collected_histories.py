@@ -98,13 +98,12 @@ def facts(folder: Path) -> dict[str, Any]:
     """Return all that is known of a site, and what people are told of it."""
     with Site(folder, no_cache=True) as site:
         store = site.store()
-        current = store.current_generation_id()
         last = store.last_run()
         asked = (store.states, store.lost_hosts, store.locks, store.results, store.slots)
         more = (store.renames, store.given_up, store.host_generations, store.revision)
         return {
             "known": [ask() for ask in (*asked, *more, store.current_generation)],
-            "canaries": store.canaries(current),
+            "canaries": store.canaries(),
             "runs": (last, store.last_run(but="drift")),
             "events": [] if last is None else list(store.events(last.info.id)),
             "unfinished": [it for it in store.runs(None) if it.ended is None],

@@ -43,7 +43,7 @@ def test_new_database_has_an_empty_book(store: Store, tmp_path: Path) -> None:
     with open_store("sqlite:///none.db", tmp_path, create=False) as missing:
         for each in (store, missing):
             assert each.slots() == frozenset()
-            assert each.canaries(0) == {}
+            assert each.canaries() == ()
             assert each.given_up() == frozenset()
 
 
@@ -56,7 +56,7 @@ def test_book_outlives_the_store_and_the_run(url: str, tmp_path: Path, run_info:
         store.begin_run(replace(run_info, id="r2", generation=4))
         assert store.states()[A].served
         assert store.slots() == {("rolling", "h1")}
-        assert store.canaries(3) == {"rolling": (frozenset({"h1", "h2"}), False)}
+        assert store.canaries() == (replace(CANARY, units=("h1", "h2")),)
         assert store.given_up() == {"h1"}
 
 
@@ -139,23 +139,23 @@ def test_slot_before_and_after_the_forgetting_in_one_batch(store: Store) -> None
     assert store.slots() == {("rolling", "h1"), ("rolling", A)}
 
 
-def test_canary_is_that_of_the_generation_asked_for(store: Store) -> None:
-    store.write([CANARY, replace(CANARY, limit="racks", units=(), through=True)])
-    assert store.canaries(3) == {
-        "racks": (frozenset(), True),
-        "rolling": (frozenset({"h1", "h2"}), False),
-    }
-    assert store.canaries(2) == {}
-    store.write([CANARY, replace(CANARY, generation=4, units=("h3",), through=True)])
-    assert store.canaries(3) == {"racks": (frozenset(), True)}
-    assert store.canaries(4) == {"rolling": (frozenset({"h3"}), True)}
+def test_canaries_are_kept_by_limit_and_contents_the_newest_first(store: Store) -> None:
+    """What is told of the same contents again replaces what was known."""
+    first = replace(CANARY, units=("h1",), contents="y")
+    later = replace(first, generation=4, contents="x", units=("h3",))
+    racks = replace(first, limit="racks", units=(), through=True, covers="z")
+    store.write([first, later, racks])
+    assert store.canaries() == (racks, later, first)
+    through = replace(first, generation=5, through=True, covers="y")
+    store.write([through])
+    assert store.canaries() == (racks, through, later)
 
 
 def test_names_of_any_kind_are_kept(store: Store) -> None:
     name = "Müller '\"\\ \n%s :x ?"
     store.write([replace(SLOT, limit=name, unit=name), replace(CANARY, limit=name, units=(name,))])
     assert store.slots() == {(name, name)}
-    assert store.canaries(3) == {name: (frozenset({name}), False)}
+    assert store.canaries() == (replace(CANARY, limit=name, units=(name,)),)
 
 
 def test_host_is_given_up_until_it_is_undone_or_forgotten(store: Store) -> None:

@@ -111,7 +111,6 @@ def test_when_and_why_something_was_written_is_no_part_of_it(
     event = EventWritten(seq=1, time=9.0, type="run.start", data="{}")
     known.write([replace(UP, time=9.0, reason="journal", failed=True), event])
     known.write([GrantWritten(cob=A, holder=B, state="up")])
-    known.write([CANARY])
     assert known.revision() == before
 
 
@@ -124,15 +123,17 @@ def test_a_new_generation_is_another_revision(known: Store) -> None:
     assert known.current_generation_id() == 1
 
 
-def test_only_canaries_for_the_current_generation_are_part_of_it(known: Store) -> None:
-    known.save_generation(Generation(digest="d", author="ann", time=1.0, message="", content="{}"))
+def test_what_is_known_of_canaries_is_part_of_it_and_when_it_was_written_is_not(
+    known: Store,
+) -> None:
     seen = [known.revision()]
-    for canary in (CANARY, replace(CANARY, through=True), replace(CANARY, units=("h2",))):
+    others = ({"through": True}, {"units": ("h2",)}, {"contents": "x"}, {"covers": "y"})
+    for canary in (CANARY, *(replace(CANARY, **it) for it in others)):
         known.write([canary])
         seen.append(known.revision())
-    assert len(set(seen)) == 4
-    known.write([replace(CANARY, generation=2)])
-    assert known.revision() == seen[0]
+    assert len(set(seen)) == 6
+    known.write([replace(CANARY, covers="y")])
+    assert known.revision() == seen[-1]
 
 
 def test_when_a_slot_was_lent_is_no_part_of_it(known: Store, run_info: RunInfo) -> None:

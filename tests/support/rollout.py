@@ -159,6 +159,7 @@ class Journal:
     locks: set[tuple[CobId, CobId, State]] = field(default_factory=set)
     slots: set[tuple[str, str]] = field(default_factory=set)
     canaries: dict[str, Canary] = field(default_factory=dict)
+    verdicts: dict[tuple[str, str], Canary] = field(default_factory=dict)
     served: set[CobId] = field(default_factory=set)
     switched: set[str] = field(default_factory=set)
     moving: set[CobId] = field(default_factory=set)
@@ -185,6 +186,8 @@ class Journal:
                 self.slots.discard((limit, unit))
             case CanaryWritten(limit=limit, canary=canary):
                 self.canaries[limit] = canary
+                self.verdicts.pop((limit, canary.contents), None)
+                self.verdicts[limit, canary.contents] = canary
             case Served(cob=cob):
                 self.served.add(cob)
             case HostsSwitched(hosts=hosts):
@@ -211,10 +214,17 @@ class Journal:
             self.still.add(cob)
         self.states[cob] = state
 
-    def lending(self) -> Lending:
-        """Return what of limits a new run begins with."""
+    def lending(self, goal: Graph | None = None) -> Lending:
+        """Return what of limits a new run to a goal begins with."""
+        cobs = {} if goal is None else goal.cobs
+        canaries: dict[str, list[Canary]] = {}
+        for (limit, _), canary in reversed(self.verdicts.items()):
+            canaries.setdefault(limit, []).append(canary)
         return Lending(
-            slots=frozenset(self.slots), canaries=dict(self.canaries), served=frozenset(self.served)
+            slots=frozenset(self.slots),
+            canaries=canaries,
+            contents={cob: repr(it.spec) for cob, it in cobs.items()},
+            served=frozenset(self.served),
         )
 
 
@@ -276,7 +286,7 @@ class Rollout:
             journal.states.pop(cob, None)
             journal.still.discard(cob)
         journal.moving.clear()
-        options = {"change": change, "lending": journal.lending(), **self.options}
+        options = {"change": change, "lending": journal.lending(self.change.goal), **self.options}
         self.engine = Engine(graph, **options)
         fresh = {cob for cob in self._new() if host_of(cob) in journal.switched}
         locks = [it for it in journal.locks if graph.cobs.keys() >= {it[0], it[1]}]

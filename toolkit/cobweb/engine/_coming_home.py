@@ -11,8 +11,9 @@ from __future__ import annotations
 from cobweb.engine._blocked import chain
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import GIVEN_UP, IDLE, Node
-from cobweb.engine._values import CobGaveUp
+from cobweb.engine._values import CobGaveUp, WaitKind
 from cobweb.engine.budgets._lender import Lender
+from cobweb.engine.budgets._units import UnitBook
 from cobweb.model import UNKNOWN
 
 
@@ -28,13 +29,23 @@ def relent(machine: Machine) -> bool:
     return False
 
 
-def give_up_slots(machine: Machine, lender: Lender) -> bool:
+def give_up_slots(machine: Machine, lender: Lender, units: list[UnitBook]) -> bool:
     """Take back slots that nothing can be done with; say whether somebody else may have one."""
-    units = lender.unused()
     users = {node.id: node for unit in units for node in unit.users()}
     _keep(machine, [users[cob] for cob in sorted(users) if users[cob].plan_move is not None])
     lender.skip(units)
     return bool(units)
+
+
+def give_up_failed(machine: Machine, lender: Lender) -> bool:
+    """Take back the slots of which a step failed, where all that waits in the unit waits for it."""
+    units, lender.in_vain = lender.in_vain, []
+    return give_up_slots(machine, lender, [it for it in units if _waits_for_failed(machine, it)])
+
+
+def _waits_for_failed(machine: Machine, unit: UnitBook) -> bool:
+    waiting = (chain(machine, it.id) for it in unit.scope if it.plan_move is not None)
+    return all(links and links[-1].kind is WaitKind.FAILED for links in waiting)
 
 
 def give_up(machine: Machine) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine import _blocked, _inputs
-from cobweb.engine._coming_home import give_up, give_up_slots, relent
+from cobweb.engine._coming_home import give_up, give_up_failed, give_up_slots, relent
 from cobweb.engine._hosts import HostBook
 from cobweb.engine._machine import RETURNS_PER_INCARNATION, EngineSettings, Machine, give_needs
 from cobweb.engine._node import BROKEN, IDLE, IMMOVABLE, OTHER_LIFE, Node
@@ -357,7 +357,8 @@ class Engine:
             return False
         if machine.shared is not None:
             machine.shared.let_on()
-        return machine.lender is not None and machine.lender.lend()
+        lender = machine.lender
+        return lender is not None and (lender.lend() or give_up_failed(machine, lender))
 
     def _untie(self) -> bool:
         """Do what is left when nothing is in flight: look ahead, free slots, then come home."""
@@ -369,6 +370,6 @@ class Engine:
             return True
         if lender is not None and lender.lend_anyway():
             return True
-        if relent(machine) or (lender is not None and give_up_slots(machine, lender)):
+        if relent(machine) or (lender and give_up_slots(machine, lender, lender.unused())):
             return True
         return self._returns and give_up(machine)

@@ -74,6 +74,15 @@ class HostBook:
         """Say whether an object waits for the switch of its host, which this run is to make."""
         return node.cob.host in self._waiting and node.id in self._changes and not node.gone
 
+    def may_mend(self, node: Node) -> bool:
+        """Say whether the switch of its host may mend an object: what it is tied to there changes.
+
+        What that makes of it is tried although it has failed before.
+        """
+        scopes = () if node.standing is None else node.standing.scopes
+        near = (node, *(it for unit in scopes for it in unit.scope if it.cob.host == node.cob.host))
+        return node.cob.host in self._waiting and any(map(self.is_change, near))
+
     def open(self, fresh: AbstractSet[CobId]) -> None:
         """Begin: switch what may switch at once; `fresh` have new content, and hosts that have.
 
@@ -346,12 +355,18 @@ class HostBook:
     def _go_over(self, hosts: tuple[str, ...]) -> None:
         machine = self._machine
         machine.effects.append(HostsSwitched(hosts))
+        there = [node for host in hosts for node in machine.on_host(host)]
+        mended = [node for node in there if node.failed and self.may_mend(node)]
         self._waiting.difference_update(hosts)
         self._news.update(hosts)
         self._drop_needs(hosts)
-        for host in hosts:
-            for node in machine.on_host(host):
-                self._arrive(node)
+        for node in mended:
+            node.stuck &= ~(BROKEN | UNCHECKED)  # that was the content of before
+            machine.touch(node)
+            if node.state == UNKNOWN and not self.is_change(node):
+                machine.check(node)
+        for node in there:
+            self._arrive(node)
         if machine.lender is not None:
             machine.lender.switched(hosts)
 
@@ -373,7 +388,6 @@ class HostBook:
         if node.removed:
             machine.working.served.discard(node.id)
         node.removed = node.absent = False
-        node.stuck &= ~(BROKEN | UNCHECKED)  # that was the content of before
         node.become(goal, machine.table_of(node.id), goal.preferred)
         machine.working.still.pop(node.id, None)
         if served:

@@ -11,7 +11,7 @@ frozen dataclass; all the same, values of two classes are never equal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
@@ -318,25 +318,32 @@ Effect = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Canary:
-    """Which units of a limit went first, and whether the others may follow."""
+    """Which units of a limit went first, and whether the others may follow.
+
+    `contents` is a digest of what is in the scopes of these in the goal, `covers`, of one that is
+    `through`, of all units that it speaks for.
+    """
 
     units: frozenset[str] = frozenset()
     through: bool = False
+    contents: str = ""
+    covers: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lending:
     """What is durable of limits (design, section 5b): it belongs to units, not to runs.
 
-    `slots` are the (limit, unit) that have one. `canaries` are those of the goal generation by the
-    name of their limit. `served` are the members that have served, `given_up` hosts that are in no
-    count.
+    `slots` are the (limit, unit) that have one. `canaries` are those known by the name of their
+    limit, `contents` the digests of all objects in the goal: a canary is about the same ones.
+    `served` are the members that have served, `given_up` hosts that are in no count.
     """
 
     slots: frozenset[tuple[str, str]] = frozenset()
-    canaries: Mapping[str, Canary] = field(default_factory=dict)
+    canaries: Mapping[str, Sequence[Canary]] = field(default_factory=dict)
+    contents: Mapping[CobId, str] = field(default_factory=dict)
     served: frozenset[CobId] = frozenset()
     given_up: frozenset[str] = frozenset()
 

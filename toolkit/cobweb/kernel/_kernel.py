@@ -381,6 +381,8 @@ class Kernel:
                         generation=self._context.generation,
                         units=tuple(sorted(canary.units)),
                         through=canary.through,
+                        contents=canary.contents,
+                        covers=canary.covers,
                     )
                 )
             case Served(cob=cob):

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, and_, delete, func, select, tuple_
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from cobweb.store._fold import Batch
 from cobweb.store._statements import Statements
 from cobweb.store._tables import CANARIES, HOSTS, SLOTS
+from cobweb.store._values import CanaryWritten
 
 
 def slots(connection: Connection) -> list[tuple[str, str]]:
@@ -23,11 +25,12 @@ def slots(connection: Connection) -> list[tuple[str, str]]:
     return sorted((limit, unit) for limit, unit in rows)
 
 
-def canaries(connection: Connection, generation: int) -> list[tuple[str, list[str], bool]]:
-    """Return the canaries for a generation as (limit, units, through), sorted."""
-    chosen = select(CANARIES.c.limit, CANARIES.c.units, CANARIES.c.through)
-    rows = connection.execute(chosen.where(CANARIES.c.generation == generation))
-    return sorted((limit, json.loads(units), through) for limit, units, through in rows)
+def canaries(connection: Connection) -> list[CanaryWritten]:
+    """Return what is known of canaries: by limit, what was written last first."""
+    columns = (CANARIES.c[it.name] for it in fields(CanaryWritten))
+    order = (CANARIES.c.limit, CANARIES.c.seq.desc(), CANARIES.c.contents)
+    rows = connection.execute(select(*columns).order_by(*order)).mappings()
+    return [CanaryWritten(**{**row, "units": tuple(json.loads(row["units"]))}) for row in rows]
 
 
 def given_up(connection: Connection) -> list[str]:
@@ -35,14 +38,20 @@ def given_up(connection: Connection) -> list[str]:
     return sorted(connection.scalars(select(HOSTS.c.name).where(HOSTS.c.given_up)))
 
 
-def book(connection: Connection, generation: int) -> tuple[list[Any], ...]:
-    """Return what a plan for `generation` takes from the book, but for who has served."""
-    return slots(connection), canaries(connection, generation), given_up(connection)
+def book(connection: Connection) -> tuple[list[Any], ...]:
+    """Return what a plan takes from the book, but for who has served."""
+    return slots(connection), canaries(connection), given_up(connection)
 
 
 def delete_canaries(connection: Connection, generations: Sequence[int]) -> None:
-    """Delete the canaries for these generations."""
-    connection.execute(delete(CANARIES).where(CANARIES.c.generation.in_(generations)))
+    """Delete the canaries for these generations but the last one of each limit.
+
+    It may be about the contents of a later generation, too.
+    """
+    last = select(CANARIES.c.limit, func.max(CANARIES.c.seq)).group_by(CANARIES.c.limit)
+    which = tuple_(CANARIES.c.limit, CANARIES.c.seq)
+    gone = and_(CANARIES.c.generation.in_(generations), which.not_in(last))
+    connection.execute(delete(CANARIES).where(gone))
 
 
 def write(cursor: DBAPICursor, statements: Statements, batch: Batch, *, run: str) -> None:
@@ -54,8 +63,9 @@ def write(cursor: DBAPICursor, statements: Statements, batch: Batch, *, run: str
     statements.slot.many_tuples(cursor, lent)
     gone = [(limit, unit) for limit, unit, at in rows if at is None]
     statements.drop_slot.many_tuples(cursor, gone)
-    found = [
-        (limit, generation, json.dumps(sorted(units)), through)
-        for limit, (generation, units, through) in batch.canaries.items()
-    ]
-    statements.canary.many_tuples(cursor, found)
+    for it in batch.canaries.values():
+        cursor.execute(statements.last_canary)
+        (last,) = cursor.fetchone() or (None,)
+        units = json.dumps(sorted(it.units))
+        row = (it.limit, it.contents, it.generation, units, it.through, it.covers, (last or 0) + 1)
+        statements.canary.many_tuples(cursor, [row])

@@ -36,7 +36,7 @@ _COLUMNS: tuple[ColumnElement[Any], ...] = (
 def revision(connection: Connection, host_generations: Mapping[str, int], results: Results) -> str:
     """Return the digest of states, contents, results, lost hosts, their and the current generation.
 
-    The book of budgets is in it, of canaries those for the current generation.
+    The book of budgets is in it.
     """
     found = hashlib.sha256()
     row = reduce(lambda one, other: one + _SEPARATOR + other, _COLUMNS)
@@ -46,5 +46,5 @@ def revision(connection: Connection, host_generations: Mapping[str, int], result
     newest = connection.scalar(select(func.max(GENERATIONS.c.id)))
     found.update(repr((list(lost), newest, sorted(host_generations.items()))).encode())
     found.update(canonical_json(results).encode())
-    found.update(repr(_budgets.book(connection, newest or 0)).encode())
+    found.update(repr(_budgets.book(connection)).encode())
     return found.hexdigest()

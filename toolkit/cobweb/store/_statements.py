@@ -13,7 +13,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Dialect, Table, and_, bindparam, delete, false, select, update
+from sqlalchemy import Dialect, Table, and_, bindparam, delete, false, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
 
@@ -87,7 +87,8 @@ class Statements:
                 and_(SLOTS.c.limit == bindparam("limit_"), SLOTS.c.unit == bindparam("unit_"))
             )
         )
-        self.canary = self._upsert(CANARIES, ("limit", "generation", "units", "through"))
+        self.canary = self._upsert(CANARIES, [column.name for column in CANARIES.columns])
+        self.last_canary = self._compiled(select(func.max(CANARIES.c.seq))).text
         self.forget = tuple(
             self._compiled(delete(column.table).where(column == bindparam("gone")))
             for column in (COBS.c.id, GRANTS.c.cob, GRANTS.c.holder, SLOTS.c.unit)

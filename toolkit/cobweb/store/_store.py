@@ -48,6 +48,7 @@ from cobweb.store._tables import (
     RUNS,
 )
 from cobweb.store._values import (
+    CanaryWritten,
     CobRecord,
     CobRenamed,
     Entry,
@@ -191,13 +192,10 @@ class Store:
         with self._database.read() as connection:
             return frozenset(_budgets.slots(connection))
 
-    def canaries(self, generation: int) -> Mapping[str, tuple[frozenset[str], bool]]:
-        """Return the units of each canary for `generation`, and whether it is through, by limit."""
+    def canaries(self) -> tuple[CanaryWritten, ...]:
+        """Return what is known of canaries: by limit, what was written last first."""
         with self._database.read() as connection:
-            return {
-                limit: (frozenset(units), through)
-                for limit, units, through in _budgets.canaries(connection, generation)
-            }
+            return tuple(_budgets.canaries(connection))
 
     def renames(self) -> tuple[CobRenamed, ...]:
         """Return the renames of objects, by generation and old name."""

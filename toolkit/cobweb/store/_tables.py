@@ -17,7 +17,7 @@ from sqlalchemy import (
     true,
 )
 
-FORMAT = 5
+FORMAT = 6
 """The version of these tables, in `META` under the key `format`."""
 
 METADATA = MetaData()
@@ -108,9 +108,12 @@ CANARIES = Table(
     "cobweb_canaries",
     METADATA,
     Column("limit", Text, primary_key=True),
+    Column("contents", Text, primary_key=True),
     _number("generation"),
     _text("units", "[]"),
     Column("through", Boolean, nullable=False, server_default=false()),
+    _text("covers"),
+    _number("seq"),
     sqlite_with_rowid=False,
 )
 

@@ -359,13 +359,16 @@ class SlotGone:
 class CanaryWritten:
     """`units` are the canary of `limit` for `generation`; `through` is whether it went well.
 
-    What was known of a canary of this limit, also for another generation, is replaced.
+    It is about `contents`, a digest of what these units were to get; `covers` is one of what all
+    units were to get that it lets through. It replaces what was known of the same contents.
     """
 
     limit: str
     generation: int
     units: tuple[str, ...]
     through: bool
+    contents: str = ""
+    covers: str = ""
 
 
 class EventWritten(NamedTuple):

@@ -14,7 +14,6 @@ from random import Random  # noqa: TID251 - the generator is an argument
 from typing import Any
 
 from cobweb.engine import (
-    Canary,
     CanaryWritten,
     CheckEnded,
     CobGaveUp,
@@ -202,7 +201,7 @@ class Simulation:
     def _lent(self) -> Lending:
         """Return what is durable of budgets after all that has happened."""
         slots, served = set(self.lending.slots), set(self.lending.served)
-        canaries: dict[str, Canary] = dict(self.lending.canaries)
+        canaries = dict(self.lending.canaries)
         for effect in self.history:
             match effect:
                 case SlotTaken(limit=limit, unit=unit):
@@ -210,7 +209,7 @@ class Simulation:
                 case SlotReturned(limit=limit, unit=unit):
                     slots.discard((limit, unit))
                 case CanaryWritten(limit=limit, canary=canary):
-                    canaries[limit] = canary
+                    canaries[limit] = (canary,)
                 case Served(cob=cob):
                     served.add(cob)
                 case _:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import CHECKING, Node
 from cobweb.engine._values import Canary, CanaryWritten, Lending, LimitPaused
+from cobweb.engine.budgets._contents import Contents
+from cobweb.engine.budgets._departures import Departure
 from cobweb.engine.budgets._trials import Trial, TrialStage, trials_of
 from cobweb.engine.budgets._unit_home import is_home
-from cobweb.engine.budgets._units import BudgetBook, UnitBook
+from cobweb.engine.budgets._units import UnitBook
+from cobweb.model import Graph
 
 if TYPE_CHECKING:
     from cobweb.engine.budgets._lender import Lender
@@ -23,13 +25,13 @@ class Canaries:
         self,
         machine: Machine,
         lender: Lender,
-        books: Iterable[BudgetBook],
+        graph: Graph,
         lending: Lending,
     ) -> None:
         self._machine = machine
         self._lender = lender
         self._lending = lending
-        self.all = trials_of(machine, books)
+        self.all = trials_of(machine, lender.books, Contents(lending.contents, graph))
         self._trial_of = {book.budget.name: it for it in self.all for book in it.books}
 
     def trial_of(self, limit: str) -> Trial | None:
@@ -41,19 +43,19 @@ class Canaries:
         return self._trial_of.get(unit.book.budget.name)
 
     def begin(self, trial: Trial) -> None:
-        """Choose who goes first: who did before, else units that have something to change.
+        """Have those go first who did before, else see whether any unit has something to change.
 
-        A borrower chooses nobody; a lender waits until all engines have told what changes.
+        A borrower chooses nobody.
         """
-        bank, before = self._lender.bank, self._lending.canaries.get(trial.name)
+        bank, known = self._lender.bank, self._lending.canaries.get(trial.name, ())
+        before = next(filter(trial.is_about, known), None)
         if self._lender.borrower is not None:
             trial.stage = TrialStage.OUT
         elif before is not None:
             trial.go_on(before, self._lending.given_up)
-        elif bank is not None:
+        elif bank is not None or any(map(self._may_go_first, trial.lead.units)):
             trial.stage, trial.undecided = TrialStage.OUT, True
-        else:
-            self._choose(trial)
+            trial.began_s = self._machine.now_s
         if bank is not None:
             for book in trial.books:
                 bank.begin(book.budget.name)
@@ -63,7 +65,7 @@ class Canaries:
         hosts = self._machine.hosts
         changing.sort(
             key=lambda unit: (
-                not unit.out,
+                not (unit.out or unit.found_out),
                 self._lender.awaited(unit) is not None,
                 0 if hosts is None else max(map(hosts.place, unit.hosts), default=0),
                 unit.rank,
@@ -76,6 +78,10 @@ class Canaries:
     def _may_go_first(self, unit: UnitBook) -> bool:
         """Say whether a unit should serve and has a change in its scope."""
         return (unit.should or unit.far_should) and self._changes(unit)
+
+    def may_get_new(self, unit: UnitBook) -> bool:
+        """Say whether a unit that is out may be among those that go first."""
+        return unit.out and self._lender.bank is None and self._may_go_first(unit)
 
     def _changes(self, unit: UnitBook) -> bool:
         bank = self._lender.bank
@@ -116,23 +122,29 @@ class Canaries:
         return True
 
     def _decide(self, trial: Trial) -> bool:
-        """Choose who goes first once all engines have told what changes; say if any does."""
-        bank = self._lender.bank
-        assert bank is not None
-        if not bank.has_heard_all(trial):
+        """Choose who goes first once all members were checked, or enough are out; say if any does.
+
+        Where engines share the budget, all have told by then what changes.
+        """
+        bank, checks = self._lender.bank, self._lender.checks
+        if bank is not None and not bank.has_heard_all(trial):
+            return False
+        lacks = sum(map(self.may_get_new, trial.lead.units)) < trial.lead.budget.first
+        some = [book.units[0] for book in trial.books]
+        if lacks and not checks.is_known(Departure([], [], set()), some, trial.began_s):
             return False
         trial.undecided = False
         self._choose(trial)
         self._wake(trial)
-        bank.tell_verdicts(trial)
+        if bank is not None:
+            bank.tell_verdicts(trial)
         return trial.is_open
 
     def _wake(self, trial: Trial) -> None:
         self._lender.stir_all()
-        for book in trial.books:
-            for unit in book.units:
-                self._lender.stir(unit)
-                self._lender.wake(unit)
+        for unit in trial.units:
+            self._lender.stir(unit)
+            self._lender.wake(unit)
 
     def let_all(self, limit: str) -> None:
         """Let all others follow, as the lender of a limit says."""
@@ -163,11 +175,7 @@ class Canaries:
 
     def _waiting_for(self, trial: Trial) -> bool:
         """Say whether another unit has something to do that the canary holds back."""
-        return any(
-            trial.refuses_unit(unit) and self._changes(unit)
-            for book in trial.books
-            for unit in book.units
-        )
+        return any(trial.refuses_unit(unit) and self._changes(unit) for unit in trial.units)
 
     @property
     def paused(self) -> bool:

@@ -28,7 +28,7 @@ from cobweb.engine.budgets._capacity import Ear, Voice
 from cobweb.engine.budgets._departures import Departure, PlanBook, departure, way_of
 from cobweb.engine.budgets._rounds import Rounds
 from cobweb.engine.budgets._turns import Rank, Turns
-from cobweb.engine.budgets._unit_home import is_home
+from cobweb.engine.budgets._unit_home import is_home, is_in_vain
 from cobweb.engine.budgets._units import UnitBook, book_of, give_standing, mates_of
 from cobweb.engine.search._problem import Standing
 from cobweb.model import CobId, Graph, State, Transition
@@ -70,12 +70,13 @@ class Lender:
         self.begun: dict[Rank, float] = {}
         self.checks = Rounds(machine, self.books)
         self._closed: set[str] = set()
+        self.in_vain: list[UnitBook] = []
         self._dirty = True
         give_standing(machine.nodes, self.books, graph.needs if is_shared else ())
         for unit in self._units.values():
             for host in sorted({node.cob.host for node in unit.scope}):
                 self._of_host.setdefault(host, []).append(unit)
-        self.canaries = Canaries(machine, self, self.books, lending)
+        self.canaries = Canaries(machine, self, graph, lending)
         self.bank: Bank | None = None
         self.borrower: Borrower | None = None
         if isinstance(shared, Ear):
@@ -95,11 +96,15 @@ class Lender:
                         working.served.add(node.id)
                         self._machine.effects.append(Served(node.id))
                 if unit.key in self._lending.slots:
-                    unit.held = unit.began = unit.moved = unit.went_out = True
+                    unit.held = unit.began = unit.moved = True
                     self._holding[unit.key] = unit
                     self._touched.add(unit.key)
                 unit.book.count(unit, working)
                 self.stir(unit)
+        for unit in self._holding.values():
+            if unit not in self.plan(unit).units:  # what would go out has gone
+                unit.departures = dict.fromkeys((node.id for node in unit.members), None)
+                self._count(unit)
         self._take_back_of_gone()
         for trial in self.canaries.all:
             self.canaries.begin(trial)
@@ -164,8 +169,9 @@ class Lender:
         trial = self.canaries.of(unit)
         if trial is not None and self.is_new(node) and trial.refuses(node):
             return True
-        if unit.out or not unit.should:
-            return False  # a repair; its own step is looked at all the same
+        if unit.out or not unit.should:  # a repair; its own step is looked at all the same
+            is_open = trial is not None and trial.undecided
+            return is_open and self.canaries.may_get_new(unit)  # it may get its new content first
         return not all(it.held for it in self.plan(unit).units)
 
     def is_new(self, node: Node) -> bool:
@@ -242,7 +248,7 @@ class Lender:
             unit.moved = unit.moved or unit.held
         for unit in node.standing.units:
             if unit.held and self._machine.working.goes_out(node, step, unit.book.budget.group):
-                unit.went_out = True
+                unit.departures[node.id] = None if node.id in unit.departures else step
                 self._forget(node)
 
     def ended(self, node: Node) -> None:
@@ -434,7 +440,7 @@ class Lender:
         if any(map(hosts.pending, unit.hosts)) or any(map(self.awaited, together)):
             return False
         failed = (node for node in unit.scope if node.failed or not node.up)
-        return all(node.up and hosts.has_to_change(node) for node in failed)
+        return all(node.up and hosts.may_mend(node) for node in failed)
 
     def awaited(self, unit: UnitBook) -> CobId | None:
         """Return whose new content has to be there before a unit goes."""
@@ -476,6 +482,8 @@ class Lender:
         if not (is_home(self._machine, unit) if unit.began else self._is_unused(unit)):
             if not unit.began:
                 self._touched.add(unit.key)  # whose step it is for may be elsewhere
+            elif is_in_vain(unit):
+                self.in_vain.append(unit)
             return False
         self._give_back(unit)
         return True
@@ -523,7 +531,8 @@ class Lender:
     def _give_back(self, unit: UnitBook) -> None:
         unit.book.hold(unit, held=False)
         self._holding.pop(unit.key, None)
-        unit.went_out = unit.began = unit.moved = False
+        unit.began = unit.moved = False
+        unit.departures.clear()
         self._count(unit)
         self.stir(unit)
         for node in unit.members:
@@ -532,8 +541,8 @@ class Lender:
         self._dirty = True
 
     def unused(self) -> list[UnitBook]:
-        """Return the units that have a slot with which nothing has been done."""
-        return [unit for unit in self.held() if not unit.began]
+        """Return the units that have a slot with which nothing has been done, or will be."""
+        return [unit for unit in self.held() if not unit.began or is_in_vain(unit)]
 
     def skip(self, units: Iterable[UnitBook]) -> None:
         """Take back slots that nothing can be done with; these units get no other one."""

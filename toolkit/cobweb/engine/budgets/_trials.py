@@ -14,6 +14,7 @@ from enum import StrEnum
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import Node
 from cobweb.engine._values import Canary
+from cobweb.engine.budgets._contents import Contents
 from cobweb.engine.budgets._units import BudgetBook, UnitBook
 from cobweb.model import CobId, host_of
 
@@ -32,18 +33,21 @@ class Trial:
 
     `lost` are units that went first and are on given-up hosts: nobody can say any more whether they
     stand, so the canary stays open. `round` is the one of the lead, where engines share it, in
-    which the canary was last checked. While it is `undecided` nobody goes first yet.
+    which the canary was last checked. While it is `undecided`, since `began_s`, nobody goes first
+    yet.
     """
 
-    def __init__(self, machine: Machine, books: list[BudgetBook]) -> None:
+    def __init__(self, machine: Machine, books: list[BudgetBook], contents: Contents) -> None:
         self._machine = machine
+        self._contents = contents
         self.books = books
         self.lead = max(books, key=_first)
         self.pause_s = max(book.budget.pause_s for book in books)
         self.stage = TrialStage.THROUGH
         self.chosen: list[UnitBook] = []
         self.lost: frozenset[str] = frozenset()
-        self.epoch = self.round = 0
+        self.round = 0
+        self.began_s = 0.0
         self.undecided = False
         self._hosts = {n.cob.host for book in books for unit in book.units for n in unit.scope}
         self._scope: set[CobId] = set()
@@ -60,10 +64,29 @@ class Trial:
         return self.stage is not TrialStage.THROUGH
 
     @property
+    def units(self) -> list[UnitBook]:
+        """All units of its budgets."""
+        return [unit for book in self.books for unit in book.units]
+
+    @property
     def value(self) -> Canary:
         """What is durable of it."""
-        through = self.stage is TrialStage.THROUGH
-        return Canary(units=self.lost.union(it.name for it in self.chosen), through=through)
+        names = self.lost.union(it.name for it in self.chosen)
+        return self._value(names, through=self.stage is TrialStage.THROUGH)
+
+    def _value(self, names: frozenset[str], *, through: bool) -> Canary:
+        first = (it for it in self.lead.budget.units if it.name in names)
+        every = (it for book in self.books for it in book.budget.units)
+        return Canary(
+            units=names,
+            through=through,
+            contents=self._contents.of(first),
+            covers=self._contents.of(every) if through else "",
+        )
+
+    def is_about(self, before: Canary) -> bool:
+        """Say whether the canary of an earlier run is one of the same contents."""
+        return before == self._value(before.units, through=before.through)
 
     def go_on(self, before: Canary, given_up: AbstractSet[str]) -> None:
         """Have those go first who did in an earlier run; who is gone by now is home."""
@@ -111,7 +134,7 @@ class Trial:
         return all(node.id not in self._scope for node in unit.scope)
 
 
-def trials_of(machine: Machine, books: Iterable[BudgetBook]) -> list[Trial]:
+def trials_of(machine: Machine, books: Iterable[BudgetBook], contents: Contents) -> list[Trial]:
     """Return the canaries of budgets, one for each set of them that share members."""
     parts: list[tuple[set[CobId], list[BudgetBook]]] = []
     for book in books:
@@ -123,7 +146,7 @@ def trials_of(machine: Machine, books: Iterable[BudgetBook]) -> list[Trial]:
             members |= other
         parts.append((members, [*(it for _, some in shared for it in some), book]))
     return [
-        Trial(machine, sorted(some, key=_name))
+        Trial(machine, sorted(some, key=_name), contents)
         for _, some in parts
         if any(book.budget.first for book in some)
     ]

@@ -38,6 +38,20 @@ def _is_settled(machine: Machine, unit: UnitBook) -> bool:
     return all(machine.working.serves(node, group) for node in wanted)
 
 
+def is_in_vain(unit: UnitBook) -> bool:
+    """Say whether a step of a unit has failed of which nothing is out, or has been with its slot.
+
+    A step that failed and was found where it began has taken nothing out, unless it interrupts.
+    """
+    if unit.out or any(it.activity is not IDLE or it.suspect or not it.up for it in unit.scope):
+        return False
+    failed = {node.id: node.state for node in unit.scope if node.failed}
+    return bool(failed) and all(
+        step is not None and not step.interrupts and failed.get(cob) == step.source
+        for cob, step in unit.departures.items()
+    )
+
+
 def _should_serve(unit: UnitBook, node: Node) -> bool:
     """Say whether the goal wants a member to serve."""
     goal = node.cob.preferred if node.goal == STAY else node.goal

@@ -68,8 +68,10 @@ class UnitBook:
     slot; `began`: something of its scope has changed since, `moved`: by a transition. `asker` is
     whose step it has the slot for, in which state, where that is not a step of its own scope;
     `lent_for` the unit whose turn it was when this one got its slot.
-    `skipped`: it had a slot and could do nothing with it. `last` is the epoch of the last end of a
-    transition in its scope. `waiting` are the objects of its scope that may not move yet.
+    `skipped`: it had a slot and could do nothing with it. `departures` are the steps that took
+    members out with this slot (None: in an earlier run). It was `found_out` once. `last` is the
+    epoch of the last end of a transition in its scope. `waiting` are the objects of its scope that
+    may not move yet.
 
     Where engines share a budget, `far` are the members that others own and `far_scope` the rest of
     its scope there. What the lender was told of them: `far_takes` room, `far_should` serve; with
@@ -84,8 +86,9 @@ class UnitBook:
         self.hosts = sorted({node.cob.host for node in members})
         self.scope: list[Node] = []
         self.rank = (0, unit.order, index)
-        self.held = self.began = self.moved = self.skipped = self.went_out = False
-        self.should = self.out = self.leaving = False
+        self.held = self.began = self.moved = self.skipped = False
+        self.departures: dict[CobId, Transition | None] = {}
+        self.should = self.out = self.leaving = self.found_out = False
         self.last = 0
         self.asker: tuple[Node, State] | None = None
         self.lent_for: UnitBook | None = None
@@ -99,6 +102,11 @@ class UnitBook:
     def takes_room(self) -> bool:
         """Whether it counts against the bound."""
         return self.held or self.far_takes or (self.out and self.should)
+
+    @property
+    def went_out(self) -> bool:
+        """Whether a member was taken out with the slot that it has."""
+        return bool(self.departures)
 
     @property
     def is_counted(self) -> bool:
@@ -142,6 +150,7 @@ class BudgetBook:
         unit.should = bool(counting)
         group = self.budget.group
         unit.out = any(not working.serves(node, group) for node in counting)
+        unit.found_out = unit.found_out or unit.out
         unit.leaving = all(node.leaves for node in unit.members)
         self._add(unit, before, -1)
         self._add(unit, (unit.is_counted, unit.takes_room), 1)
@@ -270,13 +279,12 @@ def give_standing(
     are the needs of all engines where the budgets are of all.
     """
     near: dict[CobId, set[CobId]] = {}
-    _tie(near, shared)
+    tie(near, shared)
     askers: dict[CobId, list[CobId]] = {}
     asked: dict[CobId, list[CobId]] = {}
     for node in nodes.values():
-        for need in (*(node.step_needs or ()), *(node.lock_needs or ())):
-            near.setdefault(need.cob, set()).add(need.on)
-            near.setdefault(need.on, set()).add(need.cob)
+        tie(near, needs := (*(node.step_needs or ()), *(node.lock_needs or ())))
+        for need in needs:
             askers.setdefault(need.on, []).append(need.cob)
             asked.setdefault(need.cob, []).append(need.on)
     concerned: dict[CobId, None] = {}
@@ -284,9 +292,9 @@ def give_standing(
         for unit in book.units:
             for member in unit.members:
                 _standing(member).units.append(unit)
-            tied = _tied(unit, near)
-            unit.far_scope = tuple(sorted(tied.difference(nodes, unit.far)))
-            for cob in sorted(tied.intersection(nodes)):
+            scope = tied((*(node.id for node in unit.members), *unit.far), near)
+            unit.far_scope = tuple(sorted(scope.difference(nodes, unit.far)))
+            for cob in sorted(scope.intersection(nodes)):
                 unit.scope.append(nodes[cob])
                 _standing(nodes[cob]).scopes.append(unit)
                 concerned[cob] = None
@@ -297,7 +305,8 @@ def give_standing(
             _standing(nodes[cob])
 
 
-def _tie(near: dict[CobId, set[CobId]], needs: Iterable[Need]) -> None:
+def tie(near: dict[CobId, set[CobId]], needs: Iterable[Need]) -> None:
+    """Note of the two objects of each need that they are near each other."""
     for need in needs:
         near.setdefault(need.cob, set()).add(need.on)
         near.setdefault(need.on, set()).add(need.cob)
@@ -318,9 +327,9 @@ def _standing(node: Node) -> Standing:
     return node.standing
 
 
-def _tied(unit: UnitBook, near: dict[CobId, set[CobId]]) -> set[CobId]:
-    """Return the members and all on the unit's hosts that needs tie to them, either way."""
-    found = {node.id for node in unit.members}.union(unit.far)
+def tied(members: Iterable[CobId], near: Mapping[CobId, set[CobId]]) -> set[CobId]:
+    """Return the members of a unit and all on its hosts that needs tie to them, either way."""
+    found = set(members)
     hosts = set(map(host_of, found))
     todo = [*found]
     while todo:

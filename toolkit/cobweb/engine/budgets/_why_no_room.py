@@ -38,6 +38,8 @@ def no_room_for(machine: Machine, node: Node) -> Reason | None:
         trial = lender.canaries.of(unit)
         if trial is not None and lender.changes(node) and trial.refuses(node):
             return _canary(machine, trial)
+        if unit.skipped and node.id in machine.given_up:
+            return Reason(_label(unit), in_vain=True)
         departures.append(lender.plan(unit))
     move = node.move()
     assert move is not None

@@ -31,25 +31,25 @@ def _old_budgets(desired: Desired, store: Store, before: KnownStates) -> Iterato
 
 def lending_of(
     store: Store,
-    generation: int,
+    contents: Mapping[CobId, str],
     records: Mapping[CobId, CobRecord],
     graph: Graph,
     *,
-    new_canary: bool = False,
+    anew: bool = False,
 ) -> Lending:
-    """Return what is durable of budgets; without the canaries where new ones are to be chosen."""
+    """Return what is durable of budgets, without canaries where these are chosen `anew`."""
     if not graph.budgets:
         return Lending(given_up=store.given_up())
     members = {cob for it in graph.budgets for unit in it.units for cob in unit.members}
     served = {cob for cob in members if cob in records and _has_served(records[cob], graph)}
-    canaries = {
-        name: Canary(units=units, through=through)
-        for name, (units, through) in store.canaries(generation).items()
-        if not new_canary
-    }
+    canaries: dict[str, list[Canary]] = {}
+    for it in () if anew else store.canaries():
+        canary = Canary(frozenset(it.units), it.through, it.contents, it.covers)
+        canaries.setdefault(it.limit, []).append(canary)
     return Lending(
         slots=store.slots(),
         canaries=canaries,
+        contents=contents,
         served=frozenset(served),
         given_up=store.given_up(),
     )

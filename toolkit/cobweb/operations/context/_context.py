@@ -438,7 +438,7 @@ def context_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         change=_changeover(desired, removal, before, past, waiting, others, refresh),
         at_once=at_once,
         active=active,
-        lending=lending_of(store, generation, records, graph, new_canary=exceptions.new_canary),
+        lending=lending_of(store, before.contents, records, graph, anew=exceptions.new_canary),
         held=held,
         dead=dead,
         movable=_movable(desired, removal),

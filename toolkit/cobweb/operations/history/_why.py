@@ -162,7 +162,7 @@ class _Present:
         self._records = records
         self._uncertain = before.uncertain
         self._goes_on = last is not None and goes_on(store, last)
-        lending = lending_of(store, store.current_generation_id(), records, graph)
+        lending = lending_of(store, before.contents, records, graph)
         self._engine = Engine(graph, lending=lending)
         failed = {
             cob
