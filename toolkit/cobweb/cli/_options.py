@@ -93,7 +93,7 @@ def log_options(function: _F) -> _F:
     log_format = click.option(
         "--log-format",
         type=click.Choice([Format.TEXT.value, Format.JSON.value]),
-        callback=_keep_format("log_format"),
+        callback=_keep("log_format", Format),
         expose_value=False,
         help="Format of the log on standard error.",
     )
@@ -271,18 +271,14 @@ def reference_argument(name: str = "reference", *, required: bool = True) -> Cal
     )
 
 
-def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+def _keep(
+    name: str, make: Callable[[Any], Any] = lambda value: value
+) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Return a callback that remembers what `make` makes of an option's value, if it has one."""
+
     def keep(_ctx: click.Context, _param: click.Parameter, value: Any) -> None:
         if value:
-            remember(name, value)
-
-    return keep
-
-
-def _keep_format(name: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
-    def keep(_ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
-        if value:
-            remember(name, Format(value))
+            remember(name, make(value))
 
     return keep
 
@@ -330,7 +326,7 @@ def _group_format(function: _F) -> _F:
         "-o",
         "--output",
         type=click.Choice([str(choice) for choice in _DATA]),
-        callback=_keep_format("format"),
+        callback=_keep("format", Format),
         expose_value=False,
         help="Format of the data on standard output.",
     )(function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -61,7 +62,7 @@ def plugins_data(plugins: Plugins) -> dict[str, Any]:
     return {
         "format": 1,
         "loaded": [_loaded_data(plugin) for plugin in plugins.loaded],
-        "failed": [_failed_data(plugin) for plugin in plugins.failed],
+        "failed": list(map(asdict, plugins.failed)),
     }
 
 
@@ -89,15 +90,4 @@ def _loaded_data(plugin: LoadedPlugin) -> dict[str, Any]:
         "module": plugin.module,
         "location": plugin.location,
         "registered": {str(kind): list(names) for kind, names in plugin.registered.items()},
-    }
-
-
-def _failed_data(plugin: FailedPlugin) -> dict[str, Any]:
-    return {
-        "name": plugin.name,
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "module": plugin.module,
-        "reason": plugin.reason,
-        "hint": plugin.hint,
     }
