@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 __all__ = [
@@ -200,7 +200,8 @@ def _filled(value: Any, results: Results, known: Any, missing: set[MissingResult
 
 
 def _filled_text(text: str, results: Results, known: Any, missing: set[MissingResult]) -> Any:
-    lacks = [pair for pair in _tokens(text) if _value(results, pair) is _NOTHING]
+    tokens = ((found[1], found[2]) for found in _TOKEN.finditer(text))
+    lacks = [pair for pair in tokens if _value(results, pair) is _NOTHING]
     if lacks:
         if known is not None:
             return known
@@ -214,10 +215,6 @@ def _filled_text(text: str, results: Results, known: Any, missing: set[MissingRe
 
 def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _tokens(text: str) -> Iterator[MissingResult]:
-    return ((found[1], found[2]) for found in _TOKEN.finditer(text))
 
 
 def _value(results: Results, pair: MissingResult) -> Any:

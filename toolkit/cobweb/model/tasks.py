@@ -209,8 +209,7 @@ def _one_at_a_time(jobs: Sequence[tuple[float, float, float]]) -> float:
     """
     least = now = 0.0
     todo: list[list[float]] = []
-    coming = [*jobs, (inf, 0.0, 0.0)]
-    for head, seconds, tail in coming:
+    for head, seconds, tail in (*jobs, (inf, 0.0, 0.0)):
         while todo and now < head:
             job = todo[0]
             spent = min(job[1], head - now)
