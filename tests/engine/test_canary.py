@@ -56,7 +56,7 @@ def test_one_goes_first_is_checked_after_a_pause_and_then_all_follow() -> None:
     ]
     assert run.told("lends") == [f"rolling lends to {host}" for host in "abcd"]
     assert run.engine.unsettled() == ()
-    assert verdict(run.engine.canaries()) == ("a", True)
+    assert verdict(run.journal.canaries) == ("a", True)
 
 
 def test_who_waits_is_told_for_whom() -> None:

@@ -19,11 +19,14 @@ from tests.support.graphs import SIMPLE, budget_of, graph_of, graphs, starts
 from tests.support.plain_budgets import Watch
 from tests.support.rollout import KilledError, Rollout
 from tests.support.webs import (
+    FLAG,
+    HELD,
     RELOADED,
     RESTARTED,
     STOPPED,
     agents,
     confs,
+    flagged,
     migrated,
     of,
     rolled,
@@ -32,6 +35,13 @@ from tests.support.webs import (
 from tests.support.words import after, requires
 
 PAUSE: dict[str, Any] = {"first": 1, "pause_s": 30.0}
+
+
+def crashed(run: Rollout) -> Rollout:
+    """Have a server of a rollout be broken, which nobody knows."""
+    run.real[CobId("c/app")] = "broken"
+    return run
+
 
 STORIES: dict[str, Callable[[], Rollout]] = {
     "a release": lambda: rolled(webs(1, **PAUSE), webs(2, **PAUSE)),
@@ -56,6 +66,8 @@ STORIES: dict[str, Callable[[], Rollout]] = {
         ),
         graph_of("z/other"),
     ),
+    "a server that has crashed": lambda: crashed(rolled(webs(1, **PAUSE), webs(2, **PAUSE))),
+    "a flag that is held": lambda: rolled(flagged(1, **PAUSE), flagged(2, **PAUSE)),
     "a first installation": lambda: rolled(graph_of({}), webs(1)),
 }
 
@@ -93,6 +105,7 @@ class Site:
     goal: Mapping[str, int]
     words: Mapping[str, float]
     down: frozenset[str]
+    is_held: bool
 
     def graphs(self) -> tuple[Graph, Graph]:
         """Return the generations."""
@@ -106,8 +119,9 @@ class Site:
                 needs += [f"{cob} outdated>* {app} down", f"{app} *>up {cob} up"]
         members = " ".join(cob for cob in ids if not cob.endswith("conf"))
         words: dict[str, Any] = dict(self.words)
-        budgets = (budget_of(members, **words),) if members else ()
-        kinds = {cob: KINDS[self.kinds[cob]] for cob in ids}
+        during = HELD if self.is_held else ()
+        budgets = (budget_of(members, during=during, **words),) if members else ()
+        kinds = {cob: KINDS[self.kinds[cob]] for cob in ids} | {cob: FLAG for cob, _ in during}
         graph = graph_of(kinds, *needs, budgets=budgets)
         for version in (1, 2):
             graph = of(version, graph, " ".join(cob for cob, it in ids.items() if it == version))
@@ -137,14 +151,15 @@ def sites(draw: st.DrawFn) -> Site:
     if draw(st.booleans()):
         words |= {"first": draw(st.integers(1, 2)), "pause_s": 1.0}
     down = [cob for cob in generations[0] if draw(st.integers(0, 5)) == 0]
-    return Site(kinds, *generations, words, frozenset(it for it in down if "conf" not in it))
+    lost = frozenset(it for it in down if "conf" not in it)
+    return Site(kinds, *generations, words, lost, draw(st.booleans()))
 
 
 def watched(site: Site) -> tuple[Rollout, Watch]:
     """Return the change of a site; its journal says that all is well, and some is not."""
     base, goal = site.graphs()
     run = rolled(base, goal, dict.fromkeys(site.down, "down"))
-    run.journal.states.update(dict.fromkeys(base.cobs, "up"))
+    run.journal.states.update({cob: it.preferred for cob, it in base.cobs.items()})
     watch = run.watch = Watch(run)
     return run, watch
 
@@ -164,6 +179,7 @@ def test_a_change_without_mishaps_keeps_its_bounds_and_settles(site: Site, rando
     assert run.engine.slots() == frozenset()
     for cob in run.change.changed() | run.change.added():
         assert run.real[cob] == "up"
+    assert run.real.get(HELD[0][0]) in (None, "clear")
 
 
 @given(sites(), st.randoms(use_true_random=False))
@@ -190,6 +206,7 @@ def test_a_change_with_mishaps_keeps_its_bounds_and_says_what_is_left(
             continue
         for cob in run.engine.unsettled():
             assert run.engine.chain(cob), cob
+        assert watch.idle() == set()
     run.fails, run.silent, run.kill_after = set(), set(), -1
     run.dead.clear()
     watch.resume()

@@ -107,6 +107,7 @@ def sites(draw: st.DrawFn) -> tuple[Graph, dict[str, Host]]:
         first=st.integers(0, 3),
         pause_s=st.floats(0, 60),
         trust_s=st.none() | st.floats(1, 60),
+        during=st.lists(st.tuples(st.sampled_from(sorted(cobs)), st.text()), max_size=2).map(tuple),
     )
     hosts = {
         name: Host(name=name, groups=("all", "é"), variables=draw(mappings))
@@ -212,6 +213,7 @@ def test_every_part_of_a_site_is_read_back() -> None:
         first=1,
         pause_s=5.0,
         trust_s=9.0,
+        during=((CobId("m/flag"), "set"),),
     )
     graph = graph_of({"h/a": kind, "h/b": kind}, "h/a up h/b up", "h/b down>up h/a down")
     cobs = dict(graph.cobs)

@@ -317,6 +317,69 @@ def test_a_canary_that_was_chosen_anew_is_the_one_that_counts(fleet: Fleet) -> N
     assert fleet.apply().exit_code == 0
 
 
+FLAG = {
+    "states": ["set", "clear"],
+    "preferred": "clear",
+    "remove": "clear",
+    "serving": ["set", "clear"],
+    "check": {"tasks": "check.yml"},
+    "transitions": {"clear -> set": {"tasks": "do.yml"}, "set -> clear": {"tasks": "do.yml"}},
+}
+SET, CLEARED = "d/flag: clear -> set", "d/flag: set -> clear"
+
+
+def flagged(fleet: Fleet, version: int) -> None:
+    """Write a version of the servers whose limit holds a flag on the last host."""
+    fleet.limit = {**ONE, "during": {"cob": "flag", "on": "d", "state": "set"}}
+    fleet.write({"web": {"spec": {"v": version}}, "flag": {"type": "flag", "on": "d"}}, flag=FLAG)
+
+
+def steps(fleet: Fleet) -> list[str]:
+    """Return the transitions of the last run that began."""
+    told = (it for it in fleet.events if it["type"] == "transition.start")
+    return [f"{it['cob']}: {it['from']} -> {it['to']}" for it in told]
+
+
+def test_a_flag_is_held_over_the_whole_rollout_as_the_plan_says(fleet: Fleet) -> None:
+    flagged(fleet, 1)
+    assert fleet.apply().exit_code == 0
+    flagged(fleet, 2)
+    plan = fleet.plan()
+    shown = [f"{it.cob}: {it.source} -> {it.dest}" for it in plan.steps]
+    assert (shown[0], shown[-1]) == (SET, CLEARED)
+    assert CobId("d/flag") not in plan.down_s
+    assert fleet.apply().exit_code == 0
+    assert steps(fleet) == shown
+    assert fleet.most_out() == 1
+
+
+def test_a_flag_stays_while_a_server_is_out_and_it_is_said_for_which(fleet: Fleet) -> None:
+    flagged(fleet, 1)
+    assert fleet.apply().exit_code == 0
+    flagged(fleet, 2)
+    assert fleet.apply(stop_at=("transition.start", 2)).exit_code != 0
+    (out,) = (cob for cob, it in fleet.store.states().items() if it.state == "down")
+    assert fleet.store.states()[CobId("d/flag")].state == "set"
+    result = fleet.apply(fail=[out])
+    assert result.exit_code == 1
+    lines = [line for wait in result.waits for line in chain_lines(wait)]
+    assert f"d/flag is held set by a limit (rolling, during), until {out} is home" in lines
+    assert not {SET, CLEARED} & set(steps(fleet))
+    assert fleet.apply().exit_code == 0
+    assert steps(fleet)[-1] == CLEARED
+
+
+def test_nothing_goes_out_where_the_flag_is_outside_of_what_may_be_moved(fleet: Fleet) -> None:
+    flagged(fleet, 1)
+    assert fleet.apply().exit_code == 0
+    flagged(fleet, 2)
+    result = fleet.apply(limit="a")
+    assert (result.exit_code, steps(fleet)) == (1, [])
+    lines = [line for wait in result.waits for line in chain_lines(wait)]
+    assert "a/web waits for d/flag to be set" in lines
+    assert "d/flag is outside of what this run may move (--limit)" in lines
+
+
 RESTARTED = {
     **WEB,
     "transitions": {

@@ -212,9 +212,52 @@ def test_what_is_wrong_is_found(maker: Maker, more: str, message: str) -> None:
     assert any(message in each for each in findings), findings
 
 
-@pytest.mark.parametrize("key", ["group", "unit", "first", "pause", "trust", "order"])
+DB = (("db01/d", "down"),)
+"""What `during: {cob: d, on: db, state: down}` holds."""
+
+
+@pytest.mark.parametrize("words", ["cob: d, on: db", "cob: d", "cob: 'd*', on: all"])
+def test_what_is_held_meanwhile(maker: Maker, words: str) -> None:
+    """Without `on` wherever it is."""
+    found = budget(maker, f"max: 1, during: {{{words}, state: down}}")
+    assert found.during == DB
+
+
+def test_what_is_held_is_looked_at_with_a_part_of_the_members(maker: Maker) -> None:
+    """With `--limit` as well: nothing goes out before it is there."""
+    site = maker.site(SITE.format(more="max: 1, cob: a, during: {cob: d, on: db, state: down}"))
+    part = site.graph("app01")
+    assert "db01/d" in part.cobs
+    assert part.budgets[0].during == DB
+
+
+@pytest.mark.parametrize(
+    ("during", "message"),
+    [
+        ("", "`during` of limit `rolling` is empty (it needs `cob` and `state`)"),
+        ("[d]", "`during` of limit `rolling` must be a mapping, not a list"),
+        ("{on: db, state: up}", "`during` of limit `rolling` lacks `cob`"),
+        ("{cob: d, on: db}", "`during` of limit `rolling` lacks `state`"),
+        ("{cob: d, state: up, host: db}", "unknown key `host` in `during` of limit `rolling`"),
+        ("{cob: d, state: pu}", "the type of `d` has no state `pu` (it has `down` or `up`)"),
+        ("{cob: a, state: running, on: db}", "the type of `a` has no state `running`"),
+        ("{cob: dd, state: up}", "no COB is called `dd` (did you mean `d`?)"),
+        ("{cob: d, on: app, state: up}", "`during` of limit `rolling` names nothing"),
+        ("{cob: d, on: dbs, state: up}", "`dbs`"),
+        ("{cob: d, on: db, state: [up]}", "`state` of `during` of limit `rolling` must be text"),
+        ("{cob: b, state: up}", "`during` of limit `rolling` names app01/b, which the limit count"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_wrong_with_what_is_held_is_found(maker: Maker, during: str, message: str) -> None:
+    findings = maker.findings(SITE.format(more=f"max: 1, during: {during}"))
+    assert any(message in each for each in findings), findings
+
+
+@pytest.mark.parametrize("key", ["group", "unit", "first", "pause", "trust", "order", "during"])
 def test_few_keys_have_a_meaning_beside_transition(maker: Maker, key: str) -> None:
-    value = {"first": "1", "pause": "1s", "trust": "1s"}.get(key, "running")
+    held = "{cob: d, state: up}"
+    value = {"first": "1", "pause": "1s", "trust": "1s", "during": held}.get(key, "running")
     more = f'max: 1, cob: a, transition: "up -> down", {key}: {value}'
     (found,) = maker.findings(SITE.format(more=more))
     assert f"limit `rolling` has `transition` and `{key}` (leave one of them out)" in found

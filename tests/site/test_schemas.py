@@ -85,6 +85,8 @@ def test_sites_of_the_table_of_bad_input_fit() -> None:
         ("site", "limits: {l: {max: 1, first: 1, pause: soon}}"),
         ("site", "limits: {l: {max: 1, trust: -1}}"),
         ("site", "limits: {l: {max: 1, order: [a]}}"),
+        ("site", "limits: {l: {max: 1, during: {cob: a}}}"),
+        ("site", "limits: {l: {max: 1, during: {cob: a, state: up, host: b}}}"),
         *(
             ("site", f"limits: {{l: {{max: 1, transition: a -> b, {key}: {value}}}}}")
             for key, value in {"unit": "host", "first": 1, "group": "g", "order": "x"}.items()

@@ -31,8 +31,9 @@ class Watch:
     """Watches a rollout; AssertionError where it takes down more than it says.
 
     `served` are members that have served and are not gone, `slots` who has one, `moved` the units
-    of which something has moved since they have it, `canary` who goes first by limit while the
-    verdict is open.
+    of which something has moved since they have it, `gone_out` those of which a member was taken
+    out with it, `leaving` whose slots members leave with that are under way. `canary` is who goes
+    first by limit while the verdict is open, `chosen` the same by limit and contents for ever.
     """
 
     def __init__(self, run: Rollout) -> None:
@@ -44,7 +45,10 @@ class Watch:
         self.served |= {cob for cob, state in run.journal.states.items() if state == "up"}
         self.slots: set[Key] = set(run.journal.slots)
         self.moved: set[Key] = set(self.slots)
+        self.gone_out: set[Key] = set(self.slots)
+        self.leaving: dict[CobId, set[Key]] = {}
         self.canary: dict[str, frozenset[str]] = {}
+        self.chosen: dict[Key, frozenset[str]] = {}
         self.switched: set[str] = set(run.journal.switched)
         self.doubted: set[CobId] = set()
 
@@ -53,6 +57,8 @@ class Watch:
         journal = self.run.journal
         self.slots = set(journal.slots)
         self.moved = set(self.slots)
+        self.gone_out = set(self.slots)
+        self.leaving.clear()
         self.switched = set(journal.switched)
         self.canary = {k: it.units for k, it in journal.canaries.items() if not it.through}
 
@@ -63,6 +69,7 @@ class Watch:
             case SlotTaken(limit=limit, unit=unit):
                 self.slots.add((limit, unit))
                 self.moved.discard((limit, unit))
+                self.gone_out.discard((limit, unit))
                 self._room(self.budgets[limit], effect)
             case SlotReturned(limit=limit, unit=unit):
                 self.slots.discard((limit, unit))
@@ -70,6 +77,8 @@ class Watch:
                     self._home(limit, unit)
             case CanaryWritten(limit=limit, canary=canary):
                 self.canary.pop(limit, None)
+                first = self.chosen.setdefault((limit, canary.contents), canary.units)
+                assert first >= canary.units, f"{effect}, and before {sorted(first)}"
                 if not canary.through:
                     self.canary[limit] = canary.units
             case HostsSwitched(hosts=hosts):
@@ -78,6 +87,8 @@ class Watch:
             case StartTransition(cob=cob, transition=step):
                 self._begins(cob, step)
             case StateFound(cob=cob, state=state, reason=reason):
+                left = self.leaving.pop(cob, set())
+                self.gone_out |= left if state != UNKNOWN else set()
                 if state == UNKNOWN and reason is not StateReason.CONTENT:
                     self.doubted.add(cob)
                 elif state not in (UNKNOWN, OUTDATED):
@@ -94,13 +105,28 @@ class Watch:
         stops = step.dest != "up" or step.interrupts or self._is_first(cob, step)
         outs = stops and self._is_up(cob)
         for budget in self.budgets.values():
+            self._flags(budget, cob, step, is_out=outs)
             for unit in budget.units:
                 key = (budget.name, unit.name)
                 if outs and cob in unit.members:
                     assert key in self.slots, f"{cob} {step} without a slot of {key}"
                     assert key in self.moved or self._fits(budget), f"{cob} {step} beyond {key}"
+                    self.leaving.setdefault(cob, set()).add(key)
+                    self.gone_out |= {key} if step.interrupts else set()
                 if cob in self._scope(unit) and key in self.slots:
                     self.moved.add(key)
+
+    def _flags(self, budget: Budget, cob: CobId, step: Transition, *, is_out: bool) -> None:
+        """See that what a budget holds is there when a unit goes out, and while any has a slot."""
+        flags = dict(budget.during)
+        if is_out and any(cob in unit.members for unit in budget.units):
+            under_way = {job.cob for job in self.run.jobs if isinstance(job, StartTransition)}
+            for flag, state in flags.items():
+                assert self.run.real.get(flag) == state, f"{cob} {step} without {flag} {state}"
+                assert flag not in under_way, f"{cob} {step} while {flag} moves"
+        if flags.get(cob) == step.source:
+            lent = {limit for limit, _ in self.slots}
+            assert budget.name not in lent, f"{cob} {step} while {self.slots} are lent"
 
     def _is_first(self, cob: CobId, step: Transition) -> bool:
         """Say whether a step leaves the old content of a type that does not say that it serves.
@@ -122,6 +148,20 @@ class Watch:
         return True
 
     # --- all units of a budget
+
+    def idle(self) -> set[Key]:
+        """Return who has a slot although nothing is out, or was, and all there can be seen."""
+        found = self.slots - self.gone_out
+        units = {
+            (budget.name, it.name): it for budget in self.budgets.values() for it in budget.units
+        }
+        return {
+            key
+            for key in found
+            if not self._counting(units[key]) - {it for it in self.run.real if self._is_up(it)}
+            and not any(it in self.run.silent for it in self._scope(units[key]))
+            and not any(host_of(it) in self.run.dead for it in self._scope(units[key]))
+        }
 
     def _room(self, budget: Budget, effect: Effect) -> None:
         assert self._fits(budget), f"{effect}: out are {self._out(budget)}, {self.slots}"

@@ -11,7 +11,22 @@ from tests.support.graphs import SIMPLE, budget_of, graph_of, make_type, steps
 from tests.support.rollout import Change, Rollout
 from tests.support.words import after
 
-__all__ = ["HOSTS", "RELOADED", "RESTARTED", "STOPPED", "UP", "confs", "of", "rolled", "webs"]
+__all__ = [
+    "FLAG",
+    "HELD",
+    "HOSTS",
+    "RELOADED",
+    "RESTARTED",
+    "STOPPED",
+    "UP",
+    "agents",
+    "confs",
+    "flagged",
+    "migrated",
+    "of",
+    "rolled",
+    "webs",
+]
 
 HOSTS = "a b c d"
 UP: dict[CobId, State] = {CobId(f"{host}/app"): "up" for host in HOSTS.split()}
@@ -46,6 +61,12 @@ RESTARTED = replace(
     transitions=tuple(replace(it, interrupts=it.dest == "up") for it in RELOADED.transitions),
 )
 """Gets new content by a restart in place, which interrupts it."""
+
+
+FLAG = make_type("flag", "set clear", "clear", "clear", steps("clear>set set>clear"))
+"""What is set while something is out."""
+
+HELD = ((CobId("z/flag"), "set"),)
 
 
 def webs(  # noqa: PLR0913 - what a story says of its site
@@ -85,6 +106,11 @@ def confs(version: int, hosts: str = HOSTS, **budget: Any) -> Graph:
     ]
     kinds = {conf: SIMPLE for conf, _ in pairs}
     return of(version, webs(1, hosts, *needs, more=kinds, **budget), " ".join(kinds))
+
+
+def flagged(version: int, hosts: str = HOSTS, **words: Any) -> Graph:
+    """Make web servers under a budget that holds a flag elsewhere while one of them is out."""
+    return webs(version, hosts, more={"z/flag": FLAG}, during=HELD, **words)
 
 
 def agents(version: int, **budget: Any) -> Graph:

@@ -88,7 +88,7 @@ def _link(machine: Machine, node: Node, before: Blocked | None) -> Blocked | Non
     target = node.target
     calm = node.activity is IDLE and node.up and not node.failed
     if wanted and calm and node.state == target and target != wanted:
-        return _kept(node)
+        return _kept(node) or (_no_step(node, wanted) if node.stuck else None)
     return blocked(machine, node) or _at_rest(node, before)
 
 
@@ -104,7 +104,19 @@ def _waiting(machine: Machine, node: Node) -> Blocked | None:
         )
     if node.away:
         return _kept(node)
-    return _missing(machine, node)
+    return _missing(machine, node) or _held_for(machine, node)
+
+
+def _held_for(machine: Machine, node: Node) -> Blocked | None:
+    """Say for which unit of a budget an object is held where it is, away from its own state."""
+    lender = machine.lender
+    book = None if lender is None else lender.during.holder(node)
+    if book is None or node.state == node.cob.preferred:
+        return None
+    members = (it for unit in book.units if unit.takes_room for it in unit.members)
+    on = next((it.id for it in members if it.id != node.id), None)
+    detail = f"{book.budget.name}, during"
+    return Blocked(cob=node.id, kind=WaitKind.LIMIT, on=on, state=node.state, detail=detail)
 
 
 def _no_step(node: Node, target: State) -> Blocked | None:
@@ -233,7 +245,5 @@ def _not_yielding(machine: Machine, node: Node) -> Blocked | None:
 
 
 def _lending(node: Node) -> Blocked:
-    holder, state = min(
-        (holder, word.state) for words in node.lent.values() for holder, word in words.items()
-    )
+    holder, state = min(node.locks())
     return Blocked(cob=node.id, kind=WaitKind.HOLDERS, on=holder, state=state)

@@ -77,14 +77,13 @@ def _asks_in_vain(machine: Machine, node: Node) -> bool:
     while todo:
         asker = todo.pop()
         for cob, word in asker.wishes.items():
+            if not word.state:
+                continue
             other = machine.nodes[cob]
-            if word.state and _leaves_home(other, other.means(asker.id, word.state)):
+            has_home = other.goal in other.type.states and other.goal != UNKNOWN
+            if has_home and other.means(asker.id, word.state) != other.goal:
                 return True
-            if word.state and not word.granted and cob not in seen:
+            if not word.granted and cob not in seen:
                 seen.add(cob)
                 todo.append(other)
     return False
-
-
-def _leaves_home(node: Node, state: str) -> bool:
-    return state != node.goal and node.goal in node.type.states and node.goal != UNKNOWN

@@ -20,7 +20,6 @@ from cobweb.engine._rules import settle, start
 from cobweb.engine._state_locks import repeat, restore
 from cobweb.engine._values import (
     Blocked,
-    Canary,
     Changeover,
     Effect,
     Input,
@@ -175,9 +174,8 @@ class Engine:
 
         `states` are where objects are, or will most likely be found.
         """
-        machine = self._machine
-        machine.guesses = states
-        return foresee(machine)
+        self._machine.guesses = states
+        return foresee(self._machine)
 
     def prove(self, states: Mapping[CobId, State]) -> tuple[Proof, ...]:
         """Return why no order exists, for each part that has none; before `start`."""
@@ -255,11 +253,7 @@ class Engine:
         return tuple(
             (node.id, holder, state)
             for node in self._machine.nodes.values()
-            for holder, state in sorted(
-                (holder, word.state)
-                for words in node.lent.values()
-                for holder, word in words.items()
-            )
+            for holder, state in sorted(node.locks())
         )
 
     def blocked(self, cob: CobId) -> Blocked | None:
@@ -270,11 +264,6 @@ class Engine:
         """Follow what an object waits for: to the end, or to the link that closes a circle."""
         self._machine.node(cob)
         return _blocked.chain(self._machine, cob)
-
-    def canaries(self) -> Mapping[str, Canary]:
-        """Return, by name, how far the limits with a canary have come."""
-        lender = self._machine.lender
-        return {} if lender is None else lender.canaries.values()
 
     def slots(self) -> frozenset[tuple[str, str]]:
         """Return the (limit, unit) that have a slot."""
@@ -309,6 +298,7 @@ class Engine:
             node.id
             for node in machine.nodes.values()
             if (node.away and not node.absent)
+            or (node.held and node.state != node.cob.preferred)
             or machine.renewing.get(node.id)
             or node.failed
             or (node.missing and not node.absent)
@@ -327,7 +317,7 @@ class Engine:
                 if node.news:
                     node.news = False
                     settle(machine, node)
-            if self._switch():
+            if machine.hosts is not None and not machine.halted and machine.hosts.switch():
                 continue  # before a repair: who is out goes over to the goal at once
             if ready:
                 start(machine, ready.popleft())
@@ -339,18 +329,13 @@ class Engine:
                 machine.effects.clear()
                 return effects
 
-    def _switch(self) -> bool:
-        machine = self._machine
-        return machine.hosts is not None and not machine.halted and machine.hosts.switch()
-
     def _let_on(self) -> bool:
-        """Let in who waited for room, switch hosts, lend slots; say whether more may follow."""
+        """Let in who waited for room, lend slots; say whether more may follow."""
         machine = self._machine
-        if machine.book.limits:
-            cob = machine.book.next_waiting()
-            if cob is not None:
-                settle(machine, machine.nodes[cob])
-                return True
+        cob = machine.book.next_waiting()
+        if cob is not None:
+            settle(machine, machine.nodes[cob])
+            return True
         if machine.detours and advance(machine):
             return True
         if machine.halted:
@@ -372,4 +357,5 @@ class Engine:
             return True
         if relent(machine) or (lender and give_up_slots(machine, lender, lender.unused())):
             return True
-        return self._returns and give_up(machine)
+        is_left = lender is not None and lender.during.let_go(lender.during.idle)
+        return is_left or (self._returns and give_up(machine))

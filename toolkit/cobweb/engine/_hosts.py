@@ -17,7 +17,7 @@ from cobweb.engine._node import BROKEN, IDLE, STAY, UNCHECKED, Node
 from cobweb.engine._precedence import Precedence
 from cobweb.engine._rules import replan
 from cobweb.engine._values import Changeover, HostsSwitched, StateReason
-from cobweb.engine.analysis._circles import parts_of
+from cobweb.engine.analysis._circles import parts_of, reached
 from cobweb.model import UNKNOWN, Cob, CobId, LockNeed, Need, State, host_of
 
 
@@ -148,13 +148,11 @@ class HostBook:
 
     def mates(self, host: str) -> tuple[str, ...]:
         """Return the hosts that switch together with this one, itself included."""
-        at = self._group_of.get(host)
-        return (host,) if at is None or host not in self._waiting else self._groups[at][0]
+        return self._groups[self._group_of[host]][0] if host in self._waiting else (host,)
 
     def company(self, host: str) -> Iterator[str]:
         """Return the hosts that switch together with this one, itself included, or before it."""
-        at = self._group_of.get(host)
-        numbers = set() if at is None or host not in self._waiting else {at}
+        numbers = {self._group_of[host]} if host in self._waiting else set()
         for number in range(max(numbers, default=-1), -1, -1):  # those before have lower numbers
             if number in numbers:
                 numbers.update(self._left.intersection(self._groups[number][1]))
@@ -171,12 +169,7 @@ class HostBook:
 
     def relied(self, cobs: Iterable[CobId]) -> set[CobId]:
         """Return these objects and all that have to go over before them."""
-        found, todo = set[CobId](), list(cobs)
-        while todo:
-            cob = todo.pop()
-            found.add(cob)
-            todo += self._before(cob) - found
-        return found
+        return reached(cobs, self._before)
 
     def _before(self, cob: CobId) -> set[CobId]:
         own = (at for at in self._part_of.get(cob, ()) if self._parts[at] == (cob,))
@@ -242,8 +235,7 @@ class HostBook:
         moved = False
         for node in self._resting:
             if node.goal == STAY:
-                node.goal = node.cob.preferred
-                node.retarget()
+                node.aim(node.cob.preferred)
                 self._machine.touch(node)
                 moved = True
         return moved
@@ -251,8 +243,7 @@ class HostBook:
     # --- what is removed, and what stays until it is
 
     def _rest(self, node: Node) -> None:
-        node.goal = STAY
-        node.retarget()
+        node.aim(STAY)
         self._resting.append(node)
 
     def _keep_until_seen(self) -> None:
@@ -264,8 +255,7 @@ class HostBook:
         nodes, ids = self._machine.nodes, self._change.removed | self._change.asked
         near: dict[CobId, list[CobId]] = {cob: [] for cob in sorted(ids)}
         for cob in ids & nodes.keys():
-            node = nodes[cob]
-            for need in (*(node.step_needs or ()), *(node.lock_needs or ())):
+            for need in nodes[cob].needs:
                 if need.on in near:
                     near[need.on].append(cob)
                     near[cob].append(need.on)
@@ -281,8 +271,7 @@ class HostBook:
             self._part_of.setdefault(cob, []).append(len(self._parts))
         for node in map(self._machine.nodes.__getitem__, some):
             if node.removed:
-                node.goal = STAY
-                node.retarget()
+                node.aim(STAY)
         self._parts.append(tuple(sorted(some)))
 
     def _see(self, host: str) -> bool:
@@ -312,8 +301,7 @@ class HostBook:
             if any(node.id in self._parts[at] for at in left):
                 continue
             if node.removed:
-                node.goal = node.type.remove
-                node.retarget()
+                node.aim(node.type.remove)
             machine.touch(node)
             self.stir(node.cob.host)
             if machine.lender is not None and node.standing is not None:
@@ -380,8 +368,7 @@ class HostBook:
             return
         if not self.is_change(node):
             if node.goal != goal.preferred:
-                node.goal = goal.preferred
-                node.retarget()
+                node.aim(goal.preferred)
                 machine.touch(node)
             return
         served = machine.working.serves(node) and not node.absent
@@ -399,10 +386,7 @@ class HostBook:
             machine.set_state(node, guess, StateReason.CONTENT)
             machine.touch(node)
         else:
-            if node.state != UNKNOWN:
-                machine.set_state(node, UNKNOWN, StateReason.CONTENT)
-                machine.touch(node)
-            machine.check(node)
+            machine.doubt(node, StateReason.CONTENT)
 
     def _drop_needs(self, hosts: Iterable[str]) -> None:
         """Forget the needs of the bases alone of which both hosts have switched."""

@@ -118,10 +118,8 @@ def _transition_ended(machine: Machine, event: TransitionEnded) -> None:
         ended(machine, node, step.dest, by_step=True)
         return
     node.stuck |= BROKEN
-    if node.state != UNKNOWN:
-        machine.set_state(node, UNKNOWN, StateReason.TRANSITION)
     if node.up:
-        machine.check(node)
+        machine.doubt(node, StateReason.TRANSITION)
 
 
 def _transition_dropped(machine: Machine, event: TransitionDropped) -> None:
@@ -163,10 +161,7 @@ def _host_returned(machine: Machine, host: str) -> None:
         node.up, node.late, node.renewed = True, False, True
         if node.absent:
             continue
-        if node.state != UNKNOWN:
-            machine.set_state(node, UNKNOWN, StateReason.CHECK)
-            machine.touch(node)
-        machine.check(node)
+        machine.doubt(node, StateReason.CHECK)
     if machine.hosts is not None:
         machine.hosts.stir(host)
 
@@ -175,9 +170,7 @@ def _state_doubted(machine: Machine, cob: CobId) -> None:
     node = machine.node(cob)
     if node.activity is not IDLE or not node.known:
         raise ProtocolError(f"{cob} is not at rest in a known state")
-    machine.set_state(node, UNKNOWN, StateReason.CHECK)
-    machine.touch(node)
-    machine.check(node)
+    machine.doubt(node, StateReason.CHECK)
 
 
 def _limit_resumed(machine: Machine, limit: str) -> None:

@@ -201,6 +201,13 @@ class Machine:
         self.effects.append(made(StartCheck, (node.id,)))
         self.begin(node, CHECKING)
 
+    def doubt(self, node: Node, reason: StateReason) -> None:
+        """Forget the state of an object, where it had one, and check it."""
+        if node.state != UNKNOWN:
+            self.set_state(node, UNKNOWN, reason)
+            self.touch(node)
+        self.check(node)
+
     def expected(self, node: Node) -> State:
         """Return the state of an object, or the one that its check will most likely find."""
         if node.state != UNKNOWN:

@@ -93,8 +93,9 @@ class Node:
     `pusher` is who last asked for a state or made it move; `new_plans` counts changes of the plan
     within one `epoch`, the time from one end of a check or transition to the next. `directive` is
     the state that an order of the look-ahead has the object go to, or stay in, `serves` the one
-    that it stays in for steps that wait for nothing else. `taken` counts the steps taken in this
-    run, by their numbers.
+    that it stays in for steps that wait for nothing else. While it is `held` nobody moves it from
+    its goal, which a budget has chosen. `taken` counts the steps taken in this run, by their
+    numbers.
 
     `absent` objects are not there: not yet, as their host has not switched, or not any more
     (`gone`). `removed` ones go to their `remove` state before it does; those that `leaves` marks
@@ -125,6 +126,7 @@ class Node:
     removed: bool = False
     leaves: bool = False
     gone: bool = False
+    held: bool = False
     standing: Standing | None = None
     wishes: dict[CobId, Word] = field(default_factory=dict)
     pending: dict[State, dict[CobId, Word]] = field(default_factory=dict)
@@ -158,9 +160,20 @@ class Node:
         return self.cob.type
 
     @property
+    def needs(self) -> tuple[TransitionNeed | LockNeed, ...]:
+        """All that its own steps and states depend on."""
+        return (*(self.step_needs or ()), *(self.lock_needs or ()))
+
+    @property
     def failed(self) -> bool:
         """Whether its transition failed in this run, or its last check."""
         return bool(self.stuck & (BROKEN | UNCHECKED))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has all that its next step needs, but for room in limits."""
+        may_not = self.frozen or not self.known or self.missing or self.twisted or self.lent
+        return self.plan_move is not None and not may_not and not self.plan_asked
 
     @property
     def away(self) -> bool:
@@ -177,17 +190,22 @@ class Node:
             self.put(holder, word)
         self.retarget()
 
+    def aim(self, goal: State) -> None:
+        """Have the object go somewhere else when nobody asks."""
+        self.goal = goal
+        self.retarget()
+
     def retarget(self) -> None:
         """Rule 1: the requested state of highest priority; with no request, the goal.
 
         Where the look-ahead has found an order, what that says (see `_detour`).
         """
         pending, lent = self.pending, self.lent
-        if self.directive or self.serves:
+        if (self.directive or self.serves) and not self.held:
             self.target = self.directive or self.serves
             return
         self.target = self.state if self.goal == STAY else self.goal
-        if not pending and not lent:
+        if self.held or (not pending and not lent):
             return
         for state in self.table.states:
             if state in lent or (state in pending and (not self.leaves or self._is_heard(state))):
@@ -214,6 +232,10 @@ class Node:
         silent = sum(not word.state for word in (self.strangers or {}).values())
         buckets = (*self.pending.values(), *self.lent.values())
         return silent + sum(len(bucket) for bucket in buckets)
+
+    def locks(self) -> list[tuple[CobId, State]]:
+        """Return who has a lock on the object, and on which state."""
+        return [(it, word.state) for words in self.lent.values() for it, word in words.items()]
 
     def put(self, holder: CobId, word: Word) -> None:
         """Count a word with a state among the requests or among the locks."""

@@ -52,8 +52,7 @@ def start(machine: Machine, node: Node) -> None:
     A request that is on its way is heard first: who is asked to stay does not leave and come back.
     """
     move = node.plan_move
-    may_not = node.frozen or not node.known or node.missing or node.twisted or node.lent
-    if move is None or may_not or node.plan_asked:
+    if move is None or not node.is_ready:
         return
     if node.pending and node.target == node.goal and not node.directive and _is_waited_for(node):
         node.serves = node.state

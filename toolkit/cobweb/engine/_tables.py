@@ -45,7 +45,6 @@ class TypeTable:
                     first = steps[state].get(target)
                 if first is not None:
                     self.moves[state][target] = moves[self.number(first)]
-
         self.groups: dict[str, dict[State, State]] = {
             name: {state: kind.stands_for(name, state) for state in (UNKNOWN, *kind.states)}
             for name in kind.groups

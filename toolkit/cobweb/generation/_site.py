@@ -245,13 +245,8 @@ def _limit(limit: Limit) -> dict[str, Any]:
 
 def _budget(budget: Budget) -> dict[str, Any]:
     """Return what a budget says; what it leaves to itself is not written."""
-    said = {
-        "percent": budget.percent,
-        "group": budget.group,
-        "first": budget.first,
-        "pause_s": budget.pause_s,
-        "trust_s": budget.trust_s,
-    }
+    names = ("percent", "group", "first", "pause_s", "trust_s", "during")
+    said = {name: getattr(budget, name) for name in names}
     return {
         "name": budget.name,
         "count": budget.count,

@@ -279,6 +279,7 @@ def _budget(it: Mapping[str, Any]) -> Budget:
         first=it.get("first", 0),
         pause_s=it.get("pause_s", 0.0),
         trust_s=it.get("trust_s"),
+        during=tuple((CobId(cob), state) for cob, state in it.get("during", ())),
     )
 
 

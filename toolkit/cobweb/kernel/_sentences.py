@@ -15,6 +15,9 @@ _SHOWN = 5
 _NAMED = 20
 """How many objects of a kind are named where a run ends without its journal."""
 
+_DURING = ", during"
+"""Ends the name of a limit for which an object is held."""
+
 _SENTENCES = {
     WaitKind.LOCK: "{cob} waits for {on} to be {state}{detail}",
     WaitKind.HOLDERS: "{cob} waits for {on} to give back its lock",
@@ -80,8 +83,8 @@ def link_text(link: Blocked) -> str:
     if link.kind is WaitKind.EXCLUDED and link.detail:
         home = f"is wanted {link.state} and takes that room (--budget lends more)"
         return f"{link.cob} {home if link.is_home else 'stays as it is while removals go on'}"
-    if link.kind is WaitKind.LIMIT and link.on is None:
-        return _no_room_text(link)
+    if link.kind is WaitKind.LIMIT and (link.on is None or link.detail.endswith(_DURING)):
+        return _limit_text(link)
     detail = f" ({link.detail})" if link.detail else ""
     sentence = _ON_A_HOST_GIVEN_UP if link.detail == GIVEN_UP else _SENTENCES[link.kind]
     return sentence.format(
@@ -94,8 +97,11 @@ def given_up_text(host: str) -> str:
     return _GIVEN_UP.format(host=host)
 
 
-def _no_room_text(link: Blocked) -> str:
-    """Say what nobody in particular is in the way of."""
+def _limit_text(link: Blocked) -> str:
+    """Say what a limit holds where it is, or what nobody in particular is in the way of."""
+    if link.detail.endswith(_DURING):
+        until = f"until {link.on or 'the last unit'} is home"
+        return f"{link.cob} is held {link.state} by a limit ({link.detail}), {until}"
     if link.detail.endswith(", canary"):
         return f"{link.cob} waits for the pause of a limit ({link.detail})"
     detail = link.detail

@@ -115,7 +115,8 @@ class Budget:
     lending; with `per` it holds for each domain, and a percentage for all units together besides.
     `group` names a group of states in the place of the members' serving states. `first` units go
     ahead of all others as the canary, and are checked again `pause_s` seconds after they are home.
-    What a slot relies on was checked at most `trust_s` seconds ago (None: as the run says).
+    What a slot relies on was checked at most `trust_s` seconds ago (None: as the run says). The
+    objects of `during` are held in these states while any unit is out.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Budget:
     first: int = 0
     pause_s: float = 0.0
     trust_s: float | None = None
+    during: tuple[tuple[CobId, State], ...] = ()
     place: Place | None = field(default=None, compare=False)
 
     def bound(self, population: int) -> int:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from cobweb.engine._needs import Wanted
-from cobweb.engine.analysis._circles import circles
+from cobweb.engine.analysis._circles import circles, reached
 from cobweb.engine.analysis._patterns import Pattern, Patterns
 from cobweb.engine.analysis._prospects import unproven
 from cobweb.engine.analysis._reach import Reach
@@ -126,7 +126,9 @@ class _Analysis:
         left = unproven(self.graph, self.patterns, start, goal)
         if not left:
             return
-        starts = {cob: start(cobs[cob].type) for cob in sorted(self._with_all_needed(left))}
+        needs = self.patterns.needs
+        involved = reached(left, lambda cob: (need.on for need in needs.get(cob, ())))
+        starts = {cob: start(cobs[cob].type) for cob in sorted(involved)}
         reach = Reach(self.graph, self.patterns, starts)
         seen: set[CobId] = set()
         for cob in sorted(left):
@@ -191,16 +193,6 @@ class _Analysis:
             if (pairs := pattern.pairs(pattern.of_step(step.source, step.dest)))
             and (len({state for _, state in pairs}) > 1 or pairs & self.patterns.leaning)
         )
-
-    def _with_all_needed(self, cobs: set[CobId]) -> set[CobId]:
-        """Return objects with all that their needs lead to, directly or not."""
-        found, stack = set(cobs), list(cobs)
-        while stack:
-            for need in self.patterns.needs.get(stack.pop(), ()):
-                if need.on not in found:
-                    found.add(need.on)
-                    stack.append(need.on)
-        return found
 
     def _clash(self, cob: CobId, wanted: Wanted) -> str:
         """Say why a set of locks can't be held while `cob` moves, or "".

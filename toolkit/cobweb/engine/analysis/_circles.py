@@ -1,14 +1,27 @@
-"""Strongly connected parts of a directed graph, and one short circle for each that has any."""
+"""Directed graphs: what is reached, strongly connected parts, a short circle for each of these."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import TypeVar
 
+_Node = TypeVar("_Node", bound=Hashable)
 _It = TypeVar("_It", bound=str)
 _Edges = Mapping[_It, Sequence[_It]]
+
+
+def reached(start: Iterable[_Node], after: Callable[[_Node], Iterable[_Node]]) -> set[_Node]:
+    """Return these items and all that they lead to, directly or not; linear."""
+    found = set(start)
+    todo = [*found]
+    while todo:
+        for it in after(todo.pop()):
+            if it not in found:
+                found.add(it)
+                todo.append(it)
+    return found
 
 
 def circles(edges: _Edges[_It]) -> Iterator[tuple[_It, ...]]:

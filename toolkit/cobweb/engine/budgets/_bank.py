@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._values import Message, Send
+from cobweb.engine.analysis._circles import reached
 from cobweb.engine.budgets._capacity import SLOTS, Ear, Key, Line, limit_of, place_of
 from cobweb.engine.budgets._trials import Trial
 from cobweb.engine.budgets._turns import Rank
@@ -176,7 +178,8 @@ class Bank:
         trials = map(self._lender.canaries.of, units := tuple(units))
         if any(trial is not None and trial.is_open for trial in trials):
             return False  # those others may have to wait for these
-        needed = self._reached(cob for it in units for cob in _objects(it))
+        asked = (self._needs_at_work(cob) for it in units for cob in _objects(it))
+        needed = reached(chain.from_iterable(asked), self._needs_at_work)
         return any(
             not needed.isdisjoint(_objects(unit))
             and (self._lender.is_due(unit) or any(self.stands(unit, "due")))
@@ -185,15 +188,8 @@ class Bank:
             if unit not in units
         )
 
-    def _reached(self, cobs: Iterable[CobId]) -> set[CobId]:
-        """Return all whom these need at work, and whom those need."""
-        found: set[CobId] = set()
-        todo = list(cobs)
-        while todo:
-            more = self._needed.get(todo.pop(), set()) - found
-            found |= more
-            todo += more
-        return found
+    def _needs_at_work(self, cob: CobId) -> Iterable[CobId]:
+        return self._needed.get(cob, ())
 
     def asks(self) -> Iterator[tuple[Rank, Ask]]:
         """Yield what borrowers ask for that has no answer yet, in order."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import CHECKING, Node
-from cobweb.engine._values import Canary, CanaryWritten, Lending, LimitPaused
+from cobweb.engine._values import CanaryWritten, Lending, LimitPaused
 from cobweb.engine.budgets._contents import Contents
 from cobweb.engine.budgets._departures import Departure
 from cobweb.engine.budgets._trials import Trial, TrialStage, trials_of
@@ -62,13 +62,11 @@ class Canaries:
 
     def _choose(self, trial: Trial) -> None:
         changing = [unit for unit in trial.lead.units if self._may_go_first(unit)]
-        hosts = self._machine.hosts
         changing.sort(
             key=lambda unit: (
                 not (unit.out or unit.found_out),
                 self._lender.awaited(unit) is not None,
-                0 if hosts is None else max(map(hosts.place, unit.hosts), default=0),
-                unit.rank,
+                self._lender.rank(unit)[1:],
             )
         )
         trial.choose(changing[: trial.lead.budget.first])
@@ -102,7 +100,6 @@ class Canaries:
         """Ask for the pause that is due, or let the others follow; say whether they may."""
         if trial.lost or trial.stage in (TrialStage.THROUGH, TrialStage.PAUSED):
             return False
-        bank = self._lender.bank
         if self._lender.borrower is not None or (trial.undecided and not self._decide(trial)):
             return False
         if sum(self._is_home(trial, unit) for unit in trial.chosen) < len(trial.chosen):
@@ -116,9 +113,7 @@ class Canaries:
             return False
         trial.stage = TrialStage.THROUGH
         self._write(trial)
-        self._wake(trial)
-        if bank is not None:
-            bank.tell_verdicts(trial)
+        self._let_on(trial)
         return True
 
     def _decide(self, trial: Trial) -> bool:
@@ -135,34 +130,36 @@ class Canaries:
             return False
         trial.undecided = False
         self._choose(trial)
-        self._wake(trial)
-        if bank is not None:
-            bank.tell_verdicts(trial)
+        self._let_on(trial)
         return trial.is_open
 
-    def _wake(self, trial: Trial) -> None:
+    def _let_on(self, trial: Trial) -> None:
+        """Have all looked at again, here and elsewhere, that wait for a canary."""
         self._lender.stir_all()
         for unit in trial.units:
             self._lender.stir(unit)
             self._lender.wake(unit)
+        if self._lender.bank is not None:
+            self._lender.bank.tell_verdicts(trial)
 
     def let_all(self, limit: str) -> None:
         """Let all others follow, as the lender of a limit says."""
         trial = self._trial_of[limit]
         trial.stage = TrialStage.THROUGH
-        self._wake(trial)
+        self._let_on(trial)
 
     def let_first(self, unit: UnitBook) -> None:
         """Let a unit go first, as the lender says."""
         trial = self._trial_of[unit.key[0]]
         if unit not in trial.chosen and trial.is_open:
             trial.choose([*trial.chosen, unit])
-            self._wake(trial)
+            self._let_on(trial)
 
     def doubt(self, limit: str) -> None:
         """Have what went first be checked again."""
         for unit in self._trial_of[limit].chosen:
-            unit.last = max(unit.last, self._last_check(unit))
+            checks = (self._machine.checked_at.get(node.id, 0) for node in unit.members)
+            unit.last = max((unit.last, *checks))
 
     def _is_checking(self, trial: Trial) -> bool:
         bank = self._lender.bank
@@ -188,20 +185,12 @@ class Canaries:
 
     def end_pause(self, limit: str) -> None:
         """Have the canary of a limit checked again, now that its pause is over."""
-        for trial in self.all:
-            if trial.name == limit:
-                trial.stage = TrialStage.CHECKED
-                self.doubt(limit)
-                if self._lender.bank is not None:
-                    trial.round = self._lender.bank.begin(limit, again=True)
+        trial = self._trial_of[limit]
+        trial.stage = TrialStage.CHECKED
+        self.doubt(limit)
+        if self._lender.bank is not None:
+            trial.round = self._lender.bank.begin(limit, again=True)
         self._lender.stir_all()
-
-    def _last_check(self, unit: UnitBook) -> int:
-        return max((self._machine.checked_at.get(node.id, 0) for node in unit.members), default=0)
-
-    def values(self) -> dict[str, Canary]:
-        """Return how far the canaries have come, by limit."""
-        return {trial.name: trial.value for trial in self.all if trial.value.units}
 
     def holds(self, node: Node) -> bool:
         """Say whether an object may not move before the verdict of a canary."""

@@ -26,12 +26,13 @@ from cobweb.engine.budgets._borrower import Borrower
 from cobweb.engine.budgets._canaries import Canaries
 from cobweb.engine.budgets._capacity import Ear, Voice
 from cobweb.engine.budgets._departures import Departure, PlanBook, departure, way_of
+from cobweb.engine.budgets._during import During
 from cobweb.engine.budgets._rounds import Rounds
 from cobweb.engine.budgets._turns import Rank, Turns
 from cobweb.engine.budgets._unit_home import is_home, is_in_vain
-from cobweb.engine.budgets._units import UnitBook, book_of, give_standing, mates_of
+from cobweb.engine.budgets._units import BudgetBook, UnitBook, book_of, give_standing, mates_of
 from cobweb.engine.search._problem import Standing
-from cobweb.model import CobId, Graph, State, Transition
+from cobweb.model import CobId, Graph, Transition
 
 _Candidate = tuple[Rank, Departure, Node | Ask | UnitBook]
 """When it comes, what goes out, and whose step or wish that is where it is no unit's own."""
@@ -62,7 +63,7 @@ class Lender:
         self._units = {unit.key: unit for book in self.books for unit in book.units}
         self._of_host: dict[str, list[UnitBook]] = {}
         self._fresh: set[CobId] = set()
-        self._turns = Turns(self.books)
+        self._turns = Turns(self._units)
         self._touched: set[tuple[str, str]] = set()
         self._holding: dict[tuple[str, str], UnitBook] = {}
         self._askers: dict[CobId, Node] = {}
@@ -72,6 +73,7 @@ class Lender:
         self._closed: set[str] = set()
         self.in_vain: list[UnitBook] = []
         self._dirty = True
+        self.during = During(machine, self.books)
         give_standing(machine.nodes, self.books, graph.needs if is_shared else ())
         for unit in self._units.values():
             for host in sorted({node.cob.host for node in unit.scope}):
@@ -89,23 +91,25 @@ class Lender:
         self._fresh.update(fresh)
         working = self._machine.working
         working.served.update(self._lending.served)
-        for book in self.books:
-            for unit in book.units:
-                for node in unit.members:
-                    if node.id not in working.served and working.serves(node, book.budget.group):
-                        working.served.add(node.id)
-                        self._machine.effects.append(Served(node.id))
-                if unit.key in self._lending.slots:
-                    unit.held = unit.began = unit.moved = True
-                    self._holding[unit.key] = unit
-                    self._touched.add(unit.key)
-                unit.book.count(unit, working)
-                self.stir(unit)
+        for unit in self._units.values():
+            book = unit.book
+            for node in unit.members:
+                if node.id not in working.served and working.serves(node, book.budget.group):
+                    working.served.add(node.id)
+                    self._machine.effects.append(Served(node.id))
+            book.update(unit, working)
+            if unit.key in self._lending.slots:
+                book.hold(unit, held=True)
+                unit.began = unit.moved = True
+                self._holding[unit.key] = unit
+                self._touched.add(unit.key)
+            self.stir(unit)
         for unit in self._holding.values():
             if unit not in self.plan(unit).units:  # what would go out has gone
                 unit.departures = dict.fromkeys((node.id for node in unit.members), None)
                 self._count(unit)
         self._take_back_of_gone()
+        self.during.open()
         for trial in self.canaries.all:
             self.canaries.begin(trial)
 
@@ -272,6 +276,7 @@ class Lender:
                 self._count(unit)
                 self.stir(unit)
                 self.wake(unit)
+        self.during.hold_again()
 
     def stir(self, unit: UnitBook) -> None:
         """Have a unit looked at when slots are lent next."""
@@ -308,7 +313,13 @@ class Lender:
         moved = (self.borrower is None and self._take_back_room()) or moved
         moved = sum(self.canaries.go_on(trial) for trial in self.canaries.all) > 0 or moved
         moved = self._lend_all() or moved or len(self._machine.effects) > before
+        if over := [book for book in self.during.idle if not self._is_to_lend(book)]:
+            self.during.let_go(over)
         return moved or bool(self._machine.queue)
+
+    def _is_to_lend(self, book: BudgetBook) -> bool:
+        """Say whether a unit of a budget has still to go out."""
+        return any(unit in self.plan(unit).units for unit in book.units)
 
     def held(self) -> list[UnitBook]:
         """Return the units that have a slot, by name."""
@@ -341,7 +352,8 @@ class Lender:
                 )
                 continue
             began_s = before.get(rank, self._machine.now_s)
-            if not self.checks.is_known(asks, need, began_s):
+            relied, is_held = self.during.relied(asks, need), self.during.are_held(need)
+            if not is_held or not self.checks.is_known(relied, need, began_s):
                 self.begun[rank] = began_s
                 reserved = wanted
                 continue
@@ -360,10 +372,9 @@ class Lender:
     def _lend(self, rank: Rank, need: list[UnitBook], asker: Node | Ask | UnitBook) -> None:
         if self.bank is not None:
             self.bank.lent_to(rank)
-        if isinstance(asker, Ask):
-            assert self.bank is not None
-            self.bank.grant(asker)
-            return
+            if isinstance(asker, Ask):
+                self.bank.grant(asker)
+                return
         for unit in need:
             self.take(unit, asker)
 
@@ -408,7 +419,7 @@ class Lender:
         hosts = self._machine.hosts
         place = 0 if hosts is None else max(map(hosts.place, unit.hosts), default=0)
         is_first = unit.out or unit.far_takes
-        return int(not is_first), place, unit.rank[1], unit.rank[2], unit.name
+        return int(not is_first), place, *unit.rank, unit.name
 
     def _asked_by(self, node: Node) -> Departure | None:
         """Return what goes out for the next step of an object; None where it need not wait."""
@@ -493,7 +504,9 @@ class Lender:
         if self.plan(unit).units:
             return False
         if unit.asker is not None:
-            return not _wants(*unit.asker)
+            asker, state = unit.asker
+            is_over = asker.state != state or asker.move() is None
+            return asker.activity is IDLE and (is_over or not asker.up)
         others = (it for it in self._holding.values() if it is not unit and it.asker is None)
         who = others if unit.lent_for is None else (unit.lent_for,)
         return not any(unit in self.plan(it).units for it in who)
@@ -563,16 +576,12 @@ class Lender:
             book.budget.name: {n.id for unit in book.units for n in unit.counting(working)}
             for book in self.books
         }
-        silent = {
-            unit.key
-            for book in self.books
-            for unit in book.units
-            if any(not node.up for node in unit.counting(working))
-        }
+        units = self._units.values()
+        silent = {it.key for it in units if any(not node.up for node in it.counting(working))}
         return Standing(
             counting=counting,
             serving=dict(working.still),
-            leaving={n.id for b in self.books for u in b.units for n in u.members if n.removed},
+            leaving={node.id for unit in units for node in unit.members if node.removed},
             owed=silent.union(unit.key for unit in self.held()),
         )
 
@@ -580,9 +589,3 @@ class Lender:
 def _has_skipped(asks: Departure) -> bool:
     """Say whether a unit of a departure could do nothing with a slot before."""
     return any(unit.skipped and not unit.held for unit in asks.units)
-
-
-def _wants(asker: Node, state: State) -> bool:
-    """Say whether an object still has before it what it asked for in a state."""
-    is_off = asker.state == state and asker.move() is not None
-    return asker.activity is not IDLE or (is_off and asker.up)

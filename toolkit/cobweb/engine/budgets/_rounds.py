@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import CHECKING, IDLE, Node
@@ -92,15 +92,16 @@ class Rounds:
         that is silent its budget knows that it is out; nobody relies on any other silent object.
         """
         machine, is_known = self._machine, True
-        budgets = {unit.book.budget.name: unit.book.budget for unit in need}
-        trusts = {name: self.trust(budgets[name]) for name in sorted(budgets)}
-        for name, trust_s in trusts.items():
+        trusts = {unit.book.budget.name: self.trust(unit.book.budget) for unit in need}
+        for name, trust_s in sorted(trusts.items()):
             ages = self._ages[name]
             is_known = is_known and not ages.active
             for node in ages.older(min(began_s, machine.now_s - trust_s)):
                 is_known = not self._has_checked(node) and is_known
         since_s = min(began_s, machine.now_s - min(trusts.values()))
-        for node in self._relied(asks):
+        for node in asks.relied:
+            if node.absent or machine.expected(node) != node.state:
+                continue  # it is not in the state that is relied on
             if node.activity is not IDLE or not node.up:
                 is_known = False
             elif machine.checked_s.get(node.id, NEVER) < since_s:
@@ -115,12 +116,6 @@ class Rounds:
         self._checking.add(node.id)
         self._of_budget.update(_budgets_of(node))
         return True
-
-    def _relied(self, asks: Departure) -> Iterator[Node]:
-        """Yield on whom a departure relies besides, where they are in the state that it takes."""
-        for node in asks.relied:
-            if not node.absent and self._machine.expected(node) == node.state:
-                yield node
 
     def trust(self, budget: Budget) -> float:
         """Return for how many seconds a budget trusts a check."""

@@ -28,8 +28,9 @@ class Shared:
         machine.book.rooms = self._rooms
 
     def open(self) -> None:
-        """Begin, now that all objects are there."""
-        self._rooms.open()
+        """Begin, now that all objects are there; a lender asks nothing before it needs room."""
+        if isinstance(self._rooms, BorrowedRooms):
+            self._rooms.open()
 
     def receive(self, message: Message) -> bool:
         """Take a message in that is from or to a limit; say whether it was."""

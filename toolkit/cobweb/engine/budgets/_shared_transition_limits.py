@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 
 from cobweb.engine._limits import Counter, LimitBook
 from cobweb.engine._machine import Machine
-from cobweb.engine._node import Node
 from cobweb.engine._values import Message, MessageKind, Send
 from cobweb.engine.budgets._capacity import Ear, Voice, place_of
 from cobweb.model import CobId
@@ -28,9 +27,6 @@ class LentRooms:
         for counter in counters:
             self._counters.setdefault(place_of(counter.limit.name), []).append(counter)
             counter.away.update(counter.far)
-
-    def open(self) -> None:
-        """Begin: nothing is asked before somebody needs room."""
 
     def hear(self, message: Message) -> None:
         """Take in what a member elsewhere says."""
@@ -131,7 +127,7 @@ class BorrowedRooms:
         """Give back what nothing is done with any more."""
         for cob in sorted(self._wants):
             counters = self._machine.book.counters(cob)
-            if _is_ready(self._machine.nodes[cob]):
+            if self._machine.nodes[cob].is_ready:
                 continue
             for counter in counters:
                 if cob not in counter.busy and counter.lent is not None:
@@ -145,9 +141,3 @@ class BorrowedRooms:
 
 
 Rooms = LentRooms | BorrowedRooms
-
-
-def _is_ready(node: Node) -> bool:
-    """Say whether an object has all that its next step needs but room."""
-    may_not = node.frozen or not node.known or node.missing or node.twisted or node.lent
-    return node.plan_move is not None and not may_not and not node.plan_asked

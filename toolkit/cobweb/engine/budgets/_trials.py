@@ -41,7 +41,7 @@ class Trial:
         self._machine = machine
         self._contents = contents
         self.books = books
-        self.lead = max(books, key=_first)
+        self.lead = max(books, key=lambda it: it.budget.first)
         self.pause_s = max(book.budget.pause_s for book in books)
         self.stage = TrialStage.THROUGH
         self.chosen: list[UnitBook] = []
@@ -49,7 +49,7 @@ class Trial:
         self.round = 0
         self.began_s = 0.0
         self.undecided = False
-        self._hosts = {n.cob.host for book in books for unit in book.units for n in unit.scope}
+        self._hosts = {node.cob.host for unit in self.units for node in unit.scope}
         self._scope: set[CobId] = set()
         self._mine: set[str] = set()
 
@@ -85,8 +85,9 @@ class Trial:
         )
 
     def is_about(self, before: Canary) -> bool:
-        """Say whether the canary of an earlier run is one of the same contents."""
-        return before == self._value(before.units, through=before.through)
+        """Say whether the canary of an earlier run, of which a unit is left, has these contents."""
+        is_left = any(it.name in before.units for it in self.lead.budget.units)
+        return is_left and before == self._value(before.units, through=before.through)
 
     def go_on(self, before: Canary, given_up: AbstractSet[str]) -> None:
         """Have those go first who did in an earlier run; who is gone by now is home."""
@@ -129,9 +130,7 @@ class Trial:
 
     def refuses_unit(self, unit: UnitBook) -> bool:
         """Say whether nothing of a unit's scope is in that of the canary."""
-        if self.stage is TrialStage.THROUGH:
-            return False
-        return all(node.id not in self._scope for node in unit.scope)
+        return self.is_open and all(map(self.refuses, unit.scope))
 
 
 def trials_of(machine: Machine, books: Iterable[BudgetBook], contents: Contents) -> list[Trial]:
@@ -146,15 +145,7 @@ def trials_of(machine: Machine, books: Iterable[BudgetBook], contents: Contents)
             members |= other
         parts.append((members, [*(it for _, some in shared for it in some), book]))
     return [
-        Trial(machine, sorted(some, key=_name), contents)
+        Trial(machine, sorted(some, key=lambda it: it.budget.name), contents)
         for _, some in parts
         if any(book.budget.first for book in some)
     ]
-
-
-def _name(book: BudgetBook) -> str:
-    return book.budget.name
-
-
-def _first(book: BudgetBook) -> int:
-    return book.budget.first

@@ -7,7 +7,7 @@ stays, and costs nothing as long as its budget has none: only who takes room alr
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine.budgets._units import BudgetBook, UnitBook
@@ -21,13 +21,10 @@ Key = tuple[str, str]
 class Turns:
     """The units that wait for a look, by budget."""
 
-    def __init__(self, books: Iterable[BudgetBook]) -> None:
-        self._units: dict[Key, UnitBook] = {}
-        self._order: dict[str, list[Rank]] = {}
+    def __init__(self, units: Mapping[Key, UnitBook]) -> None:
+        self._units = units
+        self._order: dict[str, list[Rank]] = {name: [] for name, _ in units}
         self._ranks: dict[Key, Rank] = {}
-        for book in books:
-            self._order[book.budget.name] = []
-            self._units.update((unit.key, unit) for unit in book.units)
 
     def add(self, unit: UnitBook, rank: Rank) -> bool:
         """Have a unit looked at; say whether it was not to be, or at another turn."""

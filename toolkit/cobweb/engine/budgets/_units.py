@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from cobweb.engine._node import MOVING, Node
+from cobweb.engine.analysis._circles import reached
 from cobweb.model import UNKNOWN, Budget, CobId, Need, State, Transition, Unit, host_of
 
 
@@ -74,8 +75,8 @@ class UnitBook:
     may not move yet.
 
     Where engines share a budget, `far` are the members that others own and `far_scope` the rest of
-    its scope there. What the lender was told of them: `far_takes` room, `far_should` serve; with
-    `doubt` not all has been told anew since the round `since`, or the present one.
+    its scope there. What the lender was told of them: `far_takes` room, `far_should` serve. What
+    was told before the round `since` counts no more.
     """
 
     def __init__(self, book: BudgetBook, unit: Unit, index: int, members: list[Node]) -> None:
@@ -85,7 +86,7 @@ class UnitBook:
         self.members = members
         self.hosts = sorted({node.cob.host for node in members})
         self.scope: list[Node] = []
-        self.rank = (0, unit.order, index)
+        self.rank = (unit.order, index)
         self.held = self.began = self.moved = self.skipped = False
         self.departures: dict[CobId, Transition | None] = {}
         self.should = self.out = self.leaving = self.found_out = False
@@ -95,7 +96,7 @@ class UnitBook:
         self.waiting: dict[CobId, Node] = {}
         self.far: tuple[CobId, ...] = ()
         self.far_scope: tuple[CobId, ...] = ()
-        self.far_takes = self.far_should = self.doubt = False
+        self.far_takes = self.far_should = False
         self.since = 0
 
     @property
@@ -132,7 +133,10 @@ class UnitBook:
 
 
 class BudgetBook:
-    """One budget: how much room is taken, all together and by domain."""
+    """One budget: how much room is taken, all together and by domain.
+
+    Of units that are `doubted` the lender has not been told all that it has asked for.
+    """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -142,10 +146,9 @@ class BudgetBook:
         self.populations: dict[str, int] = {}
         self.takens: dict[str, int] = {}
 
-    def update(self, unit: UnitBook, working: Working) -> bool:
-        """Count a unit anew; say whether anything of it has changed."""
+    def update(self, unit: UnitBook, working: Working) -> None:
+        """Count a unit anew by the members that are here."""
         before = (unit.is_counted, unit.takes_room)
-        was = (unit.should, unit.out, unit.leaving)
         counting = unit.counting(working)
         unit.should = bool(counting)
         group = self.budget.group
@@ -154,14 +157,6 @@ class BudgetBook:
         unit.leaving = all(node.leaves for node in unit.members)
         self._add(unit, before, -1)
         self._add(unit, (unit.is_counted, unit.takes_room), 1)
-        return was != (unit.should, unit.out, unit.leaving)
-
-    def count(self, unit: UnitBook, working: Working) -> None:
-        """Count a unit for the first time."""
-        held, unit.held = unit.held, False
-        self.update(unit, working)
-        if held:
-            self.hold(unit, held=True)
 
     def hold(self, unit: UnitBook, *, held: bool) -> None:
         """Give a unit a slot, or take it back."""
@@ -173,7 +168,7 @@ class BudgetBook:
     def tell(self, unit: UnitBook, *, takes: bool, should: bool, doubt: bool) -> None:
         """Count a unit anew by what was told of its members elsewhere."""
         before = (unit.is_counted, unit.takes_room)
-        unit.far_takes, unit.far_should, unit.doubt = takes, should, doubt
+        unit.far_takes, unit.far_should = takes, should
         self._add(unit, before, -1)
         self._add(unit, (unit.is_counted, unit.takes_room), 1)
         if doubt:
@@ -281,13 +276,11 @@ def give_standing(
     near: dict[CobId, set[CobId]] = {}
     tie(near, shared)
     askers: dict[CobId, list[CobId]] = {}
-    asked: dict[CobId, list[CobId]] = {}
     for node in nodes.values():
-        tie(near, needs := (*(node.step_needs or ()), *(node.lock_needs or ())))
-        for need in needs:
+        tie(near, node.needs)
+        for need in node.needs:
             askers.setdefault(need.on, []).append(need.cob)
-            asked.setdefault(need.cob, []).append(need.on)
-    concerned: dict[CobId, None] = {}
+    concerned = {cob for book in books for cob, _ in book.budget.during}
     for book in books:
         for unit in book.units:
             for member in unit.members:
@@ -297,12 +290,11 @@ def give_standing(
             for cob in sorted(scope.intersection(nodes)):
                 unit.scope.append(nodes[cob])
                 _standing(nodes[cob]).scopes.append(unit)
-                concerned[cob] = None
-    for links in (askers, asked):
-        _add_reached(concerned, links)
-    for cob in concerned:
-        if cob in nodes:
-            _standing(nodes[cob])
+                concerned.add(cob)
+    concerned = reached(concerned, lambda cob: askers.get(cob, ()))
+    here = concerned & nodes.keys()
+    for cob in reached(here, lambda cob: (it.on for it in nodes[cob].needs if it.on in nodes)):
+        _standing(nodes[cob])
 
 
 def tie(near: dict[CobId, set[CobId]], needs: Iterable[Need]) -> None:
@@ -310,15 +302,6 @@ def tie(near: dict[CobId, set[CobId]], needs: Iterable[Need]) -> None:
     for need in needs:
         near.setdefault(need.cob, set()).add(need.on)
         near.setdefault(need.on, set()).add(need.cob)
-
-
-def _add_reached(found: dict[CobId, None], links: Mapping[CobId, list[CobId]]) -> None:
-    todo = [*found]
-    while todo:
-        for cob in links.get(todo.pop(), ()):
-            if cob not in found:
-                found[cob] = None
-                todo.append(cob)
 
 
 def _standing(node: Node) -> Standing:
@@ -329,12 +312,6 @@ def _standing(node: Node) -> Standing:
 
 def tied(members: Iterable[CobId], near: Mapping[CobId, set[CobId]]) -> set[CobId]:
     """Return the members of a unit and all on its hosts that needs tie to them, either way."""
-    found = set(members)
-    hosts = set(map(host_of, found))
-    todo = [*found]
-    while todo:
-        for cob in near.get(todo.pop(), ()):
-            if cob not in found and cob.partition("/")[0] in hosts:
-                found.add(cob)
-                todo.append(cob)
-    return found
+    members = set(members)
+    hosts = set(map(host_of, members))
+    return reached(members, lambda cob: (it for it in near.get(cob, ()) if host_of(it) in hosts))

@@ -78,22 +78,34 @@ def _taken(
     for plan, unit in lacking:
         mates = mates_of(unit, plan.units)
         label = _label(unit)
-        lost = next((node for node in plan.relied if not node.up), None)
-        if lost is not None:
-            return Reason(label, lost.id, state=lost.state)
-        late = machine.lender.awaited(unit) if machine.lender and host in unit.hosts else None
-        if late is not None:
-            return Reason(label, late, state=machine.wanted[late].preferred)
+        first = _to_come_first(machine, plan, unit, host)
+        if first is not None:
+            return first
         but = {unit}
         if not unit.book.can_hold(mates):
             too_much.append((plan, unit))
             but.update(mates)
-        first = next((it for it in _in_the_way(unit, but) if it != cob), None)
-        if first is not None:
-            return Reason(label, first)
+        taker = next((it for it in _in_the_way(unit, but) if it != cob), None)
+        if taker is not None:
+            return Reason(label, taker)
     if too_much:
         return _too_much(machine, *too_much[0], host)
     return _skipped(machine, [unit for _, unit in lacking], cob) if lacking else None
+
+
+def _to_come_first(machine: Machine, plan: Departure, unit: UnitBook, host: str) -> Reason | None:
+    """Name who is relied on and lost, who has to go over before, or what is not held yet."""
+    assert machine.lender is not None
+    lost = next((node for node in plan.relied if not node.up), None)
+    if lost is not None:
+        return Reason(_label(unit), lost.id, state=lost.state)
+    late = machine.lender.awaited(unit) if host in unit.hosts else None
+    if late is not None:
+        return Reason(_label(unit), late, state=machine.wanted[late].preferred)
+    lacking = machine.lender.during.lacking(unit.book)
+    if lacking is None or not unit.book.has_room(mates_of(unit, plan.units)):
+        return None
+    return Reason(_label(unit), lacking[0].id, state=lacking[1])
 
 
 def _too_much(machine: Machine, plan: Departure, unit: UnitBook, host: str) -> Reason:

@@ -19,7 +19,7 @@ from cobweb.engine.search._cone import parts
 from cobweb.engine.search._problem import Problem, Standing
 from cobweb.engine.search._proof import Proof, explain
 from cobweb.engine.search._search import NoOrder, Order, find_order
-from cobweb.model import UNKNOWN, CobId, Graph, Need, State, Transition
+from cobweb.model import UNKNOWN, CobId, Graph, State, Transition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +57,10 @@ def look_ahead(machine: Machine) -> bool:
     """Search an order for all that is not where it should be; say whether one was found."""
     if not any(n.known and n.away and not (n.stuck or n.absent) for n in machine.nodes.values()):
         return False
-    found = False
-    for order in _orders(machine, machine.searched):
+    orders = tuple(_orders(machine, machine.searched))
+    for order in orders:
         begin(machine, order)
-        found = True
-    return found
+    return bool(orders)
 
 
 def _orders(machine: Machine, searched: set[tuple[tuple[CobId, State], ...]]) -> Iterator[Foreseen]:
@@ -122,13 +121,9 @@ def abandon(machine: Machine) -> bool:
 def problem_of(machine: Machine) -> Problem:
     """Return what the search is asked: where objects are, and where they should be now."""
     nodes = machine.nodes
-    needs: dict[CobId, list[Need]] = {}
     goals: dict[CobId, State] = {}
     fixed: set[CobId] = set()
     for cob, node in nodes.items():
-        own: list[Need] = [*(node.step_needs or ()), *(node.lock_needs or ())]
-        if own:
-            needs[cob] = own
         if _is_fixed(machine, node):
             fixed.add(cob)
         elif node.leaves or node.goal != STAY:
@@ -143,7 +138,7 @@ def problem_of(machine: Machine) -> Problem:
     return Problem(
         graph=Graph(cobs={cob: node.cob for cob, node in nodes.items()}, limits=machine.limits),
         states={cob: machine.expected(node) for cob, node in nodes.items()},
-        needs=needs,
+        needs={cob: node.needs for cob, node in nodes.items() if node.needs},
         budgets=() if lender is None else tuple(book.budget for book in lender.books),
         goals=goals,
         fixed=fixed,
@@ -178,8 +173,7 @@ def _is_as_thought(detour: Detour, at: Node) -> bool:
 
 def _go_on(machine: Machine, detour: Detour) -> None:
     cob, step = detour.steps[0]
-    node = machine.nodes[cob]
-    _direct(machine, node, step.dest)
+    _direct(machine, machine.nodes[cob], step.dest)
 
 
 def _end(machine: Machine, detour: Detour) -> None:

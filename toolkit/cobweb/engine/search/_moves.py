@@ -20,10 +20,11 @@ none at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from cobweb.engine.analysis._circles import reached
 from cobweb.engine.search._problem import Problem
 from cobweb.model import (
     ANY,
@@ -359,15 +360,12 @@ def _leaned_on(
     movable: Collection[CobId], chosen: Collection[CobId], needs: Mapping[CobId, Sequence[Need]]
 ) -> set[CobId]:
     """Return the chosen objects and all that a lock for a step of one of them may depend on."""
-    found = set(chosen)
-    stack = list(chosen)
-    while stack:
-        cob = stack.pop()
-        for need in needs.get(cob, ()):
-            if need.on not in found and (cob in movable or isinstance(need, LockNeed)):
-                found.add(need.on)
-                stack.append(need.on)
-    return found
+
+    def asked(cob: CobId) -> Iterator[CobId]:
+        asks = needs.get(cob, ())
+        return (need.on for need in asks if cob in movable or isinstance(need, LockNeed))
+
+    return reached(chosen, asked)
 
 
 def _look_at(unit: Roster, now: Situation) -> tuple[bool, bool]:

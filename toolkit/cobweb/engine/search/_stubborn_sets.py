@@ -10,8 +10,10 @@ there is none, there is no order at all.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 
+from cobweb.engine.analysis._circles import reached
 from cobweb.engine.search._moves import Moves, Operator, Room, Situation
 from cobweb.engine.search._symmetry import Symmetry
 from cobweb.model import State
@@ -37,12 +39,11 @@ class Stubborn:
         self._leaving: dict[tuple[int, int], list[Operator]] = {}
         self._taking: dict[int, list[Operator]] = {}
         self._disturbing: dict[Operator, tuple[Operator, ...]] = {}
-        closures: dict[int, frozenset[int]] = {}
+        # an object and all that a lock on it may depend on, in whatever states
+        closure = cache(lambda at: reached((at,), moves.lends_on))
         steps = (some for by_source in moves.operators for some in by_source.values())
         for operator in chain.from_iterable(steps):
-            support = frozenset[int]().union(
-                *(_closure(moves, on, closures) for on, _ in operator.needs)
-            )
+            support = frozenset[int]().union(*(closure(on) for on, _ in operator.needs))
             self._supports[operator] = support
             for on in sorted(support):
                 self._by_on.setdefault(on, []).append(operator)
@@ -157,16 +158,3 @@ def _unlike(operators: list[Operator], looks: Sequence[Hashable]) -> list[Operat
     for it in operators:
         found.setdefault((looks[it.at], it.number), it)
     return list(found.values())
-
-
-def _closure(moves: Moves, at: int, known: dict[int, frozenset[int]]) -> frozenset[int]:
-    """Return an object and all that a lock on it may depend on, in whatever states."""
-    if at not in known:
-        found, stack = {at}, [at]
-        while stack:
-            for on in moves.lends_on(stack.pop()):
-                if on not in found:
-                    found.add(on)
-                    stack.append(on)
-        known[at] = frozenset(found)
-    return known[at]

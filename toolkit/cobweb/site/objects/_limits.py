@@ -21,7 +21,7 @@ from cobweb.site.reading._findings import Findings, did_you_mean, one_of
 from cobweb.site.reading._nodes import Leaf, Map, Node, key_place, kind
 from cobweb.site.reading._settings import as_map, known_keys, required, text
 
-_OF_BUDGETS = ("group", "unit", "first", "pause", "trust", "order")
+_OF_BUDGETS = ("group", "unit", "first", "pause", "trust", "order", "during")
 """Keys that mean nothing beside `transition`."""
 
 _KEYS = ("on", "cob", "transition", "max", "per", *_OF_BUDGETS, "description")
@@ -80,14 +80,16 @@ class Limits:
     def beside(self, hosts: frozenset[str], expansion: Expansion) -> Mapping[str, list[str]]:
         """Return what a change on `hosts` has to look at because a budget counts it.
 
-        That is, as name -> hosts, every member of their budgets, and what may be tied to members
-        by needs on the members' hosts.
+        That is, as name -> hosts, every member of their budgets, what may be tied to members by
+        needs on the members' hosts, and what is held meanwhile.
         """
         found: dict[str, dict[str, None]] = {}
         for budget in self._touched(hosts):
             for name in expansion.tied(budget.names, budget.hosts):
                 own = (host for host in self._defs[name].hosts if host in budget.hosts)
                 found.setdefault(name, {}).update(dict.fromkeys(own))
+            for host, name, _ in budget.during:
+                found.setdefault(name, {})[host] = None
         return {name: list(its_hosts) for name, its_hosts in found.items()}
 
     def _touched(self, hosts: frozenset[str] | None) -> list[BudgetDef]:
@@ -166,6 +168,7 @@ class Limits:
         unit, order = self._text(body, "unit", what), self._text(body, "order", what)
         first, pause_s = self._first(body, what), self._pause_s(body, what)
         trust_s = duration(body, "trust", what, self._findings, zero=True)
+        during = self._during(body, counted, what) if "during" in body.items else ()
         if counted and group:
             self._check_group(group, body, counted, what)
         if counted and len(self._findings) == before:
@@ -177,6 +180,7 @@ class Limits:
                 pause_s=pause_s,
                 trust_s=trust_s,
                 order=order,
+                during=during,
             )
             self.budgets.append(made)
 
@@ -233,6 +237,40 @@ class Limits:
             self._findings.add(key_place(body, "pause"), message, hint)
         return duration(body, "pause", what, self._findings) or 0.0
 
+    def _during(self, body: Map, counted: Counted | None, what: str) -> tuple[_Held, ...]:
+        """Return which objects are held in which state; () with a finding where that is wrong."""
+        place, what = key_place(body, "during"), f"`during` of {what}"
+        held = as_map(body.items["during"], what, self._findings)
+        if held is None:
+            if isinstance(it := body.items["during"], Leaf) and it.value is None:
+                self._findings.add(place, f"{what} is empty", "it needs `cob` and `state`")
+            return ()
+        known_keys(held, ("cob", "on", "state"), what, self._findings)
+        needed = [required(held, key, what, self._findings) for key in ("cob", "state")]
+        names = self._names(held, what) if all(needed) else None
+        state = text(held, "state", what, self._findings)
+        pattern = text(held, "on", what, self._findings)
+        hosts = self._hosts(pattern, held, what) if pattern else ()
+        if names is None or state is None or hosts is None:
+            return ()
+        pairs = [(h, n) for n in names for h in (hosts if pattern else self._defs[n].hosts)]
+        pairs = [(host, name) for host, name in pairs if host in self._defs[name].host_set]
+        if not pairs and not self._selector.quiet:
+            self._findings.add(place, f"{what} names nothing", self._why_none(hosts, names))
+        for name in names:
+            states = self._defs[name].type.states
+            if state not in states:
+                hint = did_you_mean(state, states, otherwise=f"it has {one_of(states)}")
+                message = f"{what}: the type of `{name}` has no state `{state}`"
+                self._findings.add(held.items["state"].place, message, hint)
+                return ()
+        both = sorted(set(pairs).intersection(counted.members if counted else ()))
+        if both:
+            message = f"{what} names {cob_id(*both[0])}, which the limit counts"
+            hint = "what is held cannot be what goes out; say with `cob` what the limit counts"
+            self._findings.add(place, message, hint)
+        return tuple((host, name, state) for host, name in pairs)
+
     def _check_group(self, written: str, body: Map, counted: Counted, what: str) -> None:
         """Find members whose type has no group of states of the name that is written."""
         for name in dict.fromkeys(name for _, name in counted.members):
@@ -263,6 +301,9 @@ class Limits:
 
 HOST, OBJECT = "host", "object"
 """The words for a unit that are no variables."""
+
+_Held = tuple[str, str, str]
+"""A host, a name, and the state that the object is held in."""
 
 _Rank = tuple[int, float, str]
 """Where a unit stands in the order, see `Unit.order`."""
@@ -377,6 +418,7 @@ class BudgetDef:
     pause_s: float = 0.0
     trust_s: float | None = None
     order: Written | None = None
+    during: tuple[_Held, ...] = ()
 
     @cached_property
     def hosts(self) -> frozenset[str]:
@@ -400,6 +442,7 @@ class BudgetDef:
             first=self.first,
             pause_s=self.pause_s,
             trust_s=self.trust_s,
+            during=tuple((cob_id(host, name), state) for host, name, state in self.during),
             place=counted.place,
         )
 
