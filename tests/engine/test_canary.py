@@ -252,20 +252,22 @@ def test_who_is_found_out_when_the_canary_begins_goes_first_with_the_new_content
     assert run.version[C] == {"v": 2}
 
 
-@pytest.mark.parametrize("part", ["conf", "app"])
+@pytest.mark.parametrize("part", ["conf", "app", "silent"])
 def test_a_configuration_that_mends_what_crashes_gets_there_although_its_repair_failed(
     part: str,
 ) -> None:
     """The server itself does not change; its repair with the old configuration failed."""
     run = rolled(confs(1, **PAUSE), confs(2, **PAUSE))
     run.real[C], run.fails = "broken", {C}
+    if part == "silent":
+        run.silent = {C}
     run.begin()
     run.until("c switched")
-    run.fails = {CobId("c/conf")} if part == "conf" else set()
+    run.fails, run.silent = {CobId("c/conf")} if part == "conf" else set(), set()
     run.finish()
     assert run.told("goes first") == ["rolling canary c goes first"]
     untouched(run, "abd") if part == "conf" else None
-    assert (run.engine.unsettled() == ()) is (part == "app")
+    assert (run.engine.unsettled() == ()) is (part != "conf")
 
 
 def test_a_host_that_is_found_silent_goes_first_and_the_others_wait_for_it() -> None:

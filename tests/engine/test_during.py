@@ -209,3 +209,13 @@ def test_a_flag_with_new_content_is_held_all_the_same() -> None:
     run.run()
     assert moves(run) == UP_AND_DOWN
     settled(run)
+
+
+def test_a_flag_that_leaves_with_its_limit_is_not_held_any_more() -> None:
+    """The limit holds with its old words until the run ends; its flag is not there."""
+    run = rolled(flagged(1), webs(2, budgets=()))
+    run.run()
+    assert moves(run) == []
+    assert run.told("lends") == [f"rolling lends to {host}" for host in "abcd"]
+    assert run.engine.unsettled() == ()
+    assert FLAG_ID not in run.real

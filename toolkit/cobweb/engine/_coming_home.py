@@ -77,13 +77,11 @@ def _asks_in_vain(machine: Machine, node: Node) -> bool:
     while todo:
         asker = todo.pop()
         for cob, word in asker.wishes.items():
-            if not word.state:
-                continue
             other = machine.nodes[cob]
-            has_home = other.goal in other.type.states and other.goal != UNKNOWN
-            if has_home and other.means(asker.id, word.state) != other.goal:
+            is_asked = word.state and other.goal in other.type.states and other.goal != UNKNOWN
+            if is_asked and other.means(asker.id, word.state) != other.goal:
                 return True
-            if not word.granted and cob not in seen:
+            if word.state and not word.granted and cob not in seen:
                 seen.add(cob)
                 todo.append(other)
     return False

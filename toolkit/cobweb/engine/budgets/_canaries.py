@@ -124,7 +124,8 @@ class Canaries:
         bank, checks = self._lender.bank, self._lender.checks
         if bank is not None and not bank.has_heard_all(trial):
             return False
-        lacks = sum(map(self.may_get_new, trial.lead.units)) < trial.lead.budget.first
+        lead, first = trial.lead, trial.lead.budget.first
+        lacks = lead.taken < first or sum(map(self.may_get_new, lead.units)) < first
         some = [book.units[0] for book in trial.books]
         if lacks and not checks.is_known(Departure([], [], set()), some, trial.began_s):
             return False
