@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobweb.engine import WaitKind
+from cobweb.engine import CanaryWritten, WaitKind
 from cobweb.model import CobId, Graph
 from cobweb.testing.simulation import Faults, Simulation
 from tests.support.drive import Drive
 from tests.support.graphs import SIMPLE, budget_of, graph_of, graphs, starts
 from tests.support.plain_budgets import Watch
-from tests.support.rollout import KilledError, Rollout
+from tests.support.rollout import Change, KilledError, Rollout
 from tests.support.webs import (
     FLAG,
     HELD,
@@ -214,6 +214,40 @@ def test_a_change_with_mishaps_keeps_its_bounds_and_says_what_is_left(
     if not site.down:
         assert run.engine.unsettled() == ()
         assert run.engine.slots() == frozenset()
+
+
+@given(sites(), st.randoms(use_true_random=False))
+def test_an_unrelated_change_goes_on_with_the_canary_of_before(site: Site, random: Random) -> None:
+    """Whatever has failed; a verdict that is through needs no canary again."""
+    base, goal = replace(site, words={**site.words, "first": 1, "pause_s": 1.0}).graphs()
+    run = rolled(noted(1, base), noted(1, goal), dict.fromkeys(site.down, "down"))
+    run.journal.states.update({cob: it.preferred for cob, it in base.cobs.items()})
+    run.fails = {cob for cob in goal.cobs if random.random() < 0.3}
+    run.run(random.randrange)
+    before = dict(run.journal.canaries)
+    later = Rollout(Change(base=noted(1, base), goal=noted(2, goal)), run.real, journal=run.journal)
+    later.version, later.fails = dict(run.version), run.fails
+    watch = later.watch = Watch(later)
+    watch.resume()
+    later.run(random.randrange)
+    assert later.version[NOTE] == {"v": 2}
+    told = [it for it in later.effects if isinstance(it, CanaryWritten)]
+    if before:
+        assert all(it.canary.units == before[it.limit].units for it in told)
+        assert not (told and before[told[0].limit].through)
+    later.fails = set()
+    watch.resume()
+    later.run(random.randrange)
+    if not site.down:
+        assert later.engine.unsettled() == ()
+
+
+NOTE = CobId("y/note")
+
+
+def noted(version: int, graph: Graph) -> Graph:
+    """Return a generation with a note, on a host that no limit knows."""
+    return of(version, replace(graph, cobs={**graph.cobs, **graph_of(NOTE).cobs}), NOTE)
 
 
 def _vanish_or_return(run: Rollout, host: str) -> None:
