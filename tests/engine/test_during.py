@@ -10,6 +10,7 @@ import pytest
 from cobweb.engine import Halt
 from cobweb.model import CobId, Graph
 from tests.support.graphs import SIMPLE, budget_of
+from tests.support.plain_budgets import Watch
 from tests.support.rollout import Rollout
 from tests.support.webs import FLAG, HELD, UP, flagged, of, rolled, webs
 
@@ -166,6 +167,44 @@ def test_two_budgets_hold_one_flag_until_both_are_through() -> None:
     run.run()
     assert moves(run) == UP_AND_DOWN
     settled(run)
+
+
+def test_two_budgets_that_want_a_flag_elsewhere_have_it_one_after_the_other() -> None:
+    """As a limit that is taken out and a new one may; who came first has it until it is through."""
+    one = budget_of("a/app b/app", name="one", during=HELD)
+    two = budget_of("c/app d/app", name="two", during=((FLAG_ID, "clear"),))
+    more: dict[str, Any] = {"budgets": (one, two), "more": {FLAG_ID: FLAG}}
+    run = rolled(webs(1, **more), webs(2, **more))
+    run.watch = Watch(run)
+    run.run()
+    assert moves(run) == UP_AND_DOWN
+    settled(run)
+
+
+def test_a_step_that_needs_a_flag_in_two_states_never_begins_and_the_run_ends() -> None:
+    """Both budgets count the same servers."""
+    budgets = tuple(
+        budget_of("a/app b/app", name=state, during=((FLAG_ID, state),))
+        for state in ("set", "clear")
+    )
+    more: dict[str, Any] = {"budgets": budgets, "more": {FLAG_ID: FLAG}}
+    run = rolled(webs(1, "a b", **more), webs(2, "a b", **more))
+    run.run()
+    assert run.told("lends", "app outdated ->") == []
+    assert run.real[FLAG_ID] == "clear"
+    assert run.why(A).startswith(f"a/app lock {FLAG_ID}")
+
+
+def test_a_flag_stays_set_where_a_run_was_cut_off_between_two_units() -> None:
+    """In the pause of a canary, or when a slot has come back: the next life goes on with it."""
+    for line in ("rolling pauses 30 s for a", "rolling has back b"):
+        run = rolled(flagged(1, first=1, pause_s=30.0), flagged(2, first=1, pause_s=30.0))
+        run.begin()
+        run.until(line)
+        run.journal.slots.clear()
+        run.run()
+        assert moves(run) == UP_AND_DOWN, line
+        settled(run)
 
 
 def test_a_unit_of_which_nothing_went_out_lets_the_flag_go() -> None:

@@ -254,6 +254,15 @@ def test_what_is_wrong_with_what_is_held_is_found(maker: Maker, during: str, mes
     assert any(message in each for each in findings), findings
 
 
+def test_two_limits_hold_nothing_in_two_states(maker: Maker) -> None:
+    more = "max: 1, cob: a, during: {cob: d, state: down}"
+    other = "other: {on: app, max: 1, cob: b, during: {cob: d, state: up}}"
+    site = SITE.format(more=more).replace("limits: {", f"limits: {{{other}, ")
+    (found,) = maker.findings(site)
+    assert "limit `rolling` holds db01/d in `down`, and limit `other` in `up`" in found
+    assert len(maker.site(site.replace("state: up", "state: down")).graph().budgets) == 2
+
+
 @pytest.mark.parametrize("key", ["group", "unit", "first", "pause", "trust", "order", "during"])
 def test_few_keys_have_a_meaning_beside_transition(maker: Maker, key: str) -> None:
     held = "{cob: d, state: up}"

@@ -194,7 +194,8 @@ def _tell_waits(output: Output, result: RunResult) -> None:
     if others:
         output.summary(f"... and {others} more (-o json has all)")
     if any(link.detail.endswith(", canary") for wait in waits for link in wait.chain):
-        output.summary("who goes first is not home: mend it, or `apply --new-canary` chooses anew")
+        output.summary("who goes first is not home: mend it, or apply a fix;")
+        output.summary("`apply --new-canary` chooses anew, those that are out before others")
 
 
 def first_few(waits: Sequence[Wait]) -> tuple[list[Wait], Tally[str], int]:

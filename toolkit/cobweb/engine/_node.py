@@ -93,8 +93,8 @@ class Node:
     `pusher` is who last asked for a state or made it move; `new_plans` counts changes of the plan
     within one `epoch`, the time from one end of a check or transition to the next. `directive` is
     the state that an order of the look-ahead has the object go to, or stay in, `serves` the one
-    that it stays in for steps that wait for nothing else. While it is `held` nobody moves it from
-    its goal, which a budget has chosen. `taken` counts the steps taken in this run, by their
+    that it stays in for steps that wait for nothing else. Nobody moves it from the state in which a
+    budget has it `held`, its goal then. `taken` counts the steps taken in this run, by their
     numbers.
 
     `absent` objects are not there: not yet, as their host has not switched, or not any more
@@ -126,7 +126,7 @@ class Node:
     removed: bool = False
     leaves: bool = False
     gone: bool = False
-    held: bool = False
+    held: State = ""
     standing: Standing | None = None
     wishes: dict[CobId, Word] = field(default_factory=dict)
     pending: dict[State, dict[CobId, Word]] = field(default_factory=dict)

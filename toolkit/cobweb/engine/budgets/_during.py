@@ -7,7 +7,7 @@ out at the end leaves them where they are, for the next run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from cobweb.engine._machine import Machine
@@ -27,16 +27,19 @@ class During:
         self._held: list[BudgetBook] = []
         self._in_vain: dict[str, object] = {}
 
-    def open(self) -> None:
-        """Go on with what an earlier run has left held: units are out, or have a slot."""
+    def open(self, is_to_lend: Callable[[BudgetBook], bool]) -> None:
+        """Go on with what an earlier run has left held: a unit is out, or has still to go out."""
         for book in self._books:
             is_set = all(node.state == state for node, state in self._of(book))
-            if any(unit.held or (unit.takes_room and is_set) for unit in book.units):
+            if any(it.held for it in book.units) or (is_set and (book.taken or is_to_lend(book))):
                 self._hold(book)
 
     def are_held(self, units: Iterable[UnitBook]) -> bool:
         """Have what the budgets of units name go to its state; say whether it is there."""
         books = {unit.key[0]: unit.book for unit in units}
+        pairs = {pair for book in books.values() for pair in book.budget.during}
+        if len(dict(pairs)) < len(pairs):
+            return False  # an object in two states
         for book in books.values():
             if book in self._books and self._in_vain.get(book.budget.name) != self._stand(book):
                 self._hold(book)
@@ -56,30 +59,26 @@ class During:
 
     def holder(self, node: Node) -> BudgetBook | None:
         """Return the budget that holds an object."""
-        named = (it for it in self._held if any(cob == node.id for cob, _ in it.budget.during))
-        return next(named, None)
+        return next((it for it in self._held if node.id in dict(it.budget.during)), None)
 
     def hold_again(self) -> None:
         """Go on holding objects that have another goal since their host has switched."""
         for book in self._held:
-            self._hold(book)
+            for node, _ in self._of(book):
+                self._aim(node)
 
     def let_go(self, books: Iterable[BudgetBook]) -> bool:
-        """Have what these budgets held go home; say whether they held anything.
+        """Have what these budgets held go home, or where others want it; say if they held any.
 
         What is not there then is not asked for again before something of it has changed.
         """
         gone = [book for book in books if book in self._held]
         self._held = [book for book in self._held if book not in gone]
         for book in gone:
-            self._in_vain.pop(book.budget.name, None)
-            if self.lacking(book) is not None:
-                self._in_vain[book.budget.name] = self._stand(book)
+            is_lacking = self.lacking(book) is not None
+            self._in_vain[book.budget.name] = self._stand(book) if is_lacking else None
             for node, _ in self._of(book):
-                if self.holder(node) is None and node.held:
-                    node.held = False
-                    node.aim(self._homes.pop(node.id))
-                    self._machine.touch(node)
+                self._aim(node)
         return bool(gone)
 
     @property
@@ -99,9 +98,18 @@ class During:
     def _hold(self, book: BudgetBook) -> None:
         if book not in self._held:
             self._held.append(book)
-        for node, state in self._of(book):
-            if not node.absent and node.goal != state and state in node.type.states:
-                self._homes[node.id] = node.cob.preferred if node.goal == STAY else node.goal
-                node.held = True
-                node.aim(state)
-                self._machine.touch(node)
+            for node, _ in self._of(book):
+                self._aim(node)
+
+    def _aim(self, node: Node) -> None:
+        """Have an object go where it is held, or home; of several budgets the first one says."""
+        book = None if node.absent else self.holder(node)
+        state = "" if book is None else dict(book.budget.during)[node.id]
+        if state not in node.type.states:
+            state = ""
+        if node.goal != node.held:
+            self._homes[node.id] = node.cob.preferred if node.goal == STAY else node.goal
+        if state or node.held:
+            node.held = state
+            node.aim(state or self._homes[node.id])
+            self._machine.touch(node)

@@ -109,7 +109,7 @@ class Lender:
                 unit.departures = dict.fromkeys((node.id for node in unit.members), None)
                 self._count(unit)
         self._take_back_of_gone()
-        self.during.open()
+        self.during.open(self._is_to_lend)
         for trial in self.canaries.all:
             self.canaries.begin(trial)
 

@@ -58,6 +58,15 @@ class Limits:
         section = as_map(node, "`limits`", self._findings)
         for name, value in section.items.items() if section else ():
             self._limit(name, value, key_place(section, name) if section else value.place)
+        held: dict[tuple[str, str], tuple[str, str]] = {}
+        for budget in self.budgets:
+            for host, name, state in budget.during:
+                other, its = held.setdefault((host, name), (budget.counted.name, state))
+                if its != state:
+                    what = f"limit `{budget.counted.name}` holds {cob_id(host, name)} in `{state}`"
+                    message = f"{what}, and limit `{other}` in `{its}`"
+                    self._findings.add(budget.counted.place, message, "hold it in one state")
+                    return
 
     def of(self, wanted: Iterable[CobId]) -> tuple[Limit, ...]:
         """Return the limits of transitions with those members that are wanted.
@@ -246,7 +255,8 @@ class Limits:
                 self._findings.add(place, f"{what} is empty", "it needs `cob` and `state`")
             return ()
         known_keys(held, ("cob", "on", "state"), what, self._findings)
-        needed = [required(held, key, what, self._findings) for key in ("cob", "state")]
+        hint = "as in `{cob: noout, on: mon, state: set}`"
+        needed = [required(held, key, what, self._findings, hint=hint) for key in ("cob", "state")]
         names = self._names(held, what) if all(needed) else None
         state = text(held, "state", what, self._findings)
         pattern = text(held, "on", what, self._findings)
