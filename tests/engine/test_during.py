@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cobweb.engine import Halt
+from cobweb.engine import Halt, StartTransition
 from cobweb.model import CobId, Graph
 from tests.support.graphs import SIMPLE, budget_of
 from tests.support.plain_budgets import Watch
@@ -258,3 +258,18 @@ def test_a_flag_that_leaves_with_its_limit_is_not_held_any_more() -> None:
     assert run.told("lends") == [f"rolling lends to {host}" for host in "abcd"]
     assert run.engine.unsettled() == ()
     assert FLAG_ID not in run.real
+
+
+def test_a_flag_that_has_to_wait_for_a_removal_is_set_when_its_host_has_switched() -> None:
+    """Until then nothing goes out."""
+    run = rolled(webs(1, more={"z/old": SIMPLE}), flagged(2))
+    run.begin()
+    run.until("z/old up -> down")
+    old = next(job for job in run.jobs if isinstance(job, StartTransition))
+    while run.jobs != [old]:
+        run.end(next(job for job in run.jobs if job is not old))
+    assert run.told("lends") == []
+    run.finish()
+    shown = run.told("z switched", "lends", *UP_AND_DOWN)
+    assert shown[:3] == ["z switched", UP_AND_DOWN[0], "rolling lends to a"]
+    settled(run)
