@@ -86,7 +86,8 @@ def test_a_canary_that_fails_leaves_the_others_as_they_are(step: str) -> None:
     run.fails = set()
     run.run()
     assert run.engine.unsettled() == ()
-    assert [*dict.fromkeys(run.told("lends"))] == [f"rolling lends to {host}" for host in "abcd"]
+    times = 1 if step.endswith("up") else 3  # once in each run that it gave its slot back in
+    assert run.told("lends") == [f"rolling lends to {host}" for host in [*"a" * times, *"bcd"]]
     assert run.journal.canaries["rolling"].through
 
 
@@ -225,6 +226,23 @@ def test_who_is_out_when_the_canary_begins_goes_first() -> None:
     assert run.engine.unsettled() == ()
 
 
+def test_who_is_out_and_does_not_go_first_is_repaired_to_what_its_host_stands_in() -> None:
+    """And no further before the verdict."""
+    run = rolled(webs(1, **PAUSE), webs(2, **PAUSE), {"b/app": "broken", "c/app": "broken"})
+    run.journal.served.update(UP)
+    run.begin()
+    assert run.told("canary") == ["rolling canary b goes first"]
+    run.until("rolling pauses 30 s for b")
+    assert run.told("c/app broken", "c/app down", "c switched") == [
+        "c/app broken -> down",
+        "c/app down -> up",
+    ]
+    assert (run.real[C], run.version[C]) == ("up", {"v": 1})
+    untouched(run, "ad")
+    run.finish()
+    assert run.engine.unsettled() == ()
+
+
 @pytest.mark.parametrize("trouble", ["broken", "loops", "silent"])
 def test_who_is_found_out_when_the_canary_begins_goes_first_with_the_new_content(
     trouble: str,
@@ -266,7 +284,8 @@ def test_a_configuration_that_mends_what_crashes_gets_there_although_its_repair_
     run.fails, run.silent = {CobId("c/conf")} if part == "conf" else set(), set()
     run.finish()
     assert run.told("goes first") == ["rolling canary c goes first"]
-    untouched(run, "abd") if part == "conf" else None
+    if part == "conf":
+        untouched(run, "abd")
     assert (run.engine.unsettled() == ()) is (part != "conf")
 
 

@@ -149,6 +149,10 @@ def test_canaries_are_kept_by_limit_and_contents_the_newest_first(store: Store) 
     through = replace(first, generation=5, through=True, covers="y")
     store.write([through])
     assert store.canaries() == (racks, through, later)
+    store.write([later, through, later])
+    assert store.canaries() == (racks, later, through)
+    store.write([through, later, through])
+    assert store.canaries() == (racks, through, later)
 
 
 def test_names_of_any_kind_are_kept(store: Store) -> None:

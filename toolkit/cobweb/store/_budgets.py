@@ -63,7 +63,7 @@ def write(cursor: DBAPICursor, statements: Statements, batch: Batch, *, run: str
     statements.slot.many_tuples(cursor, lent)
     gone = [(limit, unit) for limit, unit, at in rows if at is None]
     statements.drop_slot.many_tuples(cursor, gone)
-    for it in batch.canaries.values():
+    for it in batch.canaries:
         cursor.execute(statements.last_canary)
         (last,) = cursor.fetchone() or (None,)
         units = json.dumps(sorted(it.units))

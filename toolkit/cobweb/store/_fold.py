@@ -46,7 +46,7 @@ class Batch:
     of which nothing was at work any more before what `cobs` says; `grants` None
     for those to delete, `hosts` (reachable, time), `switched` the generation and `given_up` whether
     it is by name, `results` of a host its JSON texts by key, None for those to delete. `slots` of a
-    unit are times by limit, None for those to delete, `canaries` are by limit and contents;
+    unit are times by limit, None for those to delete, `canaries` are in their order;
     `renamed` are to be in a batch of their own. `grants_of` finds grants by their ends; it
     is made when an object is forgotten, so that forgetting many takes no longer than writing them.
     """
@@ -64,7 +64,7 @@ class Batch:
     results: dict[str, dict[str, str | None]] = field(default_factory=dict)
     forgotten_hosts: dict[str, None] = field(default_factory=dict)
     slots: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    canaries: dict[tuple[str, str], CanaryWritten] = field(default_factory=dict)
+    canaries: list[CanaryWritten] = field(default_factory=list)
     events: list[EventWritten] = field(default_factory=list)
     renamed: list[CobRenamed] = field(default_factory=list)
 
@@ -95,7 +95,7 @@ def _take(batch: Batch, entry: Entry) -> None:
         case SlotGone():
             batch.slots.setdefault(entry.unit, {})[entry.limit] = None
         case CanaryWritten():
-            batch.canaries[entry.limit, entry.contents] = entry
+            batch.canaries.append(entry)
         case (
             HostLost()
             | HostFound()

@@ -284,9 +284,8 @@ class _Search:
                 names.setdefault(host, []).append(name)
         return {
             self._found[name][host]: (host, name)
-            for host in sorted(
-                names, key=lambda host: f"{host}/"
-            )  # `app-1/x` stands before `app/x`
+            # as ids are sorted: `app-1/x` stands before `app/x`
+            for host in sorted(names, key=lambda host: f"{host}/")
             for name in names[host]
         }
 
