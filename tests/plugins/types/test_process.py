@@ -30,13 +30,15 @@ SERVER = """
 import os, signal, socket, sys
 for name in sys.argv[3:]:
     signal.signal(getattr(signal, name), signal.SIG_IGN)
-with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
+with socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=16) as server:
     while True:
         connection, _ = server.accept()
         with connection:
             connection.sendall(os.environ.get("GREETING", "-").encode())
 """
 PATIENCE_S = 90.0
+BACKLOG = 16
+"""So many connections the kernel keeps for the server, and one more, before it answers no other."""
 
 
 @pytest.fixture
@@ -195,10 +197,11 @@ def test_a_server_that_is_too_busy_to_accept_is_not_broken(
     child = _child(process_module, one)
     os.kill(child, signal.SIGSTOP)
     with ExitStack() as queue, ThreadPoolExecutor(1) as other:
-        while _is_accepted(queue.enter_context(socket.socket()), port):
-            pass
+        while _queued(port) <= BACKLOG:
+            _connect(queue.enter_context(socket.socket()), port)
         found = other.submit(process_module.check, one)
-        _wait_for(lambda: _asked_again(port))
+        _wait_for(lambda: found.done() or _asked_again(port))
+        assert not found.done()
         os.kill(child, signal.SIGCONT)
         assert found.result() == {"state": "up"}
 
@@ -654,22 +657,30 @@ def _environment(pid: int) -> list[str]:
         return []
 
 
-def _is_accepted(client: socket.socket, port: int) -> bool:
-    """Connect; where the queue of the server is full, give up at once."""
-    client.settimeout(0.9)  # a busy kernel answers late; a full queue is asked again after 1 s
+def _connect(client: socket.socket, port: int) -> None:
+    """Connect; where the queue of the server is full by now, give up at once."""
+    client.settimeout(0.9)  # a full queue is asked again after 1 s
     try:
         client.connect(("127.0.0.1", port))
     except TimeoutError:
         client.close()
-        return False
-    return True
+
+
+def _sockets(state: str, column: int, port: int) -> list[list[str]]:
+    """Return the rows of sockets in a state whose address in a column has this port."""
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()]
+    return [row for row in rows[1:] if row[3] == state and row[column].endswith(f":{port:04X}")]
+
+
+def _queued(port: int) -> int:
+    """Return how many connections wait to be accepted on a port."""
+    (row,) = _sockets("0A", 1, port)
+    return int(row[4].partition(":")[2], 16)
 
 
 def _asked_again(port: int) -> bool:
     """Say whether the kernel has repeated its question (SYN) to a port that did not answer."""
-    rows = [row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()]
-    asking = [row for row in rows[1:] if row[3] == "02" and row[2].endswith(f":{port:04X}")]
-    return any(int(row[6], 16) for row in asking)
+    return any(int(row[6], 16) for row in _sockets("02", 2, port))
 
 
 def _marked(system: Path) -> list[int]:
