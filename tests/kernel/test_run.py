@@ -746,19 +746,6 @@ def test_what_transition_and_check_say_alike_is_told_once(rig: MakeRig, figure: 
     assert result.counts["checks"] == 1
 
 
-def test_a_python_type_has_a_time_limit(rig: MakeRig, figure: MakeGraph) -> None:
-    marker = Stubborn()
-    run = python_run(rig, figure, marker)
-    it = run.graph.cobs[B]
-    steps = tuple(replace(step, timeout_s=0.01) for step in it.type.transitions)
-    kind = replace(it.type, transitions=steps)
-    run.graph = Graph(cobs={B: replace(it, type=kind)})
-    result = run.go()
-    marker.over.set()
-    assert result.exit_code == 1
-    assert result.messages[B] == "the Python type did not return"
-
-
 def test_an_executor_that_cannot_be_asked_once_it_is_closed_is_no_trouble(
     rig: MakeRig, figure: MakeGraph
 ) -> None:

@@ -15,15 +15,21 @@ from typing import ClassVar
 
 from cobweb.model import Action, CobId, Job, JobKind, Nothing, Outcome, Report, Role, Tasks
 from cobweb.plugin import ExecutorSetting
-from cobweb_plugins.ansible._host_marks import HostMarks, has_posix_shell
+from cobweb_plugins.ansible._host_marks import HostMarks, is_windows
 from cobweb_plugins.ansible._hub import Hub
-from cobweb_plugins.ansible._jobs import cancelled, refusal, unknown_host
+from cobweb_plugins.ansible._jobs import cancelled, failed, refusal, unknown_host
 from cobweb_plugins.ansible._processes import Tree
 from cobweb_plugins.ansible._sweep import sweep_script
 from cobweb_plugins.ansible._workspace import Workspace
 
 GRACE_S = 2.0
 """Time between asking the processes of a job to end, and killing them."""
+
+UNGUARDED_VARIABLE = "cobweb_unguarded"
+"""The host variable that says: what a job has left there ends by itself, as nothing can end it."""
+
+DEVICES = ("network_cli", "netconf", "httpapi")
+"""Connections of Ansible to devices whose command line is no shell."""
 
 RELEASE_LIMIT_S = 30.0
 """Time for taking a mark off a host."""
@@ -74,13 +80,23 @@ class BaseExecutor(ABC):
     def end_work(self, job: Job, jobs: Sequence[int]) -> None:
         """Take a job that ends these jobs, and all of earlier runs, on its host."""
         host = self._setting.hosts.get(job.host)
+        variables = {} if host is None else {**host.variables, **job.host_vars}
         if host is None:
             self._reports.append(unknown_host(job))
-        elif has_posix_shell({**host.variables, **job.host_vars}):
+        elif variables.get("ansible_connection") in DEVICES:
+            # Modules for devices are at work on this machine, in lanes that end with their Cobweb.
+            self._reports.append(Report(number=job.number, outcome=Outcome.OK))
+        elif not is_windows(variables):
             self._ends[job.number] = self._sweep_script(jobs)
             self._take(job)
-        else:
+        elif variables.get(UNGUARDED_VARIABLE) is True:
             self._reports.append(Report(number=job.number, outcome=Outcome.OK))
+        else:
+            message = (
+                "it has no POSIX shell, so Cobweb can end nothing there. See that nothing of it is"
+                f" at work, and set `{UNGUARDED_VARIABLE}: true` for this host"
+            )
+            self._reports.append(failed(job, message, began=False))
 
     def wait(self, timeout_s: float | None) -> Sequence[Report]:
         """Serve all connections until a report, a wake or the time; reports in order of arrival."""

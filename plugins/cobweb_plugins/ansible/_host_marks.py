@@ -38,8 +38,6 @@ TEXT_LIMIT = 100
 _SHELLS = ("ssh", "smart", "paramiko", "paramiko_ssh", "local")
 """Connections to hosts with a POSIX shell and files that stay; others are not marked."""
 
-_OTHER_SHELLS = ("powershell", "cmd")
-
 _FOLDERS = """\
 own="$home/marks/$name"
 others() {
@@ -191,8 +189,13 @@ def _can_be_marked(variables: Mapping[str, Any]) -> bool:
 
 def has_posix_shell(variables: Mapping[str, Any]) -> bool:
     """Say whether a host of these variables has a POSIX shell, and files that stay."""
-    connection = variables.get("ansible_connection", "ssh")
-    return connection in _SHELLS and variables.get("ansible_shell_type") not in _OTHER_SHELLS
+    return variables.get("ansible_connection", "ssh") in _SHELLS and not is_windows(variables)
+
+
+def is_windows(variables: Mapping[str, Any]) -> bool:
+    """Say whether commands on a host of these variables go to a shell of Windows."""
+    is_remote_shell = variables.get("ansible_connection") in ("winrm", "psrp")
+    return is_remote_shell or variables.get("ansible_shell_type") in ("powershell", "cmd")
 
 
 def _told(said: str, host: str) -> str:

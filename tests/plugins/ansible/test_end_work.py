@@ -111,10 +111,28 @@ def _fields(mark: SiteMark) -> dict[str, Any]:
     return {name: getattr(mark, name) for name in mark.__dataclass_fields__}
 
 
-def test_where_there_is_no_shell_nothing_is_asked(make_bench: Callable[..., Any]) -> None:
-    """Such a host is not even connected to: nothing of it can be found there."""
-    other = Host(name="h1", variables={"ansible_connection": "winrm"})
+WINDOWS = {"ansible_connection": "ssh", "ansible_shell_type": "powershell"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "outcome"),
+    [
+        ({"ansible_connection": "winrm"}, Outcome.FAILED),
+        ({"ansible_connection": "psrp"}, Outcome.FAILED),
+        (WINDOWS, Outcome.FAILED),
+        (WINDOWS | {"cobweb_unguarded": "yes"}, Outcome.FAILED),
+        (WINDOWS | {"cobweb_unguarded": True}, Outcome.OK),
+        ({"ansible_connection": "network_cli"}, Outcome.OK),
+    ],
+)
+def test_where_nothing_can_be_ended_that_is_said_unless_the_site_vouches(
+    make_bench: Callable[..., Any], variables: dict[str, Any], outcome: Outcome
+) -> None:
+    """Such a host is not even connected to; what works for a device is on this machine."""
+    other = Host(name="h1", variables=variables)
     bench = make_bench(AnsibleExecutor, inventory={"h1": other})
     bench.executor.end_work(bench.job(Nothing()), ())
     (report,) = bench.collect(1)
-    assert report.outcome is Outcome.OK
+    assert report.outcome is outcome
+    says = "set `cobweb_unguarded: true` for this host" in report.message
+    assert says is (outcome is Outcome.FAILED)

@@ -3,29 +3,30 @@
 A job has one cost per queue, also where hosts are lost: what is dropped is found by its host, and
 passed over when its turn comes.
 
-The dispatcher keeps no more than `parallel` jobs in flight, lets the heaviest go first (weights of
-the planner), and carries out what an executor leaves to the runtime: Python types in worker threads
-and actions without work. Transitions can be held back, all of them, until they are let go. Before
-one starts it is lent the archive of its file tree. A job whose object has left work on its host
-starts when that was ended.
+The dispatcher keeps no more than `parallel` jobs in flight at the executor, lets the heaviest go
+first (weights of the planner), and carries out what an executor leaves to the runtime: Python types
+in threads, which wait most of their time and so have room of their own, and actions without work.
+Transitions can be held back, all of them, until they are let go. Before one starts it is lent the
+archive of its file tree. A job whose object has left work on its host starts when that was ended,
+one whose object has a late call of a Python type when that has returned; it waits for it as long as
+it might take itself.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-import queue
 import random  # the generator is made from the run's seed, see `retry_delay_s`
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
-from cobweb.errors import CobwebError, PluginError, StoreError
+from cobweb.errors import PluginError, StoreError
 from cobweb.kernel._at_work import WorkEnder
 from cobweb.kernel._confirm import DeadManSwitch
+from cobweb.kernel._python_calls import MOST_CALLS, NO_RETURN, PythonCalls
 from cobweb.kernel._trees import TreeLender
 from cobweb.model import (
     Action,
@@ -45,7 +46,6 @@ from cobweb.plugin import (
     ExecutorSetting,
     NodeProvider,
     PythonType,
-    answered,
 )
 
 Finish = Callable[[Job], tuple[Job, str]]
@@ -92,18 +92,19 @@ class Dispatcher:
         self._executor = executor
         self._ending = executor if isinstance(executor, EndingExecutor) else None
         self._setting = setting
-        self._python_types = dict(python_types or {})
+        self._calls = PythonCalls(python_types or {}, executor.wake)
         self._providers = dict(providers or {})
         self._weights = dict(weights or {})
         self._trees = trees
         self._waiting: dict[str, dict[int, Job]] = {}
-        self._ready: list[tuple[float, int, Job]] = []
+        self._ready: dict[bool, list[tuple[float, int, Job]]] = {True: [], False: []}
         self._later: list[tuple[float, int, Job]] = []
         self._in_flight: dict[int, Job] = {}
-        self._own: dict[int, float] = {}
-        self._own_reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._held: list[Job] | None = None
         self._aside: dict[str, list[Job]] = {}
+        self._behind_call: dict[int, tuple[float, Job]] = {}
+        self._waited_out: set[int] = set()
+        self._done_late: dict[int, Report] = {}
         self._pauses: list[tuple[float, str]] = []
         self._numbers = 0
         self._switch = DeadManSwitch(setting, now=executor.now, next_number=self.next_number)
@@ -210,6 +211,7 @@ class Dispatcher:
         now = self._executor.now()
         while self._later and self._later[0][0] <= now:
             self._make_ready(heapq.heappop(self._later)[2])
+        self._let_go_behind_calls()
         taken = self._take(finish, puts_aside=True)
         if not taken and self._aside and self._is_still():
             for host in tuple(self._aside):
@@ -224,29 +226,64 @@ class Dispatcher:
                 self._make_ready(job)
 
     def _take(self, finish: Finish, *, puts_aside: bool) -> tuple[Job, ...]:
-        room = self._setting.parallel - len(self._in_flight)
+        room = {
+            True: self._setting.parallel - (len(self._in_flight) - len(self._calls)),
+            False: MOST_CALLS - len(self._calls),
+        }
         taken: list[Job] = []
-        while self._ready and len(taken) < room:
-            job = heapq.heappop(self._ready)[2]
-            if not self._waits(job):
+        while fits := [queue for kind, queue in self._ready.items() if queue and room[kind] > 0]:
+            job = heapq.heappop(min(fits, key=lambda queue: queue[0][:2]))[2]
+            if not self._waits(job) or self._waits_behind_call(job):
                 continue
             made, lacks = finish(job)
             if lacks and puts_aside:
                 self._aside.setdefault(lacks, []).append(job)
             elif self.withdraw(job):
                 taken.append(made)
+                room[self.reaches(made.action)] -= 1
         return tuple(taken)
+
+    def _waits_behind_call(self, job: Job) -> bool:
+        """Keep a job back whose object has a late call; say so."""
+        if not self._calls.is_late(job.cob) or job.number in self._waited_out:
+            return False
+        self._behind_call[job.number] = (time.monotonic() + self._limit_s(job), job)
+        return True
+
+    def _let_go_behind_calls(self) -> None:
+        """Let the jobs go whose late calls have returned, and those that have waited long enough.
+
+        A late call that ended well has done what the next attempt of its step is to do.
+        """
+        for call, report in self._calls.take_returned():
+            for job in [job for _, job in self._behind_call.values() if job.cob == call.cob]:
+                self._let_go_behind(job)
+                same = (call.kind, call.source, call.dest) == (job.kind, job.source, job.dest)
+                if same and job.kind is JobKind.TRANSITION and report.outcome is Outcome.OK:
+                    self._done_late[job.number] = replace(report, number=job.number)
+        now = time.monotonic()
+        for job in [job for deadline, job in self._behind_call.values() if deadline <= now]:
+            self._let_go_behind(job)
+            self._waited_out.add(job.number)
+
+    def _let_go_behind(self, job: Job) -> None:
+        del self._behind_call[job.number]
+        if self._waits(job):
+            self._make_ready(job)
 
     def _is_still(self) -> bool:
         """Say whether nothing goes on by which a job that was put aside could get what it lacks."""
         later = any(self._waits(job) for _, _, job in self._later)
-        return not (self._in_flight or self._ready or self._held or self._pauses or later)
+        ready = any(self._ready.values()) or self._behind_call
+        return not (self._in_flight or ready or self._held or self._pauses or later)
 
     def submit(self, jobs: Iterable[Job]) -> None:
         """Start jobs that were taken and journalled."""
         for job in jobs:
             self._in_flight[job.number] = job
-            if problem := self._lend(job):
+            if done := self._done_late.pop(job.number, None):
+                self._calls.answer(job, done)
+            elif problem := self._lend(job):
                 self._fail(job, problem)
             else:
                 self._begin_after_others(job)
@@ -261,12 +298,11 @@ class Dispatcher:
         """Return ended jobs with their reports; block until one, a retry, `wake` or `most_s`."""
         timeout_s = self._timeout_s(most_s)
         reports: list[Report] = []
-        if len(self._own) < len(self._in_flight) or not self._own:
+        if len(self._calls) < len(self._in_flight) or not (self._calls or self._behind_call):
             reports.extend(self._executor.wait(timeout_s))
-            reports.extend(self._own_ended(block_s=0.0))
+            reports.extend(self._calls.ended(block_s=0.0))
         else:
-            reports.extend(self._own_ended(block_s=timeout_s))
-        reports.extend(self._own_overdue())
+            reports.extend(self._calls.ended(block_s=timeout_s))
         ended = [whole for report in reports if (whole := self._take_report(report))]
         for step in self._switch.due():
             self._start(step)
@@ -290,7 +326,7 @@ class Dispatcher:
 
     def wake(self) -> None:
         """End a `wait` early."""
-        self._own_reports.put(None)
+        self._calls.wake()
         self._executor.wake()
 
     def stop(self) -> list[tuple[Job, Report]]:
@@ -302,7 +338,7 @@ class Dispatcher:
             self._executor.close()
             return []
         self._executor.close(kill=True)
-        last = self._own_ended(block_s=0.0)
+        last = self._calls.ended(block_s=0.0)
         with suppress(PluginError):  # not every executor can be asked once it is closed
             last.extend(self._executor.wait(0.0))
         reports = {report.number: report for report in last}
@@ -318,6 +354,8 @@ class Dispatcher:
 
     def _lend(self, job: Job) -> str:
         """Put what a job works with where it finds it; return what hinders that, "" for nothing."""
+        if self._calls.is_late(job.cob):
+            return NO_RETURN
         try:
             if self._trees is not None:
                 self._trees.lend(job)
@@ -348,7 +386,8 @@ class Dispatcher:
 
     def _make_ready(self, job: Job, *, first: bool = False) -> None:
         weight = -math.inf if first else -self._weights.get(job.cob, 0.0)
-        heapq.heappush(self._ready, (weight, job.number, job))
+        queue = self._ready[self.reaches(job.action)]
+        heapq.heappush(queue, (weight, job.number, job))
 
     def _waits(self, job: Job) -> bool:
         """Say whether a queued job was not dropped; the queues keep what was until its turn."""
@@ -361,7 +400,8 @@ class Dispatcher:
         waits += [due - self._executor.now() for due, _ in self._pauses[:1]]
         if (due_s := self._switch.due_s()) is not None:
             waits.append(due_s - self._executor.now())
-        waits += [deadline - time.monotonic() for deadline in self._own.values()]
+        behind = [deadline for deadline, _ in self._behind_call.values()]
+        waits += [due - time.monotonic() for due in (*self._calls.deadlines_s(), *behind)]
         if most_s is not None:
             waits.append(most_s)
         return max(0.0, min(waits)) if waits else None
@@ -369,19 +409,17 @@ class Dispatcher:
     def _carry_out(self, job: Job) -> None:
         match job.action:
             case Nothing():
-                self._own[job.number] = time.monotonic() + self._setting.timeout_s
-                self._own_reports.put(Report(number=job.number, outcome=Outcome.OK))
-            case PythonAction(type_name=name, method=method):
-                timeout_s = job.timeout_s or self._setting.timeout_s
-                self._own[job.number] = time.monotonic() + timeout_s
-                context = self._context(job)
-                call = _python_call(self._python_types[name], method, job, context)
-                threading.Thread(target=self._call, args=(call,), daemon=True).start()
+                self._calls.answer(job, Report(number=job.number, outcome=Outcome.OK))
+            case PythonAction() as action:
+                self._calls.begin(job, action, self._context(job), self._limit_s(job))
             case Missing(message=message):
                 self._fail(job, message)
             case _:
                 message = f"executor {self._executor.name} does not carry out {job.action}"
                 self._fail(job, message)
+
+    def _limit_s(self, job: Job) -> float:
+        return job.timeout_s or self._setting.timeout_s
 
     def _context(self, job: Job) -> CobContext:
         """Return what the method of a Python type gets."""
@@ -400,51 +438,8 @@ class Dispatcher:
 
     def _fail(self, job: Job, message: str) -> None:
         """Report a job that cannot be carried out."""
-        self._own[job.number] = time.monotonic() + self._setting.timeout_s
-        self._own_reports.put(Report(number=job.number, outcome=Outcome.FAILED, message=message))
-
-    def _call(self, call: Callable[[], Report]) -> None:
-        self._own_reports.put(call())
-        self._executor.wake()
-
-    def _own_ended(self, *, block_s: float | None) -> list[Report]:
-        ended: list[Report] = []
-        while True:
-            try:
-                report = self._own_reports.get(block=block_s != 0.0, timeout=block_s or None)
-            except queue.Empty:
-                return ended
-            block_s = 0.0
-            if report is not None and self._own.pop(report.number, None) is not None:
-                ended.append(report)
-
-    def _own_overdue(self) -> list[Report]:
-        now = time.monotonic()
-        overdue = [number for number, deadline in self._own.items() if deadline <= now]
-        for number in overdue:
-            del self._own[number]
-        return [
-            Report(number=number, outcome=Outcome.TIMEOUT, message="the Python type did not return")
-            for number in overdue
-        ]
-
-
-def _python_call(
-    python_type: PythonType, method: str, job: Job, context: CobContext
-) -> Callable[[], Report]:
-    """Return a call of a plugin's method that never raises."""
-
-    def call() -> Report:
-        try:
-            answer = getattr(python_type, method)(context)
-        except CobwebError as error:  # said on purpose
-            return Report(number=job.number, outcome=Outcome.FAILED, message=str(error))
-        except Exception as error:  # noqa: BLE001  # the border to a plugin: its error is its report
-            message = str(PluginError(python_type.name, f"{method}: {error!r}"))
-            return Report(number=job.number, outcome=Outcome.FAILED, message=message)
-        return answered(job, answer)
-
-    return call
+        report = Report(number=job.number, outcome=Outcome.FAILED, message=message)
+        self._calls.answer(job, report)
 
 
 def describe(jobs: Sequence[Job]) -> list[str]:
