@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from cobweb.model import (
 )
 from cobweb.plugin import ExecutorSetting
 from cobweb.testing import FakeExecutor
-from tests.support.graphs import graphs
+from tests.support.graphs import graph_of, graphs
 
 MakeRig = Callable[..., Any]
 MakeType = Callable[..., CobType]
@@ -256,3 +257,86 @@ def test_guarded_runs_end_and_change_all_that_they_may_or_nothing(
         assert result.exit_code == 1
     elif not result.stopped:
         assert {wait.cob for wait in result.waits} == {wait.cob for wait in free.waits}
+
+
+# --- a host behind another one
+
+
+FW, APP, SLOW = CobId("r/fw"), CobId("s/app"), CobId("s/slow")
+
+
+class Router:
+    """A run whose first check of `s/slow` is cut off while `r/fw` makes its router reboot.
+
+    `first` says what ends first: that check, or the reboot. The host answers `questions` later.
+    """
+
+    def __init__(self, rig: MakeRig, *, first: CobId, questions: int = 0, needs: str = "") -> None:
+        self.first, self.questions = first, questions
+        self.asked: list[CobId] = []
+        self.rebooted = False
+        needs = needs or "s/app down>up r/fw up; s/slow down>up r/fw up"
+        graph = graph_of("r/fw s/app s/slow", *needs.split("; "))
+        work = Tasks(path="/work.yml")
+        kinds = {cob: replace(it.type, check=work) for cob, it in graph.cobs.items()}
+        steps = {
+            cob: tuple(replace(step, action=work) for step in kind.transitions)
+            for cob, kind in kinds.items()
+        }
+        cobs = {
+            cob: replace(it, type=replace(kinds[cob], transitions=steps[cob]))
+            for cob, it in graph.cobs.items()
+        }
+        self.run = rig(replace(graph, cobs=cobs), answer=self.answer)
+        self.run.executor.hold(SLOW)
+        submit = self.run.executor.submit
+
+        def submit_and_reboot(job: Job) -> None:
+            if (job.kind, job.cob) == (JobKind.TRANSITION, FW):
+                self.run.executor.hold(FW)
+                submit(job)
+                for cob in (FW, SLOW) if first == FW else (SLOW, FW):
+                    outcome = Outcome.OK if cob == FW else Outcome.UNREACHABLE
+                    self.run.executor.finish(cob, outcome)
+                self.rebooted = True
+            else:
+                submit(job)
+
+        self.run.executor.submit = submit_and_reboot
+
+    def answer(self, job: Job) -> Report | None:
+        if not self.rebooted or job.host != "s":
+            return None
+        self.asked.append(job.cob)
+        if len(self.asked) <= self.questions:
+            return Report(number=job.number, outcome=Outcome.UNREACHABLE, message="no route")
+        return None
+
+
+@pytest.mark.parametrize("first", [FW, SLOW])
+def test_a_host_that_a_reboot_of_its_router_cut_off_is_asked_again(
+    rig: MakeRig, first: CobId
+) -> None:
+    """Also where its connection notices only after the router is back."""
+    router = Router(rig, first=first)
+    result = router.run.go()
+    assert result.ending is Ending.OK
+    hosts = [router.run.events(f"host.{word}") for word in ("unreachable", "returned")]
+    assert [[it["host"] for it in events] for events in hosts] == [["s"], ["s"]]
+    assert "unreachable" not in router.run.events("run.end")[0]
+    assert router.run.executor.states == {FW: "up", APP: "up", SLOW: "up"}
+
+
+def test_a_host_that_stays_silent_is_asked_once_more_and_given_up(rig: MakeRig) -> None:
+    router = Router(rig, first=SLOW, questions=99)
+    result = router.run.go()
+    assert result.exit_code == 1
+    assert len(router.asked) == 1
+    assert router.run.events("run.end")[0]["unreachable"] == {"s": "finished: unreachable"}
+    assert not router.run.events("host.returned")
+
+
+def test_a_host_is_not_asked_again_for_what_its_objects_do_not_need(rig: MakeRig) -> None:
+    router = Router(rig, first=SLOW, needs="s/app down>up s/slow up")
+    assert router.run.go().exit_code == 1
+    assert router.asked == []

@@ -199,6 +199,7 @@ class Kernel:
         ended = self._dispatcher.wait(most_s)
         self.run_state.now_s = self._dispatcher.now()
         self._take_all(ended)
+        self._ask_lost_hosts()
         self._end_pauses()
         if self._mail is not None:
             self._hear(self._mail)
@@ -268,9 +269,25 @@ class Kernel:
                 continue
             hosts.add(it.host)
             if self._dispatcher.reaches(it.type.check) and self.threshold.ask(it.host):
-                job = self._check_job(it)
-                self.run_state.probes.add(job.number)
-                self._dispatcher.add(job, first=True)
+                self._ask_host(it)
+
+    def _ask_host(self, it: Cob) -> None:
+        """See whether the host of an object answers."""
+        job = self._check_job(it)
+        self.run_state.probes.add(job.number)
+        self._dispatcher.add(job, first=True)
+
+    def _ask_lost_hosts(self) -> None:
+        """Ask lost hosts again that may be back, once nothing is at work there any more."""
+        lost = self.reports.lost_hosts
+        if not lost.due or self.run_state.halted:
+            return
+        for host in sorted(lost.due - {job.host for job in self._dispatcher.running()}):
+            lost.due.discard(host)
+            cobs = map(self.engine.cob, lost.objects(host))
+            it = next((it for it in cobs if self._dispatcher.reaches(it.type.check)), None)
+            if it is not None:
+                self._ask_host(it)
 
     # --- reports
 

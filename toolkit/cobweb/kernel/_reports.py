@@ -12,6 +12,7 @@ from dataclasses import replace
 from cobweb.engine import (
     CheckDropped,
     CheckEnded,
+    HostReturned,
     HostVanished,
     Input,
     StateDoubted,
@@ -20,6 +21,7 @@ from cobweb.engine import (
 )
 from cobweb.kernel._deferred_values import kept_results
 from cobweb.kernel._dispatch import Dispatcher
+from cobweb.kernel._lost_hosts import LostHosts
 from cobweb.kernel._machines import BY_MACHINE
 from cobweb.kernel._record import Record
 from cobweb.kernel._run_state import RunState
@@ -52,6 +54,7 @@ class Reports:
         self._dispatcher = dispatcher
         self._step = step
         self._doubtful: dict[int, tuple[Job, Report]] = {}
+        self.lost_hosts = LostHosts(progress.context.graph)
 
     def take(self, job: Job, report: Report) -> None:
         """Take the report of a job."""
@@ -69,7 +72,9 @@ class Reports:
             self._blame(job, report.message)
         if job.number in self._run_state.probes:  # what else it finds is not believed
             if report.outcome is Outcome.UNREACHABLE:
-                self._lose(job.host, report.message)
+                self._lose(job, report.message)
+            elif report.outcome is not Outcome.CANCELLED:
+                self._take_back(job.host)
         elif job.kind is JobKind.CHECK:
             self._take_check(job, report)
         else:
@@ -171,7 +176,7 @@ class Reports:
         run_state = self._run_state
         match report.outcome:
             case Outcome.UNREACHABLE:
-                self._lose(job.host, report.message)
+                self._lose(job, report.message)
             case Outcome.CANCELLED if run_state.halted:
                 self._drop(job)
             case Outcome.OK if was := self._fallen_from(job.cob, report.state):
@@ -212,7 +217,7 @@ class Reports:
                 self._succeed(job, report.message)
             case Outcome.UNREACHABLE:
                 self._end(job, UNKNOWN, report)
-                self._lose(job.host, report.message)
+                self._lose(job, report.message)
             case Outcome.CANCELLED if self._run_state.halted and not report.began:
                 self._end(job, job.source)
                 self._drop(job)
@@ -247,6 +252,7 @@ class Reports:
             lasts = False  # it has yet to become what the goal says, whatever became of it by then
         self._run_state.reached[job.cob] = job.dest if lasts else ""
         self._end(job, job.dest, said=said)
+        self.lost_hosts.moved(job.cob, self._dispatcher.next_number())
         self._step(TransitionEnded(cob=job.cob, ok=True))
 
     def _fail(self, job: Job, message: str, report: Report | None = None) -> None:
@@ -269,15 +275,27 @@ class Reports:
             stopped=job.cob in run_state.cut,
         )
 
-    def _lose(self, host: str, message: str) -> None:
-        """Take note, once, that a host cannot be reached."""
-        run_state = self._run_state
+    def _lose(self, job: Job, message: str) -> None:
+        """Take note that the host of a job cannot be reached; of the first one it is told."""
+        run_state, host = self._run_state, job.host
+        self.lost_hosts.lost(host, job.number)
         if host in run_state.lost:
             return
         run_state.lost[host] = message
+        self._record.tell([("host.unreachable", {"host": host, "message": message})])
         run_state.missed.discard(host)
         self._record.write(HostLost(host=host, time=run_state.now_s))
         self.leave_out(host)
+
+    def _take_back(self, host: str) -> None:
+        """Go on with a host that was lost and answers; all of it is checked."""
+        if self._run_state.lost.pop(host, None) is None:
+            return
+        self.lost_hosts.found(host)
+        self._record.write(HostFound(host=host, time=self._run_state.now_s))
+        self._record.tell([("host.returned", {"host": host})])
+        if host in self._run_state.hosts:
+            self._step(HostReturned(host=host))
 
     def _meet(self, host: str) -> None:
         """Take note that a host answers which did not the last time."""
