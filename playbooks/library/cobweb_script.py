@@ -44,15 +44,24 @@ def do(cob: Dict[str, Any]) -> Answer:
     """Run `do` unless the state is up already; it must be afterwards."""
     if _state(cob) == "up":
         return {"changed": False}
+    if "do" not in cob["spec"]:
+        said = _run(cob, "check").output if "check" in cob["spec"] else ""
+        reason = said or "nothing here can change that: its spec has no `do`"
+        raise Failed(f"{cob['id']} does not hold: {reason}")
     return _work(cob, "do", "up")
 
 
 def undo(cob: Dict[str, Any]) -> Answer:
-    """Run `undo` unless the state is down already; it must be afterwards."""
-    if _state(cob) == "down":
+    """Run `undo` unless the state is down already; it must be afterwards.
+
+    What has nothing to take back, as it only checks or as its `undo` is empty, stays as it is.
+    """
+    spec = cob["spec"]
+    if "do" not in spec or spec.get("undo") == "" or _state(cob) == "down":
         return {"changed": False}
-    if not cob["spec"].get("undo"):
-        raise Failed(f"{cob['id']} is not revertible: its spec has no `undo`")
+    if "undo" not in spec:
+        way_out = "`undo: ''` says that it may stay as it is, as `cobweb forget` does"
+        raise Failed(f"{cob['id']} is not revertible: its spec has no `undo` ({way_out})")
     return _work(cob, "undo", "down")
 
 

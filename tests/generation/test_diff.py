@@ -116,15 +116,17 @@ def test_where_an_object_goes_and_what_it_is_on_is_part_of_it() -> None:
     graph = graph_of("h1/a h2/b")
     machine = CobId("h1/n")
     marked = {
-        A: replace(graph.cobs[A], want="down", machine=machine, protect=True),
+        A: replace(graph.cobs[A], want="down", machine=machine, protect=True, trust_s=0.0),
         B: graph.cobs[B],
     }
     old, new = content(graph), content(replace(graph, cobs=marked))
     (found,) = site_diff(old, new).cobs
     assert (found.name, found.kind) == (A, CHANGED)
-    assert found.lines == ('+(machine): "h1/n"', "+(protect): true", '+(want): "down"')
+    marks = ('+(machine): "h1/n"', "+(protect): true", "+(trust): 0.0", '+(want): "down"')
+    assert found.lines == marks
     assert "protected" not in old
     assert "wants" not in old
+    assert "trusts" not in old
     assert "machines" not in old
 
 

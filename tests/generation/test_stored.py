@@ -79,6 +79,7 @@ def sites(draw: st.DrawFn) -> tuple[Graph, dict[str, Host]]:
             want=draw(st.sampled_from(["", *it.type.states])),
             machine=draw(st.none() | st.sampled_from(sorted(graph.cobs))),
             protect=draw(st.booleans()),
+            trust_s=draw(st.sampled_from((None, 0.0, 60.0))),
         )
         for cob, it in graph.cobs.items()
     }
@@ -153,6 +154,7 @@ def test_what_is_read_back_has_the_same_digest(
     for cob, it in site[0].cobs.items():
         assert (graph.cobs[cob].want, graph.cobs[cob].machine) == (it.want, it.machine)
         assert graph.cobs[cob].protect == it.protect == (cob in stored.protected)
+        assert graph.cobs[cob].trust_s == it.trust_s
 
 
 @given(sites())

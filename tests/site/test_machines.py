@@ -43,6 +43,9 @@ def test_a_machine_is_the_object_of_that_name_on_the_same_host(maker: Maker) -> 
     }
 
 
+DURATIONS = "seconds, or text as in `30s`, `1m30s`, `2h`"
+
+
 def test_where_it_goes_may_depend_on_the_host(maker: Maker) -> None:
     want = "{{ 'down' if inventory_hostname == 'app01' else 'up' }}"
     graph = site_of(maker, f'a: {{type: simple, on: app, want: "{want}"}}').graph()
@@ -52,7 +55,10 @@ def test_where_it_goes_may_depend_on_the_host(maker: Maker) -> None:
 def test_neither_is_a_part_of_what_an_object_is_meant_to_be(maker: Maker) -> None:
     sites = [
         site_of(maker, NODE, f"a: {{type: simple, on: app01{more}}}")
-        for more in ("", ", want: down", ", machine: node", ", protect: true", ", was: b")
+        for more in (
+            *("", ", want: down", ", machine: node", ", protect: true"),
+            *(", was: b", ", trust: 0", ", trust: 5m"),
+        )
     ]
     assert len({content_of(site.graph().cobs[APP]) for site in sites}) == 1
 
@@ -70,9 +76,12 @@ def test_what_is_needed_comes_with_its_machine(maker: Maker) -> None:
 
 def test_a_kept_graph_has_both(maker: Maker) -> None:
     site = site_of(
-        maker, NODE, "a: {type: simple, on: app, want: down, machine: node, protect: true, was: b}"
+        maker,
+        NODE,
+        "a: {type: simple, on: app, want: down, machine: node, protect: true, was: b, trust: 0}",
     )
     graph = site.graph()
+    assert [cob.trust_s for cob in graph.cobs.values()] == [0.0, None, 0.0, None]
     assert [cob.protect for cob in graph.cobs.values()] == [True, False, True, False]
     packed = pack(graph)
     assert packed is not None
@@ -129,6 +138,8 @@ def test_a_kept_graph_has_both(maker: Maker) -> None:
         ),
         ("protect: yes", "`protect` of COB `a` must be true or false, not `yes`"),
         ("machine: [node]", "`machine` of COB `a` must be text, not a list"),
+        ("trust: soon", f"`trust` of COB `a` must be a duration, not `soon` ({DURATIONS})"),
+        ("trust: -1", f"`trust` of COB `a` must be a duration, not `-1` ({DURATIONS})"),
     ],
     ids=[
         "no-state",
@@ -145,6 +156,8 @@ def test_a_kept_graph_has_both(maker: Maker) -> None:
         "no-name",
         "no-flag",
         "list",
+        "no-duration",
+        "negative",
     ],
 )
 def test_what_is_wrong_is_found_at_its_place(maker: Maker, body: str, found: str) -> None:

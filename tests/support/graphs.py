@@ -109,11 +109,15 @@ def types(draw: st.DrawFn) -> CobType:
 
 @st.composite
 def graphs(draw: st.DrawFn, max_cobs: int = 6, max_needs: int = 12) -> Graph:
-    """Draw a graph on up to three hosts; half of the types are the simple one."""
+    """Draw a graph on up to three hosts; half of the types are the simple one.
+
+    Some objects are gates, which are looked at before anything relies on them.
+    """
     count = draw(st.integers(2, max_cobs))
     ids = [CobId(f"h{draw(st.integers(0, 2))}/c{number}") for number in range(count)]
     kinds = st.one_of(st.just(SIMPLE), types())
-    cobs = {i: Cob(id=i, type=draw(kinds)) for i in sorted(ids)}
+    trusts = st.sampled_from((None, None, None, 0.0, 5.0))
+    cobs = {i: Cob(id=i, type=draw(kinds), trust_s=draw(trusts)) for i in sorted(ids)}
     number = draw(st.integers(0, max_needs))
     needs = [draw(needs_of(cobs)) for _ in range(number)]
     return Graph(cobs=cobs, needs=tuple(sorted(set(needs), key=str)))

@@ -63,6 +63,28 @@ def test_a_script_without_undo_is_not_revertible(hand: Hand, spec: dict[str, Any
     assert cob.check() == "up"
 
 
+def test_an_empty_undo_leaves_it_as_it_is(hand: Hand, spec: dict[str, Any]) -> None:
+    spec["undo"] = ""
+    cob = OneCob(built_in("script"), hand, spec)
+    cob.go("down", "up")
+    assert cob.move("up", "down").outcome is Outcome.OK
+    assert cob.check() == "up"
+
+
+def test_what_only_checks_says_why_it_does_not_hold_and_can_be_removed(
+    hand: Hand, system: Path
+) -> None:
+    gate = {"check": f"test ! -e {system}/full || {{ echo no room; exit 1; }}"}
+    cob = OneCob(built_in("script"), hand, gate)
+    (system / "full").touch()
+    assert cob.check() == "down"
+    assert "h1/thing does not hold: no room" in cob.move("down", "up").message
+    (system / "full").unlink()
+    cob.go("down", "up")
+    assert cob.move("up", "down").outcome is Outcome.OK
+    assert cob.check() == "up"
+
+
 @pytest.mark.parametrize(("code", "state"), [(0, "up"), (1, "down"), (10, "outdated")])
 def test_the_status_of_the_check_is_the_state(
     script_module: ModuleType, one: dict[str, Any], code: int, state: str

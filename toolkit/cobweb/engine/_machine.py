@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cobweb.engine._cheapest_way import Ways
+from cobweb.engine._gates import Gates, is_gate
 from cobweb.engine._limits import LimitBook
 from cobweb.engine._node import CHECKING, IDLE, STAY, Activity, Node
 from cobweb.engine._tables import TypeTable
@@ -73,8 +74,9 @@ class Machine:
     types say of groups, and None where no type has any. `wanted` are all objects of the graph.
     `lender` and `hosts` are None where there are no budgets, or no host has to switch, `shared`
     where no other engine counts on the same limits. `may_go_out`
-    are the only objects that may leave serving (None: all may). `guesses` are the states that the
-    checks of unknown objects will most likely find, `checked_s` when the last check of an object
+    are the only objects that may leave serving (None: all may). `gates` are those that are
+    checked before anything relies on them, None where there are none. `guesses` are the states that
+    the checks of unknown objects will most likely find, `checked_s` when the last check of one
     ended, by `now_s`, `checked_at` in which epoch. `given_up` says why objects gave up. `detours`
     are the orders of the look-ahead under way, `searched` the situations that it has seen.
     `renewing` are objects still to be renewed, each with the state that it goes to for this
@@ -104,6 +106,7 @@ class Machine:
         self._tables: dict[int, TypeTable] = {}
         self._ways = Ways(graph)
         self.wanted = graph.cobs
+        self.gates = Gates(graph) if any(map(is_gate, graph.cobs.values())) else None
         self.limits = graph.limits
         self.detours: list[Detour] = []
         self.searched: set[tuple[tuple[CobId, State], ...]] = set()

@@ -39,7 +39,9 @@ def settle(machine: Machine, node: Node) -> None:
         return
     if node.plan_asked:
         # rule 3: in the target state, all lock dependencies held: grant all requests for it
-        if node.state in node.pending and not node.recalled:
+        gates = machine.gates
+        may_grant = node.state in node.pending and not node.recalled
+        if may_grant and (gates is None or gates.let_lend(machine, node)):
             grant_all(machine, node)
             node.news = node.queued  # with locks out its plan is another one
     elif node.plan_move is not None and not node.lent:
@@ -196,6 +198,8 @@ def _start(machine: Machine, node: Node, move: Move) -> None:
         return
     if machine.book.limits and machine.book.wait(node, move.step):
         node.news = node.queued  # there may be room when its turn comes
+        return
+    if machine.gates is not None and not machine.gates.let_start(machine, node):
         return
     if machine.tracks and not _may_go_out(machine, node, move.step):
         return

@@ -31,6 +31,7 @@ _MARKS = {
     "confirm": "(confirm)",
     "machines": "(machine)",
     "protected": "(protect)",
+    "trusts": "(trust)",
     "wants": "(want)",
 }
 """Keys of a content that say something of single objects, and how it is shown."""

@@ -118,10 +118,11 @@ class EvaluatedSite:
         yield ',"needs":['
         yield from listed(map(_need, graph.needs))
         yield "]"
-        yield from _words(PROTECTED, {cob.id: cob.protect for cob in graph.cobs.values()})
+        yield from _words(PROTECTED, {cob.id: cob.protect or None for cob in graph.cobs.values()})
+        yield from _words("trusts", {cob.id: cob.trust_s for cob in graph.cobs.values()})
         yield ',"types":'
         yield canonical_json({name: _type(types[name], paths) for name in types})
-        yield from _words("wants", {cob.id: cob.want for cob in graph.cobs.values()})
+        yield from _words("wants", {cob.id: cob.want or None for cob in graph.cobs.values()})
         yield "}"
 
     @cached_property
@@ -162,11 +163,10 @@ def _switches(graph: Graph) -> Iterator[tuple[CobId, dict[str, Any]]]:
             yield cob.id, asdict(cob.confirm)
 
 
-def _words(key: str, values: Mapping[CobId, str | bool | None]) -> Iterator[str]:
-    """Yield a key with what objects have; nothing where none has anything."""
-    written = [
-        f"{quoted(cob)}:{canonical_json(values[cob])}" for cob in sorted(values) if values[cob]
-    ]
+def _words(key: str, values: Mapping[CobId, str | bool | float | None]) -> Iterator[str]:
+    """Yield a key with what objects have, None for nothing; no key where none has anything."""
+    found = {cob: value for cob, value in values.items() if value is not None}
+    written = [f"{quoted(cob)}:{canonical_json(found[cob])}" for cob in sorted(found)]
     if written:
         yield f",{quoted(key)}:{{"
         yield from listed(written)
@@ -251,7 +251,7 @@ def _budget(budget: Budget) -> dict[str, Any]:
         "name": budget.name,
         "count": budget.count,
         "units": [_unit(unit) for unit in budget.units],
-        **{key: value for key, value in said.items() if value},
+        **{key: value for key, value in said.items() if value or (key, value) == ("trust_s", 0)},
     }
 
 

@@ -42,7 +42,7 @@ from cobweb.model import (
 )
 
 _NO_JSON_NUMBERS = ("nan", "inf", "-inf")
-_BY_OBJECT = frozenset({"cobs", "confirm", "machines", PROTECTED, "wants"})
+_BY_OBJECT = frozenset({"cobs", "confirm", "machines", PROTECTED, "trusts", "wants"})
 """The keys of a content that have something of objects, by id."""
 
 _DAMAGED = "the content of the generation is damaged"
@@ -153,7 +153,9 @@ class StoredSite:
         """Return the objects, needs, limits and budgets; paths are made absolute by `roots`."""
         types = self.types(roots)
         switches = self._data["confirm"]
-        machines, wants = self._data.get("machines", {}), self._data.get("wants", {})
+        machines, wants, trusts = (
+            self._data.get(key, {}) for key in ("machines", "wants", "trusts")
+        )
         cobs = {
             CobId(cob): Cob(
                 id=CobId(cob),
@@ -163,6 +165,7 @@ class StoredSite:
                 want=wants.get(cob, ""),
                 machine=machines.get(cob),
                 protect=cob in self.protected,
+                trust_s=trusts.get(cob),
             )
             for cob, it in self._data["cobs"].items()
         }

@@ -265,7 +265,8 @@ class Cob:
     there). `machine` is the object of the same host that is the machine itself: while that is not
     in its preferred state, this one is in its `remove` state, for there is nothing that it is on.
     One that says `protect` is not removed as long as its host stands in a generation that says so.
-    `was` is its id before it was renamed: what is known under that is this one's.
+    `was` is its id before it was renamed: what is known under that is this one's. With `trust_s`
+    nothing relies on a state of it that was not checked within so many seconds (0: each time).
     """
 
     id: CobId
@@ -276,6 +277,7 @@ class Cob:
     machine: CobId | None = None
     protect: bool = False
     was: CobId | None = None
+    trust_s: float | None = None
     place: Place | None = None
 
     @property

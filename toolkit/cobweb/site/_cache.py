@@ -114,7 +114,7 @@ _Columns = tuple[bytes, ...]
 def pack(graph: Graph) -> bytes | None:
     """Return a graph as bytes; None for one whose specs hold other things than plain data."""
     numbers = {cob: number for number, cob in enumerate(graph.cobs)}
-    types, places, specs, confirms, wants, old = (_Table() for _ in range(6))
+    types, places, specs, confirms, wants, old, trusts = (_Table() for _ in range(7))
     cobs = graph.cobs.values()
     columns = (
         _numbers(types.number(cob.type.name) for cob in cobs),
@@ -125,6 +125,7 @@ def pack(graph: Graph) -> bytes | None:
         _numbers(numbers[cob.machine] if cob.machine else len(numbers) for cob in cobs),
         _numbers(int(cob.protect) for cob in cobs),
         _numbers(old.number(cob.was or "") for cob in cobs),
+        _numbers(trusts.number(cob.trust_s) for cob in cobs),
     )
     heads = _Table()
     needs = (
@@ -138,7 +139,7 @@ def pack(graph: Graph) -> bytes | None:
     try:
         rest = pickle.dumps((places.values, confirms.values, limits, budgets))
         ids = _LINE.join(graph.cobs)
-        tables = (types.values, specs.values, wants.values, old.values)
+        tables = (types.values, specs.values, wants.values, old.values, trusts.values)
         return marshal.dumps((ids, tables, columns, heads.values, needs, rest))
     except ValueError:
         return None
@@ -148,7 +149,7 @@ def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
     """Return the graph that was packed; `types` are those of its objects by name."""
     with no_collections():
         text, tables, columns, heads, needs, rest = marshal.loads(data)  # noqa: S302  ours
-        type_names, specs, wants, old = tables
+        type_names, specs, wants, old, trusts = tables
         places, confirms, limits, budgets = pickle.loads(rest)  # noqa: S301  ours
         ids: list[CobId] = text.split(_LINE) if text else []
         kinds = [types[name] for name in type_names]
@@ -163,6 +164,7 @@ def unpack(data: bytes, types: Mapping[str, CobType]) -> Graph:
             machine=_taken([*ids, None], columns[5]),
             protect=_taken([False, True], columns[6]),
             was=_taken([name or None for name in old], columns[7]),
+            trust_s=_taken(trusts, columns[8]),
             place=_taken(places, columns[2]),
         )
         return Graph(

@@ -179,6 +179,7 @@ class Evaluation:
                 cob_id(host, each.was) if each.was else None
                 for each, host in zip(defs, hosts, strict=True)
             ],
+            trust_s=[each.trust_s for each in defs],
             place=[each.place for each in defs],
         )
         return dict(zip(instances, made, strict=True))

@@ -108,7 +108,8 @@ class Simulation:
     `owners` partitions the objects. `truth` is the real state of each, `states` what the journal
     knows, `goals` where single objects go instead of their preferred state. `lending` is what is
     durable of budgets, and `options` what engines are told besides. After `run`, `history` has all
-    effects in order and `events` the public events of them.
+    effects in order and `events` the public events of them. Each check and transition ends a second
+    after the one before.
     """
 
     graph: Graph
@@ -127,6 +128,7 @@ class Simulation:
     unchecked: set[CobId] = field(default_factory=set, init=False)
     vanished: int = field(default=0, init=False)
     life: int = field(default=1, init=False)
+    now_s: float = field(default=0.0, init=False)
     _mail: list[Message] = field(default_factory=list, init=False)
     _jobs: list[_Job] = field(default_factory=list, init=False)
     _pauses: list[tuple[Engine, LimitPaused]] = field(default_factory=list, init=False)
@@ -277,9 +279,10 @@ class Simulation:
 
     def _step(self, cob: CobId, event: Input) -> None:
         engine = self._owner[cob]
-        self._carry_out(engine, engine.step(event))
+        self._carry_out(engine, engine.step(event, self.now_s))
 
     def _end(self, job: _Job) -> None:
+        self.now_s += 1.0
         if job.zombie:
             self._work(job)
             return

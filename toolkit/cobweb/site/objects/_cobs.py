@@ -10,6 +10,7 @@ from cobweb.errors import Place
 from cobweb.model import CobType, Confirm, State
 from cobweb.site.hosts._select import Selector
 from cobweb.site.objects._confirm import confirm_of
+from cobweb.site.reading._durations import duration
 from cobweb.site.reading._findings import Findings, did_you_mean, on_a_line, one_of
 from cobweb.site.reading._nodes import Leaf, Map, Node, key_place
 from cobweb.site.reading._settings import as_map, flag, known_keys, required, text
@@ -17,7 +18,7 @@ from cobweb.site.templates._rendering import is_template
 
 WORDS = ("requires", "after", "binds", "stops")
 _KEYS = (
-    *("type", "on", "spec", *WORDS, "needs", "confirm", "want", "machine", "protect"),
+    *("type", "on", "spec", *WORDS, "needs", "confirm", "want", "machine", "protect", "trust"),
     "was",
     "description",
 )
@@ -42,6 +43,7 @@ class CobDef:
     want: State
     machine: str
     protect: bool
+    trust_s: float | None
     was: str
     place: Place
 
@@ -109,6 +111,7 @@ class Cobs:
             machine=text(body, "machine", what, self._findings) or "",
             protect=flag(body, "protect", what, self._findings, default=False),
             was=text(body, "was", what, self._findings) or "",
+            trust_s=duration(body, "trust", what, self._findings, zero=True),
             place=place,
         )
 
