@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from cobweb.site._explain import VAULTED, Explanation, UsedVariable
 from cobweb.site._fit_of_old_specs import unfit_specs
-from cobweb.site._load import find_site, load_site
+from cobweb.site._load import find_site, find_state, load_site
 from cobweb.site._models import Model, ModelContent, find_models, read_model
 from cobweb.site._section_data import SectionData, read_sections, read_text
 from cobweb.site._site import Site
-from cobweb.site._state import find_state
 
 __all__ = [
     "VAULTED",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -58,6 +59,23 @@ def find_site(start: Path) -> Path:
     raise SiteError([Finding(place=Place(file=str(start)), message=message, hint=hint)])
 
 
+def find_state(path: Path, *, allow_outside: bool = False) -> tuple[str, Path]:
+    """Return the URL of the state database of the site at `path`, and the site's folder.
+
+    Only the modules are read, and of their keys only `state`: what happened can be looked up when
+    the site of today is broken, its inventory cannot be read or a plugin is gone. SiteError where
+    there is no site, it cannot be read at all, or `state` itself is wrong.
+    """
+    site_file = site_file_of(path)
+    files = Files(site_file, Findings(), allow_outside=allow_outside)
+    with bounded(site_file):
+        root = load_modules(site_file, files)
+    findings = Findings()
+    url = state_url_of(root, findings)
+    findings.raise_if_any()
+    return url, files.site_dir
+
+
 def load_site(  # noqa: PLR0913 - keywords of its own for each thing that plugins add
     path: Path,
     *,
@@ -98,9 +116,6 @@ def _parts(site_file: Path, foreign: Foreign) -> Parts:
     findings = Findings()
     files = Files(site_file, findings, allow_outside=foreign.allow_outside)
     root = load_modules(site_file, files)
-    if root is None:
-        findings.raise_if_any()
-        raise AssertionError("a site without a mapping has findings")
     sections = sections_of(root, foreign.sections, findings)
     expanders = () if findings else foreign.expanders
     made = expand_all(root, sections, expanders, files)
@@ -110,7 +125,8 @@ def _parts(site_file: Path, foreign: Foreign) -> Parts:
     parts = _resolved(root, files, hosts, foreign, made)
     known_keys(root, (*_KEYS, "imports", *foreign.sections), "the site", findings)
     if findings and sound:
-        _evaluate(parts)
+        with suppress(SiteError):  # what can be evaluated is, so that its mistakes are told, too
+            Evaluation(parts).graph()
     findings.raise_if_any()
     return replace(parts, sections=sections)
 
@@ -222,11 +238,3 @@ def sections_of(
         for place, message, hint in SpecChecker(schema).problems(found[name], node):
             findings.add(place, f"section `{name}`: {message}", hint)
     return found
-
-
-def _evaluate(parts: Parts) -> None:
-    """Evaluate what can be, so that its mistakes are told together with the others."""
-    try:
-        Evaluation(parts).graph()
-    except SiteError:
-        return

@@ -33,12 +33,16 @@ _FORMAT = 1
 _EMPTY_HINT = "write at least `cobweb: 1`, or run `cobweb init`"
 
 
-def load_modules(path: Path, files: Files) -> Map | None:
-    """Return the merged modules of the site at `path`; findings say what is wrong with them."""
+def load_modules(path: Path, files: Files) -> Map:
+    """Return the merged modules of the site at `path`; findings say what is wrong with them.
+
+    SiteError with these where nothing is left to merge.
+    """
     modules: list[Map] = []
     _load(files.resolve(path), files, modules, [], {})
     if not modules:
-        return None
+        files.findings.raise_if_any()
+        raise AssertionError("a site without a mapping has findings")
     merged = merge(modules, files.findings)
     assert isinstance(merged, Map)
     return merged

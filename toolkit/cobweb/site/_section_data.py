@@ -61,8 +61,6 @@ def read_sections(
     files = Files(site_file, findings, allow_outside=allow_outside)
     root = load_modules(site_file, files)
     findings.raise_if_any()
-    if root is None:
-        raise AssertionError("a site without a mapping has findings")
     data = sections_of(root, schemas, findings)
     findings.raise_if_any()
     return SectionData(dir=files.site_dir, data=data, _root=root)
