@@ -40,15 +40,6 @@ class Written:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reference:
-    """A reference once it is rendered; `pattern` is None for the same host."""
-
-    name: str
-    pattern: str | None
-    place: Place
-
-
 class References:
     """Reads the references of all COBs: `links` are fixed, `varying` depend on the host."""
 
@@ -56,7 +47,6 @@ class References:
         self._cobs = cobs
         self._selector = selector
         self._findings = findings
-        self._resolver = _Resolver(cobs, selector)
         self.links: list[Link] = []
         self.varying: list[VaryingLink] = []
 
@@ -70,17 +60,15 @@ class References:
 
     def _take(self, written: Written) -> None:
         if is_template(written.text):
-            self.varying.append(
-                VaryingLink(written, self._resolver, self._selector, self._findings)
-            )
+            self.varying.append(VaryingLink(written, self, self._selector, self._findings))
             return
-        link = self._resolver.link(written, written.text, self._findings)
+        link = self.link(written, written.text, self._findings)
         if link is None:
             return
         is_elsewhere = not written.cob.host_set <= self._cobs.defs[link.target].host_set
         if link.hosts is None and is_elsewhere and not written.optional:
             for host in written.cob.hosts:
-                self._resolver.check_same_host(link, host, self._findings)
+                self.check_same_host(link, host, self._findings)
         self.links.append(link)
 
     def _needs(self, cob: CobDef) -> None:
@@ -114,12 +102,66 @@ class References:
             Written(cob=cob, word=NEEDS, text=written, place=place, need=body, optional=optional)
         )
 
+    def link(self, written: Written, rendered: str, findings: Findings) -> Link | None:
+        """Return the link of a reference that was rendered to `rendered`; None with findings."""
+        name, sign, pattern = (part.strip() for part in rendered.partition("@"))
+        if not name or (sign and not pattern):
+            message = f"`{rendered}` in `{written.word}` is no reference"
+            findings.add(written.place, message, "write `name` or `name@pattern`")
+            return None
+        target = self._target(name, written.place, findings)
+        if target is None:
+            return None
+        if target is written.cob and not sign:
+            hint = "name other hosts, as in `name@pattern`"
+            findings.add(written.place, f"`{name}` refers to itself", hint)
+            return None
+        shapes = _shapes(written, target, findings)
+        missing = Findings() if written.optional else findings
+        hosts = self._instances(target, pattern, written.place, missing) if sign else None
+        if not shapes or (sign and not hosts and not written.optional):
+            return None
+        return Link(
+            source=written.cob.name,
+            target=name,
+            hosts=None if hosts is None else dict.fromkeys(hosts),
+            shapes=shapes,
+            place=written.place,
+        )
+
+    def check_same_host(self, link: Link, host: str, findings: Findings) -> bool:
+        """Find a host where the dependent is and what it needs is not; False for such a one."""
+        if host in self._cobs.defs[link.target].host_set:
+            return True
+        message = f"`{link.source}` needs `{link.target}`, which is not on the same host"
+        hint = f"write `{link.target}@pattern` for other hosts, or mend `on`"
+        findings.add(link.place, message, hint, host=host)
+        return False
+
+    def _target(self, name: str, place: Place, findings: Findings) -> CobDef | None:
+        found, written = self._cobs.defs.get(name), self._cobs.written
+        if found is None and name not in written and not self._selector.quiet:
+            hint = did_you_mean(name, written, otherwise=f"known are {one_of(sorted(written))}")
+            findings.add(place, f"no COB is called `{name}`", hint)
+        return found
+
+    def _instances(
+        self, target: CobDef, pattern: str, place: Place, findings: Findings
+    ) -> tuple[str, ...]:
+        what = f"`{target.name}@{pattern}`"
+        hosts = self._selector.hosts(pattern, place, what, findings)
+        found = tuple(host for host in hosts if host in target.host_set)
+        if hosts and not found:
+            hint = f"`{target.name}` is on {', '.join(target.hosts[:3])}"
+            findings.add(place, f"{what} matches no instance", hint)
+        return found
+
 
 class VaryingLink:
     """A reference that is a template; see `link`."""
 
     def __init__(
-        self, written: Written, resolver: _Resolver, selector: Selector, findings: Findings
+        self, written: Written, references: References, selector: Selector, findings: Findings
     ) -> None:
         self.source = written.cob.name
         name, sign, _ = written.text.partition("@")
@@ -128,7 +170,7 @@ class VaryingLink:
         self.back = written.word in BACK_WORDS
         """Whether what it refers to has needs on the dependent."""
         self._written = written
-        self._resolver = resolver
+        self._references = references
         self._selector = selector
         self._findings = findings
         self._links: dict[str, Link | tuple[Finding, ...]] = {}
@@ -147,7 +189,7 @@ class VaryingLink:
         found = () if rendered is None else self._resolved(rendered)
         if isinstance(found, Link):
             is_known = found.hosts is not None or self._written.optional
-            if is_known or self._resolver.check_same_host(found, host, self._findings):
+            if is_known or self._references.check_same_host(found, host, self._findings):
                 return found
         else:
             for finding in found:
@@ -158,89 +200,9 @@ class VaryingLink:
     def _resolved(self, rendered: str) -> Link | tuple[Finding, ...]:
         if rendered not in self._links:
             findings = Findings()
-            made = self._resolver.link(self._written, rendered, findings)
+            made = self._references.link(self._written, rendered, findings)
             self._links[rendered] = findings.sorted() if made is None else made
         return self._links[rendered]
-
-
-class _Resolver:
-    """Resolves rendered references; what is wrong goes to the findings that a call is given."""
-
-    def __init__(self, cobs: Cobs, selector: Selector) -> None:
-        self._defs = cobs.defs
-        self._written = cobs.written
-        self._selector = selector
-
-    def link(self, written: Written, rendered: str, findings: Findings) -> Link | None:
-        """Return the link of a reference that was rendered to `rendered`; None with findings."""
-        reference = _parse(rendered, written, findings)
-        if reference is None:
-            return None
-        target = self._target(reference, findings)
-        if target is None or not _elsewhere(written.cob, target, reference, findings):
-            return None
-        shapes = _shapes(written, target, findings)
-        missing = Findings() if written.optional else findings
-        hosts = self._instances(target, reference, missing) if reference.pattern else None
-        if not shapes or (reference.pattern and not hosts and not written.optional):
-            return None
-        return Link(
-            source=written.cob.name,
-            target=target.name,
-            hosts=None if hosts is None else dict.fromkeys(hosts),
-            shapes=shapes,
-            place=reference.place,
-        )
-
-    def check_same_host(self, link: Link, host: str, findings: Findings) -> bool:
-        """Find a host where the dependent is and what it needs is not; False for such a one."""
-        if host in self._defs[link.target].host_set:
-            return True
-        message = f"`{link.source}` needs `{link.target}`, which is not on the same host"
-        hint = f"write `{link.target}@pattern` for other hosts, or mend `on`"
-        findings.add(link.place, message, hint, host=host)
-        return False
-
-    def _target(self, reference: _Reference, findings: Findings) -> CobDef | None:
-        found = self._defs.get(reference.name)
-        if found is None and reference.name not in self._written and not self._selector.quiet:
-            hint = did_you_mean(
-                reference.name,
-                self._written,
-                otherwise=f"known are {one_of(sorted(self._written))}",
-            )
-            findings.add(reference.place, f"no COB is called `{reference.name}`", hint)
-        return found
-
-    def _instances(
-        self, target: CobDef, reference: _Reference, findings: Findings
-    ) -> tuple[str, ...]:
-        assert reference.pattern is not None
-        what = f"`{target.name}@{reference.pattern}`"
-        hosts = self._selector.hosts(reference.pattern, reference.place, what, findings)
-        found = tuple(host for host in hosts if host in target.host_set)
-        if hosts and not found:
-            hint = f"`{target.name}` is on {', '.join(target.hosts[:3])}"
-            findings.add(reference.place, f"{what} matches no instance", hint)
-        return found
-
-
-def _parse(rendered: str, written: Written, findings: Findings) -> _Reference | None:
-    name, sign, pattern = rendered.partition("@")
-    if not name.strip() or (sign and not pattern.strip()):
-        message = f"`{rendered}` in `{written.word}` is no reference"
-        findings.add(written.place, message, "write `name` or `name@pattern`")
-        return None
-    place = written.place
-    return _Reference(name=name.strip(), pattern=pattern.strip() if sign else None, place=place)
-
-
-def _elsewhere(cob: CobDef, target: CobDef, reference: _Reference, findings: Findings) -> bool:
-    if target is cob and reference.pattern is None:
-        hint = "name other hosts, as in `name@pattern`"
-        findings.add(reference.place, f"`{cob.name}` refers to itself", hint)
-        return False
-    return True
 
 
 def _shapes(written: Written, target: CobDef, findings: Findings) -> tuple[Shape, ...]:
