@@ -201,7 +201,7 @@ class Evaluation:
         return "" if problem else want
 
 
-_MARK, _WATCH = "x-cobweb", "watch"
+_WATCH = "watch"
 _PATH = "path"
 _LETTERS = 16
 
@@ -228,23 +228,13 @@ def _watching(cobs: Mapping[CobId, Cob], defs: Mapping[str, CobDef]) -> dict[Cob
     """Return the property of each object that lists paths; a site may also say the words itself."""
     found = {}
     for cob in defs.values():
-        name = _marked(cob.type)
+        name = next(iter(marked_properties(cob.type, (_WATCH,))), None)
         if name is None or cob.spec is None or name not in cob.spec.items:
             continue
         for each in (cob_id(host, cob.name) for host in cob.hosts):
             if each in cobs and isinstance(cobs[each].spec.get(name), list):
                 found[each] = name
     return found
-
-
-def _marked(cob_type: CobType) -> str | None:
-    properties: Mapping[str, Any] = (cob_type.spec_schema or {}).get("properties", {})
-    found = (
-        name
-        for name, part in properties.items()
-        if isinstance(part, dict) and part.get(_MARK) == _WATCH
-    )
-    return next(found, None)
 
 
 def _word(path: str, writers: Iterable[Cob]) -> str:

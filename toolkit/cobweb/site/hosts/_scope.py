@@ -89,10 +89,6 @@ class Evaluator:
             self._constants[id(node)] = known = (node, made)
         return known[1]
 
-    def evaluate(self, node: Node, host: str) -> Any:
-        """Return a node's value on a host; EvaluationError where a template fails."""
-        return self.scope(host).evaluate(node)
-
 
 class Scope:
     """The names that a template sees on one host; a value is evaluated once."""

@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cobweb.errors import Finding, Place, SiteError
-from cobweb.generation import (
-    TREE,
-    TreeEntry,
-    TreeKind,
-    archive_of,
-    in_order,
-    tree_digest,
-)
+from cobweb.generation import TREE, TreeEntry, TreeKind, archive_of, in_order, tree_digest
 from cobweb.site.hosts._scope import EvaluationError, Evaluator, text_of
 from cobweb.site.reading._file_trees import TreeFolder
 from cobweb.site.reading._files import VAULT_HEADER, Files
@@ -29,17 +22,6 @@ from cobweb.site.reading._nodes import is_vault
 
 _ENDING = ".j2"
 _VAULTED = "what is in a tree is stored as it is"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What a spec says of its tree; `key` is the property that names the folder."""
-
-    key: str
-    source: Any
-    place: Place
-    exclude: tuple[str, ...]
-    templates: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,22 +60,16 @@ class SpecTrees:
 
     def fill(self, host: str, spec: dict[str, Any], key: str, place: Place) -> bool:
         """Put the tree of the folder that `key` names in its place; a finding and False if not."""
-        asked = _Asked(
-            key=key,
-            source=spec.pop(key),
-            place=place,
-            exclude=_globs(spec.get("exclude")),
-            templates=spec.get("templates") is True,
-        )
-        folder = self._folder(asked)
+        name, has_templates = spec.pop(key), spec.get("templates") is True
+        folder = self._folder(name, key, place)
         if folder is None:
             return False
-        packed = self._read(folder, asked)
+        packed = self._read(folder, _globs(spec.get("exclude")), keep=has_templates)
         for message, hint in packed.problems:
-            self._findings.add(place, f"folder `{asked.source}`: {message}", hint)
+            self._findings.add(place, f"folder `{name}`: {message}", hint)
         if packed.problems:
             return False
-        if not asked.templates:
+        if not has_templates:
             self._made.setdefault(packed.mark["digest"], (place, packed.read))
             spec[TREE] = packed.mark
             return True
@@ -102,10 +78,9 @@ class SpecTrees:
             spec[TREE] = mark
         return mark is not None
 
-    def _folder(self, asked: _Asked) -> Path | None:
-        name, place = asked.source, asked.place
+    def _folder(self, name: object, key: str, place: Place) -> Path | None:
         if not isinstance(name, str) or not name:
-            self._findings.add(place, f"`{asked.key}` must be the path of a folder")
+            self._findings.add(place, f"`{key}` must be the path of a folder")
             return None
         candidates = (self._files.folder(place) / name, self._files.site_dir / name)
         for path in candidates:
@@ -120,17 +95,16 @@ class SpecTrees:
         self._findings.add(place, *absent)
         return None
 
-    def _read(self, folder: Path, asked: _Asked) -> _Packed:
-        """Return a folder that is read; its files are kept where templates ask for them."""
-        key = (folder, asked.exclude)
-        packed = self._packed.setdefault(key, _Packed(folder=folder, exclude=asked.exclude))
-        is_read = packed.entries is not None if asked.templates else bool(packed.mark)
+    def _read(self, folder: Path, exclude: tuple[str, ...], *, keep: bool) -> _Packed:
+        """Return a folder that is read; `keep` its files, for templates ask for them."""
+        packed = self._packed.setdefault((folder, exclude), _Packed(folder=folder, exclude=exclude))
+        is_read = packed.entries is not None if keep else bool(packed.mark)
         if is_read or packed.problems:
             return packed
-        found = TreeFolder(folder, asked.exclude)
+        found = TreeFolder(folder, exclude)
         if not found.problems:
             entries = _unvaulted(found)
-            packed.entries = list(entries) if asked.templates else None
+            packed.entries = list(entries) if keep else None
             packed.mark = tree_digest(entries if packed.entries is None else packed.entries)
         packed.problems = found.problems
         if not packed.problems:
@@ -179,9 +153,8 @@ class SpecTrees:
         names = {entry.name for entry in packed.entries}
         twice = [it.name for it in packed.entries if _is_template(it) and _shortened(it) in names]
         for name in twice:
-            message = (
-                f"folder `{packed.folder.name}` has both `{name}` and the file that it becomes"
-            )
+            both = f"both `{name}` and the file that it becomes"
+            message = f"folder `{packed.folder.name}` has {both}"
             self._findings.add(place, message, "remove one of them")
         return not twice
 

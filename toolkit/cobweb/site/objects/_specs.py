@@ -7,7 +7,7 @@ with `x-cobweb: tree` holds the path of a folder; the property `tree` takes its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -35,14 +35,6 @@ _TEMPLATE, _SOURCE, _TREE = "template", "source", "tree"
 
 FILLED: Mapping[str, str] = {_TEMPLATE: CONTENT, _SOURCE: CONTENT, _TREE: TREE}
 """Which property takes the place of one with a mark."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FileText:
-    """A file that a spec takes its content from."""
-
-    place: Place
-    text: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +72,7 @@ class Specs:
         self._checkers: dict[str, SpecChecker | None] = {}
         self._constants: dict[str, Mapping[str, Any]] = {}
         self._recipes: dict[str, _Recipe] = {}
-        self._texts: dict[Path, _FileText] = {}
+        self._texts: dict[Path, tuple[Any, Place]] = {}
         self.trees = SpecTrees(evaluator, files)
 
     def evaluate(self, cob: CobDef, host: str) -> Mapping[str, Any]:
@@ -146,7 +138,7 @@ class Specs:
         failed = False
         for key, node in recipe.varying:
             try:
-                spec[key] = self._evaluator.evaluate(node, host)
+                spec[key] = self._evaluator.scope(host).evaluate(node)
             except EvaluationError as error:
                 self._findings.add(error.place, error.message, error.hint, host=host)
                 failed = True
@@ -164,18 +156,19 @@ class Specs:
         found = self._text(path, place, name)
         if found is None:
             return False
-        spec[CONTENT] = found.text
-        if mode == _SOURCE or is_vault(found.text):
+        spec[CONTENT], in_file = found
+        if mode == _SOURCE or is_vault(spec[CONTENT]):
             return True
         try:
-            rendered = self._evaluator.scope(host).render(found.text, found.place, file=True)
-            spec[CONTENT] = rendered if is_vault(rendered) else text_of(rendered, found.place)
+            rendered = self._evaluator.scope(host).render(spec[CONTENT], in_file, file=True)
+            spec[CONTENT] = rendered if is_vault(rendered) else text_of(rendered, in_file)
         except EvaluationError as error:
             self._findings.add(error.place, error.message, error.hint, host=host)
             return False
         return True
 
-    def _text(self, name: object, place: Place, key: str) -> _FileText | None:
+    def _text(self, name: object, place: Place, key: str) -> tuple[Any, Place] | None:
+        """Return the text of a file, or the mark of a vaulted one, and its place."""
         if not isinstance(name, str) or not name:
             self._findings.add(place, f"`{key}` must be the path of a file")
             return None
@@ -190,7 +183,7 @@ class Specs:
             self._texts[path] = self._read(path)
         return self._texts[path]
 
-    def _read(self, path: Path) -> _FileText:
+    def _read(self, path: Path) -> tuple[Any, Place]:
         place = Place(file=self._files.name(path))
         text: Any = ""
         try:
@@ -202,7 +195,7 @@ class Specs:
             self._findings.add(place, f"cannot read the file: {error.strerror or error}")
         except UnicodeDecodeError:
             self._findings.add(place, "the file is not UTF-8", "only text can be a content")
-        return _FileText(place=place, text=text)
+        return text, place
 
     def _checker(self, cob_type: CobType) -> SpecChecker | None:
         if cob_type.name not in self._checkers:
@@ -213,11 +206,14 @@ class Specs:
         return self._checkers[cob_type.name]
 
 
-def marked_properties(cob_type: CobType) -> dict[str, str]:
-    """Return the properties of a type that name files or folders, with what is done with them."""
+def marked_properties(cob_type: CobType, marks: Container[str] = FILLED) -> dict[str, str]:
+    """Return the properties of a type with one of `marks`, each with its mark.
+
+    Those of `FILLED` name files or folders.
+    """
     properties: Mapping[str, Any] = (cob_type.spec_schema or {}).get("properties", {})
     return {
         name: part[MARK]
         for name, part in properties.items()
-        if isinstance(part, dict) and part.get(MARK) in FILLED
+        if isinstance(part, dict) and part.get(MARK) in marks
     }
