@@ -1,4 +1,4 @@
-"""The evaluation of a site whose files are read: graphs, explanations, and what is wrong.
+"""The evaluation of a site whose files are read: its graphs.
 
 What the site itself has at paths that an object watches.
 
@@ -18,11 +18,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from cobweb._garbage import no_collections
-from cobweb.errors import Finding, UsageError
 from cobweb.model import Cob, CobId, CobType, Graph, Need, State, cob_id, host_of
-from cobweb.site._cache import Head
-from cobweb.site._explain import Explainer, Explanation
-from cobweb.site.hosts._patterns import PatternError, Patterns
+from cobweb.site.hosts._patterns import Patterns
 from cobweb.site.hosts._scope import EvaluationError, Evaluator, text_of
 from cobweb.site.hosts._variables import Hosts
 from cobweb.site.objects._bulk import make_all
@@ -32,11 +29,9 @@ from cobweb.site.objects._limits import Limits
 from cobweb.site.objects._needs import Expansion
 from cobweb.site.objects._references import References
 from cobweb.site.objects._specs import Specs, marked_properties
-from cobweb.site.objects._tasks import missing_actions
 from cobweb.site.objects._types import ActionUse
-from cobweb.site.objects._work_files import work_files
 from cobweb.site.reading._files import Files
-from cobweb.site.reading._findings import Findings, bounded
+from cobweb.site.reading._findings import bounded
 from cobweb.site.templates._rendering import is_template
 
 
@@ -66,34 +61,15 @@ class Parts:
 
 
 class Evaluation:
-    """Evaluates what is asked for, per host; mistakes are the findings of a SiteError."""
+    """Evaluates objects that are asked for, per host; mistakes are the findings of a SiteError."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.hosts = Hosts(parts.evaluator.inventory, parts.evaluator.variables)
         self._findings = parts.files.findings
-        self._specs = Specs(parts.evaluator, parts.files)
+        self.specs = Specs(parts.evaluator, parts.files)
         references = parts.references
         self._expansion = Expansion(parts.cobs.defs, references.links, references.varying)
-
-    def head(self) -> Head:
-        """Return what the site says without its objects."""
-        return Head(
-            name=self.parts.name,
-            dir=self.parts.files.site_dir,
-            state_url=self.parts.state_url,
-            types=self.parts.types,
-            sections=self.parts.sections,
-            ignored=self.parts.ignored,
-            hosts=tuple(self.hosts),
-        )
-
-    def select(self, pattern: str) -> tuple[str, ...]:
-        """Return the hosts of a pattern in order; UsageError for a wrong one."""
-        try:
-            return self.parts.patterns.select(pattern)
-        except PatternError as error:
-            raise UsageError(str(error), hint=error.hint) from error
 
     def graph(self, hosts: frozenset[str] | None = None) -> Graph:
         """Return the graph, with `hosts` of their objects and what their needs reach.
@@ -109,45 +85,6 @@ class Evaluation:
         for name, counted in self.parts.limits.beside(hosts, self._expansion).items():
             seeds[name] += counted
         return self._made(seeds, hosts)
-
-    def explain(self, ref: str) -> Explanation:
-        """Return where a value came from; see `Site.explain`."""
-        explainer = Explainer(self.parts.evaluator, self.parts.cobs.defs, self._specs)
-        with bounded(self.parts.files.site_file):
-            explanation = explainer.explain(ref)
-        self._findings.raise_if_any()
-        return explanation
-
-    def findings_of_files(self) -> tuple[Finding, ...]:
-        """Return what is wrong with files that only a run needs, and in unused variables."""
-        with bounded(self.parts.files.site_file):
-            self.parts.evaluator.variables.read_all()
-        found = Findings()
-        used = {cob.type.name for cob in self.parts.cobs.defs.values()}
-        for use in self.parts.uses:
-            if use.type_name in used:
-                found.extend(missing_actions(use, self.parts.files))
-        found.extend(self._findings.sorted())
-        self.work_files()
-        return found.sorted()
-
-    def notes(self) -> tuple[Finding, ...]:
-        """Return what is no mistake but worth a word: limits that match nothing."""
-        return self.parts.limits.notes
-
-    def work_files(self) -> Mapping[str, bytes]:
-        """Return the files that the types in use work with; see `Site.work_files`."""
-        types = {cob.type.name: cob.type for cob in self.parts.cobs.defs.values()}
-        return work_files(types.values(), self.parts.files)
-
-    def trees(self) -> Mapping[str, bytes]:
-        """Return the archives of the trees in specs; see `Site.trees`."""
-        for cob in self.parts.cobs.defs.values() if self.parts.present else ():
-            if "tree" in marked_properties(cob.type).values():
-                for host in cob.hosts:
-                    self._specs.evaluate(cob, host)
-        self._findings.raise_if_any()
-        return self._specs.trees.archives
 
     def _made(self, seeds: Mapping[str, Sequence[str]], chosen: frozenset[str] | None) -> Graph:
         with no_collections(), bounded(self.parts.files.site_file):
@@ -167,7 +104,7 @@ class Evaluation:
             len(instances),
             id=instances,
             type=[each.type for each in defs],
-            spec=list(map(self._specs.evaluate, defs, hosts)),
+            spec=list(map(self.specs.evaluate, defs, hosts)),
             confirm=[each.confirm for each in defs],
             want=list(map(self._want, defs, hosts)),
             machine=[

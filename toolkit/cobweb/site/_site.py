@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,14 @@ from cobweb.errors import Finding, UsageError
 from cobweb.model import CobId, CobType, Graph, Host
 from cobweb.site._cache import MIN_COBS, Head, Kept, keep
 from cobweb.site._evaluation import Evaluation, Parts
-from cobweb.site._explain import Explanation
+from cobweb.site._explain import Explainer, Explanation
 from cobweb.site._key import site_key
+from cobweb.site.hosts._patterns import PatternError
 from cobweb.site.hosts._scope import Lazy
+from cobweb.site.objects._specs import marked_properties
+from cobweb.site.objects._tasks import missing_actions
+from cobweb.site.objects._work_files import work_files
+from cobweb.site.reading._findings import Findings, bounded
 
 
 class Site:
@@ -44,7 +48,7 @@ class Site:
 
     @cached_property
     def _head(self) -> Head:
-        return self._kept.head if self._kept else self._evaluation.head()
+        return self._kept.head if self._kept else self._made_head(self._parts.types)
 
     @property
     def name(self) -> str:
@@ -112,7 +116,10 @@ class Site:
 
         UsageError for unknown names and wrong syntax.
         """
-        return self._evaluation.select(pattern)
+        try:
+            return self._parts.patterns.select(pattern)
+        except PatternError as error:
+            raise UsageError(str(error), hint=error.hint) from error
 
     def graph(self, limit: str | None = None) -> Graph:
         """Return the evaluated objects, their needs, limits and budgets.
@@ -137,7 +144,12 @@ class Site:
 
         UsageError for what does not exist; SiteError if it cannot be evaluated.
         """
-        return self._evaluation.explain(ref)
+        parts = self._parts
+        explainer = Explainer(parts.evaluator, parts.cobs.defs, self._evaluation.specs)
+        with bounded(parts.files.site_file):
+            explanation = explainer.explain(ref)
+        parts.files.findings.raise_if_any()
+        return explanation
 
     def work_files(self) -> Mapping[str, bytes]:
         """Return the contents of the site's files that the types in use work with.
@@ -145,7 +157,8 @@ class Site:
         The names are those of a generation (`site:tasks/up.yml`). That is the folder of a task file
         with all below, or a role; see `site/objects/_work_files.py` for bounds.
         """
-        return self._evaluation.work_files()
+        types = {cob.type.name: cob.type for cob in self._parts.cobs.defs.values()}
+        return work_files(types.values(), self._parts.files)
 
     def trees(self) -> Mapping[str, bytes]:
         """Return the archives of the file trees that all specs of the site have, by digest.
@@ -153,7 +166,13 @@ class Site:
         Each is made when it is asked for; SiteError where its folder has changed since the site was
         evaluated.
         """
-        return self._evaluation.trees()
+        parts, specs = self._parts, self._evaluation.specs
+        for cob in parts.cobs.defs.values() if parts.present else ():
+            if "tree" in marked_properties(cob.type).values():
+                for host in cob.hosts:
+                    specs.evaluate(cob, host)
+        parts.files.findings.raise_if_any()
+        return specs.trees.archives
 
     def findings_of_files(self) -> tuple[Finding, ...]:
         """Return what is wrong with the files that only a run needs, and in unused variables.
@@ -161,20 +180,47 @@ class Site:
         Task files and roles of the types in use that do not exist or are no task files, and
         mistakes in host_vars of hosts without objects. Reads all of them.
         """
-        return () if self._kept else self._evaluation.findings_of_files()
+        return () if self._kept else self._read_what_is_left()
 
     def notes(self) -> tuple[Finding, ...]:
         """Return what is no mistake but worth a word: limits that match nothing."""
-        return self._evaluation.notes()
+        return self._parts.limits.notes
 
     def _evaluated(self) -> Graph:
         graph = self._evaluation.graph()
         parts = self._parts
         if not self._cache or parts.files.foreign or len(graph.cobs) < MIN_COBS:
             return graph
-        sound = not self._evaluation.findings_of_files()  # reads what is left
+        sound = not self._read_what_is_left()
         if sound and parts.files.tell_all:  # a site with mistakes is never kept
             own = {name: it for name, it in parts.types.items() if name not in parts.foreign}
-            head = replace(self._evaluation.head(), types=own)
+            head = self._made_head(own)
             keep(self._cache, parts.files, parts.base_key(), head, graph)
         return graph
+
+    def _made_head(self, types: Mapping[str, CobType]) -> Head:
+        """Return what the site says without its objects, and with these of its types."""
+        parts = self._parts
+        return Head(
+            name=parts.name,
+            dir=parts.files.site_dir,
+            state_url=parts.state_url,
+            types=types,
+            sections=parts.sections,
+            ignored=parts.ignored,
+            hosts=tuple(self._evaluation.hosts),
+        )
+
+    def _read_what_is_left(self) -> tuple[Finding, ...]:
+        """Return what is wrong with the files that only a run needs, and in unused variables."""
+        parts = self._parts
+        with bounded(parts.files.site_file):
+            parts.evaluator.variables.read_all()
+        found = Findings()
+        used = {cob.type.name for cob in parts.cobs.defs.values()}
+        for use in parts.uses:
+            if use.type_name in used:
+                found.extend(missing_actions(use, parts.files))
+        found.extend(parts.files.findings.sorted())
+        self.work_files()
+        return found.sorted()
