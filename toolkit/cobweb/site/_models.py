@@ -6,7 +6,7 @@ Only `site.yml` itself is read, for what it imports may not have been made yet.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,13 +51,11 @@ class ModelContent:
 
     def error(self, error: ModelError) -> SiteError:
         """Return the problems that an adapter found, each at its place in the model."""
-        return SiteError(sorted(self._findings(error.problems), key=lambda it: it.place))
-
-    def _findings(
-        self, problems: Iterable[tuple[tuple[str | int, ...], str, str]]
-    ) -> Iterable[Finding]:
-        for path, message, hint in problems:
-            yield Finding(place=at(self._node, iter(path)).place, message=message, hint=hint)
+        found = [
+            Finding(place=at(self._node, iter(path)).place, message=message, hint=hint)
+            for path, message, hint in error.problems
+        ]
+        return SiteError(sorted(found, key=lambda finding: finding.place))
 
 
 def find_models(path: Path, *, allow_outside: bool = False) -> tuple[Model, ...]:
@@ -135,8 +133,5 @@ def read_model(model: Model, schema: Mapping[str, Any]) -> ModelContent:
     for place, message, hint in checker.problems(data, node):
         findings.add(place, message, hint)
     findings.raise_if_any()
-    return ModelContent(data=data, digest=_digest(files.data(model.path)), _node=node)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+    digest = hashlib.sha256(files.data(model.path)).hexdigest()
+    return ModelContent(data=data, digest=digest, _node=node)

@@ -252,12 +252,12 @@ def _problems(error: ValidationError, node: Node, whole: str) -> Iterator[Proble
 
 
 def _unknown(error: ValidationError, node: Node, where: str) -> Iterator[Problem]:
-    known = list(error.schema.get("properties", {})) if isinstance(error.schema, dict) else []
-    patterns = error.schema.get("patternProperties", {}) if isinstance(error.schema, dict) else {}
+    schema = error.schema if isinstance(error.schema, dict) else {}
+    known = list(schema.get("properties", {}))
     for key in error.instance if isinstance(error.instance, dict) else ():
-        if key not in known and not any(regex_of(it).search(str(key)) for it in patterns):
-            place = key_place(node, str(key)) if isinstance(node, Map) else node.place
-            hint = did_you_mean(str(key), known, otherwise=f"known are {one_of(known)}")
+        if not _is_named(key, schema):
+            place = key_place(node, key) if isinstance(node, Map) else node.place
+            hint = did_you_mean(key, known, otherwise=f"known are {one_of(known)}")
             yield place, f"unknown key `{key}` in {where}", hint
 
 

@@ -14,6 +14,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, zip_longest
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import yaml
@@ -40,9 +41,7 @@ class FilterError(ValueError):
 
 def _open(value: Any, name: str) -> Any:
     """Refuse what must not be looked into: vaulted values, and names that are not defined."""
-    if isinstance(value, Undefined):
-        value._fail_with_undefined_error()  # noqa: SLF001  the one way to its message
-    opened = _whole(value)
+    opened = _whole(_defined(value))
     if holds_vault(opened):
         raise FilterError(f"the filter `{name}` cannot read a vaulted value")
     return opened
@@ -205,11 +204,9 @@ def _checksum(value: Any) -> str:
 
 
 def _mandatory(value: Any, message: str = "") -> Any:
-    if isinstance(value, Undefined):
-        if message:
-            raise FilterError(message)
-        value._fail_with_undefined_error()  # noqa: SLF001  the one way to its message
-    return value
+    if isinstance(value, Undefined) and message:
+        raise FilterError(message)
+    return _defined(value)
 
 
 @pass_environment
@@ -385,15 +382,21 @@ def _version_key(text: str) -> list[tuple[int, int, str]]:
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
 
 
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    **dict.fromkeys(("==", "=", "eq"), eq),
+    **dict.fromkeys(("!=", "ne"), ne),
+    **dict.fromkeys(("<", "lt"), lt),
+    **dict.fromkeys(("<=", "le"), le),
+    **dict.fromkeys((">", "gt"), gt),
+    **dict.fromkeys((">=", "ge"), ge),
+}
+
+
 def _version(value: Any, other: Any, operator: str = "==", **_: Any) -> bool:
     one, two = _version_key(_text(value, "version")), _version_key(_text(other, "version"))
-    results = {"==": one == two, "=": one == two, "eq": one == two, "!=": one != two}
-    results |= {"ne": one != two, "<": one < two, "lt": one < two, "<=": one <= two}
-    results |= {"le": one <= two, ">": one > two, "gt": one > two, ">=": one >= two}
-    results |= {"ge": one >= two}
-    if operator not in results:
+    if operator not in _OPERATORS:
         raise FilterError(f"`version` knows no operator `{operator}`")
-    return results[operator]
+    return _OPERATORS[operator](one, two)
 
 
 def _splitext(value: Any) -> list[str]:

@@ -116,8 +116,7 @@ class Meter:
         if type(value) is int:
             check_bits(value.bit_length())
         elif isinstance(value, _TEXTS):
-            if len(value) > MAX_TEXT:
-                raise too_long()
+            check_text(len(value))
             if len(value) > _SMALL:
                 self._note(len(value))
         elif isinstance(value, _CONTAINERS):
@@ -175,18 +174,13 @@ class Meter:
 def check_text(characters: int) -> None:
     """Refuse to make so long a text."""
     if characters > MAX_TEXT:
-        raise too_long()
+        raise RenderError(f"the template makes more than {MAX_TEXT} characters")
 
 
 def check_bits(bits: float) -> None:
     """Refuse to make so large a number."""
     if bits > MAX_BITS:
         raise RenderError(f"the template makes a number of more than {MAX_BITS} bits")
-
-
-def too_long() -> RenderError:
-    """Return the error of a text that is too long."""
-    return RenderError(f"the template makes more than {MAX_TEXT} characters")
 
 
 def too_large() -> RenderError:

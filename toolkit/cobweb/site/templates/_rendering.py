@@ -55,9 +55,8 @@ class Template:
         self.names = tuple(sorted(meta.find_undeclared_variables(tree) - INTERNAL))
         self.results: dict[tuple[Any, ...], Any] = {}
         """What came out before, by the values of `names`; see `keep`."""
-        pieces = _pieces(tree, environment)
+        self._pieces = _pieces(tree, environment)
         self._native = _make_native(tree, text)
-        self._pieces = pieces
         tree.set_environment(environment)
         self._template = environment.from_string(tree)
         self._globals = dict(self._template.globals)

@@ -308,12 +308,9 @@ class _Metering(NodeTransformer):
     def visit_Compare(self, node: syntax.Compare) -> syntax.Node:  # noqa: N802  Jinja2's name
         """Look at the clock after a comparison of large things."""
         self.generic_visit(node)
-        quick = any(isinstance(each, syntax.Const) for each in (node.expr, *_operands(node)))
+        compared = (node.expr, *(operand.expr for operand in node.ops))
+        quick = any(isinstance(each, syntax.Const) for each in compared)
         return node if quick else _call(_MADE, node)
-
-
-def _operands(node: syntax.Compare) -> list[syntax.Expr]:
-    return [operand.expr for operand in node.ops]
 
 
 def _is_fixed(node: syntax.Node) -> bool:
