@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cobweb._cache import Cache
+from cobweb._lazy import Lazy
 from cobweb.errors import Finding, UsageError
 from cobweb.model import CobId, CobType, Graph, Host
 from cobweb.site._cache import MIN_COBS, Head, Kept, keep
@@ -15,7 +16,6 @@ from cobweb.site._evaluation import Evaluation, Parts
 from cobweb.site._explain import Explainer, Explanation
 from cobweb.site._key import site_key
 from cobweb.site.hosts._patterns import PatternError
-from cobweb.site.hosts._scope import Lazy
 from cobweb.site.objects._specs import marked_properties
 from cobweb.site.objects._tasks import missing_actions
 from cobweb.site.objects._work_files import work_files
@@ -73,7 +73,7 @@ class Site:
     @cached_property
     def hosts(self) -> Mapping[str, Host]:
         """The hosts by name in the inventory's order; each is made when it is asked for."""
-        return Lazy(self._head.hosts, lambda name: self._evaluation.hosts[name])
+        return Lazy(dict.fromkeys(self._head.hosts), lambda name: self._evaluation.hosts[name])
 
     @property
     def is_present(self) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
+from cobweb._lazy import Lazy
 from cobweb.generation import contents as contents_of
 from cobweb.generation import redact
 from cobweb.kernel._deferred_values import differs_now
@@ -60,26 +60,6 @@ class KnownStates:
     results: Results = field(default_factory=dict)
 
 
-class _Made(Mapping[CobId, Any]):
-    """Values that are made on each access: of most objects they are never asked for."""
-
-    def __init__(self, sources: Mapping[CobId, Any], make: Callable[[Any], Any]) -> None:
-        self._sources = sources
-        self._make = make
-
-    def __getitem__(self, cob: CobId) -> Any:
-        return self._make(self._sources[cob])
-
-    def __contains__(self, cob: object) -> bool:
-        return cob in self._sources
-
-    def __iter__(self) -> Iterator[CobId]:
-        return iter(self._sources)
-
-    def __len__(self) -> int:
-        return len(self._sources)
-
-
 def known_states(
     graph: Graph,
     records: Mapping[CobId, CobRecord],
@@ -113,9 +93,9 @@ def known_states(
     return KnownStates(
         known=known,
         found=found,
-        applied=_Made(written, attrgetter("applied")),
+        applied=Lazy(written, lambda cob: written[cob].applied),
         contents=contents,
-        specs=_Made(graph.cobs, lambda cob: redact(dict(cob.spec))),
+        specs=Lazy(graph.cobs, lambda cob: redact(dict(graph.cobs[cob].spec))),
         changed=frozenset(changed),
         added=frozenset(cob for cob in graph.cobs if cob not in records),
         uncertain=frozenset(
@@ -126,7 +106,7 @@ def known_states(
         missed=frozenset(host_of(cob) for cob, record in records.items() if not record.reachable),
         away=frozenset(cob for cob in carried if not _says(written.get(cob), known[cob])),
         at_work=frozenset(cob for cob, record in written.items() if record.at_work),
-        recorded=_Made(written, attrgetter("recorded")),
+        recorded=Lazy(written, lambda cob: written[cob].recorded),
         results=results,
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from cobweb._lazy import Lazy
 from cobweb.errors import Place
 from cobweb.site.hosts._hosts import ALL, Inventory
 from cobweb.site.hosts._variables import Variables
@@ -70,8 +71,8 @@ class Evaluator:
         self.functions = functions
         self.variables = variables
         self.templates = Templates()
-        self.groups = Lazy(tuple(inventory.groups), lambda name: list(inventory.members(name)))
-        self.hostvars = Lazy(tuple(inventory.hosts), lambda name: self.scope(name).view())
+        self.groups = Lazy(inventory.groups, lambda name: list(inventory.members(name)))
+        self.hostvars = Lazy(inventory.hosts, lambda name: self.scope(name).view())
         self._constants: dict[int, tuple[Node, _Constant | None]] = {}
         self._scopes: dict[str, Scope] = {}
 
@@ -206,7 +207,7 @@ class Scope:
         Without `groups` and `hostvars`, so that all of it is finite.
         """
         names = [name for name in self.names() if name not in ("groups", "hostvars")]
-        return Lazy(tuple(names), self.lookup)
+        return Lazy(dict.fromkeys(names), self.lookup)
 
     def _magic(self, name: str) -> Any:
         if name == "groups":
@@ -232,31 +233,6 @@ class Scope:
 _SCALARS = (str, int, float, bool)
 _HOST_HINT = "it is neither a variable of the host nor one of Ansible's own"
 _SITE_HINT = "`on` belongs to no host and sees the variables of the group `all` only"
-
-
-class Lazy(Mapping[str, Any]):
-    """A mapping that makes its values when they are asked for."""
-
-    def __init__(self, names: tuple[str, ...], make: Callable[[str], Any]) -> None:
-        self._names = dict.fromkeys(names)
-        self._make = make
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._make(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
 
 
 def _has_template(node: Node) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from cobweb._lazy import Lazy
 from cobweb.errors import Finding, Place, SiteError
 from cobweb.generation import TREE, TreeEntry, TreeKind, archive_of, in_order, tree_digest
 from cobweb.site.hosts._scope import EvaluationError, Evaluator, text_of
@@ -56,7 +57,7 @@ class SpecTrees:
 
         SiteError where a folder has changed since.
         """
-        return _Archives(self._made)
+        return Lazy(self._made, self._archive)
 
     def fill(self, host: str, spec: dict[str, Any], key: str, place: Place) -> bool:
         """Put the tree of the folder that `key` names in its place; a finding and False if not."""
@@ -111,6 +112,15 @@ class SpecTrees:
             self._files.note_tree(packed.folder, packed.exclude, packed.mark["digest"])
         return packed
 
+    def _archive(self, digest: str) -> bytes:
+        place, entries = self._made[digest]
+        archive = b"".join(archive_of(entries()))
+        if hashlib.sha256(archive).hexdigest() != digest:
+            message = "the folder has changed while it was read"
+            finding = Finding(place=place, message=message, hint="run the command again")
+            raise SiteError((finding,))
+        return archive
+
     # --- templates
 
     def _rendered(self, packed: _Packed, host: str, place: Place) -> Mapping[str, Any] | None:
@@ -157,28 +167,6 @@ class SpecTrees:
             message = f"folder `{packed.folder.name}` has {both}"
             self._findings.add(place, message, "remove one of them")
         return not twice
-
-
-class _Archives(Mapping[str, bytes]):
-    """Archives by digest, made when they are asked for."""
-
-    def __init__(self, made: Mapping[str, tuple[Place, Callable[[], Iterable[TreeEntry]]]]) -> None:
-        self._made = made
-
-    def __getitem__(self, digest: str) -> bytes:
-        place, entries = self._made[digest]
-        archive = b"".join(archive_of(entries()))
-        if hashlib.sha256(archive).hexdigest() != digest:
-            message = "the folder has changed while it was read"
-            finding = Finding(place=place, message=message, hint="run the command again")
-            raise SiteError((finding,))
-        return archive
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
 
 
 def _globs(value: object) -> tuple[str, ...]:
