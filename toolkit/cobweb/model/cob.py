@@ -15,27 +15,6 @@ from typing import Any, NewType
 from cobweb.errors import Place
 from cobweb.model.result import decides_what_runs_here
 
-__all__ = [
-    "ANY",
-    "OUTDATED",
-    "UNKNOWN",
-    "Action",
-    "Cob",
-    "CobId",
-    "CobType",
-    "Confirm",
-    "Missing",
-    "Nothing",
-    "PythonAction",
-    "Role",
-    "State",
-    "Tasks",
-    "Transition",
-    "cob_id",
-    "host_of",
-    "name_of",
-]
-
 CobId = NewType("CobId", str)
 """`host/name`, unique in a site."""
 

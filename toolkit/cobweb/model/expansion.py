@@ -8,8 +8,6 @@ from typing import Any
 
 from cobweb.model.cob import CobType
 
-__all__ = ["Expansion"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expansion:

@@ -14,17 +14,6 @@ from operator import itemgetter
 from cobweb.errors import Place
 from cobweb.model.cob import ANY, Cob, CobId, State
 
-__all__ = [
-    "Budget",
-    "Graph",
-    "Limit",
-    "LimitGroup",
-    "LockNeed",
-    "Need",
-    "TransitionNeed",
-    "Unit",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionNeed:

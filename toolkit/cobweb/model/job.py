@@ -9,8 +9,6 @@ from typing import Any
 
 from cobweb.model.cob import Action, CobId, Confirm, State
 
-__all__ = ["Job", "JobKind", "Outcome", "Report", "TaskOutput"]
-
 
 class JobKind(StrEnum):
     """A check finds the state of a COB and changes nothing; a transition changes it."""

@@ -14,20 +14,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-__all__ = [
-    "USUAL_CONNECTION",
-    "MissingResult",
-    "Results",
-    "connection_problem",
-    "connection_variables",
-    "decides_what_runs_here",
-    "fill_in",
-    "has_late_values",
-    "late_result",
-    "merged_results",
-    "results_problem",
-]
-
 Results = Mapping[str, Mapping[str, Any]]
 """What is known of hosts: values by key, by host; a host without any may be missing."""
 

@@ -14,16 +14,6 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 
-__all__ = [
-    "NONE",
-    "Schedule",
-    "TaskGraph",
-    "TaskGraphBuilder",
-    "chain_seconds",
-    "least_seconds",
-    "longest_chain",
-]
-
 NONE = -1
 """Instead of an index: a join has no node and no action, a task of a node itself no service."""
 
