@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 SPECIAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
 """Characters that turn the direction of a line around, end it, or are not there to see."""
@@ -21,6 +22,14 @@ def shortened(text: str, longest: int) -> str:
         return text
     room = longest - len(_LEFT_OUT)
     return text[: room // 2] + _LEFT_OUT + text[-(room - room // 2) :]
+
+
+def did_you_mean(word: str, known: Iterable[str], *, otherwise: str) -> str:
+    """Return the hint for a misspelt word; `otherwise` where nothing that is known is close."""
+    from difflib import get_close_matches  # takes a while, and is for mistakes alone
+
+    close = get_close_matches(word, list(known), n=1)
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def plain(text: str) -> str:

@@ -113,7 +113,7 @@ def cob_type_problems(cob_type: object, instance: object) -> tuple[str, ...]:
     ]
     if cob_type.name != name:
         problems.append(f"cob_type() of {name} returned a type named {cob_type.name!r}")
-    for action in _actions(cob_type):
+    for action in cob_type.actions():
         problems += _action_problems(action, instance)
     return tuple(dict.fromkeys(f"type {name}: {problem}" for problem in problems))
 
@@ -132,7 +132,7 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[str, ...]:
 
 def uses_python(cob_type: CobType) -> bool:
     """Say whether any action of the type is a Python method."""
-    return any(isinstance(action, PythonAction) for action in _actions(cob_type))
+    return any(isinstance(action, PythonAction) for action in cob_type.actions())
 
 
 def _name_problems(cls: type) -> Iterator[str]:
@@ -161,20 +161,22 @@ RESERVED_SECTIONS = frozenset(
 def _section_problems(cls: type) -> Iterator[str]:
     if getattr(cls, "name", None) in RESERVED_SECTIONS:
         yield f"the section {cls.name} is Cobweb's own"  # type: ignore[attr-defined]  # looked at
-    if not isinstance(getattr(cls, "schema", None), Mapping):
-        yield f"{cls.__name__} lacks a schema (a class attribute `schema`, a JSON Schema)"
+    yield from _schema_problems(cls, "schema", "a schema")
+
+
+def _schema_problems(cls: type, attribute: str, what: str) -> Iterator[str]:
+    if not isinstance(getattr(cls, attribute, None), Mapping):
+        yield f"{cls.__name__} lacks {what} (a class attribute `{attribute}`, a JSON Schema)"
 
 
 def _adapter_problems(cls: type) -> Iterator[str]:
     files, machines = makes_files(cls), makes_machines(cls)
     if files:
         yield from method_problems(Generator, cls)
-        if not isinstance(getattr(cls, "schema", None), Mapping):
-            yield f"{cls.__name__} lacks a schema (a class attribute `schema`, a JSON Schema)"
+        yield from _schema_problems(cls, "schema", "a schema")
     if machines:
         yield from method_problems(NodeProvider, cls)
-        if not isinstance(getattr(cls, "fields", None), Mapping):
-            yield f"{cls.__name__} lacks its fields (a class attribute `fields`, a JSON Schema)"
+        yield from _schema_problems(cls, "fields", "its fields")
     if reads_hosts(cls) or not (files or machines):
         yield from method_problems(Adapter, cls)
 
@@ -286,10 +288,6 @@ def _matrix_problems(cob_type: CobType) -> Iterator[str]:
         if step.attempts < 1:
             yield f"the transition {step} has {step.attempts} attempts"
         seen.add((step.source, step.dest))
-
-
-def _actions(cob_type: CobType) -> tuple[Action, ...]:
-    return (cob_type.check, *(step.action for step in cob_type.transitions))
 
 
 def _action_problems(action: Action, instance: object) -> Iterator[str]:

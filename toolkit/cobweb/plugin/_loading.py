@@ -8,7 +8,6 @@ own: pluggy checks marks and signatures, and nothing is shared before a plugin h
 from __future__ import annotations
 
 import contextlib
-import difflib
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 
 import pluggy
 
+from cobweb._text import did_you_mean
 from cobweb.errors import CobwebError, PluginError
 from cobweb.plugin import _hooks
 from cobweb.plugin._border import (
@@ -194,13 +194,9 @@ def _checked_hooks(plugin: Any) -> pluggy.PluginManager:
         if name in HOOK_NAMES and not marked:
             raise _RejectedError(f"{name} is not marked", hint="write @hookimpl above it")
         if name not in HOOK_NAMES and (marked or name.startswith("cobweb_register_")):
-            raise _RejectedError(f"there is no hook {name}", hint=_suggestion(name))
+            hint = did_you_mean(name, HOOK_NAMES, otherwise=f"hooks are {', '.join(HOOK_NAMES)}")
+            raise _RejectedError(f"there is no hook {name}", hint=hint)
     return manager
-
-
-def _suggestion(name: str) -> str:
-    close = difflib.get_close_matches(name, HOOK_NAMES, n=1)
-    return f"did you mean {close[0]}?" if close else f"hooks are {', '.join(HOOK_NAMES)}"
 
 
 def _registered(manager: pluggy.PluginManager, kind: Kind) -> tuple[Any, ...]:

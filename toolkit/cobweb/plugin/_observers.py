@@ -17,6 +17,7 @@ from threading import Thread
 from time import monotonic
 from typing import Any, Protocol
 
+from cobweb._text import did_you_mean
 from cobweb.errors import CobwebError, PluginError, UsageError
 from cobweb.plugin.protocols import Observer, UnaskedObserver
 
@@ -49,11 +50,8 @@ class Observers:
     def open(self, known: Mapping[str, Callable[[], Observer]], name: str, argument: str) -> None:
         """Open one more; UsageError for an unknown name, CobwebError where it refuses to begin."""
         if name not in known:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, known, n=1)
             there_are = f"there are: {', '.join(sorted(known))}" if known else "no plugin has any"
-            hint = f"did you mean {close[0]}?" if close else there_are
+            hint = did_you_mean(name, known, otherwise=there_are)
             raise UsageError(f"there is no observer {name!r}", hint=hint)
         self._begin(name, known[name], argument)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from difflib import get_close_matches
 
+from cobweb._text import did_you_mean
 from cobweb.errors import UsageError
 from cobweb.model import OUTDATED, Cob, CobId, Graph, LockNeed, Need, State, Transition, host_of
 from cobweb.operations.context._desired import Desired
@@ -29,8 +29,7 @@ def check_known(desired: Desired, refs: Iterable[CobId]) -> None:
     cobs = desired.graph.cobs
     for ref in sorted(refs):
         if ref not in cobs:
-            close = get_close_matches(ref, cobs, n=1)
-            hint = f"did you mean {close[0]}?" if close else "see `cobweb show`"
+            hint = did_you_mean(ref, cobs, otherwise="see `cobweb show`")
             raise UsageError(f"there is no object {ref!r}", hint=hint)
 
 

@@ -7,11 +7,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from cobweb._clock import wall_clock
+from cobweb._text import did_you_mean
 from cobweb.errors import CobwebError, ExecutorError, LockedError, StoreError, UsageError
 from cobweb.kernel._events import Sink
 from cobweb.kernel._result import Ending
@@ -185,8 +185,7 @@ def private_folder() -> Iterator[Path]:
 
 def _make_executor(plugins: Plugins, name: str) -> Executor:
     if name not in plugins.executors:
-        close = get_close_matches(name, plugins.executors, n=1)
         known = ", ".join(sorted(plugins.executors)) or "none"
-        hint = f"did you mean {close[0]}?" if close else f"there are: {known}"
+        hint = did_you_mean(name, plugins.executors, otherwise=f"there are: {known}")
         raise UsageError(f"there is no executor {name!r}", hint=hint)
     return plugins.executors[name]()

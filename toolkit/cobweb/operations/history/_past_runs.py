@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
+from cobweb._text import did_you_mean
 from cobweb.errors import StoreError, UsageError
 from cobweb.model import UNKNOWN, CobId
 from cobweb.operations.history._why import Reason
@@ -30,8 +30,8 @@ def run_of(store: Store, run: str | None) -> RunRecord:
     if "" < began <= deleted:
         message = f"there is no run {run!r}: `cobweb gc` has deleted runs up to {deleted}"
         raise UsageError(message, hint="`cobweb runs` lists those that are left")
-    close = get_close_matches(run, [known.info.id for known in store.runs(_LIKE_RUNS)], n=1)
-    hint = f"did you mean {close[0]}?" if close else "see `cobweb runs`"
+    known = (it.info.id for it in store.runs(_LIKE_RUNS))
+    hint = did_you_mean(run, known, otherwise="see `cobweb runs`")
     raise UsageError(f"there is no run {run!r}", hint=hint)
 
 
