@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 SPECIAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
 """Characters that turn the direction of a line around, end it, or are not there to see."""
@@ -22,6 +22,12 @@ def shortened(text: str, longest: int) -> str:
         return text
     room = longest - len(_LEFT_OUT)
     return text[: room // 2] + _LEFT_OUT + text[-(room - room // 2) :]
+
+
+def some_of(names: Sequence[str], shown: int) -> str:
+    """Return the first names, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def did_you_mean(word: str, known: Iterable[str], *, otherwise: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from cobweb.errors import StoreAwayError
-from cobweb.kernel._signals import Interrupts
+from cobweb.kernel._signals import KILL, Interrupts
 from cobweb.store import Entry, Store
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
-_KILL = 2
 
 _Answer = TypeVar("_Answer")
 
@@ -88,4 +87,4 @@ class PatientJournal:
 
     def _is_over(self, tries: RetryCallState) -> bool:
         waited_s = tries.seconds_since_start or 0.0
-        return self._interrupts.count >= _KILL or waited_s >= self._outage_s
+        return self._interrupts.count >= KILL or waited_s >= self._outage_s

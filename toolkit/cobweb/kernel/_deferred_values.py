@@ -69,7 +69,8 @@ def finished(job: Job, late: DeferredValues) -> tuple[Job, str]:
         return made, ""
     spec, missing = fill_in(late.spec, late.results, known=late.applied)
     made = replace(made, cob_vars={**made.cob_vars, "spec": spec})
-    if not missing or late.removes or _does_without(job):
+    does_without = job.kind is JobKind.CHECK or isinstance(job.action, Nothing | Missing)
+    if not missing or late.removes or does_without:
         return made, ""
     # Of several it waits for the last: nodes are mostly made in the order of their names.
     host = missing[-1][0]
@@ -143,10 +144,6 @@ def refused_words(refused: ResultsWritten) -> str:
         f"{refused.host}: {keys} was kept as a result, which may not say that of its connection;"
         " it is deleted and does not count"
     )
-
-
-def _does_without(job: Job) -> bool:
-    return job.kind is JobKind.CHECK or isinstance(job.action, Nothing | Missing)
 
 
 def _lacking(missing: tuple[tuple[str, str], ...]) -> str:

@@ -36,8 +36,6 @@ _LOCK_EVENTS = {
     LockRecalled: "lock.recall",
 }
 
-_LOCKS = (LockRequested, LockGranted, LockReleased, LockRecalled)
-
 _ascii = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _unicode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
@@ -74,7 +72,7 @@ Sink = Callable[[Event], None]
 
 def of_effect(effect: Effect) -> EventBody | None:
     """Return what an effect has to tell, or None if it tells nothing."""
-    if isinstance(effect, _LOCKS):
+    if isinstance(effect, LockRequested | LockGranted | LockReleased | LockRecalled):
         kind = _LOCK_EVENTS[type(effect)]
         return kind, {"cob": effect.cob, "holder": effect.holder, "state": effect.state}
     if isinstance(effect, StateFound):

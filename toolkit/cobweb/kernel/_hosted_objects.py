@@ -46,25 +46,21 @@ class HostedObjects:
                 verdict, cob, job = found
                 if job is None:
                     self._reports.doubt(cob)
-                elif verdict is Verdict.ASK:
-                    self._let_go(job)
                 elif self._dispatcher.withdraw(job):
                     self._answer(job, verdict)
         finally:
             self._looks = False
-
-    def _let_go(self, job: Job) -> None:
-        if self._dispatcher.withdraw(job):
-            self._ask(job)
 
     def _ask(self, job: Job) -> None:
         asks = self._dispatcher.reaches(job.action) and self._threshold.ask(job.host)
         self._dispatcher.add(job, first=asks)
 
     def _answer(self, job: Job, verdict: Verdict) -> None:
-        """Take the answer to a check that is not made."""
+        """Ask the host, or take the answer to a check that is not made."""
         it = self._run_state.cob(job.cob)
-        if verdict is Verdict.AWAY:
+        if verdict is Verdict.ASK:
+            self._ask(job)
+        elif verdict is Verdict.AWAY:
             self._reports.believe(job, it.type.remove)
         else:
             message = f"its machine {it.machine} could not be looked at"

@@ -149,13 +149,10 @@ def _is_told(wait: Wait) -> bool:
     """Say whether an object waits for what is no matter of order."""
     removal = any(it.kind is WaitKind.NO_WAY and it.state == "removal" for it in wait.chain)
     links = [link for link in wait.chain if not link.is_home]
-    waits_for_verdict = any(map(_is_canary, links)) and not wait.is_circle
+    # the verdict of a canary is no matter of order by itself
+    canary = any(it.kind is WaitKind.LIMIT and it.detail.endswith(", canary") for it in links)
+    waits_for_verdict = canary and not wait.is_circle
     return removal or waits_for_verdict or any(link.kind in _TOLD for link in links)
-
-
-def _is_canary(link: Blocked) -> bool:
-    """Say whether something waits for the verdict of a canary, which is none of order by itself."""
-    return link.kind is WaitKind.LIMIT and link.detail.endswith(", canary")
 
 
 def ending_of(waits: Iterable[Wait], *, interrupted: bool, stopped: str = "") -> Ending:

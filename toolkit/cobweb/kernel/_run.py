@@ -18,11 +18,8 @@ from cobweb.kernel._journal import Journal
 from cobweb.kernel._kernel import Kernel, RunSetting
 from cobweb.kernel._result import RunResult, Wait, ending_of, with_cut
 from cobweb.kernel._sentences import halted_text, left_lines, stopped_text
-from cobweb.kernel._signals import Interrupts
+from cobweb.kernel._signals import KILL, Interrupts
 from cobweb.model import JobKind, Outcome
-
-_KILL = 2
-"""How many interrupts stop what is at work."""
 
 
 class Run:
@@ -67,7 +64,7 @@ class Run:
     def end(self) -> RunResult:
         """End a run of which the kernel was stepped; what is at work is stopped."""
         interrupts = Interrupts()
-        interrupts.count = 0 if self.kernel.is_settled() else _KILL
+        interrupts.count = 0 if self.kernel.is_settled() else KILL
         self._look_at(interrupts)
         return self._finish(self._stop(interrupts))
 
@@ -98,7 +95,7 @@ class Run:
         self.kernel.start()
         self._look_at(interrupts)
         self.kernel.flush()
-        while not self._dispatcher.idle() and interrupts.count < _KILL:
+        while not self._dispatcher.idle() and interrupts.count < KILL:
             self.kernel.take(self._setting.beat_s)
             self._look_at(interrupts)
             self.kernel.flush()
@@ -108,7 +105,7 @@ class Run:
         self._run_state.stopped = error.message
         self._halt("the state database cannot be written: ")
         self.kernel.drop_unsent()
-        while self._dispatcher.running() and interrupts.count < _KILL:
+        while self._dispatcher.running() and interrupts.count < KILL:
             self.kernel.hear(self._setting.beat_s)
             with suppress(StoreError):
                 self._setting.beat()

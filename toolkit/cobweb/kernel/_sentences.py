@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cobweb._text import some_of
 from cobweb.engine import Blocked, Proof, WaitKind
 from cobweb.errors import Place
 from cobweb.kernel._result import GIVEN_UP, Wait
-from cobweb.model import Budget, CobId, Need, host_of
+from cobweb.model import CobId, host_of
 
 _SHOWN = 5
 """How many jobs at work are named as a run is halted."""
@@ -41,33 +42,24 @@ _ON_A_HOST_GIVEN_UP = "{cob}: host {host} is " + _GIVEN_UP
 def chain_lines(wait: Wait, messages: Mapping[CobId, str] | None = None) -> list[str]:
     """Return one line per link, from the object that waits to the cause; a circle is named."""
     said = messages or {}
-    lines = [_with_message(link, said) for link in wait.chain]
+    lines = []
+    for link in wait.chain:
+        ends = link.kind in (WaitKind.FAILED, WaitKind.UNREACHABLE)
+        message = said.get(link.cob, "") if ends else ""
+        lines.append(f"{link_text(link)}: {message}" if message else link_text(link))
     if wait.is_circle:
         lines.append(f"... and so on: {wait.chain[-1].on} is where the circle closes")
     return lines
 
 
-def _with_message(link: Blocked, messages: Mapping[CobId, str]) -> str:
-    said = messages.get(link.cob, "")
-    ends = link.kind in (WaitKind.FAILED, WaitKind.UNREACHABLE)
-    return f"{link_text(link)}: {said}" if said and ends else link_text(link)
-
-
 def proof_lines(proof: Proof) -> list[str]:
     """Return the needs and limits that together leave no order, each with its place."""
-    reasons = [*map(_need_text, proof.needs), *map(_budget_text, proof.budgets)]
+    reasons = [f"  {need}{_at(need.place)}" for need in proof.needs]
+    reasons += [f"  limit `{budget.name}`{_at(budget.place)}" for budget in proof.budgets]
     if not reasons:
         return []
     head = "by what is known no order exists: these together leave none"
     return [f"{head}{'' if proof.smallest else ', and perhaps fewer of them'}", *reasons]
-
-
-def _need_text(need: Need) -> str:
-    return f"  {need}{_at(need.place)}"
-
-
-def _budget_text(budget: Budget) -> str:
-    return f"  limit `{budget.name}`{_at(budget.place)}"
 
 
 def _at(place: Place | None) -> str:
@@ -131,13 +123,8 @@ def left_lines(ended: Sequence[str], out: Sequence[str]) -> list[str]:
     """Say what a run leaves that could not write its end down, and how to go on."""
     lines = []
     if ended:
-        lines.append(f"in flight, and ended without being written down: {_named(ended)}")
+        lines.append(f"in flight, and ended without being written down: {some_of(ended, _NAMED)}")
     if out:
-        lines.append(f"out of service, or not known: {_named(out)}")
+        lines.append(f"out of service, or not known: {some_of(out, _NAMED)}")
     how = "mend the state database, then `cobweb apply` checks what was in flight and goes on"
     return [*lines, how]
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"

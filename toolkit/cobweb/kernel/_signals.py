@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+KILL = 2
+"""How many interrupts stop what is at work."""
 
 
 class Interrupts:
@@ -23,27 +24,28 @@ class Interrupts:
         self.wake()
 
 
-@contextlib.contextmanager
-def signals_as_interrupt() -> Iterator[None]:
+def signals_as_interrupt() -> AbstractContextManager[None]:
     """Let SIGTERM and SIGHUP raise KeyboardInterrupt as SIGINT does, where nothing runs yet."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return _handled((signal.SIGTERM, signal.SIGHUP), stop)
 
 
-@contextlib.contextmanager
-def handle_signals(interrupts: Interrupts) -> Iterator[None]:
+def handle_signals(interrupts: Interrupts) -> AbstractContextManager[None]:
     """Direct SIGINT, SIGTERM and SIGHUP to `interrupts` for as long as the context lasts."""
-    before = {number: signal.signal(number, interrupts) for number in _SIGNALS}
+    return _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), interrupts)
+
+
+@contextmanager
+def _handled(
+    numbers: tuple[signal.Signals, ...], handler: Callable[[int, FrameType | None], object]
+) -> Iterator[None]:
+    """Have signals handled so for as long as the context lasts."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from cobweb._text import some_of
+
 _SHOWN = 5
 
 
@@ -48,9 +50,7 @@ class UnreachableThreshold:
         """Return why nothing new may begin; "" where it may."""
         if self._most is None or len(lost) <= self._most:
             return ""
-        names = sorted(lost)
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         return (
-            f"{len(names)} of {self._hosts} hosts cannot be reached "
-            f"({', '.join(names[:_SHOWN])}{more}), --max-unreachable allows {self._most}"
+            f"{len(lost)} of {self._hosts} hosts cannot be reached "
+            f"({some_of(sorted(lost), _SHOWN)}), --max-unreachable allows {self._most}"
         )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+from cobweb._text import some_of
 from cobweb.engine.analysis._analysis import as_wanted
 from cobweb.engine.analysis._patterns import Pattern, Patterns, Positions
 from cobweb.engine.analysis._trouble import TroubleLink
@@ -267,9 +268,8 @@ def _risky(pattern: Pattern) -> tuple[Transition, ...]:
 
 def _message(budget: Budget, step: str, units: list[str], over: tuple[str | None, int]) -> str:
     domain, bound = over
-    more = f" and {len(units) - SHOWN} more" if len(units) > SHOWN else ""
     where = "" if domain is None else f" of `{domain}`"
     return (
         f"limit `{budget.name}`: no room for {step}, which takes out {len(units)} units at once "
-        f"({', '.join(units[:SHOWN])}{more}), where at most {bound}{where} may be out"
+        f"({some_of(units, SHOWN)}), where at most {bound}{where} may be out"
     )

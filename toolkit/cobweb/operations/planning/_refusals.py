@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from cobweb._text import some_of
 from cobweb.errors import RefusedError
 from cobweb.generation import PROTECTED, StoredSite, quoted, read_site
 from cobweb.model import CobId, host_of
@@ -103,12 +104,11 @@ def _too_many(removed: AbstractSet[CobId], known: int, most: int) -> Iterator[Re
 def _protection(guards: Mapping[CobId, int]) -> Refusal:
     """Return the refusal of removals; `guards` are the generations that forbid them."""
     cobs = tuple(sorted(guards))
-    each = [f"{cob} by generation {guards[cob]}" for cob in cobs[:_SHOWN]]
-    more = f" and {len(cobs) - _SHOWN} more" if len(cobs) > _SHOWN else ""
+    each = [f"{cob} by generation {guards[cob]}" for cob in cobs]
     return Refusal(
         kind=RefusalKind.PROTECTED,
         cobs=cobs,
-        message=f"protected, so not removed: {', '.join(each)}{more}",
+        message=f"protected, so not removed: {some_of(each, _SHOWN)}",
         hint="apply it without `protect: true` first, while it is in the site; then take it out",
     )
 

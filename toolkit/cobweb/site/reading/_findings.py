@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
-from cobweb._text import shortened
+from cobweb._text import shortened, some_of
 from cobweb.errors import Finding, Place, SiteError
 
 HOSTS_SHOWN = 3
@@ -98,7 +98,5 @@ def one_of(words: Iterable[str]) -> str:
 def _with_hosts(finding: Finding, hosts: list[str]) -> Finding:
     if not hosts:
         return finding
-    shown = ", ".join(hosts[:HOSTS_SHOWN])
-    more = f" and {len(hosts) - HOSTS_SHOWN} more" if len(hosts) > HOSTS_SHOWN else ""
-    message = f"{finding.message} [on {shown}{more}]"
+    message = f"{finding.message} [on {some_of(hosts, HOSTS_SHOWN)}]"
     return Finding(place=finding.place, message=message, hint=finding.hint)
