@@ -244,9 +244,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
         if names:
             store.write(list(renames_of(names, generation.id)))
         info = begun(info, orders, generation)
-        say, timeout_s = caller.say, orders.store_timeout_s
-        journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
-        with _begun(context, plugins, store, orders, caller, info=info, journal=journal) as run:
+        with _begun(context, plugins, store, orders, caller, info=info) as (run, journal):
             result = run.go(caller.interrupts)
         left = context.retyped.keys() | {wait.cob for wait in result.waits}
         gone = [cob for cob in context.removed - left if host_of(cob) not in context.given_up]
@@ -323,13 +321,9 @@ def open_site(  # noqa: PLR0913  # as `apply_site`
             )
         generation = store.save_generation(_generation(desired, orders, info), desired.files())
         info = begun(info, orders, generation)
-        journal = PatientJournal(
-            store, caller.interrupts, caller.say, outage_s=orders.store_timeout_s
-        )
         part = replace(part, incarnation=store.next_epoch(wall_clock()))
-        with _begun(
-            context, plugins, store, orders, caller, info=info, journal=journal, part=part
-        ) as run:
+        begin = _begun(context, plugins, store, orders, caller, info=info, part=part)
+        with begin as (run, journal):
             try:
                 run.kernel.start()
                 run.kernel.flush()
@@ -349,10 +343,11 @@ def _begun(  # noqa: PLR0913  # as `apply_site`
     caller: Caller,
     *,
     info: RunInfo,
-    journal: PatientJournal,
     part: Part | None = None,
-) -> Iterator[Run]:
+) -> Iterator[tuple[Run, PatientJournal]]:
     """Store that the run `info` begins, and make it; an error that ends it is stored as well."""
+    say, timeout_s = caller.say, orders.store_timeout_s
+    journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
     options = {"outdates": context.outdates(), **orders.options}
     orders = replace(orders, options=options)
     desired = context.desired
@@ -380,7 +375,7 @@ def _begun(  # noqa: PLR0913  # as `apply_site`
             publisher,
         )
         with told_if_broken(store, info):
-            yield run
+            yield run, journal
 
 
 def _setting(context: ExecutionContext, orders: Orders, caller: Caller, run: str) -> RunSetting:
@@ -443,9 +438,8 @@ def rehearse_site(
         exceptions=orders.exceptions,
     )
     context = _convergent(context, orders)
-    setting = _setting(context, orders, caller, "")
     setting = replace(
-        setting,
+        _setting(context, orders, caller, ""),
         generation=generation,
         missed=store.lost_hosts() & context.hosts,
         results=store.results(),

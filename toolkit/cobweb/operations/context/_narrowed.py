@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from cobweb._text import did_you_mean
+from cobweb._text import did_you_mean, some_of
 from cobweb.errors import UsageError
 from cobweb.model import OUTDATED, Cob, CobId, Graph, LockNeed, Need, State, Transition, host_of
 from cobweb.operations.context._desired import Desired
@@ -52,15 +52,14 @@ def narrowed(
         return desired
     before, pending = _believed(desired, store, records)
     moved = _with_needs(desired.graph, before, only, renew)
-    mixed = _by_host(pending & moved).keys() & _by_host(pending - moved).keys()
+    left_out = set(map(host_of, pending - moved))
+    mixed = left_out.intersection(map(host_of, pending & moved))
     if mixed:
         others = sorted(cob for cob in pending - moved if host_of(cob) in mixed)
-        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-        message = f"changes are pending on the same host: {', '.join(others[:_SHOWN])}{more}"
+        message = f"changes are pending on the same host: {some_of(others, _SHOWN)}"
         hint = "a host goes over to a generation with all of its changes: name these as well"
         raise UsageError(f"--only leaves out what cannot wait: {message}", hint=hint)
-    hosts = {host_of(cob) for cob in moved} - _by_host(pending - moved).keys()
-    return replace(desired, only=moved, chosen=frozenset(hosts))
+    return replace(desired, only=moved, chosen=frozenset(map(host_of, moved)) - left_out)
 
 
 def refuse_pending(desired: Desired, store: Store, refs: AbstractSet[CobId]) -> None:
@@ -131,10 +130,3 @@ def _believed(
         desired.graph, records, contents=desired.evaluated.contents, results=store.results()
     )
     return before, before.added | before.changed | gone_of(desired, records)
-
-
-def _by_host(cobs: Iterable[CobId]) -> dict[str, set[CobId]]:
-    found: dict[str, set[CobId]] = {}
-    for cob in cobs:
-        found.setdefault(host_of(cob), set()).add(cob)
-    return found

@@ -23,6 +23,7 @@ from cobweb.kernel._dispatch import Dispatcher, describe
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._record import LONGEST_MESSAGE, Record
 from cobweb.kernel._result import Ending
+from cobweb.kernel._signals import KILL
 from cobweb.model import (
     UNKNOWN,
     CobId,
@@ -72,8 +73,6 @@ from cobweb.store import (
     Store,
 )
 
-_KILL = 2
-"""How many interrupts stop the checks that are at work."""
 _APPLY_ENDS = "`cobweb apply` ends it first"
 _NEVER = "nothing was ever applied by this state database, so nothing could be compared"
 
@@ -202,7 +201,7 @@ class _DriftRun:
             self._record.flush()
             if not interrupts.count:
                 self._begin_next()
-            if dispatcher.idle() or interrupts.count >= _KILL:
+            if dispatcher.idle() or interrupts.count >= KILL:
                 break
             self._take_all(dispatcher.wait(HEARTBEAT_S))
             with suppress(StoreAwayError):  # what is written next waits for it

@@ -35,15 +35,21 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
     one that cannot come about any more: secrets, types, plugins or task files are gone, specs do
     not fit the types of plugins, or the analysis finds what can never work.
     """
-    found, stored = _stored(store, generation)
-    now = desired_of(site)
+    found = store.generation(generation)
+    if found is None:
+        raise no_generation(store, generation)
+    stored, now = read_site(found.content), desired_of(site)
     secrets = Secrets(now.secrets, now.hosts)
     original = stored.graph(now.roots)
     hosts = {name: secrets.host(host) for name, host in stored.hosts.items()}
     graph = _with_present_types(original, plugins.types)
     graph, lost = _with_secrets(graph, secrets)
     problems = [
-        *(f"{name}: {it} is not in the site any more" for name, it in _lost_variables(hosts)),
+        *(
+            f"{name}: the vaulted value of the variable {it} is not in the site any more"
+            for name, (_, gone) in sorted(hosts.items())
+            for it in gone
+        ),
         *lost,
         *_lost_trees(original, store),
         *_missing_work(original, stored, KeptWork(store, now.roots, plugins.python_types), plugins),
@@ -126,13 +132,6 @@ def original_of(store: Store) -> tuple[int, int]:
     return infos[0].id, same[-1] if same and rollback_of_current(store) else 0
 
 
-def _stored(store: Store, generation: int) -> tuple[Generation, StoredSite]:
-    found = store.generation(generation)
-    if found is None:
-        raise no_generation(store, generation)
-    return found, read_site(found.content)
-
-
 def _reached(host: Host, now: Host | None) -> Host:
     """Return a host of the generation, with the variables that it had no use for as they are now.
 
@@ -169,14 +168,6 @@ def _with_secrets(graph: Graph, secrets: Secrets) -> tuple[Graph, list[str]]:
         ]
     problems += [f"{it}: its vaulted value is not in the site any more" for it in sorted(lost)]
     return replace(graph, cobs=cobs), problems
-
-
-def _lost_variables(
-    hosts: Mapping[str, tuple[Host, tuple[str, ...]]],
-) -> Iterator[tuple[str, str]]:
-    for name, (_, lost) in sorted(hosts.items()):
-        for variable in lost:
-            yield name, f"the vaulted value of the variable {variable}"
 
 
 def _lost_trees(graph: Graph, store: Store) -> Iterator[str]:
