@@ -223,7 +223,7 @@ def _ahead(machine: Machine, node: Node) -> Wanted:
     move, steps, locks = node.plan_move, node.step_needs, node.lock_needs
     needs = of_step(steps, move.step.source, move.step.dest) if move and steps else ()
     wanted = needs or (of_state(locks, node.state) if locks else ())
-    return wanted if machine.cobs is None else agreed(wanted, machine.cobs)
+    return agreed(wanted, machine.cobs)
 
 
 def _satisfied(machine: Machine, node: Node, pair: tuple[CobId, State]) -> bool:

@@ -50,11 +50,7 @@ class Ways:
                 is_stop = not any(kind.serves(state) for state in kind.members(need.state))
                 of_kind[need.state] = is_stop
             if is_stop:
-                known = asking.get(need.cob)
-                if known is None:
-                    asking[need.cob] = [need]
-                else:
-                    known.append(need)
+                asking.setdefault(need.cob, []).append(need)
 
     def steps(self, cob: CobId) -> Steps:
         """Return the first step from each state to each other one."""

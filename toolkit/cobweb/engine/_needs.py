@@ -26,11 +26,14 @@ def of_state(needs: Sequence[LockNeed], state: State) -> Wanted:
     return tuple(sorted({(need.on, need.state) for need in needs if need.covers(state)}))
 
 
-def agreed(wanted: Wanted, cobs: Mapping[CobId, Cob]) -> Wanted:
+def agreed(wanted: Wanted, cobs: Mapping[CobId, Cob] | None) -> Wanted:
     """Put one pair in place of several for one object, where a state or group satisfies them all.
 
-    Only groups make that possible: two states of one object are as far apart as ever.
+    Only groups make that possible: two states of one object are as far apart as ever. Without
+    `cobs` there are none.
     """
+    if cobs is None:
+        return wanted
     names: dict[CobId, list[State]] = {}
     for on, state in wanted:
         names.setdefault(on, []).append(state)

@@ -147,13 +147,12 @@ def _wanted(machine: Machine, node: Node) -> dict[CobId, State]:
         ahead = of_step(node.step_needs, move.step.source, move.step.dest)
     if node.lock_needs is not None:
         for lent in node.plan_lent:
-            bound = of_state(node.lock_needs, lent)
-            wanted.update(bound if cobs is None else agreed(bound, cobs))
+            wanted.update(agreed(of_state(node.lock_needs, lent), cobs))
         node.base = tuple(wanted.items())
         if node.plan_asked:
             ahead = of_state(node.lock_needs, node.plan_asked)
     node.twisted = False
-    for on, state in ahead if cobs is None else agreed(ahead, cobs):
+    for on, state in agreed(ahead, cobs):
         first = wanted.setdefault(on, state)
         if first != state and (cobs is None or cobs[on].type.meet((first, state)) != first):
             node.twisted = True

@@ -104,8 +104,7 @@ def restore(machine: Machine, locked: CobId, holder: CobId, state: State) -> boo
     Says whether the holder is owned: its plan is not known any more.
     """
     lender, taker = machine.nodes.get(locked), machine.nodes.get(holder)
-    word = Word(state, 0, 0, taker, lender)
-    word.granted = True
+    word = Word(state, 0, 0, taker, lender, granted=True)
     if lender is not None:
         before = (lender.strangers or {}).get(holder) if taker is None else taker.wishes.get(locked)
         if before is not None:

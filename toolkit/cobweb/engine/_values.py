@@ -27,10 +27,7 @@ def _exact(cls: type[_Value]) -> type[_Value]:
     def equal(self: _Value, other: object) -> bool:
         return type(other) is cls and tuple.__eq__(self, other)
 
-    def unequal(self: _Value, other: object) -> bool:
-        return not equal(self, other)
-
-    for name, method in (("__eq__", equal), ("__ne__", unequal)):
+    for name, method in (("__eq__", equal), ("__ne__", object.__ne__)):  # which asks `equal`
         setattr(cls, name, method)
     return cls
 

@@ -9,6 +9,7 @@ alone: a site has thousands of hosts and a few dozen patterns.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from cobweb.engine._needs import Wanted
 from cobweb.model import CobId, CobType, Graph, LockNeed, Need, State, TransitionNeed
@@ -24,29 +25,21 @@ class Pattern:
         self.type = type_
         self.needs = tuple(needs)
         self.ons = tuple(ons)
-        self._of_step: dict[tuple[State, State], Positions] = {}
-        self._of_state: dict[State, Positions] = {}
+        self._covering: dict[tuple[State, ...], Positions] = {}
 
     def of_step(self, source: State, dest: State) -> Positions:
         """Return which needs are transition dependencies of one step."""
-        key = (source, dest)
-        if key not in self._of_step:
-            self._of_step[key] = tuple(
-                at
-                for at, need in enumerate(self.needs)
-                if isinstance(need, TransitionNeed) and need.covers(source, dest)
-            )
-        return self._of_step[key]
+        return self._positions(TransitionNeed, source, dest)
 
     def of_state(self, state: State) -> Positions:
         """Return which needs are lock dependencies of one state."""
-        if state not in self._of_state:
-            self._of_state[state] = tuple(
-                at
-                for at, need in enumerate(self.needs)
-                if isinstance(need, LockNeed) and need.covers(state)
-            )
-        return self._of_state[state]
+        return self._positions(LockNeed, state)
+
+    def _positions(self, kind: Any, *states: State) -> Positions:
+        if states not in self._covering:
+            mine = [(at, it) for at, it in enumerate(self.needs) if isinstance(it, kind)]
+            self._covering[states] = tuple(at for at, need in mine if need.covers(*states))
+        return self._covering[states]
 
     def asks_away(self, positions: Iterable[int]) -> bool:
         """Say whether some of the needs ask another object out of its preferred state."""

@@ -119,7 +119,8 @@ class _Walk:
             step = move.step
             self._take_out(way, step)
             if node.step_needs is not None:
-                for on, name in self._agreed(of_step(node.step_needs, step.source, step.dest)):
+                wanted = of_step(node.step_needs, step.source, step.dest)
+                for on, name in agreed(wanted, self._machine.cobs):
                     self._ask(on, name)
             state = step.dest
 
@@ -153,12 +154,8 @@ class _Walk:
                 way.stay_serving(node.type)
             self._add(way)
         if node.lock_needs is not None:
-            for on, state in self._agreed(of_state(node.lock_needs, wanted)):
+            for on, state in agreed(of_state(node.lock_needs, wanted), self._machine.cobs):
                 self._ask(on, state)
-
-    def _agreed(self, wanted: tuple[tuple[CobId, State], ...]) -> tuple[tuple[CobId, State], ...]:
-        cobs = self._machine.cobs
-        return wanted if cobs is None else agreed(wanted, cobs)
 
 
 class PlanBook:

@@ -10,8 +10,9 @@ memberships of the cone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from cobweb.engine.search._problem import Problem
 from cobweb.model import Budget, CobId, LockNeed, Need
@@ -57,7 +58,6 @@ class _Cone:
         self._asked: dict[CobId, list[CobId]] = {}
         self._locks: dict[CobId, list[LockNeed]] = {}
         self._stack: list[CobId] = []
-        self._members: dict[CobId, list[Budget]] | None = None
         self._shared: dict[str, CobId] = {}
 
     def move(self, cob: CobId, asker: CobId) -> None:
@@ -76,7 +76,7 @@ class _Cone:
                 self._join(cob, asker)
             for need in self._problem.needs.get(cob, ()):
                 self._ask(cob, need)
-            for budget in self._budgets_of(cob):
+            for budget in self._budgets_of.get(cob, ()):
                 self._share(cob, budget)
 
     def root(self, cob: CobId) -> CobId:
@@ -140,13 +140,13 @@ class _Cone:
             if problem.goal(each) != state or not problem.standing.serves(it, state, budget.group):
                 self.move(each, cob)
 
-    def _budgets_of(self, cob: CobId) -> list[Budget]:
-        if self._members is None:
-            self._members = {}
-            for budget in self._problem.budgets:
-                for each in _members(budget):
-                    self._members.setdefault(each, []).append(budget)
-        return self._members.get(cob, [])
+    @cached_property
+    def _budgets_of(self) -> Mapping[CobId, list[Budget]]:
+        found: dict[CobId, list[Budget]] = {}
+        for budget in self._problem.budgets:
+            for each in _members(budget):
+                found.setdefault(each, []).append(budget)
+        return found
 
 
 def _members(budget: Budget) -> Iterator[CobId]:

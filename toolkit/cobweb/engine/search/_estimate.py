@@ -10,7 +10,9 @@ and those that its lock depends on. The dearest single visit counts.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 
+from cobweb.engine.analysis._circles import reached
 from cobweb.engine.search._moves import Conditions, Moves, Operator, Situation
 from cobweb.model import State
 
@@ -115,10 +117,8 @@ def _reached(
     operators: _Operators, state: State, without: tuple[int, frozenset[State]]
 ) -> set[State]:
     """Return the states to which ways lead that never need one thing."""
-    found, stack = {state}, [state]
-    while stack:
-        for it in operators.get(stack.pop(), ()):
-            if it.dest not in found and without not in it.needs:
-                found.add(it.dest)
-                stack.append(it.dest)
-    return found
+
+    def after(name: State) -> Iterator[State]:
+        return (it.dest for it in operators.get(name, ()) if without not in it.needs)
+
+    return reached((state,), after)
