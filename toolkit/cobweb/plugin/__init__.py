@@ -21,8 +21,7 @@ from cobweb.plugin._access import (
     site_access,
 )
 from cobweb.plugin._answers import answered
-from cobweb.plugin._hooks import RegisteredType, Section, hookimpl
-from cobweb.plugin._kinds import Kind
+from cobweb.plugin._hooks import Kind, RegisteredType, Section, hookimpl
 from cobweb.plugin._loading import load_plugins
 from cobweb.plugin._observers import MOST_BEHIND, Observers
 from cobweb.plugin._provider_fields import field_problems, secret_fields

@@ -16,8 +16,7 @@ from cobweb.model import (
     PythonAction,
     decides_what_runs_here,
 )
-from cobweb.plugin._hooks import RegisteredType
-from cobweb.plugin._kinds import Kind
+from cobweb.plugin._hooks import Kind, RegisteredType
 from cobweb.plugin.protocols import (
     Adapter,
     Executor,

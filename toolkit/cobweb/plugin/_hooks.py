@@ -8,6 +8,7 @@ heavy to import belongs into the methods of what they return.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pluggy
@@ -35,6 +36,25 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 """Marks a function of a plugin module as the implementation of a hook."""
 
 _spec = pluggy.HookspecMarker(PROJECT)
+
+
+class Kind(StrEnum):
+    """What a hook registers; the value is the last word of the hook's name."""
+
+    TYPES = "types"
+    EXECUTORS = "executors"
+    SOLVERS = "solvers"
+    PLANNERS = "planners"
+    ADAPTERS = "adapters"
+    COMMANDS = "commands"
+    SECTIONS = "sections"
+    OBSERVERS = "observers"
+    TRANSPORTS = "transports"
+
+    @property
+    def hook(self) -> str:
+        """The name of the hook that registers this kind."""
+        return f"cobweb_register_{self.value}"
 
 
 class RegisteredType(Protocol):

@@ -39,8 +39,7 @@ from cobweb.plugin._contracts import (
     schema_problems,
     uses_python,
 )
-from cobweb.plugin._hooks import PROJECT
-from cobweb.plugin._kinds import Kind
+from cobweb.plugin._hooks import PROJECT, Kind
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import INTERFACE
 

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cobweb.model import CobType
-from cobweb.plugin._hooks import Section
-from cobweb.plugin._kinds import Kind
+from cobweb.plugin._hooks import Kind, Section
 from cobweb.plugin.protocols import (
     Adapter,
     Executor,
