@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,16 +53,10 @@ GRACE_S = 30.0
 """Time for a host to be reached again once it has gone back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
-    """A job to be carried out after a pause; `paused_s` is 0 for at once."""
+AT_ONCE_S = 0.0
 
-    job: Job
-    paused_s: float = 0.0
-
-
-_Steps = Generator[_Step, Report, Report]
-"""Yields steps, is sent their reports, and returns the report of the whole."""
+_Steps = Generator[tuple[Job, float], Report, Report]
+"""Yields steps, each a job with the pause before it, is sent their reports, returns that of all."""
 
 
 def switch_of(cob: Cob) -> Confirm | None:
@@ -96,7 +90,7 @@ class DeadManSwitch:
         assert job.confirm is not None
         rows = self._check if job.kind is JobKind.CHECK else self._transition
         steps = rows(job, job.confirm)
-        step = next(steps).job
+        step, _ = next(steps)
         self._at_work[step.number] = (job, steps)
         return step
 
@@ -113,13 +107,12 @@ class DeadManSwitch:
         if report.outcome is Outcome.CANCELLED:
             return replace(report, number=job.number)
         try:
-            step = steps.send(report)
+            step, paused_s = steps.send(report)
         except StopIteration as end:
             whole: Report = end.value
             return replace(whole, number=job.number)
-        self._at_work[step.job.number] = (job, steps)
-        due_s = self._now() + step.paused_s
-        heapq.heappush(self._paused, (due_s, step.job.number, step.job))
+        self._at_work[step.number] = (job, steps)
+        heapq.heappush(self._paused, (self._now() + paused_s, step.number, step))
         return None
 
     def due_s(self) -> float | None:
@@ -143,12 +136,12 @@ class DeadManSwitch:
             "within_s": confirm.within_s,
             "revert_s": _revert_s(confirm),
         }
-        armed = yield _Step(job=self._arm(job, confirm, wish))
+        armed = yield self._arm(job, confirm, wish), AT_ONCE_S
         if armed.outcome in (Outcome.FAILED, Outcome.UNREACHABLE):
             return armed  # nothing has changed; what may be armed changes nothing by going back
         if armed.outcome is not Outcome.OK:
             return (yield from self._go_back(job, confirm, wish, armed))
-        ended = yield _Step(job=self._work(job, deadline_s))
+        ended = yield self._work(job, deadline_s), AT_ONCE_S
         if ended.outcome is Outcome.OK:
             said = yield from self._ask_until(self._step(job, "confirm", wish, TRY_S), deadline_s)
             if said.outcome is Outcome.OK and said.state == CONFIRMED:
@@ -176,17 +169,16 @@ class DeadManSwitch:
 
     def _check(self, job: Job, confirm: Confirm) -> _Steps:
         limit_s = _revert_s(confirm) + GRACE_S
-        said = yield _Step(job=self._step(job, "revert", {}, limit_s))
+        said = yield self._step(job, "revert", {}, limit_s), AT_ONCE_S
         if said.outcome is Outcome.UNREACHABLE:
             return said
-        return (yield _Step(job=replace(job, number=self._next_number(), confirm=None)))
+        return (yield replace(job, number=self._next_number(), confirm=None), AT_ONCE_S)
 
     def _ask_until(self, step: Job, last_s: float) -> _Steps:
         """Ask the host until it answers or the time is over; return the last report."""
-        said = yield _Step(job=step)
+        said = yield step, AT_ONCE_S
         while said.outcome is not Outcome.OK and self._now() < last_s:
-            again = replace(step, number=self._next_number())
-            said = yield _Step(job=again, paused_s=PAUSE_S)
+            said = yield replace(step, number=self._next_number()), PAUSE_S
         return said
 
     # --- steps
