@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from difflib import get_close_matches
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -12,6 +11,7 @@ import click
 
 from cobweb._resources import data_dir
 from cobweb._tables import Column
+from cobweb._text import did_you_mean
 from cobweb.cli._options import examples, log_options, output_option, pass_request
 from cobweb.cli._output import Output
 from cobweb.cli._render import write_table
@@ -68,8 +68,7 @@ def read_schema(name: str) -> dict[str, Any]:
     """Return a schema; UsageError for an unknown name."""
     files = schema_files()
     if name not in files:
-        close = get_close_matches(name, files, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(files)}"
+        hint = did_you_mean(name, files, otherwise=f"there are {', '.join(files)}")
         raise UsageError(f"there is no schema {name!r}", hint=hint)
     schema: dict[str, Any] = json.loads(files[name].read_text(encoding="utf-8"))
     return schema

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from textwrap import wrap
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import click
 
 from cobweb._tables import Column, Tone
-from cobweb._text import plain
+from cobweb._text import did_you_mean, plain
 from cobweb.api import Site
 from cobweb.cli._complete import complete_reference
 from cobweb.cli._options import examples, output_option, pass_request, site_options
@@ -173,9 +172,8 @@ def _inner(data: Any, word: str, path: Sequence[str]) -> Any:
     if isinstance(data, Mapping) and word in data:
         return data[word]
     known = list(data) if isinstance(data, Mapping) else []
-    close = get_close_matches(word, known, n=1)
     listed = f"there is {', '.join(known)}" if known else f"see `cobweb show {path[0]}`"
-    hint = f"did you mean {close[0]}?" if close else listed
+    hint = did_you_mean(word, known, otherwise=listed)
     raise UsageError(f"there is no {word!r} in {' '.join(path)}", hint=hint)
 
 

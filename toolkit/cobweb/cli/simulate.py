@@ -11,6 +11,7 @@ import click
 
 from cobweb._durations import LONGEST_S
 from cobweb._foreign_json import JsonError, json_file
+from cobweb._text import did_you_mean
 from cobweb.cli._observers import observe_option
 from cobweb.cli._options import (
     events_option,
@@ -176,13 +177,10 @@ def _durations(graph: Graph, path: Path | None) -> Mapping[str, Any]:
 
 def _known(names: Mapping[str, Any] | tuple[str, ...], known: list[str], kind: str) -> list[str]:
     """Return the names; UsageError for one that the site does not have."""
-    from difflib import get_close_matches
-
     have = set(known)
     for name in names:
         if name not in have:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else ""
+            hint = did_you_mean(name, known, otherwise="")
             raise UsageError(f"there is no {kind} {name!r}", hint=hint)
     return list(names)
 
