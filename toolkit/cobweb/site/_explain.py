@@ -115,7 +115,17 @@ class Explainer:
                 raise UsageError(f"`{ref}`: there is no `{part}`", hint=hint)
             value = value[key]
             node = at(node, iter([key]))
-        return self._explained(ref, host, node, value)
+        text = node.value if isinstance(node, Leaf) and isinstance(node.value, str) else ""
+        template = text if is_template(text) else None
+        return Explanation(
+            ref=ref,
+            value=_shown(value),
+            place=node.place,
+            priority=node.priority.name.lower(),
+            overrode=node.over,
+            template=template,
+            variables=self._used(host, template) if template else (),
+        )
 
     def _variable(self, ref: str, host: str, rest: str) -> Explanation:
         scope = self._evaluator.scope(host)
@@ -129,19 +139,6 @@ class Explainer:
         value = scope.lookup(name)
         found = self._walk(ref, host, definitions[0], value, path)
         return replace(found, overrode=tuple(node.place for node in definitions[1:]))
-
-    def _explained(self, ref: str, host: str, node: Node, value: Any) -> Explanation:
-        text = node.value if isinstance(node, Leaf) and isinstance(node.value, str) else ""
-        template = text if is_template(text) else None
-        return Explanation(
-            ref=ref,
-            value=_shown(value),
-            place=node.place,
-            priority=node.priority.name.lower(),
-            overrode=node.over,
-            template=template,
-            variables=self._used(host, template) if template else (),
-        )
 
     def _used(self, host: str, template: str) -> tuple[UsedVariable, ...]:
         scope = self._evaluator.scope(host)
