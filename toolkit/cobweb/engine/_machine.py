@@ -285,11 +285,8 @@ def give_needs(needs: Iterable[Need], nodes: Mapping[CobId, Node]) -> None:
         if node is None:
             continue
         if isinstance(need, TransitionNeed):
-            if node.step_needs is None:
-                node.step_needs = [need]
-            else:
-                node.step_needs.append(need)
-        elif node.lock_needs is None:
-            node.lock_needs = [need]
+            node.step_needs = node.step_needs or []
+            node.step_needs.append(need)
         else:
+            node.lock_needs = node.lock_needs or []
             node.lock_needs.append(need)
