@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -63,6 +64,8 @@ class Expanded:
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     asked: bool = False
     """Whether the site has such a section: then it may have no host."""
+    makers: dict[tuple[str, str], tuple[str, Node]] = field(default_factory=dict)
+    """The section that made something, and where it stands, by what that is and its name."""
 
 
 def expand_all(
@@ -77,7 +80,7 @@ def expand_all(
         made.asked = True
         context = ExpandContext(site_dir=files.site_dir, _files=files)
         try:
-            _add(made, expander.expand(sections, context), node)
+            _add(made, expander.expand(sections, context), (expander.name, node), files)
         except ModelError as error:
             for path, message, hint in error.problems:
                 where = at(root, iter(path)) if path else node
@@ -87,14 +90,9 @@ def expand_all(
 
 def clashes(inventory: Inventory, made: Expanded, files: Files) -> None:
     """Find hosts and groups of expansions whose names the site's own inventory has, too."""
-    for node in made.inventories:
-        groups = node.items if isinstance(node, Map) else {}
-        names = [("group", name) for name in groups if name in inventory.groups]
-        for group in groups.values():
-            hosts = group.items.get("hosts") if isinstance(group, Map) else None
-            members = hosts.items if isinstance(hosts, Map) else {}
-            names += [("host", name) for name in members if name in inventory.hosts]
-        for kind, name in sorted(set(names)):
+    known = {*(("group", it) for it in inventory.groups), *(("host", it) for it in inventory.hosts)}
+    for (kind, name), (_, node) in sorted(made.makers.items(), key=itemgetter(0)):
+        if (kind, name) in known:
             message = f"the site's inventory has a {kind} `{name}`, which its clusters make as well"
             files.findings.add(node.place, message, "rename one of them")
 
@@ -113,16 +111,42 @@ def joined(root: Map, key: str, made: Mapping[str, Node], files: Files) -> Node 
         return written
     for name in sorted(made.keys() & written.items.keys()):
         message = f"`{name}` in `{key}` is a name that the site's clusters use"
-        files.findings.add(key_place(written, name), message, "give it another name")
+        hint = f"give it another name; {made[name].place} has it, too"
+        files.findings.add(key_place(written, name), message, hint)
     return replace(written, items={**made, **written.items})
 
 
-def _add(made: Expanded, expansion: Expansion, node: Node) -> None:
-    place = node.place
+def _add(made: Expanded, expansion: Expansion, maker: tuple[str, Node], files: Files) -> None:
+    """Add what a section stands for; what another one makes as well is a finding."""
+    place = maker[1].place
+    for kind, name in _names(expansion):
+        other, node = made.makers.setdefault((kind, name), maker)
+        if node is not maker[1]:
+            message = f"`{maker[0]}` makes the {kind} `{name}`, as `{other}` at {node.place} does"
+            files.findings.add(place, message, "give one of them another name")
     if expansion.inventory:
         made.inventories.append(lift(dict(expansion.inventory), place))
     made.cobs |= {name: lift(dict(cob), place) for name, cob in expansion.cobs.items()}
     made.limits |= {name: lift(dict(limit), place) for name, limit in expansion.limits.items()}
     made.types |= expansion.types
-    made.shared |= expansion.shared
+    for name, parts in expansion.shared.items():
+        made.shared[name] = {**made.shared.get(name, {}), **parts}
     made.functions |= expansion.functions
+
+
+def _names(expansion: Expansion) -> Iterator[tuple[str, str]]:
+    """Yield what a section makes that has a name in the whole site: its kind, and the name."""
+    kinds = {
+        "COB": expansion.cobs,
+        "limit": expansion.limits,
+        "type": expansion.types,
+        "function": expansion.functions,
+        "group": expansion.inventory,
+    }
+    for kind, names in kinds.items():
+        yield from ((kind, name) for name in names)
+    for name, parts in expansion.shared.items():
+        yield from (("shared part", f"{name}.{part}") for part in parts)
+    for group in expansion.inventory.values():
+        hosts = group.get("hosts") if isinstance(group, Mapping) else None
+        yield from (("host", name) for name in hosts or ())
