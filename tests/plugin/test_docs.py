@@ -19,6 +19,7 @@ from cobweb.plugin import (
     Adapter,
     Executor,
     Generator,
+    JoiningAdapter,
     Kind,
     Observer,
     Planner,
@@ -63,7 +64,10 @@ def test_there_is_no_hook_without_a_kind() -> None:
 
 @pytest.mark.parametrize(
     "protocol",
-    [PythonType, Executor, Solver, Planner, TaskPlanner, Adapter, Generator, Observer, Transport],
+    [
+        *(PythonType, Executor, Solver, Planner, TaskPlanner),
+        *(Adapter, JoiningAdapter, Generator, Observer, Transport),
+    ],
 )
 def test_each_method_of_each_protocol_is_in_the_table(protocol: type) -> None:
     text = (DOCS / "index.md").read_text()

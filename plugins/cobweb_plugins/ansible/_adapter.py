@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,6 +30,9 @@ class AnsibleInventory:
 
     name: ClassVar[str] = "ansible-inventory"
 
+    def __init__(self) -> None:
+        self._last: tuple[tuple[Path, ...], dict[str, Any]] = ((), {})
+
     def reads(self, source: Path) -> bool:
         """Say yes to scripts, to plugin configurations, and to files that are no YAML or JSON."""
         if not source.is_file():
@@ -41,38 +44,53 @@ class AnsibleInventory:
 
     def hosts(self, source: Path) -> Iterable[Host]:
         """Return the hosts, sorted; CobwebError where Ansible cannot read all of the source."""
+        return self.hosts_after(source, ())
+
+    def hosts_after(self, source: Path, before: Sequence[Path]) -> Iterable[Host]:
+        """Return the hosts of all sources with the variables that the last one adds or changes."""
         if not source.exists():
             raise CobwebError(f"no such file: {source}")
-        data = self._ask(source)
-        variables = data.pop("_meta", {}).get("hostvars", {})
+        sources = (*before, source)
+        if not before or self._last[0] != sources[:-1]:  # it is what was read just now, or unknown
+            self._last = (sources[:-1], _read(*before) if before else {})
+        known, data = self._last[1], _read(*sources)
+        self._last = (sources, data)
         names, groups = _members(data)
         return [
-            Host(name=name, groups=tuple(sorted(groups[name])), variables=variables.get(name, {}))
+            Host(
+                name=name,
+                groups=tuple(sorted(groups[name])),
+                variables=_added(_variables(known, name), _variables(data, name)),
+            )
             for name in sorted(names)
         ]
 
-    def _ask(self, source: Path) -> dict[str, Any]:
-        command = [ansible_tool("ansible-inventory"), "--list", "-i", str(source)]
-        try:
-            done = subprocess.run(
-                command,
-                check=False,
-                capture_output=True,
-                text=True,
-                stdin=subprocess.DEVNULL,
-                env=_environment(source),
-                timeout=TIMEOUT_S,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise CobwebError(f"cannot run ansible-inventory on {source}: {error}") from error
-        if done.returncode:
-            raise CobwebError(f"cannot read the inventory {source}: {bounded(done.stderr)}")
-        try:
-            found = json_of(done.stdout, "its output")
-        except JsonError as error:
-            message = f"ansible-inventory printed no JSON for {source}: {error}"
-            raise CobwebError(message) from error
-        return dict(found)
+
+def _read(*sources: Path) -> dict[str, Any]:
+    """Have Ansible read sources into one inventory, the last one as the strongest."""
+    source = sources[-1]
+    asked = [word for each in sources for word in ("-i", str(each))]
+    command = [ansible_tool("ansible-inventory"), "--list", *asked]
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env=_environment(source),
+            timeout=TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CobwebError(f"cannot run ansible-inventory on {source}: {error}") from error
+    if done.returncode:
+        raise CobwebError(f"cannot read the inventory {source}: {bounded(done.stderr)}")
+    try:
+        found = json_of(done.stdout, "its output")
+    except JsonError as error:
+        message = f"ansible-inventory printed no JSON for {source}: {error}"
+        raise CobwebError(message) from error
+    return dict(found)
 
 
 def _environment(source: Path) -> dict[str, str]:
@@ -88,11 +106,21 @@ def _environment(source: Path) -> dict[str, str]:
     }
 
 
+def _variables(data: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = data.get("_meta", {}).get("hostvars", {}).get(host, {})
+    return found
+
+
+def _added(known: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables that are not known with the same value."""
+    return {key: it for key, it in now.items() if key not in known or known[key] != it}
+
+
 def _members(data: Mapping[str, Any]) -> tuple[set[str], dict[str, set[str]]]:
     """Return all hosts, and the groups of each, direct or by descent, without all and ungrouped."""
     names: set[str] = set()
     groups: dict[str, set[str]] = {}
-    for group in data:
+    for group in data.keys() - {"_meta"}:
         inside = _hosts_below(data, group, frozenset())
         names |= inside
         for name in inside:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cobweb.errors import CobwebError
+from cobweb.site import load_site
 from cobweb_plugins.ansible._adapter import AnsibleInventory
 
 SOURCES = Path(__file__).parent / "sources"
@@ -42,6 +43,57 @@ def test_script_keeps_vault_marks_and_templates() -> None:
     assert (host.name, host.groups) == ("d1", ("g",))
     assert host.variables["secret"]["__ansible_vault"].startswith("$ANSIBLE_VAULT;1.1;AES256")
     assert host.variables["url"] == "http://{{ inventory_hostname }}/"
+
+
+GROUPS = "[login]\n\n[compute]\n\n[batch:children]\nlogin\ncompute\n[batch:vars]\nqueue=short\n"
+HOSTS = "[login]\nin1\n[compute]\nc1 queue=long\n[scratch:children]\nbatch\n"
+
+
+@pytest.mark.gate("Ansible itself reads sources in one go, seven times")
+def test_a_source_is_read_after_those_before_it(tmp_path: Path) -> None:
+    """It uses their groups, and brings the variables that it adds, or changes."""
+    before, source = tmp_path / "groups.ini", tmp_path / "hosts.ini"
+    before.write_text(GROUPS)
+    source.write_text(HOSTS)
+    adapter = AnsibleInventory()
+    assert list(adapter.hosts(before)) == []
+    hosts = {host.name: host for host in adapter.hosts_after(source, [before])}
+    assert hosts["in1"].groups == ("batch", "login", "scratch")
+    assert hosts["c1"].variables == {"queue": "long"}
+    before.write_text(GROUPS.replace("short", "night"))
+    assert list(adapter.hosts(before)) == []
+    source.write_text("[login]\nin1\n")
+    (host,) = adapter.hosts_after(source, [before])
+    assert host.variables == {"queue": "night"}
+    source.write_text("in1 nice=1\n")
+    (host,) = adapter.hosts_after(source, [before])
+    assert (host.groups, host.variables) == ((), {"nice": 1})
+
+
+@pytest.mark.gate("Ansible itself reads sources in one go, six times")
+def test_yaml_ini_and_a_folder_make_one_inventory(tmp_path: Path) -> None:
+    """The order of the sources is that of their strength, whoever reads them."""
+    files = {
+        "site.yml": "cobweb: 1\ninventory: [a.yml, b.ini, c.yml, d]\n",
+        "a.yml": "web: {hosts: {w1: {x: a, y: a}}}\ntop: {children: {web: }}\n",
+        "b.ini": "[web]\nw2 x=b\n[edge:children]\ntop\n[web:vars]\nz=b\n",
+        "c.yml": "edge: {hosts: {e1: }}\nweb: {hosts: {w1: {y: c}}}\n",
+        "d/10-groups.ini": "[far]\n[out:children]\nfar\n",
+        "d/20-hosts.ini": "[far]\nf1\n[all:children]\nout\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    site = load_site(tmp_path, adapters=[AnsibleInventory()])
+    groups = {name: host.groups for name, host in site.hosts.items()}
+    assert groups == {
+        "w1": ("edge", "top", "web"),
+        "w2": ("edge", "top", "web"),
+        "e1": ("edge",),
+        "f1": ("far", "out"),
+    }
+    assert site.hosts["w1"].variables == {"x": "a", "y": "c", "z": "b"}
+    assert site.hosts["w2"].variables == {"x": "b", "z": "b"}
 
 
 @pytest.mark.parametrize("name", ["damaged.ini", "missing.ini", "cloud.aws_ec2.yml"])

@@ -370,6 +370,17 @@ class Adapter(Protocol):
         """Read the hosts of an inventory source; CobwebError where it cannot be read."""
 
 
+@runtime_checkable
+class JoiningAdapter(Adapter, Protocol):
+    """An adapter whose sources may speak of groups and hosts of those before them."""
+
+    def hosts_after(self, source: Path, before: Sequence[Path]) -> Iterable[Host]:
+        """Read a source as `hosts` does, after the files `before` of the same inventory.
+
+        Hosts of these may come again, in more groups; a variable comes only with a new value.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequest:
     """A node that a provider is asked about; the same one each time that it is asked.

@@ -47,6 +47,7 @@ class Sources:
         self._adapters = adapters
         self.folders: list[Path] = []
         self._entered: set[Path] = set()
+        self._before: list[Path] = []
 
     def add(self, node: Node) -> None:
         """Read what stands under `inventory` of the site."""
@@ -99,6 +100,7 @@ class Sources:
             groups = as_map(node, "an inventory", self._findings)
             if groups is not None and "plugin" not in groups.items:
                 self._groups(groups)
+                self._before.append(path)
             if groups is None or "plugin" not in groups.items:
                 return
         adapter = self._adapter(path)
@@ -120,13 +122,15 @@ class Sources:
         return next((adapter for adapter in self._adapters if adapter.reads(source)), None)
 
     def _adapted(self, adapter: HostSource, source: Path, place: Place) -> None:
+        joins = getattr(adapter, "hosts_after", None)
         try:
-            hosts = list(adapter.hosts(source))
+            hosts = list(joins(source, self._before) if joins else adapter.hosts(source))
         except CobwebError as error:
             self._findings.add(
                 place, f"inventory adapter {adapter.name}: {error.message}", error.hint
             )
             return
+        self._before.append(source)
         where = Place(file=self._files.name(source))
         for host in hosts:
             self._adapted_host(host, where)
