@@ -112,6 +112,26 @@ def test_a_limit_that_fits_no_host_is_an_error(run: Run, site: Path) -> None:
     assert "gamma" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"# failed\n\nbeta\r\n", ""),
+        (b"\n# nothing\n", "names no host"),
+        (b"\xff", "it is not UTF-8"),
+        (None, "No such file"),
+    ],
+)
+def test_a_limit_may_be_the_lines_of_a_file(
+    run: Run, site: Path, tmp_path: Path, text: bytes | None, said: str
+) -> None:
+    """As Ansible takes it, so that those that failed can be tried again."""
+    if text is not None:
+        (tmp_path / "failed.retry").write_bytes(text)
+    ran = run("-C", site, "graph", "--limit", f"@{tmp_path / 'failed.retry'}", "-o", "json")
+    assert (said in ran.err, ran.code) == (True, 64 if said else 0)
+    assert not said if ran.out else said
+
+
 def test_text_says_what_each_object_needs(run: Run, site: Path) -> None:
     ran = run("-C", site, "graph")
     assert "beta/b (simple)\n  * -> up: alpha/a up\n" in ran.out

@@ -80,7 +80,7 @@ def test_sites_of_the_table_of_bad_input_fit() -> None:
         ("site", "cobs: {a: {confirm: soon}}"),
         ("site", "cobs: {a: {confirm: {revert: x}}}"),
         ("site", "cobs: {a: {confirm: {within: 60s, prepare: x}}}"),
-        ("site", "limits: {l: {max: 0}}"),
+        ("site", "limits: {l: {max: -1}}"),
         ("site", "limits: {l: {max: 1, first: 0}}"),
         ("site", "limits: {l: {max: 1, first: 1, pause: soon}}"),
         ("site", "limits: {l: {max: 1, trust: -1}}"),

@@ -105,9 +105,26 @@ def limit_option(function: _F) -> _F:
     return click.option(
         "--limit",
         metavar="PATTERN",
+        callback=_limit,
         shell_complete=complete_host,
-        help="Only these hosts (an Ansible host pattern) and what their objects need.",
+        help="Only these hosts (an Ansible host pattern, or @FILE with one in each line) and what"
+        " their objects need.",
     )(function)
+
+
+def _limit(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a host pattern, with the lines of a file in the place of `@FILE`."""
+    if value is None or not value.startswith("@"):
+        return value
+    try:
+        text = Path(value[1:]).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise click.BadParameter(f"cannot read `{value[1:]}`: {reason}") from error
+    lines = [line.strip() for line in text.splitlines()]
+    if patterns := [line for line in lines if line and not line.startswith("#")]:
+        return ",".join(patterns)
+    raise click.BadParameter(f"`{value[1:]}` names no host")
 
 
 def events_option(function: _F) -> _F:

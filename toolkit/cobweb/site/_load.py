@@ -158,6 +158,9 @@ def _hosts(root: Map, files: Files, foreign: Foreign, made: Expanded) -> tuple[E
     inventory.close(files.findings)
     if not made.asked:
         no_hosts(inventory, place, files.findings)
+    for name in sorted(inventory.hosts.keys() & inventory.groups.keys()):
+        message = f"`{name}` is a host and a group: a pattern means the group"
+        files.warnings.add(inventory.hosts[name].place, message, "rename one of them")
     folders = [folder for folder in sources.folders if files.resolve(folder) != files.site_dir]
     variables = Variables(inventory, [*folders, files.site_file.parent], files)
     variables.read_groups()

@@ -54,7 +54,7 @@ def _load(
     if done.setdefault(path, False) or len(done) > MAX_MODULES:
         return
     done[path] = True
-    node = files.read(path, empty_hint=_EMPTY_HINT)
+    node = files.read(path, empty_hint=_EMPTY_HINT, ansible="inventory")
     module = as_map(node, "a site file", files.findings)
     if module is None:
         return

@@ -183,8 +183,8 @@ class Site:
         return () if self._kept else self._read_what_is_left()
 
     def notes(self) -> tuple[Finding, ...]:
-        """Return what is no mistake but worth a word: limits that match nothing."""
-        return self._parts.limits.notes
+        """Return what is no mistake but worth a word: words of YAML 1.1, idle limits."""
+        return (*self._parts.files.warnings.sorted(), *self._parts.limits.notes)
 
     def _evaluated(self) -> Graph:
         graph = self._evaluation.graph()

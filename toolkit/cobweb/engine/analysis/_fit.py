@@ -12,7 +12,7 @@ Nothing here is an error: a budget may be wider than needed, and no run may ever
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -58,7 +58,12 @@ class Misfit:
 
 
 def misfits(graph: Graph) -> tuple[Misfit, ...]:
-    """Return what is odd about the budgets of a graph, in their order; linear but for closures."""
+    """Return what is odd about the budgets of a graph, in their order; linear but for closures.
+
+    One that lets nobody out is a freeze, and meant.
+    """
+    budgets = tuple(it for it in graph.budgets if it.count or it.percent is not None)
+    graph = replace(graph, budgets=budgets)
     found = [*_letting_all_out(graph.budgets), *_without_serving(graph)]
     if graph.budgets:
         found += _Fit(graph).steps()

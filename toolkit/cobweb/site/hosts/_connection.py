@@ -165,6 +165,15 @@ def check_variables(variables: Map, findings: Findings) -> None:
             findings.add(node.place, message)
 
 
+def is_fact(name: str) -> bool:
+    """Say whether a variable that a site lacks is one that Ansible would gather on the host."""
+    short = name.removeprefix(_PREFIX)
+    if name == "ansible_facts":
+        return True
+    is_known = short in _KNOWN or get_close_matches(short, _KNOWN, n=1, cutoff=_CLOSE)
+    return name.startswith(_PREFIX) and not is_known
+
+
 def _is_port(node: Node) -> bool:
     if not isinstance(node, Leaf):
         return False

@@ -9,6 +9,7 @@ from typing import Any
 
 from cobweb._lazy import Lazy
 from cobweb.errors import Place
+from cobweb.site.hosts._connection import is_fact
 from cobweb.site.hosts._hosts import ALL, Inventory
 from cobweb.site.hosts._variables import Variables
 from cobweb.site.reading._findings import did_you_mean
@@ -138,12 +139,15 @@ class Scope:
                 return template.results[values]
             return template.keep(values, template.render(self.lookup))
         except RenderError as failure:
-            hint = failure.hint
-            if failure.name:
+            message, hint = failure.message, failure.hint
+            if is_fact(failure.name):
+                message = f"facts are not known when a site is evaluated: `{failure.name}`"
+                hint = "write it as a variable of the host, or use it in a task, after `setup`"
+            elif failure.name and not hint:
                 known = self.names()
                 where = _HOST_HINT if self._host else _SITE_HINT
                 hint = did_you_mean(failure.name, known, otherwise=where)
-            raise EvaluationError(place, failure.message, hint) from failure
+            raise EvaluationError(place, message, hint) from failure
 
     def _values_of(self, names: tuple[str, ...]) -> tuple[Any, ...] | None:
         """Return what tells the values of variables apart; None where that takes evaluating them.

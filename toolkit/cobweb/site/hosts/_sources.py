@@ -16,6 +16,7 @@ from cobweb.site.reading._files import Files, Member
 from cobweb.site.reading._findings import Findings, on_a_line
 from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, key_place, kind
 from cobweb.site.reading._settings import as_map, known_keys
+from cobweb.site.reading._yaml import ALL_KEYS
 
 _YAML = (".yml", ".yaml", ".json")
 _IGNORED = (".orig", ".bak", ".retry", ".cfg", ".md", ".txt", ".pyc", ".swp", ".example")
@@ -96,7 +97,9 @@ class Sources:
 
     def _file(self, path: Path, place: Place) -> None:
         if path.suffix in _YAML:
-            node = self._files.read(path, empty_hint="name a group, or leave the file out")
+            node = self._files.read(
+                path, empty_hint="name a group, or leave the file out", ansible=ALL_KEYS
+            )
             groups = as_map(node, "an inventory", self._findings)
             if groups is not None and "plugin" not in groups.items:
                 self._groups(groups)
@@ -197,7 +200,10 @@ class Sources:
         try:
             names = expand(pattern)
         except ValueError as error:
-            self._findings.add(place, f"host `{pattern}`: {error}", "as in `app[01:10]`")
+            hint = "as in `app[01:10]`"
+            if pattern.count(":") > 2:  # noqa: PLR2004  a range has two at most
+                hint = f"an IPv6 address has no brackets: {pattern.strip('[]')}"
+            self._findings.add(place, f"host `{pattern}`: {error}", hint)
             return
         if len(self._inventory.hosts) + len(names) > MAX_HOSTS:
             self._findings.add(place, f"more than {MAX_HOSTS} hosts")
@@ -213,8 +219,14 @@ class Sources:
         if form.fullmatch(name) and (what == "group" or name.count(":") != 1):
             return True
         hint = "letters, digits, `_`, `.` and `-`, at most 253"
-        if what == "host" and ":" in name:
+        if name.count(":") > 1:
+            hint = f"give it a name, and write the address as `ansible_host: '{name}'`"
+        elif what == "host" and ":" in name:
             hint = "write the port as the variable `ansible_port`"
+        elif not name.isascii() and what == "host":
+            hint = (
+                f"{hint}, all of ASCII; write the other name as `ansible_host: {on_a_line(name)}`"
+            )
         self._findings.add(place, f"`{on_a_line(name)}` is no name for a {what}", hint)
         return False
 

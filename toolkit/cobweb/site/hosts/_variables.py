@@ -19,6 +19,7 @@ from cobweb.site.hosts._hosts import ALL, Inventory
 from cobweb.site.reading._files import Files, Member
 from cobweb.site.reading._nodes import Node, plain
 from cobweb.site.reading._settings import as_map
+from cobweb.site.reading._yaml import ALL_KEYS
 
 
 class Variables:
@@ -154,7 +155,8 @@ class VarFiles:
             self._files.findings.add(place, f"Ansible reads `{names[0]}` and not this file", hint)
         variables: dict[str, Node] = {}
         for path in _files_of(self._files, found[0]):
-            node = as_map(self._files.read(path), "a file of variables", self._files.findings)
+            read = self._files.read(path, ansible=ALL_KEYS)
+            node = as_map(read, "a file of variables", self._files.findings)
             if node is not None:
                 check_variables(node, self._files.findings)
                 variables.update(node.items)

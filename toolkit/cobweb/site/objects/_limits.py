@@ -217,14 +217,17 @@ class Limits:
             return None
         node = body.items["max"]
         value = node.value if isinstance(node, Leaf) else None
-        if type(value) is int and value >= 1:
+        if type(value) is int and value >= 0:
             return value, None
         match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
         if match and 1 <= int(match[1]) <= 100:  # noqa: PLR2004  per cent
             return None, int(match[1])
         shown = f"`{value}`" if isinstance(node, Leaf) else kind(node)
+        hint = "as in `max: 2` or `max: 25%`; `max: 0` is a freeze"
+        if isinstance(value, str) and value.isdigit():
+            shown, hint = f"the text `{value}`", f"write it without quotes: `max: {value}`"
         message = f"`max` of {what} must be a number from 1 or a percentage, not {shown}"
-        self._findings.add(node.place, message, "as in `max: 2` or `max: 25%`")
+        self._findings.add(node.place, message, hint)
         return None
 
     def _first(self, body: Map, what: str) -> int:
@@ -414,7 +417,7 @@ class LimitDef:
 
     def _bound(self, size: int) -> int:
         percent = self.counted.percent
-        return self.counted.count or 1 if percent is None else max(1, size * percent // 100)
+        return self.counted.count or 0 if percent is None else max(1, size * percent // 100)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -446,7 +449,7 @@ class BudgetDef:
         return Budget(
             name=counted.name,
             units=tuple(self._units(words)),
-            count=counted.count or 1,
+            count=1 if counted.count is None else counted.count,
             percent=counted.percent,
             group=self.group,
             first=self.first,

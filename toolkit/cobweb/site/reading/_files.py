@@ -73,6 +73,8 @@ class Files:
         self.site_file = site_file.absolute()
         self.site_dir = site_file.parent.resolve()
         self.findings = findings
+        self.warnings = Findings()
+        """What is no mistake but worth a word."""
         self._root = "/" if allow_outside else str(repository_of(self.site_dir))
         self.notes: dict[tuple[str, str], str] = {}
         self.foreign = False
@@ -166,10 +168,11 @@ class Files:
         """Note the digest of a folder's tree that was read."""
         self._note("tree", f"{folder}\0{json.dumps(exclude)}", digest)
 
-    def read(self, path: Path, *, empty_hint: str = "") -> Node | None:
+    def read(self, path: Path, *, empty_hint: str = "", ansible: str = "") -> Node | None:
         """Return the document of a YAML or JSON file, None if it is empty or unreadable.
 
-        With `empty_hint` an empty file is a finding.
+        With `empty_hint` an empty file is a finding. What is below the key `ansible`, or all of
+        it, is read as Ansible does.
         """
         try:
             data = self.data(path)
@@ -182,11 +185,20 @@ class Files:
             hint = "vault single values, as `ansible-vault encrypt_string` does"
             self.findings.add(Place(file=self.name(path)), "the whole file is vaulted", hint)
             return None
-        node, found = read_yaml(data, self.name(path))
+        words: dict[str, list[Place]] = {}
+        node, found = read_yaml(data, self.name(path), ansible=ansible, words=words)
         self.findings.extend(found)
+        self._warn_of_words(words)
         if node is None and empty_hint and not found:
             self.findings.add(Place(file=self.name(path)), "the file is empty", empty_hint)
         return node
+
+    def _warn_of_words(self, words: Mapping[str, list[Place]]) -> None:
+        for word, places in words.items():
+            said = "true" if word.lower() in ("yes", "on") else "false"
+            more = f" and in {len(places) - 1} more places of this file" if places[1:] else ""
+            message = f"`{word}` here{more} is read as {said}, as Ansible does"
+            self.warnings.add(places[0], message, f"write `{said}`, or quote what is a text")
 
     def _kind(self, path: Path) -> str:
         return _NEITHER if self.refusal(path) else self._asked("kind", str(path))

@@ -3,6 +3,8 @@
 Plain scalars follow the core schema of YAML 1.2, made stricter: `null`, `~`, `true`, `false`, and
 a number only where writing the number gives the same text back. So `NO`, `on`, `0644`, `22:22`,
 `1_000`, `1.10` and dates stay text. Duplicate keys, foreign tags and second documents are findings.
+What is Ansible's own, inventories and files of variables, is full of the truth values of YAML 1.1:
+there they are what Ansible takes them for, and told.
 """
 
 from __future__ import annotations
@@ -38,16 +40,29 @@ _CONSTANTS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_WORDS = {
+    **{word: True for text in ("yes", "on") for word in (text, text.title(), text.upper())},
+    **{word: False for text in ("no", "off") for word in (text, text.title(), text.upper())},
+}
+"""Truth values of YAML 1.1 as PyYAML, and so Ansible, reads them."""
+
+ALL_KEYS = "*"
+"""Stands for every part of a file."""
+
 _NUMBER_STARTS = frozenset("-0123456789")
 _INT = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 _FLOAT = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,17}", re.ASCII)
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_yaml(data: bytes, file: str) -> tuple[Node | None, tuple[Finding, ...]]:
+def read_yaml(
+    data: bytes, file: str, *, ansible: str = "", words: dict[str, list[Place]] | None = None
+) -> tuple[Node | None, tuple[Finding, ...]]:
     """Return the document in `data`, or None if there is none, and what is wrong with it.
 
-    `file` is the name that places carry. An empty document is None without a finding.
+    `file` is the name that places carry. An empty document is None without a finding. What is
+    below the key `ansible`, or ALL_KEYS, is read as Ansible does: `words` gets the places where
+    that is another value.
     """
     text, finding = _decode(data, file)
     if finding:
@@ -55,7 +70,7 @@ def read_yaml(data: bytes, file: str) -> tuple[Node | None, tuple[Finding, ...]]
     try:
         loader = _Loader(text)
         try:
-            reader = _Reader(file, loader.get_event)
+            reader = _Reader(file, loader.get_event, ansible, {} if words is None else words)
             return reader.document(), tuple(reader.findings)
         finally:
             loader.dispose()
@@ -88,8 +103,13 @@ class _Anchor:
 class _Reader:
     """Turns PyYAML's events into our nodes; what is behind an alias is one node, shared."""
 
-    def __init__(self, file: str, next_event: Callable[[], Any]) -> None:
+    def __init__(
+        self, file: str, next_event: Callable[[], Any], ansible: str, words: dict[str, list[Place]]
+    ) -> None:
         self.findings: list[Finding] = []
+        self._ansible = ansible
+        self._is_ansible = ansible == ALL_KEYS
+        self._words = words
         self._file = file
         self._next = next_event
         self._anchors: dict[str, _Anchor] = {}
@@ -153,7 +173,11 @@ class _Reader:
     def _leaf(self, event: Any) -> Leaf:
         tag = _tag_of(event)
         if tag == _PLAIN:
-            return Leaf(value=scalar(event.value), place=self._place(event))
+            value = scalar(event.value)
+            if self._is_ansible and event.value in _WORDS:
+                value = _WORDS[event.value]
+                self._words.setdefault(event.value, []).append(self._place(event))
+            return Leaf(value=value, place=self._place(event))
         value = self._scalar(event, tag)
         priority = _PRIORITIES.get(tag, Priority.NORMAL)
         return Leaf(value=value, place=self._place(event), priority=priority)
@@ -191,7 +215,9 @@ class _Reader:
                 self._skip(self._next(), depth)
                 continue
             keys[key] = place
+            self._is_ansible = self._is_ansible or (depth == 0 and key == self._ansible)
             items[key] = self._value(self._next(), depth + 1)
+            self._is_ansible = self._ansible == ALL_KEYS or (depth > 0 and self._is_ansible)
         for other in merged:
             for key in other.items:
                 if key not in items:

@@ -53,7 +53,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
 class RenderError(Exception):
-    """A template cannot be rendered; `name` is the undefined variable if that is the reason."""
+    """A template cannot be rendered; `name` is what is undefined if that is the reason."""
 
     def __init__(self, message: str, *, hint: str = "", name: str = "", line: int = 0) -> None:
         super().__init__(message)

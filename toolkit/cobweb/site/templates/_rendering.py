@@ -255,8 +255,8 @@ def _undefined(error: UndefinedError) -> RenderError:
         return RenderError(f"`{match[1]}` is undefined", name=match[1])
     entry = _NO_ENTRY.search(message)
     if entry:
-        hint = "look at what stands before the dot"
-        return RenderError(f"the template fails: a value has no attribute `{entry[1]}`", hint=hint)
+        message = f"the template fails: a value has no attribute `{entry[1]}`"
+        return RenderError(message, hint="look at what stands before the dot", name=entry[1])
     return RenderError(f"the template fails: {message}")
 
 
