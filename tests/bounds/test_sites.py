@@ -226,6 +226,9 @@ KNOWN: Mapping[str, Case] = {
 
 
 NO_HOST = "is no name for a host (letters, digits, `_`, `.` and `-`, at most 253)"
+NO_ASCII = (
+    "is no name for a host (letters, digits, `_`, `.` and `-`, at most 253, all of ASCII; write "
+)
 NO_COB = "is no name for a COB (letters, digits, `_`, `.` and `-`, at most 253)"
 NO_PLAN = "this is no plan"
 REVIEWED: Mapping[str, tuple[Mapping[str, str | bytes], tuple[str, ...], int, str]] = {
@@ -243,10 +246,10 @@ REVIEWED: Mapping[str, tuple[Mapping[str, str | bytes], tuple[str, ...], int, st
     "a million [": (raw("[" * 10**6), (), 3, "hosts.yml:1:129: more than 100 levels of nesting"),
     "a million -": ({"hosts.yml": "- " * 10**6}, (), 3, "1:201: more than 100 levels of nesting"),
     "a large file": ({"hosts.yml": "#" + "x" * 70_000_000}, (), 3, "is longer than 64 MiB"),
-    "a twin in Unicode": (host("e\u0301"), (), 3, NO_HOST),
-    "a Cyrillic twin": (host("\u0430pp"), (), 3, NO_HOST),
-    "a space of no width": (host("a\u200bb"), (), 3, f"`a\u200bb` {NO_HOST}"),
-    "full-width digits": (host("\uff11"), (), 3, NO_HOST),
+    "a twin in Unicode": (host("e\u0301"), (), 3, NO_ASCII),
+    "a Cyrillic twin": (host("\u0430pp"), (), 3, NO_ASCII),
+    "a space of no width": (host("a\u200bb"), (), 3, f"`a\u200bb` {NO_ASCII}"),
+    "full-width digits": (host("\uff11"), (), 3, NO_ASCII),
     "a host of two lines": (host("a\nb"), (), 3, f"`a\\nb` {NO_HOST}"),
     "a host with a space": (host("a b"), (), 3, f"`a b` {NO_HOST}"),
     "a host that is an option": (host("-oProxyCommand=x"), (), 3, f"`-oProxyCommand=x` {NO_HOST}"),
