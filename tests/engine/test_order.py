@@ -15,8 +15,8 @@ from cobweb.generation import switching_order
 from cobweb.model import CobId, Graph, Need, TransitionNeed, name_of
 from tests.support.examples import examples
 from tests.support.graphs import SIMPLE, budget_of, graph_of
-from tests.support.rollout import Change, Rollout
-from tests.support.webs import RELOADED, RESTARTED, STOPPED, agents, migrated, of, rolled
+from tests.support.rollout import Change, KilledError, Rollout
+from tests.support.webs import RELOADED, RESTARTED, STOPPED, agents, migrated, of, rolled, webs
 from tests.support.words import after, binds, requires, stops
 
 
@@ -31,6 +31,9 @@ def last_job(count: int) -> int:
 
 
 ENDS = {"first": first_job, "last": last_job}
+
+
+NEW = ("j/job", "t/next")
 
 
 def steps(run: Rollout) -> list[str]:
@@ -50,6 +53,30 @@ def test_a_limit_does_not_turn_the_order_of_a_change_round(budget: dict[str, Any
         "a/agent outdated -> up",
         "b/agent outdated -> up",
     ]
+
+
+@pytest.mark.parametrize("words", [{"count": 1}, {"count": 1, "first": 1, "pause_s": 9.0}])
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_is_new_waits_for_new_content_on_a_host_that_has_switched(
+    words: dict[str, Any], *, killed: bool
+) -> None:
+    """A job, and a server of the next tier, that are not there before the servers change."""
+    needs = [need for on in ("a/app", "b/app") for cob in NEW for need in after(cob, on)]
+    base, goal = (
+        webs(1, "a b", **words),
+        webs(2, "a b", *needs, more=dict.fromkeys(NEW, SIMPLE), **words),
+    )
+    run = rolled(base, goal)
+    run.switch_at_once()
+    assert run.journal.switched == {"j", "t"}
+    if killed:
+        run.kill_after = 8
+        with pytest.raises(KilledError):
+            run.run()
+        assert not {*NEW} & {text.split()[0] for text in steps(run)}
+    run.run()
+    assert run.engine.unsettled() == ()
+    assert {text.split()[0] for text in steps(run)[-2:]} == {*NEW}
 
 
 @pytest.mark.parametrize("words", [{}, {"first": 1}, {"count": 3}])
@@ -401,6 +428,8 @@ def lives(site: Site, random: Random) -> Iterator[tuple[Rollout, Checker]]:
     for change in site.changes():
         run = Silent(change, states, returns=True)
         run.watch = checker = Checker(run)
+        if random.random() < 0.5:
+            run.switch_at_once()
         run.run(random.randrange)
         yield run, checker
         if run.engine.unsettled():

@@ -195,6 +195,27 @@ def test_a_release_goes_through_one_after_the_other(fleet: Fleet) -> None:
     assert fleet.plan().is_empty
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_is_new_after_limited_servers_comes_when_all_are_new(fleet: Fleet, first: int) -> None:
+    """A job that this release brings, on a host that no limit concerns; also in the next run."""
+    fleet.limit = {"on": "all:!d", "cob": "web", "max": 1, **({"first": 1} if first else {})}
+    servers = {"on": "all:!d"}
+    fleet.write({"web": {**servers, "spec": {"v": 1}}})
+    assert fleet.apply().exit_code == 0
+    job = {"on": "d", "spec": {"v": 2}, "after": ["web@all:!d"]}
+    fleet.write({"web": {**servers, "spec": {"v": 2}}, "job": job})
+    assert [step.cob for step in fleet.plan().steps][-1] == "d/job"
+    assert fleet.apply(stop_at=("slot.return", 1)).exit_code == 130
+    assert "d/job" not in fleet.moves()
+    assert fleet.apply(fail=["c/web"]).exit_code == 1
+    assert "d/job" not in fleet.moves()
+    assert fleet.apply().exit_code == 0
+    assert fleet.moves()[-1] == "d/job"
+    fleet.write({"web": {**servers, "spec": {"v": 3}}, "job": {**job, "spec": {"v": 3}}})
+    assert fleet.apply().exit_code == 0
+    assert fleet.moves()[-1] == "d/job"
+
+
 def test_a_rename_without_was_removes_and_adds_host_by_host(fleet: Fleet) -> None:
     fleet.write({"web2": {"spec": {"v": 1}}})
     plan = fleet.plan()

@@ -295,11 +295,28 @@ class Rollout:
                 {cob: state for cob, state in journal.states.items() if cob in graph.cobs},
                 locks,
                 believed={cob: it for cob, it in journal.believed.items() if cob in graph.cobs},
-                changed=fresh,
+                changed=frozenset(fresh & self.change.base.cobs.keys()),
+                fresh=frozenset(fresh),
                 still=frozenset(journal.still & graph.cobs.keys()),
                 renew=self.renew,
             )
         )
+
+    def switch_at_once(self) -> None:
+        """Have hosts switch before the run that neither a removal nor a limit concerns.
+
+        So do operations; such a host has new content, and others still to get theirs.
+        """
+        change = self.change
+        members = (
+            cob for it in change.merged().budgets for unit in it.units for cob in unit.members
+        )
+        bound = {host_of(cob) for cob in (*members, *change.removed())}
+        bound |= {host for hosts, _ in change.order for host in hosts}
+        self.journal.switched |= {host_of(it) for it in change.changed() | change.added()} - bound
+        for cob in sorted(change.changed()):
+            if host_of(cob) in self.journal.switched and cob in self.journal.states:
+                self.journal.believed[cob] = self.journal.states.pop(cob)
 
     def _new(self) -> set[CobId]:
         """Return what has not got its new content yet."""

@@ -120,6 +120,7 @@ class Engine:
         *,
         believed: Mapping[CobId, State] | None = None,
         changed: AbstractSet[CobId] = frozenset(),
+        fresh: AbstractSet[CobId] = frozenset(),
         still: AbstractSet[CobId] = frozenset(),
         renew: AbstractSet[CobId] = frozenset(),
         orders: Iterable[Foreseen] = (),
@@ -129,10 +130,10 @@ class Engine:
         What has no state, or one that its type does not know, is unknown and checked at once; if
         `believed` says where it was it counts as that until its check says otherwise. `changed`
         have another content by now than they were in that state for; only that has made those of
-        `still` outdated, which serve until they leave that state. Those of `renew` are taken for
-        changed, whatever is found. `orders` are followed as far as all is found as they have it.
-        Old locks are told first; one stays in force until its holder has been checked and does not
-        want it any more.
+        `still` outdated, which serve until they leave that state. Those `fresh` were never brought
+        to what the graph says of them. Those of `renew` are taken for changed, whatever is found.
+        `orders` are followed as far as all is found as they have it. Old locks are told first; one
+        stays in force until its holder has been checked and does not want it any more.
         """
         if self._started:
             raise ProtocolError("the engine was started before")
@@ -140,7 +141,7 @@ class Engine:
         machine = self._machine
         machine.renewing.update(dict.fromkeys(renew & machine.nodes.keys(), ""))
         if machine.hosts is not None:
-            machine.hosts.open(changed)
+            machine.hosts.open(changed | fresh)
         machine.tracks = machine.tracks or believed is not None
         if machine.tracks:
             machine.working.still.update((cob, OUTDATED) for cob in still)

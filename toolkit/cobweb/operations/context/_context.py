@@ -267,6 +267,7 @@ class ExecutionContext:
         return {
             "believed": believed,
             "changed": self.changed,
+            "fresh": frozenset(() if self.change is None else self._fresh()),
             "still": frozenset(self._still()),
             "renew": self.renew,
             "orders": self.orders,
@@ -284,6 +285,15 @@ class ExecutionContext:
         if self.renew:
             return self
         return replace(self, orders=self.engine().foresee(self.expected))
+
+    def _fresh(self) -> Iterator[CobId]:
+        """Yield objects that no run has brought to what the goal says of them."""
+        for cob, it in self.desired.graph.cobs.items():
+            record = self.records.get(cob)
+            if record is None or (
+                record.state != it.preferred and record.applied != self.before.specs.get(cob)
+            ):
+                yield cob
 
     def _still(self) -> Iterator[CobId]:
         """Yield objects that only their content has made outdated, some time ago."""
