@@ -11,7 +11,7 @@ same.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine._machine import Machine
@@ -36,6 +36,7 @@ class Precedence:
         arriving = change.changed | change.added | change.anew
         self._held = {cob for cob in arriving if host_of(cob) in change.hosts}
         new = sorted((arriving | fresh) & machine.nodes.keys() if self._held else ())
+        self._takers = self._taken_out(self._held & machine.nodes.keys())
         self.late: dict[CobId, set[CobId]] = {cob: set() for cob in new}
         self.stays: dict[CobId, set[CobId]] = {}
         needed = self._needed_there()
@@ -71,8 +72,18 @@ class Precedence:
             elif on in self._held:
                 found.add(on)
             else:
+                found |= self._takers[on]
                 todo += self._locks(on, home)
         return {it for it in found if host_of(it) != host_of(cob)}
+
+    def _taken_out(self, cobs: Iterable[CobId]) -> Mapping[CobId, set[CobId]]:
+        """Return by whose new content objects are taken out, a server by its configuration."""
+        wanted, found = self._machine.wanted, defaultdict[CobId, set[CobId]](set)
+        for cob in sorted(cobs):
+            for on, state in self._asked(cob, wanted[cob].preferred):
+                if on in wanted and wanted[on].preferred not in wanted[on].type.members(state):
+                    found[on].add(cob)
+        return found
 
     def _asked(self, cob: CobId, state: State) -> Iterator[tuple[CobId, State]]:
         """Yield what the goal asks of others for an object to get to a state, from anywhere."""
