@@ -26,7 +26,7 @@ def observe_option(function: _F) -> _F:
 
     def keep(ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> None:
         if not ctx.resilient_parsing:
-            remember("observers", tuple(_parts(value) for value in values))
+            remember("observers", tuple(value.partition("=")[::2] for value in values))
 
     return click.option(
         "--observe",
@@ -78,8 +78,3 @@ def tell_observers(result: Mapping[str, Any]) -> None:
     observers = current_observers()
     if observers is not None:
         observers.result = result
-
-
-def _parts(value: str) -> tuple[str, str]:
-    name, _, argument = value.partition("=")
-    return name, argument

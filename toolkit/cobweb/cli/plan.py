@@ -10,7 +10,7 @@ import click
 
 from cobweb._garbage import no_collections
 from cobweb._tables import Column, Tone
-from cobweb._text import plain
+from cobweb._text import plain, some_of
 from cobweb.api import Site
 from cobweb.cli._analysis import check_all
 from cobweb.cli._cached_plans import (
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from cobweb.cli._parameters import Allowance
     from cobweb.model import CobId
     from cobweb.operations import LimitUse, Plan, Wait
-    from cobweb.plugin import PlannedStep
 
 __all__ = ["tell_plan"]
 
@@ -323,27 +322,17 @@ def _others(hosts: Sequence[str]) -> str:
 
 
 def _group(hosts: Sequence[str]) -> str:
-    return _hosts(hosts) + (" together" if len(hosts) > 1 else "")
-
-
-def _hosts(hosts: Sequence[str]) -> str:
     more = len(hosts) - _SHOWN_HOSTS
     rest = f" + {more} more" if more > 0 else ""
-    return " + ".join(hosts[:_SHOWN_HOSTS]) + rest
+    return " + ".join(hosts[:_SHOWN_HOSTS]) + rest + (" together" if len(hosts) > 1 else "")
 
 
 def _rows(plan: Plan) -> list[tuple[str, str, str, str]]:
     return [
-        (str(number), step.cob, f"{step.source} -> {step.dest}", _after(step))
+        (str(number), it.cob, f"{it.source} -> {it.dest}", some_of(it.waits_for, _SHOWN_WAITS))
         for number, stage in enumerate(plan.stages.stages, start=1)
-        for step in stage
+        for it in stage
     ]
-
-
-def _after(step: PlannedStep) -> str:
-    more = len(step.waits_for) - _SHOWN_WAITS
-    rest = f" and {more} more" if more > 0 else ""
-    return ", ".join(step.waits_for[:_SHOWN_WAITS]) + rest
 
 
 def _tell_waits(output: Output, plan: Plan) -> None:
