@@ -109,9 +109,25 @@ def test_a_check_waits_until_the_late_step_has_returned(
     assert [job.kind for job in run.executor.jobs] == ([JobKind.CHECK] if carried else [])
 
 
-def test_what_a_late_step_has_done_is_not_done_again(rig: MakeRig) -> None:
+@pytest.mark.parametrize("early", [False, True], ids=["behind it", "before it is due"])
+def test_what_a_late_step_has_done_is_not_done_again(rig: MakeRig, *, early: bool) -> None:
+    """Whether it returns while the next attempt waits for it, or for its delay."""
     slow = Slow()
     run = run_of(rig, slow, one(attempts=3, step_s=0.8))
+    returned, wake = threading.Event(), run.executor.wake
+
+    def told() -> None:
+        returned.set()
+        wake()
+
+    def release_at_once() -> None:
+        if run.executor.now() > 0:  # the fake's clock moves where nothing else is waited for
+            slow.over.set()
+            assert returned.wait(30)
+
+    if early:
+        run.executor.wake = told
+        run.setting["beat"] = release_at_once
     result = run.go()
     assert (slow.met, slow.calls) == ([], 1)
     assert result.ending is Ending.OK

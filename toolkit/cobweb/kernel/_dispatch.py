@@ -256,8 +256,10 @@ class Dispatcher:
         A late call that ended well has done what the next attempt of its step is to do.
         """
         for call, report in self._calls.take_returned():
-            for job in [job for _, job in self._behind_call.values() if job.cob == call.cob]:
-                self._let_go_behind(job)
+            waiting = self._waiting.get(call.host, {}).values()
+            for job in [job for job in waiting if job.cob == call.cob]:
+                if job.number in self._behind_call:
+                    self._let_go_behind(job)
                 same = (call.kind, call.source, call.dest) == (job.kind, job.source, job.dest)
                 if same and job.kind is JobKind.TRANSITION and report.outcome is Outcome.OK:
                     self._done_late[job.number] = replace(report, number=job.number)
