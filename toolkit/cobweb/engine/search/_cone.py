@@ -10,7 +10,7 @@ memberships of the cone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,23 +26,20 @@ class Part:
     unsettled: tuple[CobId, ...]
 
 
-def parts(problem: Problem, unsettled: Iterable[CobId] | None = None) -> tuple[Part, ...]:
-    """Return the parts of the cone of the unsettled objects (default: of all), by first object."""
+def parts(problem: Problem) -> tuple[Part, ...]:
+    """Return the parts of the cone of all unsettled objects, by first object."""
     cone = _Cone(problem)
-    unsettled = problem.unsettled() if unsettled is None else unsettled
-    begun = sorted(cob for cob in unsettled if problem.movable(cob))
+    begun = dict.fromkeys(problem.unsettled())
     for cob in begun:
         cone.move(cob, cob)
     cone.run()
     found: dict[CobId, list[CobId]] = {}
     for cob in sorted(cone.moving):
         found.setdefault(cone.root(cob), []).append(cob)
-    first = set(begun)
-    made = (
-        Part(cobs=tuple(cobs), unsettled=tuple(cob for cob in cobs if cob in first))
+    return tuple(
+        Part(cobs=tuple(cobs), unsettled=tuple(cob for cob in cobs if cob in begun))
         for cobs in found.values()
     )
-    return tuple(sorted(made, key=lambda it: it.cobs))
 
 
 class _Cone:

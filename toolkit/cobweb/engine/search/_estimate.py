@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from functools import cache
 
 from cobweb.engine.analysis._circles import reached
 from cobweb.engine.search._moves import Conditions, Moves, Operator, Situation
@@ -22,8 +23,6 @@ STEP_COSTS = (1, 1 + (1 << 20))
 _Visit = tuple[int, frozenset[State], bool]
 """(place in the vector, the states of which one must be visited, whether it is locked there)."""
 
-_Operators = dict[State, list[Operator]]
-
 
 class Estimate:
     """The least cost from any situation to one in which each object is where it should be.
@@ -34,10 +33,8 @@ class Estimate:
     def __init__(self, moves: Moves, aims: tuple[State, ...]) -> None:
         self._moves = moves
         self._aims = aims
-        self._costs: list[dict[State, dict[State, int]]] = [{} for _ in aims]
-        self._visits: dict[
-            tuple[int, State, frozenset[State], bool], tuple[int | None, tuple[_Visit, ...]]
-        ] = {}
+        self._from = cache(self._costs_from)
+        self._visit = cache(self._cost_of_visit)
 
     def left(self, now: Situation) -> int | None:
         """Return the least cost; None where no order can exist."""
@@ -58,29 +55,26 @@ class Estimate:
                     asked.append(each)
         return sum(dearest.values())
 
-    def _visit(
+    def _cost_of_visit(
         self, at: int, state: State, names: frozenset[State], *, lends: bool
     ) -> tuple[int | None, tuple[_Visit, ...]]:
         """Return what it costs to get to the aim by one of some states, and what that asks for.
 
         The cost is None where no way leads there. Who `lends` is locked there.
         """
-        key = (at, state, names, lends)
-        if key not in self._visits:
-            costs, aim = self._from(at, state), self._aims[at]
-            ways = [
-                costs[name] + back
-                for name in names
-                if name in costs and (back := self._from(at, name).get(aim)) is not None
-            ]
-            asked = (
-                *self._needed(at, state, names),
-                *self._needed(at, state, frozenset((aim,))),
-                *(self._dependencies(at, names) if lends else ()),
-            )
-            visits = tuple((on, wanted, True) for on, wanted in dict.fromkeys(asked))
-            self._visits[key] = (min(ways, default=None), visits)
-        return self._visits[key]
+        costs, aim = self._from(at, state), self._aims[at]
+        ways = [
+            costs[name] + back
+            for name in names
+            if name in costs and (back := self._from(at, name).get(aim)) is not None
+        ]
+        asked = (
+            *self._needed(at, state, names),
+            *self._needed(at, state, frozenset((aim,))),
+            *(self._dependencies(at, names) if lends else ()),
+        )
+        visits = tuple((on, wanted, True) for on, wanted in dict.fromkeys(asked))
+        return min(ways, default=None), visits
 
     def _dependencies(self, at: int, names: frozenset[State]) -> Conditions:
         """Return what a lock on an object depends on in each of some states."""
@@ -98,23 +92,21 @@ class Estimate:
         )
         return tuple(it for it in conditions if not names & _reached(operators, state, it))
 
-    def _from(self, at: int, state: State) -> dict[State, int]:
+    def _costs_from(self, at: int, state: State) -> dict[State, int]:
         """Return what each state costs that the matrix leads to."""
-        known = self._costs[at]
-        if state not in known:
-            found = known[state] = {}
-            heap = [(0, state)]
-            while heap:
-                cost, name = heapq.heappop(heap)
-                if name not in found:
-                    found[name] = cost
-                    for it in self._moves.operators[at].get(name, ()):
-                        heapq.heappush(heap, (cost + STEP_COSTS[it.outs], it.dest))
-        return known[state]
+        found: dict[State, int] = {}
+        heap = [(0, state)]
+        while heap:
+            cost, name = heapq.heappop(heap)
+            if name not in found:
+                found[name] = cost
+                for it in self._moves.operators[at].get(name, ()):
+                    heapq.heappush(heap, (cost + STEP_COSTS[it.outs], it.dest))
+        return found
 
 
 def _reached(
-    operators: _Operators, state: State, without: tuple[int, frozenset[State]]
+    operators: dict[State, list[Operator]], state: State, without: tuple[int, frozenset[State]]
 ) -> set[State]:
     """Return the states to which ways lead that never need one thing."""
 

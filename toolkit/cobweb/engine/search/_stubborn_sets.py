@@ -38,7 +38,7 @@ class Stubborn:
         self._giving: dict[tuple[int, int], list[Operator]] = {}
         self._leaving: dict[tuple[int, int], list[Operator]] = {}
         self._taking: dict[int, list[Operator]] = {}
-        self._disturbing: dict[Operator, tuple[Operator, ...]] = {}
+        self._disturbs = cache(lambda operator: tuple(self._found(operator)))
         # an object and all that a lock on it may depend on, in whatever states
         closure = cache(lambda at: reached((at,), moves.lends_on))
         steps = (some for by_source in moves.operators for some in by_source.values())
@@ -120,13 +120,8 @@ class Stubborn:
             if not names or (it.dest in names and source not in names)
         ]
 
-    def _disturbs(self, operator: Operator) -> Collection[Operator]:
-        """Return the steps that may make this one illegal, or the other way round."""
-        if operator not in self._disturbing:
-            self._disturbing[operator] = tuple(self._found(operator))
-        return self._disturbing[operator]
-
     def _found(self, operator: Operator) -> Iterator[Operator]:
+        """Yield the steps that may make this one illegal, or the other way round."""
         yield from self._moves.operators[operator.at][operator.source]
         for on in sorted(self._supports[operator]):
             for operators in self._moves.operators[on].values():

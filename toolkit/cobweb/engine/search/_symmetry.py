@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from cobweb.engine.search._moves import Moves, Roster, Situation
-from cobweb.model import CobId, State, host_of
+from cobweb.model import State, host_of
 
 Key = Hashable
 
@@ -38,20 +38,15 @@ class Symmetry:
         self._askers = _askers(moves)
         self._start = moves.start()
         self._bits = _bits(moves)
-        self._classes: list[list[_Block]] = []
-        for blocks in (self._tied(), self._by(host_of), self._by(str)):
-            found = self._alike(blocks)
-            if _merged(found) > _merged(self._classes):
-                self._classes = found
+        by_host = _grouped(range(len(aims)), lambda at: host_of(moves.cobs[at]))
+        alone: list[_Block] = [(at,) for at in range(len(aims))]
+        self._classes = max(map(self._alike, (self._tied(), by_host, alone)), key=_merged)
         alike = {at for some in self._classes for block in some for at in block}
         self._rest = tuple(at for at in range(len(aims)) if at not in alike)
-        self._others = -1
         self._fresh = [
             [bit for _, _, bit in bits if not self._start.counting & bit] for bits in self._bits
         ]
-        for at in sorted(alike):
-            for bit in self._fresh[at]:
-                self._others &= ~bit
+        self._others = ~sum(bit for at in alike for bit in self._fresh[at])
 
     def key(self, now: Situation) -> Key:
         """Return the same for all situations that differ only by who is who."""
@@ -78,10 +73,8 @@ class Symmetry:
 
     def _tied(self) -> list[_Block]:
         """Return the blocks of objects tied by needs when those like no other are taken away."""
-        kinds: dict[Hashable, list[int]] = {}
-        for at in range(len(self._aims)):
-            kinds.setdefault(self._look(at), []).append(at)
-        left = {at for some in kinds.values() if len(some) > 1 for at in some}
+        kinds = _grouped(range(len(self._aims)), self._look)
+        left = {at for some in kinds if len(some) > 1 for at in some}
         parent = {at: at for at in left}
 
         def root(at: int) -> int:
@@ -93,9 +86,6 @@ class Symmetry:
             for asker in sorted({asker for asker, _, _ in askers} & left) if on in left else ():
                 parent[root(asker)] = root(on)
         return _grouped(left, root)
-
-    def _by(self, name: Callable[[CobId], str]) -> list[_Block]:
-        return _grouped(range(len(self._aims)), lambda at: name(self._moves.cobs[at]))
 
     def _look(self, at: int) -> Hashable:
         """Return what two objects must have in common to be alike at all."""
