@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 
 from cobweb._text import some_of
 from cobweb.engine.analysis._analysis import as_wanted
@@ -121,14 +121,6 @@ def _by_domain(units: Iterable[Unit]) -> dict[str | None, int]:
     return counts
 
 
-@dataclass(frozen=True, slots=True)
-class _Gone:
-    """Where an object must be for a step, and which need says so."""
-
-    states: tuple[State, ...]
-    link: TroubleLink
-
-
 class _Fit:
     """A graph whose steps are looked at; `_wanted` is it with what objects want as preferred."""
 
@@ -136,7 +128,7 @@ class _Fit:
         self._graph = graph
         self._wanted = as_wanted(graph)
         self._patterns = Patterns(self._wanted)
-        self._leaving: dict[tuple[Pattern, State], Positions] = {}
+        self._of_leaving = cache(_of_leaving)
         self._sizes = [_by_domain(budget.units) for budget in graph.budgets]
         self._units: dict[CobId, list[tuple[int, Unit]]] = {}
         for at, budget in enumerate(graph.budgets):
@@ -161,24 +153,24 @@ class _Fit:
             if left < 0:
                 return
 
-    def _closure(self, cob: CobId, pattern: Pattern, step: Transition) -> dict[CobId, _Gone]:
-        """Return what must be away while an object takes a step, in the order of the needs."""
-        gone: dict[CobId, _Gone] = {}
+    def _closure(self, cob: CobId, pattern: Pattern, step: Transition) -> dict[CobId, TroubleLink]:
+        """Return which needs have objects be away while one takes a step, in their order."""
+        gone: dict[CobId, TroubleLink] = {}
         self._add(gone, cob, str(step), pattern.of_step(step.source, step.dest))
         queue = list(gone)
         for other in queue:  # it grows
-            its_pattern, states = self._patterns.of(other), gone[other].states
+            its_pattern, state = self._patterns.of(other), gone[other].state
             if its_pattern is not None:
-                label = f"{its_pattern.type.preferred} -> {gone[other].link.state}"
-                positions = self._of_leaving(its_pattern, gone[other].link.state)
+                label = f"{its_pattern.type.preferred} -> {state}"
+                positions = self._of_leaving(its_pattern, state)
                 before = len(gone)
-                self._add(gone, other, label, positions, states)
+                self._add(gone, other, label, positions, its_pattern.type.members(state))
                 queue += list(gone)[before:]
         return gone
 
     def _add(
         self,
-        gone: dict[CobId, _Gone],
+        gone: dict[CobId, TroubleLink],
         cob: CobId,
         label: str,
         positions: Positions,
@@ -191,28 +183,12 @@ class _Fit:
         for at in positions:
             need = self._patterns.needs[cob][at]
             kind = self._wanted.cobs[need.on].type
-            away = kind.members(need.state)
-            if kind.preferred in away or need.on in gone or need.on == cob:
+            if kind.preferred in kind.members(need.state) or need.on in gone or need.on == cob:
                 continue
             if states is None or self._stays(need.on, cob, states):
-                link = TroubleLink(
+                gone[need.on] = TroubleLink(
                     cob=cob, step=label, on=need.on, state=need.state, place=need.place
                 )
-                gone[need.on] = _Gone(away, link)
-
-    def _of_leaving(self, pattern: Pattern, name: State) -> Positions:
-        """Return which needs every way asks for from the preferred state to a state or group."""
-        if (pattern, name) not in self._leaving:
-            kind = pattern.type
-            ways = [kind.way(kind.preferred, state) for state in kind.members(name)]
-            asked = [
-                {at for step in way for at in pattern.of_step(step.source, step.dest)}
-                for way in ways
-                if way is not None
-            ]
-            common = set.intersection(*asked) if asked else set()
-            self._leaving[pattern, name] = tuple(sorted(common))
-        return self._leaving[pattern, name]
 
     def _stays(self, cob: CobId, away: CobId, states: tuple[State, ...]) -> bool:
         """Say whether all steps of an object home need another one out of `states`."""
@@ -235,7 +211,7 @@ class _Fit:
         return found
 
     def _beyond(
-        self, cob: CobId, step: Transition, gone: Mapping[CobId, _Gone]
+        self, cob: CobId, step: Transition, gone: Mapping[CobId, TroubleLink]
     ) -> Iterator[tuple[int, Misfit]]:
         """Yield the budgets that a step with all that goes for it is beyond, by number."""
         units: dict[int, dict[str, tuple[Unit, TroubleLink | None]]] = {}
@@ -244,19 +220,20 @@ class _Fit:
             serves = kind.serves(step.source, group) and kind.serves(step.dest, group)
             if step.interrupts or not serves:
                 units.setdefault(at, {}).setdefault(unit.name, (unit, None))
-        for other, it in gone.items():
+        for other, link in gone.items():
             kind = self._graph.cobs[other].type
+            states = kind.members(link.state)
             for at, unit in self._units.get(other, ()):
                 group = self._graph.budgets[at].group
-                if not any(kind.serves(state, group) for state in it.states):
-                    units.setdefault(at, {}).setdefault(unit.name, (unit, it.link))
+                if not any(kind.serves(state, group) for state in states):
+                    units.setdefault(at, {}).setdefault(unit.name, (unit, link))
         for at in sorted(units):
             budget, out = self._graph.budgets[at], units[at].values()
             if len(out) == 1:
                 continue  # any bound has room for one
             over = _over(budget, self._sizes[at], [unit for unit, _ in out])
             if over is not None:
-                links = tuple(link for _, link in out if link is not None)
+                links = tuple(why for _, why in out if why is not None)
                 message = _message(budget, f"{cob}: {step}", list(units[at]), over)
                 links = links[:SHOWN]
                 yield at, Misfit(kind=MisfitKind.STEP, budget=budget, message=message, links=links)
@@ -269,6 +246,18 @@ def _risky(pattern: Pattern) -> tuple[Transition, ...]:
     steps = dict.fromkeys(step for way in ways for step in way)
     asked = ((step, pattern.of_step(step.source, step.dest)) for step in steps)
     return tuple(step for step, positions in asked if pattern.asks_away(positions))
+
+
+def _of_leaving(pattern: Pattern, name: State) -> Positions:
+    """Return which needs every way asks for from the preferred state to a state or group."""
+    kind = pattern.type
+    ways = [kind.way(kind.preferred, state) for state in kind.members(name)]
+    asked = [
+        {at for step in way for at in pattern.of_step(step.source, step.dest)}
+        for way in ways
+        if way is not None
+    ]
+    return tuple(sorted(set.intersection(*asked))) if asked else ()
 
 
 def _message(budget: Budget, step: str, units: list[str], over: tuple[str | None, int]) -> str:

@@ -76,11 +76,10 @@ class _Search:
     def _needed(self, lock: _Lock) -> Iterator[_Lock]:
         cob, state = lock
         pattern = self._patterns.of(cob)
-        if pattern is None:
-            return iter(())
-        needs = self._patterns.needs[cob]
-        positions = self.positions(pattern, state) or ()
-        return iter([self._concrete(needs[at].on, needs[at].state) for at in positions])
+        if pattern is not None:
+            needs = self._patterns.needs[cob]
+            for at in self.positions(pattern, state) or ():
+                yield self._concrete(needs[at].on, needs[at].state)
 
     def _concrete(self, cob: CobId, name: str) -> _Lock:
         """Return the lock that is asked for at first: of a group, that on the nearest state."""
