@@ -36,9 +36,8 @@ class Way:
 
 def way_of(machine: Machine, node: Node, step: Transition) -> Way:
     """Return the way of an object that is at rest and has one step before it."""
-    way = Way(node, node.table, node.state, step.dest)
-    way.still = machine.working.still.get(node.id, "")
-    return way
+    still = machine.working.still.get(node.id, "")
+    return Way(node, node.table, node.state, step.dest, still)
 
 
 @dataclass(slots=True, eq=False)
@@ -129,7 +128,7 @@ class _Walk:
         assert node.standing is not None  # the lender knows all whom its departures reach
         for unit in node.standing.units:
             group = unit.book.budget.group
-            if not unit.should or not (node.id in working.served or unit.went_out):
+            if not unit.should or not (node.id in working.served or unit.departures):
                 continue
             serves = working.serves(node, group)
             if serves and (step.source == way.still or working.goes_out(node, step, group)):

@@ -105,16 +105,6 @@ class UnitBook:
         return self.held or self.far_takes or (self.out and self.should)
 
     @property
-    def went_out(self) -> bool:
-        """Whether a member was taken out with the slot that it has."""
-        return bool(self.departures)
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether it is one of those of which a percentage is taken."""
-        return (self.should and not self.leaving) or self.far_should
-
-    @property
     def key(self) -> tuple[str, str]:
         """The name of the budget and its own."""
         return self.book.budget.name, self.name
@@ -128,7 +118,7 @@ class UnitBook:
         return [
             node
             for node in self.members
-            if node.id in working.served or (self.went_out and not node.absent)
+            if node.id in working.served or (self.departures and not node.absent)
         ]
 
 
@@ -148,29 +138,26 @@ class BudgetBook:
 
     def update(self, unit: UnitBook, working: Working) -> None:
         """Count a unit anew by the members that are here."""
-        before = (unit.is_counted, unit.takes_room)
+        self._add(unit, -1)
         counting = unit.counting(working)
         unit.should = bool(counting)
         group = self.budget.group
         unit.out = any(not working.serves(node, group) for node in counting)
         unit.found_out = unit.found_out or unit.out
         unit.leaving = all(node.leaves for node in unit.members)
-        self._add(unit, before, -1)
-        self._add(unit, (unit.is_counted, unit.takes_room), 1)
+        self._add(unit, 1)
 
     def hold(self, unit: UnitBook, *, held: bool) -> None:
         """Give a unit a slot, or take it back."""
-        before = unit.takes_room
+        self._add(unit, -1)
         unit.held = held
-        self._add(unit, (False, before), -1)
-        self._add(unit, (False, unit.takes_room), 1)
+        self._add(unit, 1)
 
     def tell(self, unit: UnitBook, *, takes: bool, should: bool, doubt: bool) -> None:
         """Count a unit anew by what was told of its members elsewhere."""
-        before = (unit.is_counted, unit.takes_room)
+        self._add(unit, -1)
         unit.far_takes, unit.far_should = takes, should
-        self._add(unit, before, -1)
-        self._add(unit, (unit.is_counted, unit.takes_room), 1)
+        self._add(unit, 1)
         if doubt:
             self.doubted[unit.name] = unit
         else:
@@ -225,8 +212,10 @@ class BudgetBook:
     def _taken(self, domain: str) -> int:
         return self.takens.get(domain, 0) if domain else self.taken
 
-    def _add(self, unit: UnitBook, counts: tuple[bool, bool], sign: int) -> None:
-        lives, takes = counts
+    def _add(self, unit: UnitBook, sign: int) -> None:
+        """Count a unit as it stands, or no more; a percentage is taken of those that live on."""
+        takes = unit.takes_room
+        lives = (unit.should and not unit.leaving) or unit.far_should
         if lives:
             self.population += sign
         if takes:
