@@ -161,9 +161,8 @@ def _host_returned(machine: Machine, host: str) -> None:
         raise ProtocolError(f"host {host} had not vanished")
     for node in nodes:
         node.up, node.late, node.renewed = True, False, True
-        if node.absent:
-            continue
-        machine.doubt(node, StateReason.CHECK)
+        if not node.absent:
+            machine.doubt(node, StateReason.CHECK)
     if machine.hosts is not None:
         machine.hosts.stir(host)
 
@@ -176,7 +175,7 @@ def _state_doubted(machine: Machine, cob: CobId) -> None:
 
 
 def _limit_resumed(machine: Machine, limit: str) -> None:
-    if machine.lender is None or not machine.lender.canaries.is_paused(limit):
+    if machine.lender is None or limit not in machine.lender.canaries.paused:
         raise ProtocolError(f"limit {limit} is not paused")
     if not machine.halted:
         machine.lender.canaries.end_pause(limit)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import CHECKING, Node
 from cobweb.engine._values import CanaryWritten, Lending, LimitPaused
-from cobweb.engine.budgets._contents import Contents
 from cobweb.engine.budgets._departures import Departure
-from cobweb.engine.budgets._trials import Trial, TrialStage, trials_of
+from cobweb.engine.budgets._trials import Contents, Trial, TrialStage, trials_of
 from cobweb.engine.budgets._unit_home import is_home
 from cobweb.engine.budgets._units import UnitBook
 from cobweb.model import Graph
@@ -164,25 +163,20 @@ class Canaries:
 
     def _is_checking(self, trial: Trial) -> bool:
         bank = self._lender.bank
-        for unit in trial.chosen:
-            if any(node.activity is CHECKING for node in unit.scope):
-                return True
-            if bank is not None and None in bank.stands(unit, "home", trial.round):
-                return True
-        return False
+        return any(
+            any(node.activity is CHECKING for node in unit.scope)
+            or (bank is not None and None in bank.stands(unit, "home", trial.round))
+            for unit in trial.chosen
+        )
 
     def _waiting_for(self, trial: Trial) -> bool:
         """Say whether another unit has something to do that the canary holds back."""
         return any(trial.refuses_unit(unit) and self._changes(unit) for unit in trial.units)
 
     @property
-    def paused(self) -> bool:
-        """Whether the end of a pause is waited for."""
-        return any(trial.stage is TrialStage.PAUSED for trial in self.all)
-
-    def is_paused(self, limit: str) -> bool:
-        """Say whether the end of the pause of this limit is waited for."""
-        return any(it.name == limit and it.stage is TrialStage.PAUSED for it in self.all)
+    def paused(self) -> set[str]:
+        """The names of the limits of which the end of a pause is waited for."""
+        return {trial.name for trial in self.all if trial.stage is TrialStage.PAUSED}
 
     def end_pause(self, limit: str) -> None:
         """Have the canary of a limit checked again, now that its pause is over."""

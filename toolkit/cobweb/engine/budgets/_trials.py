@@ -7,16 +7,43 @@ the other units changes, in this run or a later one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
+from functools import cached_property
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import Node
 from cobweb.engine._values import Canary
-from cobweb.engine.budgets._contents import Contents
-from cobweb.engine.budgets._units import BudgetBook, UnitBook
-from cobweb.model import CobId, host_of
+from cobweb.engine.budgets._units import BudgetBook, UnitBook, tie, tied
+from cobweb.model import CobId, Graph, Unit, host_of
+
+
+class Contents:
+    """The contents of all objects in the goal, as digests; {} where nobody has told them.
+
+    What the verdict of a canary is about are those in the scopes of units.
+    """
+
+    def __init__(self, contents: Mapping[CobId, str], graph: Graph) -> None:
+        self._contents = contents
+        self._graph = graph
+
+    def of(self, units: Iterable[Unit]) -> str:
+        """Return a digest of what is in the scopes of units in the goal, "" for nothing."""
+        found = set[CobId]()
+        for unit in units if self._contents else ():
+            found |= tied(unit.members & self._contents.keys(), self._near)
+        text = "".join(f"{cob} {self._contents[cob]}\n" for cob in sorted(found))
+        return hashlib.sha256(text.encode()).hexdigest() if text else ""
+
+    @cached_property
+    def _near(self) -> Mapping[CobId, set[CobId]]:
+        """Whom the needs of the goal tie to each object."""
+        near: dict[CobId, set[CobId]] = {}
+        tie(near, (it for it in self._graph.needs if self._contents.keys() >= {it.cob, it.on}))
+        return near
 
 
 class TrialStage(StrEnum):
