@@ -7,10 +7,9 @@ a start that a crash could take back. Its JSON is made once, for the journal and
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
-import cobweb
 from cobweb.engine import (
     CobGaveUp,
     Effect,
@@ -21,7 +20,6 @@ from cobweb.engine import (
     LockRequested,
     SlotReturned,
     SlotTaken,
-    StateFound,
 )
 
 EVENTS_FORMAT = 1
@@ -29,12 +27,17 @@ EVENTS_FORMAT = 1
 EventBody = tuple[str, dict[str, Any]]
 """What is told, before it has a number and a time: its type and the rest."""
 
-_LOCK_EVENTS = {
-    LockRequested: "lock.request",
-    LockGranted: "lock.grant",
-    LockReleased: "lock.release",
-    LockRecalled: "lock.recall",
+_LOCK, _SLOT = ("cob", "holder", "state"), ("limit", "unit")
+_EVENTS: Mapping[type[Effect], tuple[str, Sequence[str]]] = {
+    LockRequested: ("lock.request", _LOCK),
+    LockGranted: ("lock.grant", _LOCK),
+    LockReleased: ("lock.release", _LOCK),
+    LockRecalled: ("lock.recall", _LOCK),
+    CobGaveUp: ("cob.gave_up", ("cob",)),
+    SlotTaken: ("slot.take", _SLOT),
+    SlotReturned: ("slot.return", _SLOT),
 }
+"""The effects that are told as they are: the type of the event, and the fields that it has."""
 
 _ascii = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _unicode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
@@ -72,25 +75,11 @@ Sink = Callable[[Event], None]
 
 def of_effect(effect: Effect) -> EventBody | None:
     """Return what an effect has to tell, or None if it tells nothing."""
-    if isinstance(effect, LockRequested | LockGranted | LockReleased | LockRecalled):
-        kind = _LOCK_EVENTS[type(effect)]
-        return kind, {"cob": effect.cob, "holder": effect.holder, "state": effect.state}
-    if isinstance(effect, StateFound):
-        data = {"cob": effect.cob, "state": effect.state, "reason": str(effect.reason)}
-        return "cob.state", data
-    if isinstance(effect, CobGaveUp):
-        return "cob.gave_up", {"cob": effect.cob}
-    return _of_limit(effect)
-
-
-def _of_limit(effect: Effect) -> EventBody | None:
     if isinstance(effect, LimitPaused):
         pause = {"limit": effect.limit, "units": list(effect.units), "seconds": effect.pause_s}
         return "limit.pause", pause
-    if isinstance(effect, SlotTaken | SlotReturned):
-        kind = "slot.take" if isinstance(effect, SlotTaken) else "slot.return"
-        return kind, {"limit": effect.limit, "unit": effect.unit}
-    return None
+    kind, fields = _EVENTS.get(type(effect), ("", ()))
+    return (kind, {name: getattr(effect, name) for name in fields}) if kind else None
 
 
 class EventPublisher:
@@ -105,11 +94,6 @@ class EventPublisher:
         self._now = now
         self._seq = 0
         self.notices: list[str] = []
-
-    @staticmethod
-    def version() -> EventBody:
-        """Return what is told first."""
-        return "version", {"events": EVENTS_FORMAT, "cobweb": cobweb.__version__}
 
     def number(self, batch: Sequence[EventBody]) -> list[Event]:
         """Return events with their numbers and the time at which they are told."""

@@ -340,7 +340,7 @@ class Kernel:
 
     def _end_pauses(self) -> None:
         for limit in self._dispatcher.ended_pauses():
-            self.record.limit_resumed(limit)
+            self.record.tell([("limit.resume", {"limit": limit})])
             self._step(LimitResumed(limit=limit))
 
     # --- effects
@@ -354,12 +354,10 @@ class Kernel:
         if self._mail is not None and any(not isinstance(it, Send) for it in effects):
             self._mail.stir()
         for effect in effects:
-            if _is_failed_check(effect):
-                continue  # written and told with its report
             if isinstance(effect, StateFound):
-                reason = self._reason(effect)
-                self.record.found(effect.cob, effect.state, reason)
-                self._note_state(effect, reason)
+                # A check that failed is written and told with its report.
+                if (effect.state, effect.reason) != (UNKNOWN, StateReason.CHECK):
+                    self._note_state(effect)
                 continue
             self.record.effect(effect)
             if not isinstance(effect, _TOLD_ONLY):
@@ -422,11 +420,13 @@ class Kernel:
             return BY_MACHINE
         return str(effect.reason)
 
-    def _note_state(self, effect: StateFound, reason: str) -> None:
-        """Write down what was found; what the journal says itself need not be told to it.
+    def _note_state(self, effect: StateFound) -> None:
+        """Tell and write down what was found; the journal need not be told what it says itself.
 
         Of a changed object that goes on without a check it is told for which content that is.
         """
+        reason = self._reason(effect)
+        self.record.found(effect.cob, effect.state, reason)
         was, self._states[effect.cob] = self._states.get(effect.cob), effect.state
         if reason == StateReason.JOURNAL and effect.cob not in self._context.changed:
             return
@@ -551,11 +551,3 @@ class Kernel:
         self.unwritten.clear()
         if self._mail is not None:
             self._mail.send()
-
-
-def _is_failed_check(effect: Effect) -> bool:
-    return (
-        isinstance(effect, StateFound)
-        and effect.state == UNKNOWN
-        and effect.reason is StateReason.CHECK
-    )

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import cobweb
 from cobweb._text import shortened
 from cobweb.engine import Effect
 from cobweb.kernel._dispatch import Dispatcher
-from cobweb.kernel._events import Event, EventBody, EventPublisher, of_effect
+from cobweb.kernel._events import EVENTS_FORMAT, Event, EventBody, EventPublisher, of_effect
 from cobweb.kernel._journal import Journal
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
@@ -76,7 +77,7 @@ class Record:
 
     def run_started(self, run: str, graph: Graph, *, generation: int) -> None:
         """Tell that the run starts, and what is wanted at its end."""
-        self._told.append(self._publisher.version())
+        self._told.append(("version", {"events": EVENTS_FORMAT, "cobweb": cobweb.__version__}))
         start = {
             "run": run,
             "generation": generation,
@@ -103,10 +104,6 @@ class Record:
             host: shortened(said, LONGEST_MESSAGE) for host, said in sorted(unreachable.items())
         }
         self._told.append(("run.end", end | ({"unreachable": lost} if lost else {})))
-
-    def limit_resumed(self, limit: str) -> None:
-        """Tell that the pause of a limit is over."""
-        self._told.append(("limit.resume", {"limit": limit}))
 
     def became_unknown(
         self, cob: CobId, reason: str, *, message: str = "", report: Report | None = None
