@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 from cobweb.engine import (
     CheckDropped,
@@ -21,19 +22,20 @@ from cobweb.engine import (
 )
 from cobweb.kernel._deferred_values import kept_results
 from cobweb.kernel._dispatch import Dispatcher
-from cobweb.kernel._lost_hosts import LostHosts
 from cobweb.kernel._machines import BY_MACHINE
 from cobweb.kernel._record import Record
 from cobweb.kernel._run_state import RunState
 from cobweb.model import (
     UNKNOWN,
     CobId,
+    Graph,
     Job,
     JobKind,
     Missing,
     Outcome,
     Report,
     State,
+    host_of,
     merged_results,
 )
 from cobweb.store import HostFound, HostLost, ResultsWritten, StateWritten
@@ -302,3 +304,50 @@ class Reports:
         if host in self._run_state.missed:
             self._run_state.missed.discard(host)
             self._record.write(HostFound(host=host, time=self._run_state.now_s))
+
+
+class LostHosts:
+    """Lost hosts, and when to ask them again: what is behind a router answers when that is back.
+
+    A host is lost by a job that did not reach it. It is asked again when something that its objects
+    need has ended a transition since that job was made, so never more often than there are
+    transitions. Time is counted in job numbers; `graph` says what is needed on other hosts.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._behind: dict[CobId, dict[str, int]] = {}
+        self._moved: dict[CobId, int] = {}
+        self.due: set[str] = set()
+        """Hosts that are to be asked again."""
+
+    def lost(self, host: str, number: int) -> None:
+        """Take note that job `number` has not reached a host."""
+        self.due.discard(host)
+        for _, cob in self._needs.get(host, ()):
+            self._behind.setdefault(cob, {})[host] = number
+            if self._moved.get(cob, -1) > number:
+                self.due.add(host)
+
+    def moved(self, cob: CobId, number: int) -> None:
+        """Take note that an object has ended a transition, when `number` was the last job."""
+        self._moved[cob] = number
+        self.due.update(self._behind.get(cob, ()))
+
+    def found(self, host: str) -> None:
+        """Take note that a host answers."""
+        self.due.discard(host)
+        for _, cob in self._needs.get(host, ()):
+            self._behind.get(cob, {}).pop(host, None)
+
+    def objects(self, host: str) -> list[CobId]:
+        """Return the objects of a host that need something on another one."""
+        return [cob for cob, _ in self._needs.get(host, ())]
+
+    @cached_property  # most runs lose no host
+    def _needs(self) -> dict[str, list[tuple[CobId, CobId]]]:
+        needs: dict[str, list[tuple[CobId, CobId]]] = {}
+        for need in self._graph.needs:
+            if host_of(need.cob) != host_of(need.on):
+                needs.setdefault(host_of(need.cob), []).append((need.cob, need.on))
+        return needs
