@@ -8,15 +8,11 @@ on SQLite in the room that is kept for that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from cobweb.errors import StoreAwayError
 from cobweb.kernel._signals import KILL, Interrupts
 from cobweb.store import Entry, Store
-
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
-
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
@@ -46,14 +42,8 @@ class PatientJournal:
 
         The next batch is to begin with what could not be stored.
         """
-        self.carry_out(lambda: self._write(entries))
+        self.carry_out(lambda: self._store.write(entries, again=self._was_away))
         self._was_away = False
-
-    def _write(self, entries: Sequence[Entry]) -> None:
-        if self._was_away:
-            self._store.write(entries, again=True)
-        else:
-            self._store.write(entries)
 
     def carry_out(self, work: Callable[[], _Answer]) -> _Answer:
         """Do what may be done twice with the store; errors as those of `write`."""
@@ -70,12 +60,13 @@ class PatientJournal:
             return answer
 
     def _try_again(self, work: Callable[[], _Answer]) -> _Answer:
-        from tenacity import Retrying, retry_if_exception_type, wait_exponential  # heavy
+        import tenacity  # heavy
 
-        retrying = Retrying(
-            retry=retry_if_exception_type(StoreAwayError),
-            stop=self._is_over,
-            wait=wait_exponential(multiplier=_FIRST_PAUSE_S, max=_LONGEST_PAUSE_S),
+        is_late = tenacity.stop_after_delay(self._outage_s)
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(StoreAwayError),
+            stop=lambda tries: self._interrupts.count >= KILL or is_late(tries),
+            wait=tenacity.wait_exponential(multiplier=_FIRST_PAUSE_S, max=_LONGEST_PAUSE_S),
             reraise=True,
         )
         try:
@@ -84,7 +75,3 @@ class PatientJournal:
             self._gave_up = True
             self._store.use_reserve()
             raise
-
-    def _is_over(self, tries: RetryCallState) -> bool:
-        waited_s = tries.seconds_since_start or 0.0
-        return self._interrupts.count >= KILL or waited_s >= self._outage_s

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -46,7 +45,7 @@ def _write(path: Path, data: bytes) -> None:
     draft = path.with_suffix(".draft")
     try:
         draft.write_bytes(data)
-        os.replace(draft, path)  # noqa: PTH105  atomic
+        draft.replace(path)  # atomic
     except OSError:
         with suppress(OSError):
             draft.unlink()
