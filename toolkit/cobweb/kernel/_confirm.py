@@ -83,7 +83,8 @@ class DeadManSwitch:
         self._now = now
         self._next_number = next_number
         self._at_work: dict[int, tuple[Job, _Steps]] = {}
-        self._paused: list[tuple[float, int, Job]] = []
+        self.paused: list[tuple[float, int, Job]] = []
+        """The steps that wait for their time, as a heap: when each is to begin, its number."""
 
     def begin(self, job: Job) -> Job:
         """Return the first step of a job with `confirm`."""
@@ -112,18 +113,14 @@ class DeadManSwitch:
             whole: Report = end.value
             return replace(whole, number=job.number)
         self._at_work[step.number] = (job, steps)
-        heapq.heappush(self._paused, (self._now() + paused_s, step.number, step))
+        heapq.heappush(self.paused, (self._now() + paused_s, step.number, step))
         return None
-
-    def due_s(self) -> float | None:
-        """Return when the next step is to begin; None if none waits for its time."""
-        return self._paused[0][0] if self._paused else None
 
     def due(self) -> Sequence[Job]:
         """Return the steps whose time has come."""
         found = []
-        while self._paused and self._paused[0][0] <= self._now():
-            found.append(heapq.heappop(self._paused)[2])
+        while self.paused and self.paused[0][0] <= self._now():
+            found.append(heapq.heappop(self.paused)[2])
         return found
 
     # --- rows of steps

@@ -75,7 +75,8 @@ def retry_delay_s(*, seed: int, cob: CobId, attempt: int) -> float:
 class Dispatcher:
     """Hands jobs to an executor; all methods are called from the run's thread.
 
-    `wake` alone may be called from signal handlers and other threads.
+    `wake` alone may be called from signal handlers and other threads. `now` is the executor's
+    clock, `work` what may be at work though its end was reported.
     """
 
     def __init__(  # noqa: PLR0913  # what jobs are carried out with, each of its own kind
@@ -90,6 +91,7 @@ class Dispatcher:
         at_work: Iterable[CobId] = (),
     ) -> None:
         self._executor = executor
+        self.now = executor.now
         self._ending = executor if isinstance(executor, EndingExecutor) else None
         self._setting = setting
         self._calls = PythonCalls(python_types or {}, executor.wake)
@@ -107,13 +109,8 @@ class Dispatcher:
         self._done_late: dict[int, Report] = {}
         self._pauses: list[tuple[float, str]] = []
         self._numbers = 0
-        self._switch = DeadManSwitch(setting, now=executor.now, next_number=self.next_number)
-        self._ender = WorkEnder(at_work, next_number=self.next_number)
-
-    @property
-    def now(self) -> Callable[[], float]:
-        """The clock of the executor."""
-        return self._executor.now
+        self._switch = DeadManSwitch(setting, now=self.now, next_number=self.next_number)
+        self.work = WorkEnder(at_work, next_number=self.next_number)
 
     def carrier(self, job: Job) -> str:
         """Return the name of the executor that carries a job out; "" where that is the runtime."""
@@ -156,35 +153,26 @@ class Dispatcher:
         """Queue the transitions that were held back and not dropped since, and hold no more."""
         held, self._held = self._held or (), None
         for job in held:
-            if self._waits(job):
-                self._make_ready(job)
+            self._make_ready(job)
 
     def reaches(self, action: Action) -> bool:
         """Say whether an action goes to its host: the executor carries it out, not the runtime."""
         return type(action) in self._executor.actions
-
-    def is_at_work(self, cob: CobId) -> bool:
-        """Say whether a job of an object may still be at work, though its end was reported."""
-        return self._ender.is_at_work(cob)
-
-    def take_ended_work(self) -> tuple[CobId, ...]:
-        """Return, once, the objects of which nothing is at work any more."""
-        return self._ender.take_ended()
 
     def add_retry(self, job: Job) -> None:
         """Queue the next attempt of a failed job, after its delay."""
         delay = retry_delay_s(seed=self._setting.seed, cob=job.cob, attempt=job.attempt)
         again = replace(job, number=self.next_number(), attempt=job.attempt + 1)
         self._waiting.setdefault(again.host, {})[again.number] = again
-        heapq.heappush(self._later, (self._executor.now() + delay, again.number, again))
+        heapq.heappush(self._later, (self.now() + delay, again.number, again))
 
     def add_pause(self, limit: str, seconds: float) -> None:
         """Have the pause of a limit be over after some time."""
-        heapq.heappush(self._pauses, (self._executor.now() + seconds, limit))
+        heapq.heappush(self._pauses, (self.now() + seconds, limit))
 
     def ended_pauses(self) -> tuple[str, ...]:
         """Return, once, the limits whose pauses are over."""
-        now, ended = self._executor.now(), []
+        now, ended = self.now(), []
         while self._pauses and self._pauses[0][0] <= now:
             ended.append(heapq.heappop(self._pauses)[1])
         return tuple(ended)
@@ -208,7 +196,7 @@ class Dispatcher:
         lacks, "" for none. A job that lacks something is put aside until there is news of that
         host; if nothing else goes on any more, it is returned all the same.
         """
-        now = self._executor.now()
+        now = self.now()
         while self._later and self._later[0][0] <= now:
             self._make_ready(heapq.heappop(self._later)[2])
         self._let_go_behind_calls()
@@ -222,8 +210,7 @@ class Dispatcher:
     def tell_news(self, host: str) -> None:
         """Let the jobs go that were put aside for what a host hands back."""
         for job in self._aside.pop(host, ()):
-            if self._waits(job):
-                self._make_ready(job)
+            self._make_ready(job)
 
     def _take(self, finish: Finish, *, puts_aside: bool) -> tuple[Job, ...]:
         room = {
@@ -258,20 +245,16 @@ class Dispatcher:
         for call, report in self._calls.take_returned():
             waiting = self._waiting.get(call.host, {}).values()
             for job in [job for job in waiting if job.cob == call.cob]:
-                if job.number in self._behind_call:
-                    self._let_go_behind(job)
+                if self._behind_call.pop(job.number, None):
+                    self._make_ready(job)
                 same = (call.kind, call.source, call.dest) == (job.kind, job.source, job.dest)
                 if same and job.kind is JobKind.TRANSITION and report.outcome is Outcome.OK:
                     self._done_late[job.number] = replace(report, number=job.number)
         now = time.monotonic()
         for job in [job for deadline, job in self._behind_call.values() if deadline <= now]:
-            self._let_go_behind(job)
-            self._waited_out.add(job.number)
-
-    def _let_go_behind(self, job: Job) -> None:
-        del self._behind_call[job.number]
-        if self._waits(job):
+            del self._behind_call[job.number]
             self._make_ready(job)
+            self._waited_out.add(job.number)
 
     def _is_still(self) -> bool:
         """Say whether nothing goes on by which a job that was put aside could get what it lacks."""
@@ -312,7 +295,7 @@ class Dispatcher:
 
     def _take_report(self, report: Report) -> Report | None:
         """Return what a report says of a whole job; None if that goes on."""
-        job, report = self._ender.take(report)
+        job, report = self.work.take(report)
         if job is not None:
             self._begin(job)
             return None
@@ -324,7 +307,7 @@ class Dispatcher:
         """Take note that a job, or a step of one, may be at work though it was reported."""
         job = self._in_flight.get(number) or self._switch.job(number)
         if job is not None and job.kind is JobKind.TRANSITION:
-            self._ender.lost(job.cob, number)
+            self.work.lost(job.cob, number)
 
     def wake(self) -> None:
         """End a `wait` early."""
@@ -370,9 +353,9 @@ class Dispatcher:
     def _begin_after_others(self, job: Job) -> None:
         """Start a job once nothing of its object is at work, as far as the executor can say so."""
         if self._ending is None:
-            self._ender.believe(job.cob)
+            self.work.believe(job.cob)
             self._begin(job)
-        elif end := self._ender.before(job):
+        elif end := self.work.before(job):
             self._ending.end_work(*end)
         else:
             self._begin(job)
@@ -380,16 +363,12 @@ class Dispatcher:
     def _begin(self, job: Job) -> None:
         self._start(self._switch.begin(job) if job.confirm else job)
 
-    def _start(self, job: Job) -> None:
-        if self.reaches(job.action):
-            self._executor.submit(job)
-        else:
-            self._carry_out(job)
-
     def _make_ready(self, job: Job, *, first: bool = False) -> None:
-        weight = -math.inf if first else -self._weights.get(job.cob, 0.0)
-        queue = self._ready[self.reaches(job.action)]
-        heapq.heappush(queue, (weight, job.number, job))
+        """Queue a job unless it was dropped."""
+        if self._waits(job):
+            weight = -math.inf if first else -self._weights.get(job.cob, 0.0)
+            queue = self._ready[self.reaches(job.action)]
+            heapq.heappush(queue, (weight, job.number, job))
 
     def _waits(self, job: Job) -> bool:
         """Say whether a queued job was not dropped; the queues keep what was until its turn."""
@@ -398,18 +377,18 @@ class Dispatcher:
     def _timeout_s(self, most_s: float | None) -> float | None:
         while self._later and not self._waits(self._later[0][2]):
             heapq.heappop(self._later)
-        waits = [due - self._executor.now() for due, _, _ in self._later[:1]]
-        waits += [due - self._executor.now() for due, _ in self._pauses[:1]]
-        if (due_s := self._switch.due_s()) is not None:
-            waits.append(due_s - self._executor.now())
+        waits = [due - self.now() for due, _, _ in (*self._later[:1], *self._switch.paused[:1])]
+        waits += [due - self.now() for due, _ in self._pauses[:1]]
         behind = [deadline for deadline, _ in self._behind_call.values()]
         waits += [due - time.monotonic() for due in (*self._calls.deadlines_s(), *behind)]
         if most_s is not None:
             waits.append(most_s)
         return max(0.0, min(waits)) if waits else None
 
-    def _carry_out(self, job: Job) -> None:
+    def _start(self, job: Job) -> None:
         match job.action:
+            case action if self.reaches(action):
+                self._executor.submit(job)
             case Nothing():
                 self._calls.answer(job, Report(number=job.number, outcome=Outcome.OK))
             case PythonAction() as action:

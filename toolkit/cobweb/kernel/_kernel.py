@@ -329,7 +329,7 @@ class Kernel:
 
     def _take_untaken(self, batch: float = math.inf) -> None:
         """Take what has ended, until as much as that is to be written down."""
-        for cob in self._dispatcher.take_ended_work():
+        for cob in self._dispatcher.work.take_ended():
             self.record.write(WorkEnded(cob=cob))
         while self._untaken and self.record.size < batch:
             job, report = self._untaken[0]

@@ -273,7 +273,7 @@ class Reports:
             applied=run_state.applied_to(job.cob),
             message=said or run_state.messages.get(job.cob, ""),
             report=report,
-            at_work=self._dispatcher.is_at_work(job.cob),
+            at_work=self._dispatcher.work.is_at_work(job.cob),
             stopped=job.cob in run_state.cut,
         )
 
