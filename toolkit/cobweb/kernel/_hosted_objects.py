@@ -57,7 +57,7 @@ class HostedObjects:
 
     def _answer(self, job: Job, verdict: Verdict) -> None:
         """Ask the host, or take the answer to a check that is not made."""
-        it = self._run_state.cob(job.cob)
+        it = self._run_state.engine.cob(job.cob)
         if verdict is Verdict.ASK:
             self._ask(job)
         elif verdict is Verdict.AWAY:

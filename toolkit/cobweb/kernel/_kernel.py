@@ -55,7 +55,6 @@ from cobweb.kernel._machines import BY_MACHINE
 from cobweb.kernel._mail import Mail, Part
 from cobweb.kernel._record import Record
 from cobweb.kernel._reports import Reports
-from cobweb.kernel._result import Wait
 from cobweb.kernel._run_state import RunState
 from cobweb.kernel._unreachable_threshold import UnreachableThreshold
 from cobweb.model import (
@@ -164,7 +163,7 @@ class Kernel:
             missed=set(setting.missed),
             results=dict(setting.results),
         )
-        self.reports = Reports(self.run_state, self.record, dispatcher, self._step)
+        self.reports = Reports(self.run_state, self.record, dispatcher, self.feed)
         self.threshold = UnreachableThreshold(hosts=setting.hosts, most=setting.max_unreachable)
         self._hosted = HostedObjects(self.run_state, dispatcher, self.reports, self.threshold)
         self.started_s = 0.0
@@ -180,56 +179,6 @@ class Kernel:
         it = self._setting
         self.run_state.now_s = self.started_s = self._dispatcher.now()
         self.record.run_started(it.run, it.graph, generation=it.generation)
-        self._begin()
-
-    def feed(self, event: Input) -> None:
-        """Hand the engine what comes from outside."""
-        self._step(event)
-
-    def poll(self, most_s: float = 0.0) -> None:
-        """Take what has ended or come, after waiting for it as long as `most_s`, and go on."""
-        self.take(most_s)
-        self.flush()
-
-    def take(self, most_s: float | None = 0.0) -> None:
-        """Take what has ended, after waiting for it as long as `most_s`; `flush` must follow."""
-        if self._mail is not None:
-            wait_s = self._mail.wait_s(self.run_state.now_s)
-            most_s = wait_s if most_s is None else min(wait_s, most_s)
-        ended = self._dispatcher.wait(most_s)
-        self.run_state.now_s = self._dispatcher.now()
-        self._take_all(ended)
-        self._ask_lost_hosts()
-        self._end_pauses()
-        if self._mail is not None:
-            self._hear(self._mail)
-        with suppress(StoreAwayError):  # what is written next waits for it
-            self._setting.beat()
-
-    def is_settled(self) -> bool:
-        """Say whether all that it owns is where it should be, and nothing is under way."""
-        return self._dispatcher.idle() and not self.engine.unsettled()
-
-    def close(self) -> None:
-        """Give up the link to the others."""
-        if self._mail is not None:
-            self._mail.close()
-
-    def waits(self) -> Sequence[Wait]:
-        """Return why objects are not where they should be."""
-        return self._context.waits(self.engine)
-
-    def _hear(self, mail: Mail) -> None:
-        """Hand the engine what others have said, and say again what may have been lost."""
-        for message in mail.receive():
-            try:
-                self._step(Receive(message=message))
-            except ProtocolError:
-                mail.dropped += 1
-        mail.again(self.run_state.now_s, self.engine.resend)
-
-    def _begin(self) -> None:
-        """Start the engine with what is believed."""
         context, results = self._context, self.run_state.results
         for refused in refused_results(results, context.graph):
             results[refused.host] = merged_results(results[refused.host], refused.results)
@@ -249,6 +198,52 @@ class Kernel:
         self._absorb(self.engine.start(context.known, context.held, **context.beliefs()))
         self._hosted.look()
         self._probe()
+
+    def feed(self, event: Input) -> None:
+        """Hand the engine an input, and carry out what it says."""
+        self._hosted.machines.ended(event)
+        self._absorb(self.engine.step(event, self.run_state.now_s))
+        self._hosted.look()
+
+    def poll(self, most_s: float = 0.0) -> None:
+        """Take what has ended or come, after waiting for it as long as `most_s`, and go on."""
+        self.take(most_s)
+        self.flush()
+
+    def take(self, most_s: float | None = 0.0) -> None:
+        """Take what has ended, after waiting for it as long as `most_s`; `flush` must follow."""
+        if self._mail is not None:
+            wait_s = self._mail.wait_s(self.run_state.now_s)
+            most_s = wait_s if most_s is None else min(wait_s, most_s)
+        ended = self._dispatcher.wait(most_s)
+        self.run_state.now_s = self._dispatcher.now()
+        self._take_all(ended)
+        self._ask_lost_hosts()
+        for limit in self._dispatcher.ended_pauses():
+            self.record.tell([("limit.resume", {"limit": limit})])
+            self.feed(LimitResumed(limit=limit))
+        if self._mail is not None:
+            self._hear(self._mail)
+        with suppress(StoreAwayError):  # what is written next waits for it
+            self._setting.beat()
+
+    def is_settled(self) -> bool:
+        """Say whether all that it owns is where it should be, and nothing is under way."""
+        return self._dispatcher.idle() and not self.engine.unsettled()
+
+    def close(self) -> None:
+        """Give up the link to the others."""
+        if self._mail is not None:
+            self._mail.close()
+
+    def _hear(self, mail: Mail) -> None:
+        """Hand the engine what others have said, and say again what may have been lost."""
+        for message in mail.receive():
+            try:
+                self.feed(Receive(message=message))
+            except ProtocolError:
+                mail.dropped += 1
+        mail.again(self.run_state.now_s, self.engine.resend)
 
     def _write(self, entry: Entry) -> None:
         """Write an entry down, and forget what it makes undone."""
@@ -338,17 +333,7 @@ class Kernel:
             if self._dispatcher.reaches(job.action):
                 self.threshold.heard(job.host)
 
-    def _end_pauses(self) -> None:
-        for limit in self._dispatcher.ended_pauses():
-            self.record.tell([("limit.resume", {"limit": limit})])
-            self._step(LimitResumed(limit=limit))
-
     # --- effects
-
-    def _step(self, event: Input) -> None:
-        self._hosted.machines.ended(event)
-        self._absorb(self.engine.step(event, self.run_state.now_s))
-        self._hosted.look()
 
     def _absorb(self, effects: Sequence[Effect]) -> None:
         if self._mail is not None and any(not isinstance(it, Send) for it in effects):
@@ -491,6 +476,7 @@ class Kernel:
         return switch_of(it) if self._setting.has_hosts else None
 
     def _cob_vars(self, it: Cob, *, target: State) -> dict[str, Any]:
+        recorded = self.run_state.recorded.get(it.id) or self._context.recorded(it.id)
         return {
             "id": self._context.first_names.get(it.id, it.id),
             "name": it.name,
@@ -498,7 +484,7 @@ class Kernel:
             "type": it.type.name,
             "spec": it.spec,
             "applied": self.run_state.applied_to(it.id),
-            "recorded": self._recorded(it),
+            "recorded": recorded if recorded in it.type.states else None,
             "reached": self.run_state.reached.get(it.id, ""),
             "renew": False,
             "state": self.engine.state(it.id),
@@ -506,11 +492,6 @@ class Kernel:
             "generation": self._context.generation,
             "results": self.run_state.results.get(it.host, {}),
         }
-
-    def _recorded(self, it: Cob) -> State | None:
-        """Return the state that was known for certain last."""
-        state = self.run_state.recorded.get(it.id) or self._context.recorded(it.id)
-        return state if state in it.type.states else None
 
     def _finished(self, job: Job) -> tuple[Job, str]:
         """Return a job that is about to start with what was handed back so far; see `finished`."""

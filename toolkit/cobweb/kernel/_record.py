@@ -15,6 +15,7 @@ from cobweb.engine import Effect
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EVENTS_FORMAT, Event, EventBody, EventPublisher, of_effect
 from cobweb.kernel._journal import Journal
+from cobweb.kernel._run_state import RunState
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
 
@@ -144,13 +145,11 @@ class Record:
         self,
         job: Job,
         state: State,
-        now_s: float,
+        run_state: RunState,
         *,
-        applied: Mapping[str, Any] | None,
-        message: str = "",
-        report: Report | None = None,
-        at_work: bool = False,
-        stopped: bool = False,
+        message: str,
+        report: Report | None,
+        at_work: bool,
     ) -> None:
         """Add the end of a transition in `state`; it is ok if that is where it led to.
 
@@ -164,12 +163,13 @@ class Record:
                 dest=job.dest,
                 state=state,
                 result=result,
-                applied=applied,
-                time=now_s,
+                applied=run_state.applied_to(job.cob),
+                time=run_state.now_s,
                 at_work=at_work,
-                stopped=stopped,
+                stopped=job.cob in run_state.cut,
             )
         )
+        began_s = self._began_s.pop(job.cob, run_state.now_s)
         end = {
             "cob": job.cob,
             "from": job.source,
@@ -177,7 +177,7 @@ class Record:
             "state": state,
             "result": str(result),
             "attempt": job.attempt,
-            "seconds": round(max(0.0, now_s - self._began_s.pop(job.cob, now_s)), 6),
+            "seconds": round(max(0.0, run_state.now_s - began_s), 6),
             **_failure(message, None if result is TransitionResult.OK else report),
         }
         self._told.append(("transition.end", end))

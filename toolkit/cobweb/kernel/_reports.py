@@ -91,7 +91,7 @@ class Reports:
             if job.number in self._doubtful:
                 self._doubtful[asks.number] = self._doubtful.pop(job.number)
         else:
-            kind = self._run_state.cob(job.cob).type
+            kind = self._run_state.engine.cob(job.cob).type
             asks = replace(
                 job,
                 number=self._dispatcher.next_number(),
@@ -122,7 +122,7 @@ class Reports:
     def _keep_results(self, job: Job, report: Report) -> Report:
         """Keep what a job hands back, for all jobs that begin later; bad results fail the job."""
         known = self._run_state.results.get(job.host, {})
-        opened = self._run_state.cob(job.cob).type.opens(job.action)
+        opened = self._run_state.engine.cob(job.cob).type.opens(job.action)
         report, new = kept_results(known, report, opened)
         if new:
             self._run_state.results[job.host] = merged_results(known, new)
@@ -149,12 +149,6 @@ class Reports:
                 self._drop(job)
             else:
                 self._fail(job, f"{messages.get(job.cob, 'it failed')} ({reason})")
-
-    def leave_out(self, host: str) -> None:
-        """Do without a host that cannot be reached; what else it was to do is dropped."""
-        if host in self._run_state.hosts:
-            self._step(HostVanished(host=host))
-        self.drop_waiting(host, f"host {host} cannot be reached")
 
     def _drop(self, job: Job) -> None:
         if job.number in self._run_state.probes:
@@ -187,7 +181,7 @@ class Reports:
                     job, f"it is {report.state}{why}: this run had it {was}, which did not last"
                 )
                 self._fail_check(job, replace(report, outcome=Outcome.FAILED))
-            case Outcome.OK if report.state in run_state.states(job.cob):
+            case Outcome.OK if report.state in run_state.engine.cob(job.cob).type.states:
                 run_state.remember_applied(job, report.state)
                 self._step(CheckEnded(cob=job.cob, state=report.state))
             case _:
@@ -195,14 +189,14 @@ class Reports:
 
     def _fallen_from(self, cob: CobId, state: State | None) -> State:
         """Return the state that this run led to, where it served and what is found does not."""
-        kind, was = self._run_state.cob(cob).type, self._run_state.reached.get(cob, "")
+        kind, was = self._run_state.engine.cob(cob).type, self._run_state.reached.get(cob, "")
         is_known = bool(was) and state is not None and state in kind.states
         return was if is_known and not kind.serves(str(state)) else ""
 
     def _fail_check(self, job: Job, report: Report) -> None:
         run_state = self._run_state
         if report.outcome is Outcome.OK:
-            known = ", ".join(run_state.states(job.cob))
+            known = ", ".join(run_state.engine.cob(job.cob).type.states)
             self._blame(job, f"the check says {report.state!r}, which is no state of it ({known})")
         run_state.failed.add(job.cob)
         time = run_state.now_s
@@ -242,14 +236,14 @@ class Reports:
             return False
         if isinstance(job.action, Missing):
             return False  # what it lacks does not come by waiting
-        step = self._run_state.cob(job.cob).type.transition(job.source, job.dest)
+        step = self._run_state.engine.cob(job.cob).type.transition(job.source, job.dest)
         return step is not None and job.attempt < step.attempts
 
     def _succeed(self, job: Job, said: str) -> None:
         self._run_state.remember_applied(job, job.dest)
         self._run_state.transitions += 1
         self._run_state.messages.pop(job.cob, None)
-        lasts = self._run_state.cob(job.cob).type.serves(job.dest)
+        lasts = self._run_state.engine.cob(job.cob).type.serves(job.dest)
         if self._run_state.engine.stands_in_base(job.cob):
             lasts = False  # it has yet to become what the goal says, whatever became of it by then
         self._run_state.reached[job.cob] = job.dest if lasts else ""
@@ -266,19 +260,12 @@ class Reports:
 
     def _end(self, job: Job, state: State, report: Report | None = None, *, said: str = "") -> None:
         run_state = self._run_state
-        self._record.ended(
-            job,
-            state,
-            run_state.now_s,
-            applied=run_state.applied_to(job.cob),
-            message=said or run_state.messages.get(job.cob, ""),
-            report=report,
-            at_work=self._dispatcher.work.is_at_work(job.cob),
-            stopped=job.cob in run_state.cut,
-        )
+        message = said or run_state.messages.get(job.cob, "")
+        at_work = self._dispatcher.work.is_at_work(job.cob)
+        self._record.ended(job, state, run_state, message=message, report=report, at_work=at_work)
 
     def _lose(self, job: Job, message: str) -> None:
-        """Take note that the host of a job cannot be reached; of the first one it is told."""
+        """Do without the host of a job, which cannot be reached; of the first one it is told."""
         run_state, host = self._run_state, job.host
         self.lost_hosts.lost(host, job.number)
         if host in run_state.lost:
@@ -287,7 +274,9 @@ class Reports:
         self._record.tell([("host.unreachable", {"host": host, "message": message})])
         run_state.missed.discard(host)
         self._record.write(HostLost(host=host, time=run_state.now_s))
-        self.leave_out(host)
+        if host in run_state.hosts:
+            self._step(HostVanished(host=host))
+        self.drop_waiting(host, f"host {host} cannot be reached")
 
     def _take_back(self, host: str) -> None:
         """Go on with a host that was lost and answers; all of it is checked."""

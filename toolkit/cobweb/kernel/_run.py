@@ -17,7 +17,7 @@ from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._journal import Journal
 from cobweb.kernel._kernel import Kernel, RunSetting
 from cobweb.kernel._result import RunResult, Wait, ending_of, with_cut
-from cobweb.kernel._sentences import halted_text, left_lines, stopped_text
+from cobweb.kernel._sentences import halted_text, left_lines
 from cobweb.kernel._signals import KILL, Interrupts
 from cobweb.model import JobKind, Outcome
 
@@ -89,7 +89,7 @@ class Run:
         except StoreError as error:
             self._let_end(error, interrupts)
         if self._dispatcher.idle():
-            self._waits.extend(self.kernel.waits())
+            self._waits.extend(self._setting.context.waits(self.kernel.engine))
 
     def _go_on(self, interrupts: Interrupts) -> None:
         self.kernel.start()
@@ -145,7 +145,7 @@ class Run:
             self._look_at(interrupts)
         stopped = self.kernel.stop()
         if is_cut:
-            self._waits.extend(self.kernel.waits())
+            self._waits.extend(self._setting.context.waits(self.kernel.engine))
         return tuple(describe(stopped))
 
     # --- end
@@ -155,6 +155,7 @@ class Run:
         waits = with_cut(self._waits, run_state.cut)
         ending = ending_of(waits, interrupted=run_state.interrupted, stopped=run_state.stopped)
         stopped = run_state.stopped if waits else ""
+        is_untouched = stopped and not run_state.begun
         astray = {*self.kernel.engine.unsettled(), *(wait.cob for wait in waits)}
         counts = {
             "hosts": len(graph.hosts()),
@@ -177,6 +178,6 @@ class Run:
             messages=dict(run_state.messages),
             seconds=self._dispatcher.now() - self.kernel.started_s,
             in_flight=in_flight,
-            stopped=stopped_text(stopped, begun=run_state.begun),
+            stopped=f"{stopped}; nothing was changed" if is_untouched else stopped,
             notices=tuple(self._publisher.notices),
         )

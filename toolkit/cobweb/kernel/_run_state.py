@@ -9,7 +9,7 @@ from typing import Any
 from cobweb.engine import Engine
 from cobweb.kernel._context import Context
 from cobweb.kernel._deferred_values import applied_now
-from cobweb.model import Cob, CobId, Job, State
+from cobweb.model import CobId, Job, State
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,21 +51,13 @@ class RunState:
     interrupted: bool = False
     now_s: float = 0.0
 
-    def cob(self, cob: CobId) -> Cob:
-        """Return an object as its host knows it now."""
-        return self.engine.cob(cob)
-
-    def states(self, cob: CobId) -> tuple[State, ...]:
-        """Return the states of an object."""
-        return self.cob(cob).type.states
-
     def applied_to(self, cob: CobId) -> Mapping[str, Any] | None:
         """Return the spec that was applied last."""
         return self.applied[cob] if cob in self.applied else self.context.applied(cob)
 
     def remember_applied(self, job: Job, state: State) -> None:
         """Note what is applied now that a job has left or found its object in a state."""
-        it = self.cob(job.cob)
+        it = self.engine.cob(job.cob)
         if state in (it.type.preferred, it.want):
             spec = self.context.spec(job.cob, in_base=self.engine.stands_in_base(job.cob))
             self.applied[job.cob] = applied_now(job, spec)

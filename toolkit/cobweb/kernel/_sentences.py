@@ -114,11 +114,6 @@ def halted_text(running: Sequence[str]) -> str:
     )
 
 
-def stopped_text(stopped: str, *, begun: int) -> str:
-    """Return why a run stopped by itself, and that it has changed nothing where that is so."""
-    return f"{stopped}; nothing was changed" if stopped and not begun else stopped
-
-
 def left_lines(ended: Sequence[str], out: Sequence[str]) -> list[str]:
     """Say what a run leaves that could not write its end down, and how to go on."""
     lines = []
