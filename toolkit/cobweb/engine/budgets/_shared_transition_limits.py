@@ -110,8 +110,7 @@ class BorrowedRooms:
                 self._rounds[place] = message.incarnation
             line = self._voice.said[cob, place]
             if line.known < message.incarnation:
-                is_busy = cob in counter.lent
-                self._say(cob, place, "busy" if is_busy else line.word.state)
+                self._say(cob, place, "busy" if cob in counter.lent else line.word.state)
             else:
                 self._voice.again(cob, place)
         elif self._voice.hear(message) is not None:

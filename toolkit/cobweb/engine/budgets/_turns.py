@@ -10,12 +10,11 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
+from cobweb.engine.budgets._capacity import Key
 from cobweb.engine.budgets._units import BudgetBook, UnitBook
 
 Rank = tuple[int, int, tuple[int, float, str], int, str]
 """When the turn of a unit comes: 0 if it is out, the place of its hosts, its order, its name."""
-
-Key = tuple[str, str]
 
 
 class Turns:

@@ -77,7 +77,6 @@ def _taken(
     too_much: list[tuple[Departure, UnitBook]] = []
     for plan, unit in lacking:
         mates = mates_of(unit, plan.units)
-        label = _label(unit)
         first = _to_come_first(machine, plan, unit, host)
         if first is not None:
             return first
@@ -87,7 +86,7 @@ def _taken(
             but.update(mates)
         taker = next((it for it in _in_the_way(unit, but) if it != cob), None)
         if taker is not None:
-            return Reason(label, taker)
+            return Reason(_label(unit), taker)
     if too_much:
         return _too_much(machine, *too_much[0], host)
     return _skipped(machine, [unit for _, unit in lacking], cob) if lacking else None
