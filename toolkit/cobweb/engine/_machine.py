@@ -17,7 +17,6 @@ from cobweb.engine._values import (
     Blocked,
     Effect,
     Message,
-    MessageKind,
     Send,
     Served,
     StartCheck,
@@ -99,8 +98,7 @@ class Machine:
         self.renewing: dict[CobId, State] = {}
         self.alone = False
         self.epoch = 0
-        kinds = {id(cob.type): cob.type for cob in graph.cobs.values()}
-        grouped = any(kind.groups for kind in kinds.values())
+        grouped = any(cob.type.groups for cob in graph.cobs.values())
         self.cobs: Mapping[CobId, Cob] | None = graph.cobs if grouped else None
         self._hosts: dict[str, list[Node]] = {}
         self._tables: dict[int, TypeTable] = {}
@@ -145,22 +143,6 @@ class Machine:
     def send(self, message: Message) -> None:
         """Say something to an object elsewhere."""
         self.effects.append(Send(message))
-
-    def message(
-        self, kind: MessageKind, node: Node, other: CobId, pair: tuple[State, int, int]
-    ) -> Message:
-        """Make a message of `node` to `other`; `pair` is (state, seq, known)."""
-        state, seq, known = pair
-        return Message(
-            kind=kind,
-            sender=node.id,
-            receiver=other,
-            state=state,
-            incarnation=node.incarnation,
-            seq=seq,
-            generation=self.generation,
-            known=known,
-        )
 
     def begin(self, node: Node, activity: Activity, step: Transition | None = None) -> None:
         """Note that a check or a transition is under way at the object."""

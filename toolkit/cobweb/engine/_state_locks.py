@@ -40,7 +40,7 @@ def request(machine: Machine, node: Node, on: CobId, state: State) -> None:
     word = node.wishes[on] = Word(state, node.incarnation, node.seq, node, locked)
     machine.effects.append(made(LockRequested, (on, node.id, state)))
     if locked is None:
-        machine.send(_word(machine, node, on))
+        machine.send(_message(machine, node, on, word))
         return
     if old is not None:
         locked.drop(node.id, old)
@@ -56,8 +56,8 @@ def release(machine: Machine, node: Node, on: CobId) -> None:
     locked = old.locked
     _speak(machine, node)
     if locked is None:
-        node.wishes[on] = Word("", node.incarnation, node.seq, node, None)
-        machine.send(_word(machine, node, on))
+        word = node.wishes[on] = Word("", node.incarnation, node.seq, node, None)
+        machine.send(_message(machine, node, on, word))
         return
     del node.wishes[on]
     locked.drop(node.id, old)
@@ -80,7 +80,7 @@ def grant_all(machine: Machine, node: Node) -> None:
         machine.effects.append(made(LockGranted, (node.id, cob, word.state)))
         holder = word.holder
         if holder is None:
-            machine.send(_answer(machine, node, cob, word))
+            machine.send(_message(machine, node, cob, word))
         else:
             holder.missing -= 1
             machine.touch(holder)
@@ -92,7 +92,7 @@ def recall(machine: Machine, node: Node, cob: CobId, word: Word) -> None:
     node.at_rest -= 1
     machine.effects.append(LockRecalled(node.id, cob, word.state))
     if word.holder is None:
-        machine.send(_answer(machine, node, cob, word))
+        machine.send(_message(machine, node, cob, word))
     else:
         _ask_back(word.holder, node.id)
         machine.touch(word.holder)
@@ -150,12 +150,12 @@ def answers(message: Message, word: Word) -> bool:
 def repeat(machine: Machine, node: Node) -> list[Message]:
     """Return what the object has said last to each neighbour elsewhere, for lost mail."""
     said = [
-        _word(machine, node, on)
+        _message(machine, node, on, word)
         for on, word in sorted(node.wishes.items(), key=itemgetter(0))
         if word.locked is None and word.incarnation
     ]
     answered = [
-        _answer(machine, node, holder, word)
+        _message(machine, node, holder, word)
         for holder, word in sorted((node.strangers or {}).items(), key=itemgetter(0))
         if word.granted
     ]
@@ -191,15 +191,24 @@ def _speak(machine: Machine, node: Node) -> None:
 # --- what goes to and comes from objects elsewhere
 
 
-def _word(machine: Machine, node: Node, on: CobId) -> Message:
-    word = node.wishes[on]
-    kind = MessageKind.REQUEST if word.state else MessageKind.RELEASE
-    return machine.message(kind, node, on, (word.state, word.seq, machine.heard.get(on, 0)))
-
-
-def _answer(machine: Machine, node: Node, holder: CobId, word: Word) -> Message:
-    kind = MessageKind.RECALL if word.recalled else MessageKind.GRANT
-    return machine.message(kind, node, holder, (word.state, word.seq, word.incarnation))
+def _message(machine: Machine, node: Node, other: CobId, word: Word) -> Message:
+    """Return a word of an object to another one, or its answer to one of the other's."""
+    if word.holder is node:
+        kind = MessageKind.REQUEST if word.state else MessageKind.RELEASE
+        known = machine.heard.get(other, 0)
+    else:
+        kind = MessageKind.RECALL if word.recalled else MessageKind.GRANT
+        known = word.incarnation
+    return Message(
+        kind=kind,
+        sender=node.id,
+        receiver=other,
+        state=word.state,
+        incarnation=node.incarnation,
+        seq=word.seq,
+        generation=machine.generation,
+        known=known,
+    )
 
 
 def _take_word(machine: Machine, node: Node, message: Message) -> None:
@@ -212,7 +221,7 @@ def _take_word(machine: Machine, node: Node, message: Message) -> None:
             return
     elif not is_news(message, old):
         if old is not None and old.granted and is_again(message, old):
-            machine.send(_answer(machine, node, message.sender, old))
+            machine.send(_message(machine, node, message.sender, old))
         return
     _replace(machine, node, old, message)
 
@@ -222,7 +231,7 @@ def _adopt(machine: Machine, node: Node, old: Word, message: Message) -> None:
     old.restored = False
     old.incarnation, old.seq = message.incarnation, message.seq
     machine.effects.append(LockGranted(node.id, message.sender, old.state))
-    machine.send(_answer(machine, node, message.sender, old))
+    machine.send(_message(machine, node, message.sender, old))
 
 
 def _replace(machine: Machine, node: Node, old: Word | None, message: Message) -> None:
@@ -264,4 +273,4 @@ def _say_again(machine: Machine, node: Node, on: CobId) -> None:
     if on not in node.wishes:
         _speak(machine, node)
         node.wishes[on] = Word("", node.incarnation, node.seq, node, None)
-    machine.send(_word(machine, node, on))
+    machine.send(_message(machine, node, on, node.wishes[on]))
