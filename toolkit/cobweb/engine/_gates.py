@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cobweb.engine._node import IDLE, Node
-from cobweb.model import Cob, CobId, Graph
+from cobweb.model import CobId, Graph
 
 if TYPE_CHECKING:
     from cobweb.engine._machine import Machine
@@ -29,23 +29,21 @@ class _Round:
     done_s: float = 0.0
 
 
-def is_gate(cob: Cob) -> bool:
-    """Say whether an object is checked again before anything relies on it."""
-    return cob.trust_s is not None
-
-
 class Gates:
-    """Knows when somebody has looked at each gate of a graph, and which steps wait for a look."""
+    """Knows when somebody has looked at each gate of a graph, and which steps wait for a look.
+
+    `trust_s` has all gates, each with how long it is trusted.
+    """
 
     def __init__(self, graph: Graph) -> None:
-        gates = filter(is_gate, graph.cobs.values())
-        self._trust_s: dict[CobId, float] = {it.id: it.trust_s or 0.0 for it in gates}
+        cobs = graph.cobs.values()
+        self.trust_s = {it.id: it.trust_s for it in cobs if it.trust_s is not None}
         self._looked_s: dict[CobId, float] = {}
         self._rounds: dict[CobId, _Round] = {}
 
     def looked_at(self, machine: Machine, cob: CobId) -> None:
         """Take note of the end of a check, and have those looked at that have waited for it."""
-        if cob not in self._trust_s:
+        if cob not in self.trust_s:
             return
         self._looked_s[cob] = machine.now_s
         for waiting, round_ in self._rounds.items():
@@ -57,7 +55,7 @@ class Gates:
     def let_start(self, machine: Machine, node: Node) -> bool:
         """Say whether a step may start; if not, the gates that it relies on are being checked."""
         locks = (on for on, word in node.wishes.items() if word.state and on in machine.nodes)
-        gates = frozenset(on for on in locks if on in self._trust_s)
+        gates = frozenset(on for on in locks if on in self.trust_s)
         round_ = self._rounds.pop(node.id, None)
         if round_ is not None and gates == round_.gates:
             if round_.left:
@@ -76,14 +74,13 @@ class Gates:
 
     def let_lend(self, machine: Machine, node: Node) -> bool:
         """Say whether an object may be lent to all who ask; if not, it is being checked."""
-        if not self._is_old(machine, node.id):
-            return True
-        if all(word.holder is not None for word in node.pending[node.state].values()):
+        asking = node.pending[node.state].values()
+        if not self._is_old(machine, node.id) or all(it.holder is not None for it in asking):
             return True
         machine.check(node)
         return False
 
     def _is_old(self, machine: Machine, cob: CobId) -> bool:
         """Say whether an object is a gate and was looked at longer ago than it is trusted."""
-        trust_s, looked_s = self._trust_s.get(cob), self._looked_s.get(cob)
+        trust_s, looked_s = self.trust_s.get(cob), self._looked_s.get(cob)
         return trust_s is not None and (looked_s is None or machine.now_s - looked_s > trust_s)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cobweb.engine._cheapest_way import Ways
-from cobweb.engine._gates import Gates, is_gate
+from cobweb.engine._gates import Gates
 from cobweb.engine._limits import LimitBook
 from cobweb.engine._node import CHECKING, IDLE, STAY, Activity, Node
 from cobweb.engine._tables import TypeTable
@@ -104,7 +104,8 @@ class Machine:
         self._tables: dict[int, TypeTable] = {}
         self._ways = Ways(graph)
         self.wanted = graph.cobs
-        self.gates = Gates(graph) if any(map(is_gate, graph.cobs.values())) else None
+        gates = Gates(graph)
+        self.gates = gates if gates.trust_s else None
         self.limits = graph.limits
         self.detours: list[Detour] = []
         self.searched: set[tuple[tuple[CobId, State], ...]] = set()
