@@ -230,9 +230,7 @@ def _satisfied(machine: Machine, node: Node, pair: tuple[CobId, State]) -> bool:
     """Say whether what the object says to another one is what this need asks for, or better."""
     on, state = pair
     said = node.wishes[on].state
-    return said == state or (
-        machine.cobs is not None and machine.cobs[on].type.meet((said, state)) == said
-    )
+    return said == state or agreed(((on, said), pair), machine.cobs) == ((on, said),)
 
 
 def _not_yielding(machine: Machine, node: Node) -> Blocked | None:

@@ -35,7 +35,6 @@ class Counter:
     busy: set[CobId] = field(default_factory=set)
     waiting: list[CobId] = field(default_factory=list)
     queued: set[CobId] = field(default_factory=set)
-    freed: bool = False
 
     @property
     def room(self) -> bool:
@@ -69,7 +68,7 @@ class LimitBook:
     def __init__(self, limits: Iterable[Limit], nodes: Mapping[CobId, Node]) -> None:
         self.rooms: Rooms | None = None
         self._by_member: dict[CobId, list[Counter]] = {}
-        self._freed: list[Counter] = []
+        self._freed: dict[Counter, None] = {}
         self._all: list[Counter] = []
         for limit in limits:
             for group in limit.groups:
@@ -115,13 +114,12 @@ class LimitBook:
     def next_waiting(self) -> CobId | None:
         """Take the next object that may find room now, smallest id first."""
         while self._freed:
-            counter = self._freed[0]
+            counter = next(iter(self._freed))
             if counter.room and counter.waiting:
                 cob = heappop(counter.waiting)
                 counter.queued.discard(cob)
                 return cob
-            counter.freed = False
-            self._freed.pop(0)
+            del self._freed[counter]
         return None
 
     def counters(self, cob: CobId) -> list[Counter]:
@@ -130,6 +128,4 @@ class LimitBook:
 
     def free(self, counter: Counter) -> None:
         """Have those looked at that wait for room: there may be some."""
-        if not counter.freed:
-            counter.freed = True
-            self._freed.append(counter)
+        self._freed.setdefault(counter)

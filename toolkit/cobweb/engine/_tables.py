@@ -6,18 +6,18 @@ identity and counted by number.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cobweb.engine._cheapest_way import Steps
 from cobweb.model import UNKNOWN, CobType, State, Transition
 
 
+@dataclass(slots=True, eq=False)
 class Move:
     """One step of a matrix and its number in order of declaration."""
 
-    __slots__ = ("number", "step")
-
-    def __init__(self, number: int, step: Transition) -> None:
-        self.number = number
-        self.step = step
+    number: int
+    step: Transition
 
 
 class TypeTable:
@@ -31,10 +31,9 @@ class TypeTable:
     def __init__(self, kind: CobType, steps: Steps | None = None) -> None:
         self.states = kind.states
         self.steps = len(kind.transitions)
-        self._numbers: dict[tuple[State, State], int] = {}
+        self._matrix: dict[tuple[State, State], Move] = {}
         for number, step in enumerate(kind.transitions):
-            self._numbers.setdefault((step.source, step.dest), number)
-        moves = [Move(number, step) for number, step in enumerate(kind.transitions)]
+            self._matrix.setdefault((step.source, step.dest), Move(number, step))
         self.moves: dict[State, dict[State, Move]] = {UNKNOWN: {}}
         for state in kind.states:
             self.moves[state] = {}
@@ -44,7 +43,7 @@ class TypeTable:
                 else:
                     first = steps[state].get(target)
                 if first is not None:
-                    self.moves[state][target] = moves[self.number(first)]
+                    self.moves[state][target] = self._matrix[first.source, first.dest]
         self.groups: dict[str, dict[State, State]] = {
             name: {state: kind.stands_for(name, state) for state in (UNKNOWN, *kind.states)}
             for name in kind.groups
@@ -52,4 +51,4 @@ class TypeTable:
 
     def number(self, step: Transition) -> int:
         """Return the number of a step of this matrix."""
-        return self._numbers[step.source, step.dest]
+        return self._matrix[step.source, step.dest].number
