@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from cobweb.generation import redact
@@ -42,35 +42,30 @@ from cobweb.model import (
 from cobweb.store import CobRecord, ResultsWritten
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeferredValues:
-    """What a job is finished with: all `results`, and the spec of its object `applied` last.
-
-    `spec` is that of the job's object, with tokens; `applied` is None where nothing is, or what is
-    was another content. `removes` says that the job is on the way to the `remove` state.
-    """
-
-    results: Results
-    spec: Mapping[str, Any]
-    applied: Mapping[str, Any] | None = None
-    removes: bool = False
-
-
-def finished(job: Job, late: DeferredValues) -> tuple[Job, str]:
+def finished(
+    job: Job,
+    spec: Mapping[str, Any],
+    results: Results,
+    *,
+    applied: Mapping[str, Any] | None = None,
+    removes: bool = False,
+) -> tuple[Job, str]:
     """Return a job with what is known now, and a host that lacks what it needs, "" for none.
 
-    A job that lacks something cannot be done as it is: its action is `Missing`.
+    `spec` is that of the job's object, with tokens; `applied` the one that was applied last, None
+    where nothing is, or what is was another content. `removes` says that the job is on the way to
+    the `remove` state. A job that lacks something cannot be done as it is: its action is `Missing`.
     """
-    own, made = dict(late.results.get(job.host, {})), job
+    own, made = dict(results.get(job.host, {})), job
     if own or job.cob_vars["results"]:  # of most hosts there are none
         cob_vars = {**job.cob_vars, "results": own}
         made = replace(job, cob_vars=cob_vars, host_vars=connection_variables(own))
-    if not has_late_values(late.spec):
+    if not has_late_values(spec):
         return made, ""
-    spec, missing = fill_in(late.spec, late.results, known=late.applied)
-    made = replace(made, cob_vars={**made.cob_vars, "spec": spec})
+    filled, missing = fill_in(spec, results, known=applied)
+    made = replace(made, cob_vars={**made.cob_vars, "spec": filled})
     does_without = job.kind is JobKind.CHECK or isinstance(job.action, Nothing | Missing)
-    if not missing or late.removes or does_without:
+    if not missing or removes or does_without:
         return made, ""
     # Of several it waits for the last: nodes are mostly made in the order of their names.
     host = missing[-1][0]

@@ -46,7 +46,7 @@ from cobweb.engine import (
 from cobweb.errors import ProtocolError, StoreAwayError
 from cobweb.kernel._confirm import switch_of
 from cobweb.kernel._context import Context
-from cobweb.kernel._deferred_values import DeferredValues, finished, refused_results, refused_words
+from cobweb.kernel._deferred_values import finished, refused_results, refused_words
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._hosted_objects import HostedObjects
@@ -500,13 +500,13 @@ class Kernel:
             return job, ""
         it = self.engine.cob(job.cob)
         is_new = self._context.is_new(job.cob) and not self.engine.stands_in_base(job.cob)
-        late = DeferredValues(
-            results=run_state.results,
-            spec=it.spec,
+        return finished(
+            job,
+            it.spec,
+            run_state.results,
             applied=None if is_new else run_state.applied_to(job.cob),
             removes=job.cob_vars["target"] == it.type.remove,
         )
-        return finished(job, late)
 
     # --- journal and events
 

@@ -12,13 +12,7 @@ from cobweb._clock import wall_clock
 from cobweb._text import shortened
 from cobweb.errors import StoreAwayError
 from cobweb.kernel._database_outage import PatientJournal
-from cobweb.kernel._deferred_values import (
-    DeferredValues,
-    finished,
-    kept_results,
-    refused_results,
-    refused_words,
-)
+from cobweb.kernel._deferred_values import finished, kept_results, refused_results, refused_words
 from cobweb.kernel._dispatch import Dispatcher, describe
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._record import LONGEST_MESSAGE, Record
@@ -301,7 +295,7 @@ class _DriftRun:
         )
         if self._simulates:
             return job
-        return finished(job, DeferredValues(results=self._results, spec=spec))[0]
+        return finished(job, spec, self._results)[0]
 
     # --- reports
 
