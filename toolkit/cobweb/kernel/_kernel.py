@@ -16,7 +16,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cobweb import store
@@ -62,7 +62,6 @@ from cobweb.model import (
     UNKNOWN,
     Cob,
     CobId,
-    Confirm,
     Graph,
     Job,
     JobKind,
@@ -444,38 +443,28 @@ class Kernel:
             host=it.host,
             type_name=it.type.name,
             action=it.type.check,
-            cob_vars=self._cob_vars(it, target=it.preferred),
+            cob_vars=self._cob_vars(it),
             timeout_s=it.type.check_timeout_s,
-            confirm=self._confirm(it),
+            confirm=switch_of(it) if self._setting.has_hosts else None,
             content=self._content(it.id) or "",
             shared=it.type.shared,
         )
 
     def _transition_job(self, effect: StartTransition) -> Job:
-        step, it = effect.transition, self.engine.cob(effect.cob)
-        return Job(
-            number=self._dispatcher.next_number(),
+        step, check = effect.transition, self._check_job(self.engine.cob(effect.cob))
+        renew = effect.cob in self._context.renew and step.source == OUTDATED
+        return replace(
+            check,
             kind=JobKind.TRANSITION,
-            cob=it.id,
-            host=it.host,
-            type_name=it.type.name,
             action=step.action,
-            cob_vars={
-                **self._cob_vars(it, target=effect.target),
-                "renew": it.id in self._context.renew and step.source == OUTDATED,
-            },
+            cob_vars={**check.cob_vars, "renew": renew, "target": effect.target},
             source=step.source,
             dest=step.dest,
             timeout_s=step.timeout_s,
-            confirm=None if isinstance(step.action, Nothing) else self._confirm(it),
-            content=self._content(it.id) or "",
-            shared=it.type.shared,
+            confirm=None if isinstance(step.action, Nothing) else check.confirm,
         )
 
-    def _confirm(self, it: Cob) -> Confirm | None:
-        return switch_of(it) if self._setting.has_hosts else None
-
-    def _cob_vars(self, it: Cob, *, target: State) -> dict[str, Any]:
+    def _cob_vars(self, it: Cob) -> dict[str, Any]:
         recorded = self.run_state.recorded.get(it.id) or self._context.recorded(it.id)
         return {
             "id": self._context.first_names.get(it.id, it.id),
@@ -488,7 +477,7 @@ class Kernel:
             "reached": self.run_state.reached.get(it.id, ""),
             "renew": False,
             "state": self.engine.state(it.id),
-            "target": target,
+            "target": it.preferred,
             "generation": self._context.generation,
             "results": self.run_state.results.get(it.host, {}),
         }
