@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from cobweb.generation._content import VAULT_MARK
@@ -64,7 +65,7 @@ class HostVariables:
 
     def __init__(self, asked: frozenset[str] | None) -> None:
         self._asked = asked
-        self._known: dict[str, frozenset[str]] = {}
+        self._names = cache(_named)
 
     def of(self, host: Host) -> Mapping[str, Any]:
         """Return the variables of a host that are kept, in the order of the host's."""
@@ -79,11 +80,6 @@ class HostVariables:
                 chosen |= found
                 rest += found
         return {name: value for name, value in known.items() if name in chosen}
-
-    def _names(self, text: str) -> frozenset[str]:
-        if text not in self._known:
-            self._known[text] = _named(text)
-        return self._known[text]
 
 
 def lent_variables(old: Host, now: Host, asked: frozenset[str] | None) -> dict[str, Any]:
