@@ -105,8 +105,7 @@ class Dispatcher:
         self._held: list[Job] | None = None
         self._aside: dict[str, list[Job]] = {}
         self._behind_call: dict[int, tuple[float, Job]] = {}
-        self._waited_out: set[int] = set()
-        self._done_late: dict[int, Report] = {}
+        self._answered: dict[int, Report] = {}
         self._pauses: list[tuple[float, str]] = []
         self._numbers = 0
         self._switch = DeadManSwitch(setting, now=self.now, next_number=self.next_number)
@@ -232,7 +231,7 @@ class Dispatcher:
 
     def _waits_behind_call(self, job: Job) -> bool:
         """Keep a job back whose object has a late call; say so."""
-        if not self._calls.is_late(job.cob) or job.number in self._waited_out:
+        if not self._calls.is_late(job.cob) or job.number in self._answered:
             return False
         self._behind_call[job.number] = (time.monotonic() + self._limit_s(job), job)
         return True
@@ -249,12 +248,13 @@ class Dispatcher:
                     self._make_ready(job)
                 same = (call.kind, call.source, call.dest) == (job.kind, job.source, job.dest)
                 if same and job.kind is JobKind.TRANSITION and report.outcome is Outcome.OK:
-                    self._done_late[job.number] = replace(report, number=job.number)
+                    self._answered[job.number] = replace(report, number=job.number)
         now = time.monotonic()
         for job in [job for deadline, job in self._behind_call.values() if deadline <= now]:
             del self._behind_call[job.number]
             self._make_ready(job)
-            self._waited_out.add(job.number)
+            late = Outcome.FAILED
+            self._answered[job.number] = Report(number=job.number, outcome=late, message=NO_RETURN)
 
     def _is_still(self) -> bool:
         """Say whether nothing goes on by which a job that was put aside could get what it lacks."""
@@ -266,8 +266,8 @@ class Dispatcher:
         """Start jobs that were taken and journalled."""
         for job in jobs:
             self._in_flight[job.number] = job
-            if done := self._done_late.pop(job.number, None):
-                self._calls.answer(job, done)
+            if answer := self._answered.pop(job.number, None):
+                self._calls.answer(job, answer)
             elif problem := self._lend(job):
                 self._fail(job, problem)
             else:
@@ -339,8 +339,6 @@ class Dispatcher:
 
     def _lend(self, job: Job) -> str:
         """Put what a job works with where it finds it; return what hinders that, "" for nothing."""
-        if self._calls.is_late(job.cob):
-            return NO_RETURN
         try:
             if self._trees is not None:
                 self._trees.lend(job)

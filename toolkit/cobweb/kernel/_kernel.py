@@ -50,10 +50,9 @@ from cobweb.kernel._deferred_values import finished, refused_results, refused_wo
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._hosted_objects import HostedObjects
-from cobweb.kernel._journal import Journal
 from cobweb.kernel._machines import BY_MACHINE
 from cobweb.kernel._mail import Mail, Part
-from cobweb.kernel._record import Record
+from cobweb.kernel._record import Journal, Record
 from cobweb.kernel._reports import Reports
 from cobweb.kernel._run_state import RunState
 from cobweb.kernel._unreachable_threshold import UnreachableThreshold

@@ -6,15 +6,14 @@ nobody hears of what a crash could take back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import cobweb
 from cobweb._text import shortened
 from cobweb.engine import Effect
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EVENTS_FORMAT, Event, EventBody, EventPublisher, of_effect
-from cobweb.kernel._journal import Journal
 from cobweb.kernel._run_state import RunState
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
@@ -29,6 +28,20 @@ LONGEST_MESSAGE = 2000
 
 _QUIET = ("ok", "changed", "skipped")
 """What tasks said that ended so is not kept: it explains no failure, and may be anything."""
+
+
+class Journal(Protocol):
+    """A durable place for the entries of a run."""
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Store all entries in one transaction; return when they are safe."""
+
+
+class NoJournal:
+    """For runs that touch nothing: simulations and plans."""
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Forget the entries."""
 
 
 class Record:

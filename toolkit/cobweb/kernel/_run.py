@@ -14,8 +14,8 @@ from cobweb.engine import Halt
 from cobweb.errors import StoreError
 from cobweb.kernel._dispatch import Dispatcher, describe
 from cobweb.kernel._events import EventPublisher
-from cobweb.kernel._journal import Journal
 from cobweb.kernel._kernel import Kernel, RunSetting
+from cobweb.kernel._record import Journal
 from cobweb.kernel._result import RunResult, Wait, ending_of, with_cut
 from cobweb.kernel._sentences import halted_text, left_lines
 from cobweb.kernel._signals import KILL, Interrupts

@@ -17,9 +17,9 @@ from cobweb.errors import UsageError
 from cobweb.kernel._database_outage import PatientJournal
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
-from cobweb.kernel._journal import NoJournal
 from cobweb.kernel._kernel import Kernel, RunSetting
 from cobweb.kernel._mail import Part
+from cobweb.kernel._record import NoJournal
 from cobweb.kernel._result import Ending, RunResult, StuckError, Wait, stuck_waits, wait_data
 from cobweb.kernel._run import Run
 from cobweb.kernel._sentences import chain_lines, proof_lines
