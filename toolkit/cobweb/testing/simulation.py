@@ -357,8 +357,7 @@ class Simulation:
                     raise BrokenPromiseError(f"P1: {start.cob} moves while {need} must hold")
 
     def _promise_2(self, start: StartTransition) -> None:
-        out = [lock for lock in self._owner[start.cob].locks() if lock[0] == start.cob]
-        if out:
+        if out := [lock for lock in self._owner[start.cob].locks() if lock[0] == start.cob]:
             raise BrokenPromiseError(f"P2: {start.cob} moves with {out} out")
 
     def _needs_of(self, start: StartTransition) -> list[TransitionNeed]:
@@ -374,8 +373,7 @@ class Simulation:
                 running[effect.cob] = effect
             elif isinstance(effect, StateFound) and effect.cob in running:
                 events.append(_end_of(running.pop(effect.cob), effect.state))
-            event = public_event(effect)
-            if event:
+            if event := public_event(effect):
                 events.append(event)
         unsettled = [cob for engine in self.engines for cob in engine.unsettled()]
         hurt = self.failed or self.unchecked or self.down
@@ -386,8 +384,7 @@ class Simulation:
 
 def graph_json(graph: Graph) -> dict[str, Any]:
     """Return what `graph -o json` says of a graph, as far as the promises need it."""
-    parts = graph_stream(graph)
-    return {"format": 1, "cobs": list(parts["cobs"]), "needs": list(parts["needs"])}
+    return {"format": 1} | {name: list(part) for name, part in graph_stream(graph).items()}
 
 
 def graph_stream(graph: Graph) -> dict[str, Iterator[dict[str, Any]]]:
