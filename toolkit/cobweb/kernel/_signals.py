@@ -26,11 +26,7 @@ class Interrupts:
 
 def signals_as_interrupt() -> AbstractContextManager[None]:
     """Let SIGTERM and SIGHUP raise KeyboardInterrupt as SIGINT does, where nothing runs yet."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    return _handled((signal.SIGTERM, signal.SIGHUP), stop)
+    return _handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler)
 
 
 def handle_signals(interrupts: Interrupts) -> AbstractContextManager[None]:
