@@ -181,11 +181,9 @@ class DeadManSwitch:
     # --- steps
 
     def _arm(self, job: Job, confirm: Confirm, wish: dict[str, Any]) -> Job:
-        texts = {
-            "revert": self._text_file(confirm.revert),
-            "prepare": self._text_file(confirm.prepare),
-        }
-        step = self._step(job, "arm", {**wish, **texts}, confirm.within_s)
+        revert, prepare = self._text_file(confirm.revert), self._text_file(confirm.prepare)
+        wish = {**wish, "revert": revert, "prepare": prepare}
+        step = self._step(job, "arm", wish, confirm.within_s)
         return replace(step, kind=JobKind.TRANSITION, fresh=False)
 
     def _work(self, job: Job, deadline_s: float) -> Job:
