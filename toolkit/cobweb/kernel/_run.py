@@ -85,20 +85,17 @@ class Run:
     def _play(self, interrupts: Interrupts) -> None:
         """Go on until nothing is left to do or what is at work is to be stopped."""
         try:
-            self._go_on(interrupts)
+            self.kernel.start()
+            self._look_at(interrupts)
+            self.kernel.flush()
+            while not self._dispatcher.idle() and interrupts.count < KILL:
+                self.kernel.take(self._setting.beat_s)
+                self._look_at(interrupts)
+                self.kernel.flush()
         except StoreError as error:
             self._let_end(error, interrupts)
         if self._dispatcher.idle():
             self._waits.extend(self._setting.context.waits(self.kernel.engine))
-
-    def _go_on(self, interrupts: Interrupts) -> None:
-        self.kernel.start()
-        self._look_at(interrupts)
-        self.kernel.flush()
-        while not self._dispatcher.idle() and interrupts.count < KILL:
-            self.kernel.take(self._setting.beat_s)
-            self._look_at(interrupts)
-            self.kernel.flush()
 
     def _let_end(self, error: StoreError, interrupts: Interrupts) -> None:
         """Start nothing new without a journal, and let what is at work end."""
