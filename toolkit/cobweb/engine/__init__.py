@@ -46,7 +46,7 @@ from cobweb.engine._values import (
 from cobweb.engine.analysis._analysis import analyse
 from cobweb.engine.analysis._fit import Misfit, MisfitKind, misfits
 from cobweb.engine.analysis._trouble import Trouble, TroubleKind, TroubleLink
-from cobweb.engine.search._cone import Part, parts
+from cobweb.engine.search._cone import parts
 from cobweb.engine.search._detour import Foreseen
 from cobweb.engine.search._moves import Moves, Situation
 from cobweb.engine.search._problem import Problem, Standing, by_cob
@@ -86,7 +86,6 @@ __all__ = [
     "Moves",
     "NoOrder",
     "Order",
-    "Part",
     "Problem",
     "Proof",
     "Receive",

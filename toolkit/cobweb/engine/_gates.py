@@ -41,16 +41,14 @@ class Gates:
         self._looked_s: dict[CobId, float] = {}
         self._rounds: dict[CobId, _Round] = {}
 
-    def looked_at(self, machine: Machine, cob: CobId) -> None:
+    def looked_at(self, machine: Machine, node: Node) -> None:
         """Take note of the end of a check, and have those looked at that have waited for it."""
-        if cob not in self.trust_s:
-            return
-        self._looked_s[cob] = machine.now_s
-        for waiting, round_ in self._rounds.items():
-            if cob in round_.left:
-                round_.left.discard(cob)
-                round_.done_s = machine.now_s
-                machine.touch(machine.nodes[waiting])
+        self._looked_s[node.id] = machine.now_s
+        holders = {cob for words in node.lent.values() for cob in words}
+        for holder in sorted(holders & self._rounds.keys()):
+            self._rounds[holder].left.discard(node.id)
+            self._rounds[holder].done_s = machine.now_s
+            machine.touch(machine.nodes[holder])
 
     def let_start(self, machine: Machine, node: Node) -> bool:
         """Say whether a step may start; if not, the gates that it relies on are being checked."""
@@ -68,7 +66,7 @@ class Gates:
             return True
         self._rounds[node.id] = _Round(gates=gates, left=old)
         for gate in sorted(old):
-            if machine.nodes[gate].activity is IDLE:
+            if machine.nodes[gate].activity is IDLE and machine.nodes[gate].up:
                 machine.check(machine.nodes[gate])
         return False
 

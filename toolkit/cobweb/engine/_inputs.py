@@ -80,8 +80,8 @@ def _check_ended(machine: Machine, event: CheckEnded) -> None:
         node.renewed = False
         node.incarnation += 1
     machine.end(node)
-    if machine.gates is not None:
-        machine.gates.looked_at(machine, node.id)
+    if machine.gates is not None and node.id in machine.gates.trust_s:
+        machine.gates.looked_at(machine, node)
     if event.state is not None:
         node.stuck &= ~UNCHECKED
         state = found(machine, node, event.state)

@@ -105,7 +105,8 @@ class Canaries:
             if trial.stage is TrialStage.CHECKED and not self._is_checking(trial):
                 trial.stage = TrialStage.OUT
             return False
-        if trial.stage is TrialStage.OUT and self._waiting_for(trial):
+        held = (unit for unit in trial.units if trial.refuses_unit(unit))
+        if trial.stage is TrialStage.OUT and any(map(self._changes, held)):
             trial.stage = TrialStage.PAUSED
             units = tuple(sorted(unit.name for unit in trial.chosen))
             self._machine.effects.append(LimitPaused(trial.name, units, trial.pause_s))
@@ -168,10 +169,6 @@ class Canaries:
             or (bank is not None and None in bank.stands(unit, "home", trial.round))
             for unit in trial.chosen
         )
-
-    def _waiting_for(self, trial: Trial) -> bool:
-        """Say whether another unit has something to do that the canary holds back."""
-        return any(trial.refuses_unit(unit) and self._changes(unit) for unit in trial.units)
 
     @property
     def paused(self) -> set[str]:

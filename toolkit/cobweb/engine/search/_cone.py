@@ -11,35 +11,22 @@ memberships of the cone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from cobweb.engine.search._problem import Problem
 from cobweb.model import Budget, CobId, LockNeed, Need
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Objects that may have to move, and those that are not where they should be; sorted."""
-
-    cobs: tuple[CobId, ...]
-    unsettled: tuple[CobId, ...]
-
-
-def parts(problem: Problem) -> tuple[Part, ...]:
-    """Return the parts of the cone of all unsettled objects, by first object."""
+def parts(problem: Problem) -> tuple[tuple[CobId, ...], ...]:
+    """Return the parts of the cone of all unsettled objects, sorted, by first object."""
     cone = _Cone(problem)
-    begun = dict.fromkeys(problem.unsettled())
-    for cob in begun:
+    for cob in dict.fromkeys(problem.unsettled()):
         cone.move(cob, cob)
     cone.run()
     found: dict[CobId, list[CobId]] = {}
     for cob in sorted(cone.moving):
         found.setdefault(cone.root(cob), []).append(cob)
-    return tuple(
-        Part(cobs=tuple(cobs), unsettled=tuple(cob for cob in cobs if cob in begun))
-        for cobs in found.values()
-    )
+    return tuple(map(tuple, found.values()))
 
 
 class _Cone:

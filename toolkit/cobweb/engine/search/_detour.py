@@ -47,9 +47,9 @@ def prove(machine: Machine) -> tuple[Proof, ...]:
     """Return why parts have no order from where objects are expected to be, if they have none."""
     problem = problem_of(machine)
     return tuple(
-        explain(problem, part.cobs)
+        explain(problem, part)
         for part in parts(problem)
-        if isinstance(find_order(problem, part.cobs), NoOrder)
+        if isinstance(find_order(problem, part), NoOrder)
     )
 
 
@@ -67,11 +67,11 @@ def _orders(machine: Machine, searched: set[tuple[tuple[CobId, State], ...]]) ->
     """Yield the cheapest order of each part that has one, unless it was searched from there."""
     problem = problem_of(machine)
     for part in parts(problem):
-        states = tuple((cob, problem.states[cob]) for cob in part.cobs)
+        states = tuple((cob, problem.states[cob]) for cob in part)
         if states in searched:
             continue
         searched.add(states)
-        order = find_order(problem, part.cobs)
+        order = find_order(problem, part)
         if isinstance(order, Order) and order.steps:
             yield Foreseen(steps=order.steps, states=states)
 
