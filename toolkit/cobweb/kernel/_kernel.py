@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -215,7 +215,13 @@ class Kernel:
             most_s = wait_s if most_s is None else min(wait_s, most_s)
         ended = self._dispatcher.wait(most_s)
         self.run_state.now_s = self._dispatcher.now()
-        self._take_all(ended)
+        self._untaken.extend(ended)
+        while self._untaken:  # what very many say is stored in parts, each of which takes its time
+            self._take_untaken(_LARGEST_BATCH)
+            if self.record.size >= _LARGEST_BATCH:
+                self._write_down()
+                with suppress(StoreAwayError):
+                    self._setting.beat()
         self._ask_lost_hosts()
         for limit in self._dispatcher.ended_pauses():
             self.record.tell([("limit.resume", {"limit": limit})])
@@ -309,16 +315,6 @@ class Kernel:
     def unreported(self) -> tuple[Job, ...]:
         """Return the jobs in flight, and those of which the report was not taken yet."""
         return (*(job for job, _ in self._untaken), *self._dispatcher.running())
-
-    def _take_all(self, ended: Iterable[tuple[Job, Report]]) -> None:
-        """Take reports; what very many say is stored in parts, each of which may take its time."""
-        self._untaken.extend(ended)
-        while self._untaken:
-            self._take_untaken(_LARGEST_BATCH)
-            if self.record.size >= _LARGEST_BATCH:
-                self._write_down()
-                with suppress(StoreAwayError):
-                    self._setting.beat()
 
     def _take_untaken(self, batch: float = math.inf) -> None:
         """Take what has ended, until as much as that is to be written down."""
