@@ -260,9 +260,12 @@ class Dispatcher:
 
     def _is_still(self) -> bool:
         """Say whether nothing goes on by which a job that was put aside could get what it lacks."""
-        later = any(self._waits(job) for _, _, job in self._later)
-        ready = any(self._ready.values()) or self._behind_call
-        return not (self._in_flight or ready or self._held or self._pauses or later)
+        later = (
+            *(job for _, _, job in self._later),
+            *(job for _, job in self._behind_call.values()),
+        )
+        ready = any(self._ready.values()) or any(map(self._waits, later))
+        return not (self._in_flight or ready or self._held or self._pauses)
 
     def submit(self, jobs: Iterable[Job]) -> None:
         """Start jobs that were taken and journalled."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
+from cobweb._text import shortened
 from cobweb.engine import (
     CheckDropped,
     CheckEnded,
@@ -23,7 +24,7 @@ from cobweb.engine import (
 from cobweb.kernel._deferred_values import kept_results
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._machines import BY_MACHINE
-from cobweb.kernel._record import Record
+from cobweb.kernel._record import LONGEST_MESSAGE, Record
 from cobweb.kernel._run_state import RunState
 from cobweb.model import (
     UNKNOWN,
@@ -271,7 +272,8 @@ class Reports:
         if host in run_state.lost:
             return
         run_state.lost[host] = message
-        self._record.tell([("host.unreachable", {"host": host, "message": message})])
+        told = {"host": host, "message": shortened(message, LONGEST_MESSAGE)}
+        self._record.tell([("host.unreachable", told)])
         run_state.missed.discard(host)
         self._record.write(HostLost(host=host, time=run_state.now_s))
         if host in run_state.hosts:
