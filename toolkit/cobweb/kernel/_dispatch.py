@@ -260,10 +260,7 @@ class Dispatcher:
 
     def _is_still(self) -> bool:
         """Say whether nothing goes on by which a job that was put aside could get what it lacks."""
-        later = (
-            *(job for _, _, job in self._later),
-            *(job for _, job in self._behind_call.values()),
-        )
+        later = (*(it[-1] for it in self._later), *(it[-1] for it in self._behind_call.values()))
         ready = any(self._ready.values()) or any(map(self._waits, later))
         return not (self._in_flight or ready or self._held or self._pauses)
 

@@ -290,9 +290,8 @@ class ExecutionContext:
         """Yield objects that no run has brought to what the goal says of them."""
         for cob, it in self.desired.graph.cobs.items():
             record = self.records.get(cob)
-            if record is None or (
-                record.state != it.preferred and record.applied != self.before.specs.get(cob)
-            ):
+            is_there = record is not None and record.state == it.preferred
+            if record is None or not (is_there or record.applied == self.before.specs.get(cob)):
                 yield cob
 
     def _still(self) -> Iterator[CobId]:
