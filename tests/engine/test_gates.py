@@ -12,12 +12,14 @@ from cobweb.engine import (
     CheckEnded,
     Effect,
     Engine,
+    HostVanished,
     Input,
+    Lending,
     Receive,
     StartCheck,
     StartTransition,
 )
-from cobweb.model import CobId, Graph, State
+from cobweb.model import CobId, Graph, Limit, LimitGroup, State
 from cobweb.testing.simulation import Simulation
 from tests.engine.test_promises_never_break import FAULTS, simulations
 from tests.support.drive import Drive
@@ -86,6 +88,31 @@ def test_a_lock_that_was_out_before_this_run_is_worth_nothing_without_a_look() -
     drive = Drive(gated(0), states, locks=((GATE, A, "up"),))
     assert not [line for line in drive.first if "->" in line]
     assert drive.checking == {GATE}
+
+
+def test_who_has_waited_for_room_has_the_gate_looked_at_once_more() -> None:
+    """Both were about to start when somebody looked; the second one starts later."""
+    members = frozenset({A, B})
+    group = LimitGroup(name="", members=members, bound=1)
+    limit = Limit(name="one", source="down", dest="up", groups=(group,))
+    drive = Drive(replace(gated(0), limits=(limit,)), {GATE: "up", A: "down", B: "down"})
+    drive.now_s = 3.0
+    (first,) = [line for line in drive.checked(GATE, "up") if "->" in line]
+    drive.now_s = 9.0
+    drive.ended(first.split()[0])
+    assert drive.checking == {GATE}
+    assert len([line for line in drive.checked(GATE, "up") if "->" in line]) == 1
+
+
+def test_a_gate_whose_host_is_lost_is_not_looked_at() -> None:
+    drive = Drive(gated(60), {A: "down", B: "down"})
+    drive.step(HostVanished(host="x"))
+    assert not [line for line in drive.lines if "->" in line]
+    assert drive.why("y/a") == "y/a lock x/gate up, x/gate unreachable"
+    lent = ((GATE, A, "up"),)  # since before its host was given up
+    given_up = Lending(given_up=frozenset({"x"}))
+    drive = Drive(gated(60), {A: "down", B: "down"}, locks=lent, lending=given_up)
+    assert not [line for line in drive.lines if "->" in line or "check" in line]
 
 
 def test_nobody_looks_at_a_gate_on_which_nothing_relies() -> None:

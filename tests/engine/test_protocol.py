@@ -168,6 +168,12 @@ def test_a_holder_in_another_life_takes_over_its_lock_and_ends_it() -> None:
     assert drive.engine.locks() == ()
 
 
+def test_of_two_grants_of_one_pair_the_last_one_stands() -> None:
+    """Whoever wrote the journal: an object has one lock on another."""
+    drive = Drive(GRAPH, {B: "up"}, locks=((B, A, "down"), (B, A, "up")))
+    assert drive.engine.locks() == ((B, A, "up"),)
+
+
 def test_a_holder_in_another_life_that_wants_its_lock_uses_it() -> None:
     """What is wanted again is not asked for again."""
     graph = graph_of("x/a x/b", "x/a down>up x/b up")
