@@ -274,6 +274,7 @@ class Router:
     def __init__(self, rig: MakeRig, *, first: CobId, questions: int = 0, needs: str = "") -> None:
         self.first, self.questions = first, questions
         self.asked: list[CobId] = []
+        self.silence = Outcome.UNREACHABLE
         self.rebooted = False
         needs = needs or "s/app down>up r/fw up; s/slow down>up r/fw up"
         graph = graph_of("r/fw s/app s/slow", *needs.split("; "))
@@ -309,7 +310,7 @@ class Router:
             return None
         self.asked.append(job.cob)
         if len(self.asked) <= self.questions:
-            return Report(number=job.number, outcome=Outcome.UNREACHABLE, message="no route")
+            return Report(number=job.number, outcome=self.silence, message="no route")
         return None
 
 
@@ -327,8 +328,12 @@ def test_a_host_that_a_reboot_of_its_router_cut_off_is_asked_again(
     assert router.run.executor.states == {FW: "up", APP: "up", SLOW: "up"}
 
 
-def test_a_host_that_stays_silent_is_asked_once_more_and_given_up(rig: MakeRig) -> None:
+@pytest.mark.parametrize("silence", [Outcome.UNREACHABLE, Outcome.TIMEOUT])
+def test_a_host_that_stays_silent_is_asked_once_more_and_given_up(
+    rig: MakeRig, silence: Outcome
+) -> None:
     router = Router(rig, first=SLOW, questions=99)
+    router.silence = silence
     result = router.run.go()
     assert result.exit_code == 1
     assert len(router.asked) == 1

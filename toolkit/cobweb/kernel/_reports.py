@@ -76,7 +76,7 @@ class Reports:
         if job.number in self._run_state.probes:  # what else it finds is not believed
             if report.outcome is Outcome.UNREACHABLE:
                 self._lose(job, report.message)
-            elif report.outcome is not Outcome.CANCELLED:
+            elif report.outcome in (Outcome.OK, Outcome.FAILED):
                 self._take_back(job.host)
         elif job.kind is JobKind.CHECK:
             self._take_check(job, report)
