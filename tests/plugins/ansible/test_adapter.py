@@ -96,6 +96,26 @@ def test_yaml_ini_and_a_folder_make_one_inventory(tmp_path: Path) -> None:
     assert site.hosts["w2"].variables == {"x": "b", "z": "b"}
 
 
+@pytest.mark.gate("Ansible itself reads sources in one go, three times")
+def test_yaml_after_groups_in_ini_has_their_children_and_variables(tmp_path: Path) -> None:
+    """What YAML says itself keeps its place, and its precedence below host_vars."""
+    files = {
+        "site.yml": "cobweb: 1\ninventory: [groups.ini, hosts.yml]\n",
+        "groups.ini": "[front]\n[web:children]\nfront\n[web:vars]\nx=ini\ny=ini\n",
+        "hosts.yml": "front: {hosts: {w1: , w2: {x: own}}, vars: {z: yaml}}\n",
+        "host_vars/w1.yml": "z: file\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    site = load_site(tmp_path, adapters=[AnsibleInventory()])
+    assert {name: host.groups for name, host in site.hosts.items()} == dict.fromkeys(
+        ("w1", "w2"), ("front", "web")
+    )
+    assert site.hosts["w1"].variables == {"x": "ini", "y": "ini", "z": "file"}
+    assert site.hosts["w2"].variables == {"x": "own", "y": "ini", "z": "yaml"}
+
+
 @pytest.mark.parametrize("name", ["damaged.ini", "missing.ini", "cloud.aws_ec2.yml"])
 def test_what_ansible_cannot_read_is_an_error(name: str) -> None:
     """A source that Ansible only warns about is an error that names it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from string import ascii_letters
 from typing import ClassVar, Protocol
@@ -49,6 +50,8 @@ class Sources:
         self.folders: list[Path] = []
         self._entered: set[Path] = set()
         self._before: list[Path] = []
+        self._joining: HostSource | None = None
+        self._own: set[Path] = set()
 
     def add(self, node: Node) -> None:
         """Read what stands under `inventory` of the site."""
@@ -61,6 +64,8 @@ class Sources:
             else:
                 message = f"an inventory is a path or a mapping, not {kind(item)}"
                 self._findings.add(item.place, message, "write `inventory: hosts.yml`")
+        if self._joining is not None and self._before[-1] in self._own:
+            self._adapted(self._joining, self._before.pop(), node.place, is_new=False)
 
     def _path(self, path: Path, place: Place) -> None:
         if self._files.is_dir(path):
@@ -104,6 +109,7 @@ class Sources:
             if groups is not None and "plugin" not in groups.items:
                 self._groups(groups)
                 self._before.append(path)
+                self._own.add(path)
             if groups is None or "plugin" not in groups.items:
                 return
         adapter = self._adapter(path)
@@ -124,7 +130,13 @@ class Sources:
         self._files.foreign = True
         return next((adapter for adapter in self._adapters if adapter.reads(source)), None)
 
-    def _adapted(self, adapter: HostSource, source: Path, place: Place) -> None:
+    def _adapted(
+        self, adapter: HostSource, source: Path, place: Place, *, is_new: bool = True
+    ) -> None:
+        """Read a source by an adapter, or what sources before it say of the hosts of a known one.
+
+        An INI file has groups and their variables, and YAML after it the hosts.
+        """
         joins = getattr(adapter, "hosts_after", None)
         try:
             hosts = list(joins(source, self._before) if joins else adapter.hosts(source))
@@ -134,11 +146,12 @@ class Sources:
             )
             return
         self._before.append(source)
+        self._joining = adapter if joins else self._joining
         where = Place(file=self._files.name(source))
         for host in hosts:
-            self._adapted_host(host, where)
+            self._adapted_host(host, where, is_new=is_new)
 
-    def _adapted_host(self, host: Host, where: Place) -> None:
+    def _adapted_host(self, host: Host, where: Place, *, is_new: bool) -> None:
         if not self._fits(host.name, _HOST_NAME, "host", where):
             return
         entry = self._inventory.add_host(host.name, ALL, where)
@@ -146,7 +159,10 @@ class Sources:
             if group not in (ALL, "ungrouped"):
                 self._inventory.add_group(group, where)
                 self._inventory.add_host(host.name, group, where)
-        entry.variables.update({key: lift(value, where) for key, value in host.variables.items()})
+        groups = (self._inventory.groups[name].variables for name in (*host.groups, ALL))
+        known = set[str]() if is_new else {*entry.variables, *chain.from_iterable(groups)}
+        added = {key: lift(it, where) for key, it in host.variables.items() if key not in known}
+        entry.variables.update(added)
 
     def _groups(self, node: Map) -> None:
         if not node.items:
