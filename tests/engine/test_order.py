@@ -373,6 +373,9 @@ class Checker:
         self.removed = run.change.removed()
         self.new = run.change.changed() | run.change.added()
         self.out = {cob for cob, state in run.real.items() if state != "up"}
+        # Down before the run, on a host that had switched: it comes up by what it needs now.
+        switched = frozenset(run.journal.switched)
+        self.lose_nothing = {cob for cob in self.out if host_of(cob) in switched}
         self.over: set[CobId] = set()
         self.wrong: list[str] = []
 
@@ -421,8 +424,8 @@ class Checker:
                 or need.cob in self.removed | taken_out(base, cob)
             ):
                 continue
-            if need.cob in self.out and host_of(need.cob) in self.run.journal.switched:
-                continue  # it is down, and comes up by what it needs now: it loses nothing
+            if need.cob in self.lose_nothing:
+                continue
             if need.cob in self.new - self.over:
                 self.wrong.append(f"{cob} leaves before {need.cob} has gone over")
 
@@ -450,9 +453,9 @@ def lives(site: Site, random: Random) -> Iterator[tuple[Rollout, Checker]]:
     states = {cob: "down" if cob in site.down else it.preferred for cob, it in first.items()}
     for change in site.changes():
         run = Silent(change, states, returns=True)
-        run.watch = checker = Checker(run)
         if random.random() < 0.5:
             run.switch_at_once()
+        run.watch = checker = Checker(run)
         run.run(random.randrange)
         yield run, checker
         if run.engine.unsettled():

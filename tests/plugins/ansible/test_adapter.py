@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from cobweb.errors import CobwebError
-from cobweb.site import load_site
+from cobweb.site import Site, load_site
 from cobweb_plugins.ansible._adapter import AnsibleInventory
 
 SOURCES = Path(__file__).parent / "sources"
+
+
+def site_in(folder: Path, files: Mapping[str, str]) -> Site:
+    """Write the files of a site, and load it."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return load_site(folder, adapters=[AnsibleInventory()])
 
 
 @pytest.mark.parametrize(
@@ -81,10 +90,7 @@ def test_yaml_ini_and_a_folder_make_one_inventory(tmp_path: Path) -> None:
         "d/10-groups.ini": "[far]\n[out:children]\nfar\n",
         "d/20-hosts.ini": "[far]\nf1\n[all:children]\nout\n",
     }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    site = load_site(tmp_path, adapters=[AnsibleInventory()])
+    site = site_in(tmp_path, files)
     groups = {name: host.groups for name, host in site.hosts.items()}
     assert groups == {
         "w1": ("edge", "top", "web"),
@@ -105,10 +111,7 @@ def test_yaml_after_groups_in_ini_has_their_children_and_variables(tmp_path: Pat
         "hosts.yml": "front: {hosts: {w1: , w2: {x: own}}, vars: {z: yaml}}\n",
         "host_vars/w1.yml": "z: file\n",
     }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    site = load_site(tmp_path, adapters=[AnsibleInventory()])
+    site = site_in(tmp_path, files)
     assert {name: host.groups for name, host in site.hosts.items()} == dict.fromkeys(
         ("w1", "w2"), ("front", "web")
     )
