@@ -286,3 +286,22 @@ def test_a_type_that_does_not_say_whether_outdated_serves_is_told() -> None:
 
 def test_without_budgets_nothing_is_looked_at() -> None:
     assert misfits(apps_and_db()) == ()
+
+
+def test_a_unit_that_goes_as_a_whole_and_that_another_limit_has_no_room_for_is_told() -> None:
+    """Racks of two and one, which is told of once; a limit with room for two has no say."""
+    kinds = dict.fromkeys(map(str, APPS), SERVING)
+    racks = Budget(
+        name="racks",
+        units=(
+            Unit(name="r1", members=frozenset(APPS[:2])),
+            Unit(name="r2", members=frozenset(APPS[2:])),
+        ),
+    )
+    room = replace(budget(*APPS, count=2), name="room")
+    (misfit,) = found(a_graph(kinds, [], budget(*APPS, count=1), racks, room))
+    assert misfit.budget.name == "rolling"
+    assert misfit.message == (
+        "limit `rolling`: no room for `r1` of limit `racks`, which takes out 2 units at once "
+        "(app1, app2), where at most 1 may be out"
+    )

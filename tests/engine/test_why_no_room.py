@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.engine import Halt, WaitKind
-from cobweb.model import CobId, CobType, Graph, host_of
+from cobweb.model import Budget, CobId, CobType, Graph, Unit, host_of
 from tests.support.graphs import SIMPLE, budget_of, graph_of
 from tests.support.rollout import Change, Journal, Rollout
 from tests.support.webs import RELOADED, RESTARTED, STOPPED
@@ -93,6 +93,22 @@ def test_more_room_is_advised_where_units_have_to_be_out_at_once() -> None:
     run.run()
     (link,) = run.engine.chain(CobId("h4/front"))
     assert (link.kind, link.detail, link.together) == (WaitKind.LIMIT, "apps", ("h2", "h3"))
+
+
+def test_limits_of_racks_and_of_hosts_that_keep_each_other_from_going_are_named() -> None:
+    """A rack goes as a whole, and its hosts have to go one by one."""
+    cobs = [CobId(f"h{at}/app") for at in (1, 2, 3)]
+    base = graph_of(dict.fromkeys(cobs, RESTARTED), budgets=(budget_of(" ".join(cobs)),))
+    rack = Unit(name="r1", members=frozenset(cobs[:2]))
+    base = replace(base, budgets=(*base.budgets, Budget(name="racks", units=(rack,))))
+    new = {cob: replace(it, spec={"v": 2}) for cob, it in base.cobs.items()}
+    run = Rollout(Change(base=base, goal=replace(base, cobs=new)), dict.fromkeys(cobs, "up"))
+    run.run()
+    assert run.engine.unsettled() == tuple(cobs[:2])
+    for cob in cobs[:2]:
+        (link,) = run.engine.chain(cob)
+        assert (link.kind, link.detail) == (WaitKind.LIMIT, "rolling")
+        assert link.together == ("h1", "h2")
 
 
 @st.composite

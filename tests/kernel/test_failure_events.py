@@ -49,6 +49,41 @@ def test_a_failed_check_tells_its_message(rig: MakeRig, figure: MakeGraph) -> No
     assert [(event["cob"], event["message"]) for event in told] == [(A, "no rights")]
 
 
+def test_each_check_tells_in_which_state_it_ended_or_why_it_failed(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    it = rig(figure(), _failing(JobKind.CHECK, message="no rights"))
+    it.go()
+    ends = {event["cob"]: event for event in it.events("check.end")}
+    assert ends.keys() == figure().cobs.keys()
+    failed = ends.pop(A)
+    assert (failed["state"], failed["result"], failed["message"]) == (
+        "unknown",
+        "failed",
+        "no rights",
+    )
+    for event in ends.values():
+        assert event["result"] == "ok"
+        assert event["state"] in it.graph.cobs[event["cob"]].type.states
+        assert "message" not in event
+
+
+def test_a_check_whose_host_cannot_be_reached_ends_as_well(rig: MakeRig, figure: MakeGraph) -> None:
+    def answer(job: Job) -> Report | None:
+        is_lost = job.host == "alpha" and job.kind is JobKind.CHECK
+        lost = Report(number=job.number, outcome=Outcome.UNREACHABLE, message="no route")
+        return lost if is_lost else None
+
+    it = rig(figure(), answer)
+    it.go()
+    ends = [event for event in it.events("check.end") if event["result"] == "failed"]
+    assert ends
+    for event in ends:
+        assert event["cob"].startswith("alpha/")
+        assert (event["state"], event["message"]) == ("unknown", "no route")
+        assert event["unreachable"] is True
+
+
 def test_what_is_told_has_bounds(rig: MakeRig, figure: MakeGraph) -> None:
     tasks = tuple(TaskOutput(name=str(n), status="failed", message="x" * 9999) for n in range(99))
     it = rig(figure(), _failing(JobKind.TRANSITION, message="y" * 9999, tasks=tasks))

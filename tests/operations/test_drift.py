@@ -373,7 +373,9 @@ def test_a_check_that_fails_finds_nothing(
     assert (result.ending, result.exit_code) == (Ending.FAILED, 1)
     assert [(it.cob, it.message) for it in result.unchecked] == [(A, message)]
     assert place.records() == before
-    (event,) = [event for event in place.events if event.get("state") == "unknown"]
+    end, event = [event for event in place.events if event.get("state") == "unknown"]
+    assert (end["type"], end["cob"], end["result"]) == ("check.end", A, "failed")
+    assert end["message"] == message
     assert (event["cob"], event["message"]) == (A, message)
 
 

@@ -119,12 +119,17 @@ class Record:
         }
         self._told.append(("run.end", end | ({"unreachable": lost} if lost else {})))
 
-    def became_unknown(
-        self, cob: CobId, reason: str, *, message: str = "", report: Report | None = None
-    ) -> None:
+    def became_unknown(self, cob: CobId, reason: str, **said: Any) -> None:
         """Tell that a state is not known (any more), and what the check said that failed."""
-        event = {"cob": cob, "state": UNKNOWN, "reason": reason}
-        self._told.append(("cob.state", event | _failure(message, report)))
+        self.found(cob, UNKNOWN, reason, **said)
+
+    def checked(self, cob: CobId, report: Report, *, message: str = "") -> dict[str, Any]:
+        """Tell how a check ended; return what is said of it if it failed, as `message` has it."""
+        is_ok = report.outcome is Outcome.OK and not message
+        said = {} if is_ok else _failure(message or report.message, report)
+        end = {"state": report.state if is_ok else UNKNOWN, "result": "ok" if is_ok else "failed"}
+        self._told.append(("check.end", {"cob": cob, **end, **said}))
+        return said
 
     def found(self, cob: CobId, state: State, reason: str, **more: Any) -> None:
         """Tell which state was found, and what else belongs to the reason."""

@@ -173,6 +173,7 @@ class Reports:
         run_state = self._run_state
         match report.outcome:
             case Outcome.UNREACHABLE:
+                self._record.checked(job.cob, report)
                 self._lose(job, report.message)
             case Outcome.CANCELLED if run_state.halted:
                 self._drop(job)
@@ -183,6 +184,7 @@ class Reports:
                 )
                 self._fail_check(job, replace(report, outcome=Outcome.FAILED))
             case Outcome.OK if report.state in run_state.engine.cob(job.cob).type.states:
+                self._record.checked(job.cob, report)
                 run_state.remember_applied(job, report.state)
                 self._step(CheckEnded(cob=job.cob, state=report.state))
             case _:
@@ -204,8 +206,8 @@ class Reports:
         self._record.write(
             StateWritten(cob=job.cob, state=UNKNOWN, reason="check", time=time, failed=True)
         )
-        message = run_state.messages.get(job.cob, "")
-        self._record.became_unknown(job.cob, "check", message=message, report=report)
+        said = self._record.checked(job.cob, report, message=run_state.messages.get(job.cob, ""))
+        self._record.became_unknown(job.cob, "check", **said)
         self._step(CheckEnded(cob=job.cob, state=None))
 
     def _take_transition(self, job: Job, report: Report) -> None:

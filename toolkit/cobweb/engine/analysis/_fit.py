@@ -66,7 +66,8 @@ def misfits(graph: Graph) -> tuple[Misfit, ...]:
     graph = replace(graph, budgets=budgets)
     found = [*_letting_all_out(graph.budgets), *_without_serving(graph)]
     if graph.budgets:
-        found += _Fit(graph).steps()
+        fit = _Fit(graph)
+        found += [*fit.steps(), *fit.whole_units()]
     names = {budget.name: at for at, budget in enumerate(graph.budgets)}
     return tuple(sorted(found, key=lambda misfit: names[misfit.budget.name]))
 
@@ -152,6 +153,23 @@ class _Fit:
                         yield misfit
             if left < 0:
                 return
+
+    def whole_units(self) -> Iterator[Misfit]:
+        """Yield what no unit of another budget, which goes as a whole, fits in; once for a pair."""
+        told: set[tuple[str, int]] = set()
+        for budget in self._graph.budgets:
+            for whole in budget.units:
+                parts: dict[int, dict[str, Unit]] = {}
+                for at, unit in (it for cob in whole.members for it in self._units[cob]):
+                    parts.setdefault(at, {})[unit.name] = unit
+                for at, units in parts.items():
+                    other, pair = self._graph.budgets[at], (budget.name, at)
+                    over = None if pair in told else _over(other, self._sizes[at], units.values())
+                    if over is not None and other is not budget and len(units) > 1:
+                        told.add(pair)
+                        what = f"`{whole.name}` of limit `{budget.name}`"
+                        message = _message(other, what, sorted(units), over)
+                        yield Misfit(kind=MisfitKind.STEP, budget=other, message=message)
 
     def _closure(self, cob: CobId, pattern: Pattern, step: Transition) -> dict[CobId, TroubleLink]:
         """Return which needs have objects be away while one takes a step, in their order."""

@@ -113,7 +113,8 @@ def _too_much(machine: Machine, plan: Departure, unit: UnitBook, host: str) -> R
     label, mates = _label(unit), mates_of(unit, plan.units)
     for it in mates:
         late = [node for node in it.scope if _is_late(machine, node)]
-        alone = mates_of(it, machine.lender.plan(it).units)
+        plans = (machine.lender.plan(at) for on in it.hosts for at in machine.lender.units_on(on))
+        alone = {book for plan in plans for book in mates_of(it, plan.units)}
         if late and host not in it.hosts and it.book.can_hold(alone):
             first = next(filter(_is_lost, late), late[0])
             return Reason(label, first.id, state=first.target)

@@ -321,12 +321,14 @@ class _DriftRun:
         match report.outcome:
             case Outcome.OK if report.state in states:
                 self._found.checked.add(subject.cob.id)
+                self._record.checked(subject.cob.id, report)
                 self._take_state(subject, report)
             case Outcome.OK:
                 known = ", ".join(states)
                 message = f"the check says {report.state!r}, which is no state of it ({known})"
                 self._fail(subject, message, report)
             case Outcome.UNREACHABLE:
+                self._record.checked(subject.cob.id, report)
                 self._lose(subject.cob.host, report.message)
                 self._found.unchecked[subject.cob.id] = report.message
             case _:
@@ -377,7 +379,9 @@ class _DriftRun:
         """Tell of a check that failed; the journal goes on believing what it did."""
         cob = subject.cob.id
         self._found.unchecked[cob] = message
-        self._record.became_unknown(cob, "check", message=message, report=report)
+        self._record.became_unknown(
+            cob, "check", **self._record.checked(cob, report, message=message)
+        )
 
     def _lose(self, host: str, message: str) -> None:
         if host not in self._found.lost:
