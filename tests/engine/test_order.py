@@ -151,6 +151,13 @@ def test_in_a_circle_that_a_limit_makes_the_old_content_serves() -> None:
     run.run()
     assert run.engine.unsettled() == ()
     assert len(steps(run)) == 4
+    assert run.engine.old_content == (("a/web", "b/db"), ("b/web", "a/db"))
+
+
+def test_without_a_circle_no_old_content_serves() -> None:
+    run = rolled(agents(1, count=1), agents(2, count=1))
+    run.run()
+    assert run.engine.old_content == ()
 
 
 def test_in_a_circle_that_only_the_run_finds_the_old_content_serves_as_well() -> None:
@@ -160,6 +167,7 @@ def test_in_a_circle_that_only_the_run_finds_the_old_content_serves_as_well() ->
     run.run()
     assert run.engine.unsettled() == ()
     assert steps(run)[0].startswith("a/web")
+    assert ("a/web", "m/schema") in run.engine.old_content
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -364,6 +364,9 @@ def _tell_times(output: Output, plan: Plan) -> None:
     for it in plan.limits:
         if len({*it.units, *it.canary}) > 1:
             _tell(output, _limit_text(it))
+    if plan.old_content:
+        pairs = some_of([f"{on} for {cob}" for cob, on in plan.old_content], _SHOWN_DOWN)
+        _tell(output, f"old content serves, in a circle that a limit makes: {pairs}")
     if len(plan.stages.critical_path) > 1:
         path = " > ".join(f"{s.cob} {s.dest}" for s in plan.stages.critical_path)
         _tell(output, f"critical path: {path}")

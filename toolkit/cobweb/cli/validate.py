@@ -43,7 +43,7 @@ def command(request: Request) -> int:
     Exit code 4 says that the site is sound, but that no run of it from nothing
     comes to an end, and who waits for what.
     """
-    from cobweb.operations import stuck_from_nothing, told_stuck
+    from cobweb.operations import old_content_warnings, stuck_from_nothing, told_stuck
 
     output = Output.of(request)
     with open_site(request) as session:
@@ -54,9 +54,13 @@ def command(request: Request) -> int:
             if not output.data(findings_data(error.findings)):
                 raise
             return error.exit_code
-        stuck = () if found.converges else stuck_from_nothing(session.desired())
-        if not (stuck or found.converges):
-            keep_sound(session, session.graph(), replace(found, converges=True))
+        stuck: tuple[Wait, ...] = ()
+        if not found.converges:
+            desired = session.desired()
+            stuck = stuck_from_nothing(desired)
+            found = replace(found, warnings=(*found.warnings, *old_content_warnings(desired)))
+            if not stuck:
+                keep_sound(session, session.graph(), replace(found, converges=True))
     if not output.data(findings_data((), found.warnings, stuck)):
         for line in "\n".join(f"warning: {it}" for it in found.warnings).splitlines():
             output.summary(line, Tone.CAREFUL)

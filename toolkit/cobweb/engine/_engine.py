@@ -285,6 +285,15 @@ class Engine:
         node, hosts = self._machine.node(cob), self._machine.hosts
         return hosts is not None and hosts.stands_in_base(node.cob.host)
 
+    @property
+    def old_content(self) -> tuple[tuple[CobId, CobId], ...]:
+        """Pairs of an object and one whose old content may serve it: to wait would be a circle.
+
+        Found before the run, or by it where nothing moved any more.
+        """
+        hosts = self._machine.hosts
+        return () if hosts is None else tuple(sorted(hosts.old_content))
+
     def cob(self, cob: CobId) -> Cob:
         """Return an object as its host knows it now."""
         return self._machine.node(cob).cob

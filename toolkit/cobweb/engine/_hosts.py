@@ -61,6 +61,8 @@ class HostBook:
         self._awaited: dict[int, set[CobId]] = {}
         self._news: set[str] = set()
         self._keep_until_seen()
+        self.old_content: set[tuple[CobId, CobId]] = set()
+        """Pairs of an object and one whose new content it relies on and does not wait for."""
 
     def waits(self, host: str) -> bool:
         """Say whether a host has not switched yet and is to do so."""
@@ -91,6 +93,7 @@ class HostBook:
         """
         machine = self._machine
         precedence = Precedence(machine, self._change, fresh)
+        self.old_content = precedence.met
         for cob, others in (*precedence.late.items(), *precedence.stays.items()):
             if others:
                 self._keep({cob}, others)
@@ -193,6 +196,8 @@ class HostBook:
     def relent(self, cob: CobId) -> bool:
         """Let an object begin, or leave, before others have gone over; say if it waited for any."""
         own = [at for at in self._part_of.get(cob, ()) if self._parts[at] == (cob,)]
+        if not self._machine.nodes[cob].removed:
+            self.old_content.update((cob, on) for on in self._before(cob))
         return sum([self._let_go(at) for at in own if at in self._awaited]) > 0
 
     def stir(self, host: str) -> None:

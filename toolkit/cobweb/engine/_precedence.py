@@ -25,7 +25,8 @@ class Precedence:
     """Who comes before whom while hosts switch.
 
     `late` has, by object with new content, those that have to go over before it begins, `stays`, by
-    removed object, those that have to go over before it leaves.
+    removed object, those that have to go over before it leaves. `met` are pairs of an object and
+    one whose new content it relies on and does not wait for, since that makes a circle.
     """
 
     def __init__(self, machine: Machine, change: Changeover, fresh: AbstractSet[CobId]) -> None:
@@ -39,9 +40,13 @@ class Precedence:
         self._takers = self._taken_out(self._held & machine.nodes.keys())
         self.late: dict[CobId, set[CobId]] = {cob: set() for cob in new}
         self.stays: dict[CobId, set[CobId]] = {}
+        self.met: set[tuple[CobId, CobId]] = set()
         needed = self._needed_there()
         for taken_out in (False, True):
-            self._add({cob: self._relied(cob, taken_out=taken_out) for cob in new}, self.late)
+            relied = {cob: self._relied(cob, taken_out=taken_out) for cob in new}
+            self._add(relied, self.late)
+            if not taken_out:
+                self.met = {(cob, on) for cob in new for on in relied[cob] - self.late[cob]}
             self._add(needed[taken_out], self.stays)
 
     def _add(self, more: Mapping[CobId, set[CobId]], waits: dict[CobId, set[CobId]]) -> None:

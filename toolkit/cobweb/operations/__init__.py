@@ -44,6 +44,7 @@ from cobweb.operations.history._rollback import (
 )
 from cobweb.operations.history._why import Reason, goes_on, why
 from cobweb.operations.planning._analysis import check_graph, graph_warnings, trouble_findings
+from cobweb.operations.planning._old_content import old_content_warnings
 from cobweb.operations.planning._plan import (
     MAX_PLAN_BYTES,
     Change,
@@ -106,6 +107,7 @@ __all__ = [
     "link_text",
     "made_files",
     "no_generation",
+    "old_content_warnings",
     "open_site",
     "original_of",
     "plan_site",

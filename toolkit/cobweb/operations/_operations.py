@@ -112,6 +112,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         down_s=prediction.down_s,
         restarts=prediction.restarts,
         limits=prediction.limits,
+        old_content=prediction.old_content,
         seconds=prediction.seconds,
         limit=desired.limit,
         refresh=refresh,

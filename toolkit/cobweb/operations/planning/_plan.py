@@ -102,10 +102,11 @@ class Plan:
     those of them whose state the journal has lost: what they need is only known after the check.
     `unsettled` are all that is not where it should be, or may not be, but for the changes.
     `switches` are the hosts that would go over from another generation, those that do so together
-    in one group, in order, `limits` those that something would wait for. `planner` is who made the
-    stages. `budgets` are other bounds than the site's, by name, `only` the objects that it is for
-    (none: all), `renew` those that are taken for changed, `given_up` hosts that are left alone.
-    With `refusals` it is not begun.
+    in one group, in order, `limits` those that something would wait for. `old_content` are pairs of
+    an object and one whose old content serves it. `planner` is who made the stages. `budgets` are
+    other bounds than the site's, by name, `only` the objects that it is for (none: all), `renew`
+    those that are taken for changed, `given_up` hosts that are left alone. With `refusals` it is
+    not begun.
     """
 
     site: str
@@ -119,6 +120,7 @@ class Plan:
     down_s: Mapping[CobId, float] = field(default_factory=dict)
     restarts: tuple[CobId, ...] = ()
     limits: tuple[LimitUse, ...] = ()
+    old_content: tuple[tuple[CobId, CobId], ...] = ()
     proofs: tuple[str, ...] = ()
     seconds: float = 0.0
     limit: str | None = None
@@ -198,6 +200,7 @@ class Plan:
             "downtime": dict(sorted(self.down_s.items())),
             "restarts": list(self.restarts),
             "limits": [_limit(it) for it in self.limits],
+            "old_content": [{"cob": cob, "on": on} for cob, on in self.old_content],
             "converges": self.converges,
             "proofs": list(self.proofs),
             "seconds": self.seconds,

@@ -64,7 +64,9 @@ class Prediction:
 
     `down_s` is how long each object would be out that goes out, `restarts` are those that are
     restarted in place, `switches` the groups of hosts that would switch together, in order,
-    `limits` those that something would wait for.
+    `limits` those that something would wait for. `old_content` are pairs of an object that gets its
+    new content and one that it relies on and that has its old content still: to wait for the new
+    one would be a circle, which a limit makes.
     """
 
     steps: tuple[PlannedStep, ...]
@@ -75,6 +77,7 @@ class Prediction:
     restarts: tuple[CobId, ...] = ()
     limits: tuple[LimitUse, ...] = ()
     looked_ahead: bool = False
+    old_content: tuple[tuple[CobId, CobId], ...] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -254,7 +257,16 @@ def predict(
         restarts=tuple(sorted(clock.restarts)),
         limits=tuple(_limits_used(clock)),
         looked_ahead=engine.looked_ahead,
+        old_content=tuple(_served_by_old(clock)),
     )
+
+
+def _served_by_old(clock: _Clock) -> Iterator[tuple[CobId, CobId]]:
+    """Yield the pairs of which the first begins its last step before the last one of the second."""
+    last = {step.cob: step for step in clock.steps}
+    for cob, on in clock.engine.old_content:
+        if cob in last and on in last and last[cob].start_s < last[on].end_s:
+            yield cob, on
 
 
 def predict_best(context: ExecutionContext) -> tuple[ExecutionContext, Prediction]:

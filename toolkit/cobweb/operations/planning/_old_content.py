@@ -1,0 +1,65 @@
+"""What would be served by old content if all changed at once, since a limit makes a circle.
+
+Where units of a limit need the new content of each other, one of them goes first, and what it needs
+has its old content then (design, section 6). A plan names it of the change at hand; this does of
+any change, for `validate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cobweb.engine import Changeover, Lending
+from cobweb.errors import Finding, Place
+from cobweb.model import Budget, CobId, host_of, name_of
+from cobweb.operations.context._context import ExecutionContext, context_from_nothing
+from cobweb.operations.context._desired import Desired
+from cobweb.operations.context._known_states import outdated_in
+from cobweb.operations.planning._prediction import predict
+
+
+def old_content_warnings(desired: Desired) -> Iterator[Finding]:
+    """Yield the pairs of `Prediction.old_content`, once for those with alike names.
+
+    The run of the change is gone through only where the order of new contents has a circle.
+    """
+    if not desired.graph.budgets:
+        return
+    context = _all_changed(desired)
+    engine = context.engine()
+    engine.start(context.known, **context.beliefs())
+    if not engine.old_content:
+        return
+    alike: dict[tuple[str, str], list[tuple[CobId, CobId]]] = {}
+    for cob, on in predict(context).old_content:
+        alike.setdefault((name_of(cob), name_of(on)), []).append((cob, on))
+    for (cob, on), *others in alike.values():
+        first = next((it for it in desired.graph.budgets if host_of(on) in _hosts(it)), None)
+        more = f" ({len(others)} more like this)" if others else ""
+        yield Finding(
+            place=(first and first.place) or Place(file="site.yml"),
+            message=f"if all changes at once, {cob} gets its new content while {on}, on which it "
+            f"relies, has its old one still: with the limit they wait in a circle{more}",
+            hint="where that does not do, change one of them in a commit of its own",
+        )
+
+
+def _all_changed(desired: Desired) -> ExecutionContext:
+    """Return the context of a site that stands, of which all changes that limits hold back."""
+    context, cobs = context_from_nothing(desired), desired.graph.cobs
+    hosts = frozenset[str]().union(*map(_hosts, desired.graph.budgets))
+    stands = {cob: it.preferred for cob, it in cobs.items()}
+    guesses = {cob: outdated_in(it, stands[cob]) for cob, it in cobs.items() if it.host in hosts}
+    changed = frozenset(guesses)
+    before = replace(context.before, known={}, found=stands, changed=changed, added=frozenset())
+    return replace(
+        context,
+        before=before,
+        change=Changeover(hosts=hosts, changed=changed, guesses=guesses),
+        lending=Lending(served=frozenset(cobs)),
+    )
+
+
+def _hosts(budget: Budget) -> set[str]:
+    return {host_of(cob) for unit in budget.units for cob in unit.members}
