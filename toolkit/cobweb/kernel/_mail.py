@@ -125,7 +125,7 @@ class Mail:
 
 
 def encoded(message: Message) -> bytes:
-    """Return a word as it is sent: JSON (schemas/message.schema.json)."""
+    """Return a word as it is sent: JSON, an object of the fields of a `Message`."""
     fields: dict[str, Any] = {name: getattr(message, name) for name in _FIELDS}
     return json.dumps({"kind": message.kind, **fields, "slots": message.slots}).encode()
 
@@ -136,11 +136,13 @@ def decoded(data: bytes) -> Message | None:
         made = json_of(data, "message", max_bytes=LONGEST_WORD)
         fields = {name: made.pop(name) for name in _FIELDS}
         kind = MessageKind(made.pop("kind"))
-        slots = tuple(tuple((limit, unit) for limit, unit in keys) for keys in made.pop("slots"))
+        said = made.pop("slots")
+        slots = tuple(tuple((limit, unit) for limit, unit in keys) for keys in said)
     except (JsonError, AttributeError, KeyError, TypeError, ValueError):
         return None
     texts = (text for keys in slots for key in keys for text in key)
     whole = all(type(fields[name]) is wanted for name, wanted in _FIELDS.items())
+    whole = whole and said == [[[*key] for key in keys] for keys in slots]
     if made or not whole or not all(type(text) is str for text in texts):
         return None
     return Message(kind=kind, slots=slots, **fields)
