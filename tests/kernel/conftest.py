@@ -83,6 +83,9 @@ class Rig:
         self.executor = TapedExecutor(self.tape, states=self.states, answer=self.answer)
 
     def go(self) -> RunResult:
+        return self.run().go(self.interrupts)
+
+    def run(self) -> Run:
         names = {cob.host for cob in self.graph.cobs.values()}
         setting = ExecutorSetting(
             hosts={name: Host(name=name) for name in names},
@@ -104,8 +107,7 @@ class Rig:
         dispatcher = Dispatcher(
             self.executor, setting, python_types=self.python_types, providers=self.providers
         )
-        run = Run(run_setting, dispatcher, self.tape, publisher)
-        return run.go(self.interrupts)
+        return Run(run_setting, dispatcher, self.tape, publisher)
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return [e for what, e in self.tape.happened if what == "event" and e["type"] == kind]

@@ -128,3 +128,19 @@ def test_a_run_without_failures_tells_what_it_always_told(rig: MakeRig, figure: 
     it.go()
     assert "unreachable" not in it.events("run.end")[0]
     assert not any("message" in event for event in it.events("cob.state"))
+
+
+def test_a_run_that_is_stepped_and_ended_at_rest_says_what_waits_for_what_failed(
+    rig: MakeRig, figure: MakeGraph
+) -> None:
+    it = rig(figure(), _failing(JobKind.TRANSITION, message="no such unit"))
+    run = it.run()
+    run.kernel.start()
+    run.kernel.flush()
+    for _ in range(200):  # the fake executor ends what it has at each of them
+        run.kernel.poll()
+    result = run.end()
+    whole = rig(figure(), _failing(JobKind.TRANSITION, message="no such unit")).go()
+    assert result.waits == whole.waits
+    assert result.messages == whole.messages
+    assert whole.waits

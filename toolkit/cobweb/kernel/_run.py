@@ -16,7 +16,7 @@ from cobweb.kernel._dispatch import Dispatcher, describe
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._kernel import Kernel, RunSetting
 from cobweb.kernel._record import Journal
-from cobweb.kernel._result import RunResult, Wait, ending_of, with_cut
+from cobweb.kernel._result import RunResult, ending_of, with_cut
 from cobweb.kernel._sentences import halted_text, left_lines
 from cobweb.kernel._signals import KILL, Interrupts
 from cobweb.model import JobKind, Outcome
@@ -37,7 +37,6 @@ class Run:
         self.kernel = Kernel(setting, dispatcher, journal, publisher)
         self._run_state = self.kernel.run_state
         self._publisher = publisher
-        self._waits: list[Wait] = []
 
     def go(self, interrupts: Interrupts) -> RunResult:
         """Go through the run.
@@ -94,8 +93,6 @@ class Run:
                 self.kernel.flush()
         except StoreError as error:
             self._let_end(error, interrupts)
-        if self._dispatcher.idle():
-            self._waits.extend(self._setting.context.waits(self.kernel.engine))
 
     def _let_end(self, error: StoreError, interrupts: Interrupts) -> None:
         """Start nothing new without a journal, and let what is at work end."""
@@ -137,19 +134,15 @@ class Run:
 
     def _stop(self, interrupts: Interrupts) -> tuple[str, ...]:
         """Stop what is still at work after a second interrupt; return a line for each job."""
-        is_cut = not self._dispatcher.idle()
-        if is_cut:
+        if not self._dispatcher.idle():
             self._look_at(interrupts)
-        stopped = self.kernel.stop()
-        if is_cut:
-            self._waits.extend(self._setting.context.waits(self.kernel.engine))
-        return tuple(describe(stopped))
+        return tuple(describe(self.kernel.stop()))
 
     # --- end
 
     def _finish(self, in_flight: tuple[str, ...]) -> RunResult:
         run_state, graph = self._run_state, self._setting.graph
-        waits = with_cut(self._waits, run_state.cut)
+        waits = with_cut(self._setting.context.waits(self.kernel.engine), run_state.cut)
         ending = ending_of(waits, interrupted=run_state.interrupted, stopped=run_state.stopped)
         stopped = run_state.stopped if waits else ""
         is_untouched = stopped and not run_state.begun
