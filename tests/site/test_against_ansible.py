@@ -204,3 +204,13 @@ def test_order_of_hosts_is_that_of_ansible(tmp_path: Path) -> None:
     theirs = Theirs(tmp_path / "inv/hosts.yml", tmp_path)
     for pattern in ("all", "a", "b", "b:a", "a:b", "*", "a[0]", "b[1:2]"):
         assert list(site.select(pattern)) == theirs.hosts(pattern), pattern
+
+
+def test_names_of_hexadecimal_letters_are_no_address(tmp_path: Path) -> None:
+    """`a:b:c` are three groups, and `2001:db8::56e` is a host."""
+    groups = {name: {"hosts": {f"{name}1": None}} for name in "abc"}
+    groups["c"]["hosts"]["2001:db8::56e"] = None
+    site = _write(tmp_path, groups, {})
+    theirs = Theirs(tmp_path / "inv/hosts.yml", tmp_path)
+    for pattern in ("a:b:c", "a:b:c:!a", "2001:db8::56e", "c"):
+        assert list(site.select(pattern)) == theirs.hosts(pattern), pattern

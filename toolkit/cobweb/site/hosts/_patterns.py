@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from fnmatch import translate
+from ipaddress import IPv6Address
 
 from cobweb.site.hosts._hosts import Inventory
 from cobweb.site.reading._findings import did_you_mean
@@ -19,7 +21,6 @@ _SUBSCRIPT = re.compile(
     r"(?P<expression>.+)\[(?:(?P<index>-?[0-9]+)|(?P<first>[0-9]+):(?P<last>[0-9]*))\]"
 )
 _PART = re.compile(r"(?:[^\s:\[\]]|\[[^\]]*\])+")
-_IPV6 = re.compile(r"[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(%\w+)?")
 _SIGNS = "?*["
 
 Matcher = Callable[[str], object]
@@ -108,13 +109,20 @@ class Patterns:
 def _split(pattern: str) -> list[str]:
     if "," in pattern:
         parts = pattern.split(",")
-    elif _IPV6.fullmatch(pattern):
+    elif _is_address(pattern):
         parts = [pattern]
     else:
         parts = _PART.findall(pattern)
         if set("[]") & set(_PART.sub("", pattern)):
             raise PatternError("a bracket is missing in the host pattern", "as in `app[0:2]`")
     return [part.strip() for part in parts if part.strip()]
+
+
+def _is_address(pattern: str) -> bool:
+    """Say whether a pattern is an IPv6 address, which Ansible takes as a name."""
+    with suppress(ValueError):
+        return bool(IPv6Address(pattern))
+    return False
 
 
 def _matcher(expression: str) -> Matcher:
