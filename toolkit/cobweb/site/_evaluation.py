@@ -99,6 +99,7 @@ class Evaluation:
     def _cobs(self, instances: Mapping[CobId, tuple[str, str]]) -> dict[CobId, Cob]:
         defs = [self.parts.cobs.defs[name] for _, name in instances.values()]
         hosts = [host for host, _ in instances.values()]
+        both = list(zip(defs, hosts, strict=True))
         made = make_all(
             Cob,
             len(instances),
@@ -107,15 +108,9 @@ class Evaluation:
             spec=list(map(self.specs.evaluate, defs, hosts)),
             confirm=[each.confirm for each in defs],
             want=list(map(self._want, defs, hosts)),
-            machine=[
-                cob_id(host, each.machine) if each.machine else None
-                for each, host in zip(defs, hosts, strict=True)
-            ],
+            machine=[cob_id(host, it.machine) if it.machine else None for it, host in both],
             protect=[each.protect for each in defs],
-            was=[
-                cob_id(host, each.was) if each.was else None
-                for each, host in zip(defs, hosts, strict=True)
-            ],
+            was=[cob_id(host, it.was) if it.was else None for it, host in both],
             trust_s=[each.trust_s for each in defs],
             place=[each.place for each in defs],
         )

@@ -57,14 +57,10 @@ class Patterns:
             for part in [part for part in parts if part[0] not in "&!"] or ["all"]
             for host in self._part(part)
         )
-        for part in parts:
-            if part[0] == "&":
-                kept = set(self._part(part[1:]))
-                chosen = dict.fromkeys(host for host in chosen if host in kept)
-        for part in parts:
-            if part[0] == "!":
-                gone = set(self._part(part[1:]))
-                chosen = dict.fromkeys(host for host in chosen if host not in gone)
+        for sign in "&!":
+            for part in (it for it in parts if it[0] == sign):
+                some = set(self._part(part[1:]))
+                chosen = {host: None for host in chosen if (host in some) == (sign == "&")}
         return tuple(chosen)
 
     def _part(self, part: str) -> tuple[str, ...]:
@@ -97,13 +93,10 @@ class Patterns:
         if not groups or signs:
             found += [name for name in inventory.hosts if matches(name)]
         if not found and not groups and not signs:
-            self._unknown(expression)
+            known = [*inventory.groups, *inventory.hosts]
+            hint = did_you_mean(expression, known, otherwise="it must be in the inventory")
+            raise PatternError(f"no host or group is called `{expression}`", hint)
         return tuple(found)
-
-    def _unknown(self, name: str) -> None:
-        known = [*self._inventory.groups, *self._inventory.hosts]
-        hint = did_you_mean(name, known, otherwise="it must be in the inventory")
-        raise PatternError(f"no host or group is called `{name}`", hint)
 
 
 def _split(pattern: str) -> list[str]:
