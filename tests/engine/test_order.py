@@ -412,6 +412,8 @@ class Checker:
                 continue
             if not self._is_new(need.on) and not self._lacks_room(need.on):
                 self.wrong.append(f"{cob} {source} -> up on the old {need.on}")
+            elif not self._is_new(need.on) and (cob, need.on) not in self.run.engine.old_content:
+                self.wrong.append(f"{cob} {source} -> up on the old {need.on}, and nobody says so")
 
     def _lacks_room(self, cob: CobId) -> bool:
         limits = ({cob for unit in it.units for cob in unit.members} for it in self.goal.budgets)
