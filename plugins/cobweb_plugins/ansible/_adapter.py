@@ -6,6 +6,7 @@ INI files, executable scripts and configurations of inventory plugins are read b
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -112,8 +113,9 @@ def _variables(data: Mapping[str, Any], host: str) -> Mapping[str, Any]:
 
 
 def _added(known: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables that are not known with the same value."""
-    return {key: it for key, it in now.items() if key not in known or known[key] != it}
+    """Return the variables that are not known with the same value; `1` and `true` differ."""
+    written = {key: json.dumps(it) for key, it in known.items()}
+    return {key: it for key, it in now.items() if written.get(key) != json.dumps(it)}
 
 
 def _members(data: Mapping[str, Any]) -> tuple[set[str], dict[str, set[str]]]:

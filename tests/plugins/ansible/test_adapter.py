@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from cobweb.errors import CobwebError
 from cobweb.site import Site, load_site
 from cobweb_plugins.ansible._adapter import AnsibleInventory
+from cobweb_plugins.ansible._workspace import ansible_tool
 
 SOURCES = Path(__file__).parent / "sources"
 
@@ -117,6 +120,41 @@ def test_yaml_after_groups_in_ini_has_their_children_and_variables(tmp_path: Pat
     )
     assert site.hosts["w1"].variables == {"x": "ini", "y": "ini", "z": "file"}
     assert site.hosts["w2"].variables == {"x": "own", "y": "ini", "z": "yaml"}
+
+
+JOINED = {
+    "a.yml": "t: {hosts: {t1: {v: true, w: 0}}}\n",
+    "b.ini": "[t]\nt1 v=1 w=False\n"
+    "[g]\ng1\n[g:vars]\nv=ini\n"
+    "[k]\nk1 v=host\n"
+    "[q]\n[p:children]\nq\n[q:vars]\nv=child\n"
+    "[s]\ns1\n[s:vars]\nv=ini\n",
+    "c.yml": "g: {vars: {v: yml}}\nk: {vars: {v: yml}}\n"
+    "q: {hosts: {q1: }}\np: {vars: {v: parent, w: parent}}\ns: {hosts: {s3: }}\n",
+    "d.ini": "[r]\ns1\n",
+}
+"""Of each group another question of precedence, by its hosts in `test_of_several_sources...`."""
+
+
+@pytest.mark.gate("Ansible itself reads sources in one go, four times and as the measure")
+def test_of_several_sources_hosts_have_what_ansible_says(tmp_path: Path) -> None:
+    site = site_in(tmp_path, {**JOINED, "site.yml": f"cobweb: 1\ninventory: {[*JOINED]}\n"})
+    asked = [word for name in JOINED for word in ("-i", str(tmp_path / name))]
+    command = [ansible_tool("ansible-inventory"), "--list", *asked]
+    said = subprocess.run(command, capture_output=True, check=True)
+    found = {name: dict(sorted(host.variables.items())) for name, host in site.hosts.items()}
+    assert json.dumps(found, sort_keys=True) == json.dumps(
+        json.loads(said.stdout)["_meta"]["hostvars"], sort_keys=True
+    )
+    wanted = {
+        "t1": {"v": 1, "w": False},  # what only Python takes for the same
+        "g1": {"v": "yml"},  # another value of a group's variable
+        "k1": {"v": "host"},  # which a host's own one stays above
+        "q1": {"v": "child", "w": "parent"},  # and that of a child, too
+        "s1": {"v": "ini"},
+        "s3": {"v": "ini"},  # a host in YAML between two sources in INI
+    }
+    assert json.dumps(found, sort_keys=True) == json.dumps(wanted, sort_keys=True)
 
 
 @pytest.mark.parametrize("name", ["damaged.ini", "missing.ini", "cloud.aws_ec2.yml"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 from string import ascii_letters
 from typing import ClassVar, Protocol
@@ -15,7 +14,7 @@ from cobweb.site.hosts._connection import check_variables
 from cobweb.site.hosts._hosts import ALL, HostEntry, Inventory
 from cobweb.site.reading._files import Files, Member
 from cobweb.site.reading._findings import Findings, on_a_line
-from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, key_place, kind
+from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, key_place, kind, plain
 from cobweb.site.reading._settings import as_map, known_keys
 from cobweb.site.reading._yaml import ALL_KEYS
 
@@ -51,7 +50,6 @@ class Sources:
         self._entered: set[Path] = set()
         self._before: list[Path] = []
         self._joining: HostSource | None = None
-        self._own: set[Path] = set()
 
     def add(self, node: Node) -> None:
         """Read what stands under `inventory` of the site."""
@@ -64,8 +62,6 @@ class Sources:
             else:
                 message = f"an inventory is a path or a mapping, not {kind(item)}"
                 self._findings.add(item.place, message, "write `inventory: hosts.yml`")
-        if self._joining is not None and self._before[-1] in self._own:
-            self._adapted(self._joining, self._before.pop(), node.place, is_new=False)
 
     def _path(self, path: Path, place: Place) -> None:
         if self._files.is_dir(path):
@@ -108,8 +104,10 @@ class Sources:
             groups = as_map(node, "an inventory", self._findings)
             if groups is not None and "plugin" not in groups.items:
                 self._groups(groups)
-                self._before.append(path)
-                self._own.add(path)
+                if self._joining is None or self._findings:
+                    self._before.append(path)
+                else:
+                    self._adapted(self._joining, path, place, is_own=True)
             if groups is None or "plugin" not in groups.items:
                 return
         adapter = self._adapter(path)
@@ -131,11 +129,11 @@ class Sources:
         return next((adapter for adapter in self._adapters if adapter.reads(source)), None)
 
     def _adapted(
-        self, adapter: HostSource, source: Path, place: Place, *, is_new: bool = True
+        self, adapter: HostSource, source: Path, place: Place, *, is_own: bool = False
     ) -> None:
-        """Read a source by an adapter, or what sources before it say of the hosts of a known one.
+        """Read a source by an adapter, or learn what one that was read here brings about.
 
-        An INI file has groups and their variables, and YAML after it the hosts.
+        An INI file has groups and their variables, and YAML after it their hosts, or other values.
         """
         joins = getattr(adapter, "hosts_after", None)
         try:
@@ -149,9 +147,10 @@ class Sources:
         self._joining = adapter if joins else self._joining
         where = Place(file=self._files.name(source))
         for host in hosts:
-            self._adapted_host(host, where, is_new=is_new)
+            self._adapted_host(host, where, is_own=is_own)
 
-    def _adapted_host(self, host: Host, where: Place, *, is_new: bool) -> None:
+    def _adapted_host(self, host: Host, where: Place, *, is_own: bool) -> None:
+        """Take in a host; what is known by its place in a source of our own keeps that."""
         if not self._fits(host.name, _HOST_NAME, "host", where):
             return
         entry = self._inventory.add_host(host.name, ALL, where)
@@ -159,10 +158,15 @@ class Sources:
             if group not in (ALL, "ungrouped"):
                 self._inventory.add_group(group, where)
                 self._inventory.add_host(host.name, group, where)
-        groups = (self._inventory.groups[name].variables for name in (*host.groups, ALL))
-        known = set[str]() if is_new else {*entry.variables, *chain.from_iterable(groups)}
-        added = {key: lift(it, where) for key, it in host.variables.items() if key not in known}
-        entry.variables.update(added)
+        groups = [self._inventory.groups[name].variables for name in (*host.groups, ALL)]
+        for key, value in host.variables.items():
+            mine = entry.variables.get(key)
+            of_groups = {repr(plain(it[key])) for it in groups if key in it}
+            if is_own and (
+                of_groups == {repr(value)} if mine is None else mine.place.file == where.file
+            ):
+                continue
+            entry.variables[key] = lift(value, where)
 
     def _groups(self, node: Map) -> None:
         if not node.items:

@@ -22,7 +22,7 @@ from cobweb.errors import Place
 from cobweb.generation import is_below
 from cobweb.site.reading._file_trees import digest_of_folder
 from cobweb.site.reading._findings import Findings, did_you_mean
-from cobweb.site.reading._nodes import Node
+from cobweb.site.reading._nodes import Node, kind
 from cobweb.site.reading._yaml import read_yaml
 
 VAULT_HEADER = b"$ANSIBLE_VAULT;"
@@ -189,7 +189,7 @@ class Files:
         node, found = read_yaml(data, self.name(path), ansible=ansible, words=words)
         self.findings.extend(found)
         self._warn_of_words(words)
-        if node is None and empty_hint and not found:
+        if empty_hint and not found and (node is None or kind(node) == "nothing"):
             self.findings.add(Place(file=self.name(path)), "the file is empty", empty_hint)
         return node
 
