@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cobweb.generation import merged_budgets
-from cobweb.model import Budget, CobId, Unit, host_of
+from cobweb.generation import merged_budgets, merged_limits
+from cobweb.model import Budget, CobId, Limit, LimitGroup, Unit, host_of
 
 A, B, C = (CobId(f"{host}/web") for host in "abc")
 OLD_A = CobId("a/old")
@@ -88,3 +88,34 @@ def test_a_host_that_no_unit_has_now_is_one_of_its_own() -> None:
     before = Budget(name="l", units=(Unit(name="r", members=frozenset({A, B})),))
     (merged,) = merged_budgets([goal], [before], {A, B})
     assert [unit.name for unit in merged.units] == [host_of(A), host_of(B)]
+
+
+def limit(name: str, bound: int = 1, /, **groups: set[CobId]) -> Limit:
+    """Return a limit on transitions with a group of each name; `all` is for the one without."""
+    found = {"" if it == "all" else it: members for it, members in groups.items()}
+    return Limit(
+        name=name,
+        groups=tuple(
+            LimitGroup(name=it, members=frozenset(members), bound=bound)
+            for it, members in found.items()
+        ),
+    )
+
+
+def test_a_bound_on_transitions_is_the_goal_s_and_of_the_members_of_both() -> None:
+    goal, old = limit("disk", 2, all={A}), limit("disk", 1, all={A, B, OLD_A})
+    assert merged_limits([goal], [old], ALL - {OLD_A}) == (limit("disk", 2, all={A, B}),)
+
+
+def test_a_bound_on_transitions_of_each_domain_keeps_its_domains() -> None:
+    goal, old = limit("disk", 2, r1={A}, r2={B}), limit("disk", 1, r1={OLD_A, B}, r3={C})
+    merged = merged_limits([goal], [old], ALL)
+    r3 = LimitGroup(name="r3", members=frozenset({C}), bound=1)
+    assert merged[0].groups == (*limit("", 2, r1={A, OLD_A}, r2={B}).groups, r3)
+    (merged_in_one,) = merged_limits([limit("disk", all={A})], [old], ALL)
+    assert merged_in_one == limit("disk", all=set(ALL))
+
+
+def test_a_bound_on_transitions_that_the_goal_has_no_more_holds_while_members_are_there() -> None:
+    old = [limit("gone", r1={A}, r2={OLD_A}), limit("empty", all={C})]
+    assert merged_limits([], old, frozenset({A})) == (limit("gone", r1={A}),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +253,26 @@ def test_a_limit_lets_removals_go_a_few_at_a_time_in_one_run(tmp_path: Path) -> 
         assert plan.switches == (("a",), ("b",), ("c",))
         assert set(store.states()) == {"a/app", "b/app", "c/app"}
         assert store.generations()[0].reached is not None
+
+
+def test_what_is_removed_counts_in_a_limit_on_transitions_as_well(tmp_path: Path) -> None:
+    """Three objects leave; the limit has nothing else of them in the goal, and holds for them."""
+    first = chained({"a": {"type": "s", "on": "all"}, "b": {"type": "s", "on": "a"}})
+    second = chained({"b": {"type": "s", "on": "a", "spec": {"v": 2}}})
+    for case in (first, second):
+        case.site["limits"] = {"disk": {"on": "all", "transition": "* -> *", "max": 1}}
+    with open_store("sqlite://", tmp_path) as store:
+        applied(tmp_path, store, first, "one")
+        _, result, events = applied(tmp_path, store, second, "two")
+        assert result.exit_code == 0
+        running = list(
+            accumulate(
+                (event["type"] == "transition.start") - (event["type"] == "transition.end")
+                for event in events
+            )
+        )
+        assert max(running) == 1
+        assert set(store.states()) == {"a/b"}
 
 
 def test_a_removal_that_fails_under_a_limit_ends_the_rounds(tmp_path: Path) -> None:

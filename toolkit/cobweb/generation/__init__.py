@@ -7,7 +7,7 @@ which order its keys stand and how its type carries out a transition is no part 
 
 from __future__ import annotations
 
-from cobweb.generation._budgets import merged_budgets
+from cobweb.generation._budgets import merged_budgets, merged_limits
 from cobweb.generation._changes import Changes, changes
 from cobweb.generation._content import (
     VAULT_MARK,
@@ -87,6 +87,7 @@ __all__ = [
     "lent_variables",
     "listed",
     "merged_budgets",
+    "merged_limits",
     "quoted",
     "read_archive",
     "read_site",

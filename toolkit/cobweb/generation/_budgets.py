@@ -1,15 +1,16 @@
-"""Budgets while a run goes from one generation to another (design, section 5b, units).
+"""Limits while a run goes from one generation to another (design, section 5b, units).
 
-A budget is known by its name: its words are the goal's, its members those of both generations. One
-that the goal has no more holds with its old words.
+One is known by its name: its words are the goal's, its members those of both generations. One that
+the goal has no more holds with its old words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from cobweb.model import Budget, CobId, Unit, host_of
+from cobweb.model import Budget, CobId, Limit, LimitGroup, Unit, host_of
 
 
 def merged_budgets(
@@ -24,6 +25,27 @@ def merged_budgets(
         first, *others = versions
         merged.append(_merged(replace(first, first=0), others, cobs))
     return tuple(budget for budget in merged if budget.units)
+
+
+def merged_limits(
+    goal: Iterable[Limit], old: Iterable[Limit], cobs: AbstractSet[CobId]
+) -> tuple[Limit, ...]:
+    """Return the bounds on transitions of such a run; members go to the group that is theirs now.
+
+    Where a bound is of all together now, that is the one; else the one of the same name.
+    """
+    words: dict[str, Limit] = {}
+    found: dict[str, dict[str, LimitGroup]] = {}
+    for limit in (*goal, *old):
+        words.setdefault(limit.name, limit)
+        groups = found.setdefault(limit.name, {})
+        known = {cob for group in groups.values() for cob in group.members}
+        for group in limit.groups:
+            name = "" if "" in groups else group.name
+            now = groups.get(name) or replace(group, members=frozenset())
+            groups[name] = replace(now, members=now.members | (group.members - known) & cobs)
+    merged = {name: tuple(it for it in found[name].values() if it.members) for name in words}
+    return tuple(replace(words[name], groups=some) for name, some in merged.items() if some)
 
 
 def _merged(budget: Budget, old: Iterable[Budget], cobs: Container[CobId]) -> Budget:

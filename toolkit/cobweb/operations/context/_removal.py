@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from cobweb.engine import Blocked, WaitKind
-from cobweb.generation import SwitchingOrder, lent_variables, merged_budgets, switching_order
+from cobweb.generation import (
+    SwitchingOrder,
+    lent_variables,
+    merged_budgets,
+    merged_limits,
+    switching_order,
+)
 from cobweb.kernel._machines import with_machines
 from cobweb.kernel._result import Wait
 from cobweb.model import Budget, Cob, CobId, Graph, Host, Limit, Need, host_of
@@ -121,17 +127,10 @@ def union_of(old: Graph, new: Graph) -> Graph:
     if not old.cobs:
         return new
     cobs = dict(sorted({**old.cobs, **new.cobs}.items()))
-    names = {limit.name for limit in new.limits}
-    limits = [
-        replace(limit, groups=groups)
-        for limit in old.limits
-        if limit.name not in names
-        and (groups := tuple(g for g in limit.groups if g.members & cobs.keys()))
-    ]
     return Graph(
         cobs=cobs,
         needs=new.needs,
-        limits=(*new.limits, *limits),
+        limits=merged_limits(new.limits, old.limits, cobs.keys()),
         budgets=merged_budgets(new.budgets, old.budgets, cobs.keys()),
     )
 
