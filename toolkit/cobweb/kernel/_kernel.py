@@ -111,7 +111,6 @@ class RunSetting:
     run: str
     context: Context
     graph: Graph
-    generation: int = 0
     may_go_out: frozenset[CobId] | None = None
     returns: bool = True
     trust_s: float = 60.0
@@ -176,7 +175,7 @@ class Kernel:
         """Begin with what is believed; nothing is written or sent before `flush`."""
         it = self._setting
         self.run_state.now_s = self.started_s = self._dispatcher.now()
-        self.record.run_started(it.run, it.graph, generation=it.generation)
+        self.record.run_started(it.run, it.graph, generation=self._context.generation)
         context, results = self._context, self.run_state.results
         for refused in refused_results(results, context.graph):
             results[refused.host] = merged_results(results[refused.host], refused.results)

@@ -19,7 +19,7 @@ from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._kernel import Kernel, RunSetting
 from cobweb.kernel._mail import Part
-from cobweb.kernel._record import NoJournal
+from cobweb.kernel._record import Journal, NoJournal
 from cobweb.kernel._result import Ending, RunResult, StuckError, Wait, stuck_waits, wait_data
 from cobweb.kernel._run import Run
 from cobweb.kernel._sentences import chain_lines, proof_lines
@@ -35,7 +35,7 @@ from cobweb.operations.context._orders import (
     HEARTBEAT_S,
     Caller,
     Orders,
-    begun,
+    command_of,
     keep_apart,
     open_executor,
     private_folder,
@@ -57,8 +57,8 @@ from cobweb.operations.planning._plan import (
 )
 from cobweb.operations.planning._prediction import Prediction, predict_best
 from cobweb.operations.planning._refusals import refusals_of, refuse
-from cobweb.plugin import Executor, ExecutorSetting, Planner, Plugins
-from cobweb.store import Generation, RunInfo, RunRecord, Store
+from cobweb.plugin import Planner, Plugins, SiteMark
+from cobweb.store import CobRecord, Generation, RunInfo, RunRecord, Store
 
 _SHOWN = 5
 """Of how many objects it is said why they would wait."""
@@ -93,6 +93,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     before, removed = context.before, context.removed
     movable = frozenset(c for c in desired.movable if host_of(c) not in context.given_up)
     based = context.past.contents.keys() & (movable | removed)
+    asked = (cob for cob in context.looked_at if host_of(cob) not in context.given_up)
     prediction = _at_rest(context) or predict_best(context)[1]
     proofs = context.proofs() if stuck_waits(prediction.waits) else ()
     return Plan(
@@ -102,7 +103,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         run=last.info.id if (last := store.last_run()) else "",
         changes=_changes(context, store, names, movable),
         switches=prediction.switches,
-        checks=tuple(sorted({*(movable & before.found.keys()), *_asked(context)})),
+        checks=tuple(sorted({*(movable & before.found.keys()), *asked})),
         unsettled=_unsettled(context, store, movable),
         uncertain=tuple(sorted({*(movable & before.uncertain), *(based & context.past.uncertain)})),
         stages=order.stages(context.graph, prediction.steps),
@@ -164,18 +165,13 @@ def _unsettled(
     )
 
 
-def _asked(context: ExecutionContext) -> frozenset[CobId]:
-    """Return what is checked whatever is known of it."""
-    return frozenset(cob for cob in context.looked_at if host_of(cob) not in context.given_up)
-
-
 def _at_rest(context: ExecutionContext) -> Prediction | None:
     """Return the prediction where nothing is to be done but to switch, without an engine."""
     known, cobs = context.before.known, context.graph.cobs
-    if context.removal.removed or context.removal.undefined or context.change is not None:
-        return None
     if (
-        context.renew
+        context.removal
+        or context.change is not None
+        or context.renew
         or context.lending.slots
         or any(
             known.get(cob) != it.preferred and it.host not in context.given_up
@@ -230,21 +226,11 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     most, deletes = orders.max_removals, orders.deletes
     refuse(refusals_of(desired, after, records, max_removals=most, deletes=deletes))
     with private_folder() as folder:
-        context = context_of(
-            desired,
-            after,
-            refresh=orders.refresh,
-            generation=number,
-            records=records,
-            work=KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types),
-            exceptions=orders.exceptions,
-        )
-        context = _convergent(context, orders)
-        generation = store.save_generation(_generation(desired, orders, info), desired.files())
-        assert generation.id == context.generation
+        work = KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types)
+        context = _convergent(desired, after, orders, records, generation=number, work=work)
+        info = _saved(context, store, orders, info)
         if names:
-            store.write(list(renames_of(names, generation.id)))
-        info = begun(info, orders, generation)
+            store.write(list(renames_of(names, number)))
         with _begun(context, plugins, store, orders, caller, info=info) as (run, journal):
             result = run.go(caller.interrupts)
         left = context.retyped.keys() | {wait.cob for wait in result.waits}
@@ -281,8 +267,25 @@ def _end(store: Store, result: RunResult, info: RunInfo, *, is_whole: bool) -> N
     )
 
 
-def _convergent(context: ExecutionContext, orders: Orders) -> ExecutionContext:
+def _convergent(  # noqa: PLR0913  # as `context_of`
+    desired: Desired,
+    store: Store,
+    orders: Orders,
+    records: Mapping[CobId, CobRecord],
+    *,
+    generation: int,
+    work: KeptWork | None = None,
+) -> ExecutionContext:
     """Return a context of which no part is known to end stuck; StuckError where one is (P9)."""
+    context = context_of(
+        desired,
+        store,
+        refresh=orders.refresh,
+        generation=generation,
+        records=records,
+        work=work,
+        exceptions=orders.exceptions,
+    )
     if _at_rest(context) is not None:
         return context
     context, prediction = predict_best(context)
@@ -320,8 +323,7 @@ def open_site(  # noqa: PLR0913  # as `apply_site`
             raise UsageError(
                 "a part of a site cannot remove anything", hint="`cobweb apply` with one owner"
             )
-        generation = store.save_generation(_generation(desired, orders, info), desired.files())
-        info = begun(info, orders, generation)
+        info = _saved(context, store, orders, info)
         part = replace(part, incarnation=store.next_epoch(wall_clock()))
         begin = _begun(context, plugins, store, orders, caller, info=info, part=part)
         with begin as (run, journal):
@@ -349,42 +351,58 @@ def _begun(  # noqa: PLR0913  # as `apply_site`
     """Store that the run `info` begins, and make it; an error that ends it is stored as well."""
     say, timeout_s = caller.say, orders.store_timeout_s
     journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
-    options = {"outdates": context.outdates(), **orders.options}
-    orders = replace(orders, options=options)
-    desired = context.desired
-    mark = mark_of(desired, store, orders, info)
+    mark = mark_of(context.desired, store, orders, info)
+    setting = _setting(context, orders, caller, info.id, store)
+    setting = replace(setting, beat=caller.beat, beat_s=HEARTBEAT_S, part=part)
 
     def file(digest: str) -> bytes | None:
         return journal.carry_out(lambda: store.file(digest))
 
-    with open_executor(plugins, orders, desired, context.expected, mark) as (executor, setting):
+    with _opened(setting, context, plugins, orders, caller, journal, mark=mark, file=file) as run:
         store.begin_run(info)
-        publisher = EventPublisher(caller.sinks, executor.now)
-        caller.expect(context.change.changed if context.change else ())
-        run = Run(
-            replace(
-                _setting(context, orders, caller, info.id),
-                generation=info.generation,
-                missed=store.lost_hosts() & context.hosts,
-                results=store.results(),
-                beat=caller.beat,
-                beat_s=HEARTBEAT_S,
-                part=part,
-            ),
-            _dispatcher(plugins, executor, setting, context, file),
-            journal,
-            publisher,
-        )
         with told_if_broken(store, info):
             yield run, journal
 
 
-def _setting(context: ExecutionContext, orders: Orders, caller: Caller, run: str) -> RunSetting:
-    """Return what runs on hosts and simulations have in common."""
+@contextmanager
+def _opened(  # noqa: PLR0913, PLR0917  # as `apply_site`
+    setting: RunSetting,
+    context: ExecutionContext,
+    plugins: Plugins,
+    orders: Orders,
+    caller: Caller,
+    journal: Journal,
+    *,
+    mark: SiteMark | None = None,
+    file: Callable[[str], bytes | None] | None = None,
+) -> Iterator[Run]:
+    """Make a run with an executor that is open; `file` finds archives of file trees."""
+    orders = replace(orders, options={"outdates": context.outdates(), **orders.options})
+    desired, expected = context.desired, context.expected
+    with open_executor(plugins, orders, desired, expected, mark) as (executor, opened):
+        caller.expect(context.change.changed if context.change else ())
+        dispatcher = Dispatcher(
+            executor,
+            opened,
+            python_types=plugins.python_types,
+            providers=plugins.providers,
+            weights=_planner(plugins).priorities(context.graph),
+            trees=None if file is None else TreeLender(opened.trees, file),
+            at_work=context.before.at_work,
+        )
+        yield Run(setting, dispatcher, journal, EventPublisher(caller.sinks, executor.now))
+
+
+def _setting(
+    context: ExecutionContext, orders: Orders, caller: Caller, run: str, store: Store | None
+) -> RunSetting:
+    """Return what runs on hosts and simulations have in common; `store` has what is known."""
     return RunSetting(
         run=run,
         context=context,
         graph=context.desired.graph,
+        missed=frozenset() if store is None else store.lost_hosts() & context.hosts,
+        results={} if store is None else store.results(),
         may_go_out=orders.may_go_out,
         returns=orders.returns,
         trust_s=orders.trust_s,
@@ -429,23 +447,9 @@ def rehearse_site(
     records = store.states()
     most, deletes = orders.max_removals, orders.deletes
     refuse(refusals_of(desired, store, records, max_removals=most, deletes=deletes))
-    generation = _next_generation(store, desired, whole=True)
-    context = context_of(
-        desired,
-        store,
-        refresh=orders.refresh,
-        generation=generation,
-        records=records,
-        exceptions=orders.exceptions,
-    )
-    context = _convergent(context, orders)
-    setting = replace(
-        _setting(context, orders, caller, ""),
-        generation=generation,
-        missed=store.lost_hosts() & context.hosts,
-        results=store.results(),
-    )
-    return _rehearsed(context, plugins, orders, caller, setting)
+    number = _next_generation(store, desired, whole=True)
+    context = _convergent(desired, store, orders, records, generation=number)
+    return _rehearsed(context, plugins, orders, caller, store)
 
 
 def _rehearsed(
@@ -453,29 +457,30 @@ def _rehearsed(
     plugins: Plugins,
     orders: Orders,
     caller: Caller,
-    setting: RunSetting | None = None,
+    store: Store | None = None,
 ) -> RunResult:
     """Go through a context without hosts and without a journal."""
-    orders = replace(orders, options={"outdates": context.outdates(), **orders.options})
-    setting = setting or _setting(context, orders, caller, "")
-    setting = replace(setting, run=f"simulation-{orders.seed}", store_events=False)
-    with open_executor(plugins, orders, context.desired, context.expected) as (executor, opened):
-        publisher = EventPublisher(caller.sinks, executor.now)
-        caller.expect(context.change.changed if context.change else ())
-        dispatcher = _dispatcher(plugins, executor, opened, context)
-        return Run(setting, dispatcher, NoJournal(), publisher).go(caller.interrupts)
+    setting = _setting(context, orders, caller, f"simulation-{orders.seed}", store)
+    setting = replace(setting, store_events=False)
+    with _opened(setting, context, plugins, orders, caller, NoJournal()) as run:
+        return run.go(caller.interrupts)
 
 
-def _generation(desired: Desired, orders: Orders, info: RunInfo) -> Generation:
-    whole = desired.whole()
-    return Generation(
+def _saved(context: ExecutionContext, store: Store, orders: Orders, info: RunInfo) -> RunInfo:
+    """Store the generation that is desired; return the run as it is stored that brings it about."""
+    whole = context.desired.whole()
+    generation = Generation(
         digest=whole.digest,
         author=info.user,
         time=info.started,
         message=orders.message,
         content=whole.text(),
-        commit=desired.commit(),
+        commit=context.desired.commit(),
     )
+    number = store.save_generation(generation, context.desired.files()).id
+    assert number == context.generation
+    command = command_of(info, orders)
+    return replace(info, command=command, site=whole.digest, generation=number)
 
 
 def _planner(plugins: Plugins, name: str = DEFAULT_PLANNER) -> Planner:
@@ -488,21 +493,3 @@ def _planner(plugins: Plugins, name: str = DEFAULT_PLANNER) -> Planner:
 
 def _most(bound: Callable[[int], int] | None, of: Sized) -> int | None:
     return bound(len(of)) if bound else None
-
-
-def _dispatcher(
-    plugins: Plugins,
-    executor: Executor,
-    setting: ExecutorSetting,
-    context: ExecutionContext,
-    file: Callable[[str], bytes | None] | None = None,
-) -> Dispatcher:
-    return Dispatcher(
-        executor,
-        setting,
-        python_types=plugins.python_types,
-        providers=plugins.providers,
-        weights=_planner(plugins).priorities(context.graph),
-        trees=None if file is None else TreeLender(setting.trees, file),
-        at_work=context.before.at_work,
-    )

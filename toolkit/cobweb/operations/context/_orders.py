@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._exceptions import Exceptions
 from cobweb.operations.context._known_states import Refresh
 from cobweb.plugin import Executor, ExecutorSetting, Plugins, SiteMark
-from cobweb.store import Generation, RunInfo, RunRecord, Store
+from cobweb.store import RunInfo, RunRecord, Store
 
 DEFAULT_PARALLEL = 10
 DEFAULT_TIMEOUT_S = 600.0
@@ -102,16 +102,6 @@ def keep_apart(store: Store, orders: Orders) -> None:
     raise UsageError(
         f"{store.label} holds the states of {whose}",
         hint="use a copy of the site, or another `state:`; `cobweb simulate` keeps no state",
-    )
-
-
-def begun(info: RunInfo, orders: Orders, generation: Generation) -> RunInfo:
-    """Return a run as it is stored that brings about a generation."""
-    return replace(
-        info,
-        command=command_of(info, orders),
-        site=generation.digest,
-        generation=generation.id,
     )
 
 
