@@ -170,14 +170,15 @@ def drift_check_of(
     results = store.results()
     pending = _pending(desired, records, looked_at, results)
     old = [cob for cob, kind in pending.items() if kind is not PendingKind.ADDED]
-    before = definitions_of((records[cob] for cob in old), desired, store, work)
+    past = [records[cob] for cob in old]
+    cobs, generations, hosts = _definitions(past, desired, store, work)
     noticed = _noticed(store, [records[cob] for cob in looked_at if cob in records])
     subjects = []
     for cob in looked_at:
         if cob not in pending:
             it, generation = desired.graph.cobs[cob], records[cob].generation
-        elif cob in before.cobs:
-            it, generation = before.cobs[cob], before.generations[cob]
+        elif cob in cobs:
+            it, generation = cobs[cob], generations[cob]
         else:
             continue
         subjects.append(
@@ -191,8 +192,8 @@ def drift_check_of(
     return DriftCheck(
         subjects=tuple(_in_turns(subjects)),
         pending=tuple(Pending(cob=cob, kind=kind) for cob, kind in pending.items()),
-        undefined=tuple(cob for cob in old if cob not in before.cobs),
-        hosts={**desired.hosts, **before.hosts} if before.hosts else desired.hosts,
+        undefined=tuple(cob for cob in old if cob not in cobs),
+        hosts={**desired.hosts, **hosts} if hosts else desired.hosts,
         missed=_missed(records),
         ignored=len(chosen) - len(looked_at),
         machines=dict(_believed(desired, records, subjects)),
@@ -335,23 +336,12 @@ def _in_turns(subjects: list[Subject]) -> Iterator[Subject]:
     return (subjects[at] for at in order)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definitions:
-    """Objects as they were applied, each under one of the `generations`.
-
-    `hosts` are those of them that the site has no more, as they were reached.
-    """
-
-    cobs: Mapping[CobId, Cob] = field(default_factory=dict)
-    generations: Mapping[CobId, int] = field(default_factory=dict)
-    hosts: Mapping[str, Host] = field(default_factory=dict)
-
-
-def definitions_of(
+def _definitions(
     records: Iterable[CobRecord], desired: Desired, store: Store, work: KeptWork
-) -> Definitions:
+) -> tuple[Mapping[CobId, Cob], Mapping[CobId, int], Mapping[str, Host]]:
     """Return what the objects were that records were written for, as far as a generation says so.
 
+    Then the generation of each, and their hosts, as these were reached.
     Their actions are those that `work` finds again, their vaulted values those of the site; the
     check of an object fails for which something is gone. StoreError where a generation is damaged.
     """
@@ -369,7 +359,7 @@ def definitions_of(
                 hosts[host] = site.hosts[host]
                 break
     graph, gone = Secrets(desired.secrets, desired.hosts).graph(Graph(cobs=cobs), hosts)
-    return Definitions(cobs=graph.cobs, generations=generations, hosts=gone)
+    return graph.cobs, generations, gone
 
 
 def _candidates(record: CobRecord, past: Generations) -> Iterator[int]:

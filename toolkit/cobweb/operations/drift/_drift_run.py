@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 
 from cobweb._clock import wall_clock
@@ -92,7 +92,22 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
     with private_folder() as folder:
         work = KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types)
         look = drift_check_of(desired, store, work, ignores=ignores)
-        result = _looked(look, desired, plugins, store, orders=orders, caller=caller, info=info)
+        expected = {it.cob.id: it.record.state for it in look.subjects}
+        there = replace(desired, hosts=look.hosts)
+        with open_executor(plugins, orders, there, expected) as (executor, setting):
+            store.begin_run(info)
+            publisher = EventPublisher(caller.sinks, executor.now)
+            say, timeout_s = caller.say, orders.store_timeout_s
+            journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
+            record = Record(journal, publisher, store_events=True)
+            record.run_started(info.id, desired.graph, generation=info.generation)
+            dispatcher = Dispatcher(
+                executor, setting, python_types=plugins.python_types, providers=plugins.providers
+            )
+            with told_if_broken(store, info):
+                looking = _DriftRun(look, dispatcher, record, caller, orders=orders)
+                looking.refuse(refused_results(look.results, desired.graph))
+                result = looking.go(info.id)
     store.end_run(
         RunRecord(
             info=info,
@@ -102,53 +117,15 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
             ended=wall_clock(),
         )
     )
-    return result
-
-
-def _looked(  # noqa: PLR0913  # as `drift_site`
-    look: DriftCheck,
-    desired: Desired,
-    plugins: Plugins,
-    store: Store,
-    *,
-    orders: Orders,
-    caller: Caller,
-    info: RunInfo,
-) -> DriftResult:
-    """Do what a look has to do; its run begins here, and has no end yet."""
-    expected = {it.cob.id: it.record.state for it in look.subjects}
-    there = replace(desired, hosts=look.hosts)
-    with open_executor(plugins, orders, there, expected) as (executor, setting):
-        store.begin_run(info)
-        publisher = EventPublisher(caller.sinks, executor.now)
-        say, timeout_s = caller.say, orders.store_timeout_s
-        journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
-        record = Record(journal, publisher, store_events=True)
-        record.run_started(info.id, desired.graph, generation=info.generation)
-        dispatcher = Dispatcher(
-            executor, setting, python_types=plugins.python_types, providers=plugins.providers
-        )
-        with told_if_broken(store, info):
-            looking = _DriftRun(look, dispatcher, record, caller, orders=orders)
-            looking.refuse(refused_results(look.results, desired.graph))
-            result = looking.go(info.id)
     never = () if info.generation or look.subjects else (_NEVER,)
     return replace(result, notices=(*never, *publisher.notices))
 
 
-@dataclass(slots=True, kw_only=True)
-class _Found:
-    """What was found so far, by object; `unchecked` and `lost` hold what was said."""
-
-    drifted: dict[CobId, Drifted] = field(default_factory=dict)
-    doubtful: dict[CobId, Doubtful] = field(default_factory=dict)
-    unchecked: dict[CobId, str] = field(default_factory=dict)
-    lost: dict[str, str] = field(default_factory=dict)
-    checked: set[CobId] = field(default_factory=set)
-
-
 class _DriftRun:
-    """Goes through the checks of one look; use once."""
+    """Goes through the checks of one look; use once.
+
+    `unchecked` and `lost` hold what was said of objects and hosts.
+    """
 
     def __init__(
         self,
@@ -167,7 +144,11 @@ class _DriftRun:
         self._caller = caller
         self._parallel = orders.parallel
         self._simulates = orders.simulates
-        self._found = _Found()
+        self._drifted: dict[CobId, Drifted] = {}
+        self._doubtful: dict[CobId, Doubtful] = {}
+        self._unchecked: dict[CobId, str] = {}
+        self._lost: dict[str, str] = {}
+        self._checked: set[CobId] = set()
         self._results = dict(look.results)
         self._now_s = 0.0
         self._machines = dict(look.machines)
@@ -236,9 +217,8 @@ class _DriftRun:
     def _passed_over(self, subject: Subject) -> bool:
         """Say whether the host is not to be asked, and take what is known without that."""
         cob, machine = subject.cob, subject.cob.machine
-        lost = self._found.lost.get(cob.host)
-        if lost is not None:
-            self._found.unchecked[cob.id] = lost
+        if cob.host in self._lost:
+            self._unchecked[cob.id] = self._lost[cob.host]
             return True
         if subject.record.at_work:
             self._leave(subject)
@@ -320,7 +300,7 @@ class _DriftRun:
         states = subject.cob.type.states
         match report.outcome:
             case Outcome.OK if report.state in states:
-                self._found.checked.add(subject.cob.id)
+                self._checked.add(subject.cob.id)
                 self._record.checked(subject.cob.id, report)
                 self._take_state(subject, report)
             case Outcome.OK:
@@ -329,8 +309,10 @@ class _DriftRun:
                 self._fail(subject, message, report)
             case Outcome.UNREACHABLE:
                 self._record.checked(subject.cob.id, report)
-                self._lose(subject.cob.host, report.message)
-                self._found.unchecked[subject.cob.id] = report.message
+                if subject.cob.host not in self._lost:
+                    self._lost[subject.cob.host] = report.message
+                    self._record.write(HostLost(host=subject.cob.host, time=self._now_s))
+                self._unchecked[subject.cob.id] = report.message
             case _:
                 self._fail(subject, report.message or str(report.outcome), report)
 
@@ -338,7 +320,7 @@ class _DriftRun:
         cob, left, state = subject.cob.id, subject.left, report.state
         if left is None:
             why = why_doubtful(subject.record)
-            self._found.doubtful[cob] = Doubtful(cob=cob, why=why, state=state)
+            self._doubtful[cob] = Doubtful(cob=cob, why=why, state=state)
             self._record.found(cob, state, "check")
         elif state == left.was:
             self._record.found(cob, state, "check")
@@ -350,7 +332,7 @@ class _DriftRun:
     def _drift(self, subject: Subject, left: Left, report: Report) -> None:
         cob, state = subject.cob.id, report.state
         since = self._now_s if left.since is None else left.since
-        self._found.drifted[cob] = Drifted(
+        self._drifted[cob] = Drifted(
             cob=cob,
             was=left.was,
             was_since=left.was_since,
@@ -378,15 +360,10 @@ class _DriftRun:
     def _fail(self, subject: Subject, message: str, report: Report) -> None:
         """Tell of a check that failed; the journal goes on believing what it did."""
         cob = subject.cob.id
-        self._found.unchecked[cob] = message
+        self._unchecked[cob] = message
         self._record.became_unknown(
             cob, "check", **self._record.checked(cob, report, message=message)
         )
-
-    def _lose(self, host: str, message: str) -> None:
-        if host not in self._found.lost:
-            self._found.lost[host] = message
-            self._record.write(HostLost(host=host, time=self._now_s))
 
     def _meet_hosts(self) -> None:
         """Take note of hosts that answer again, where all that the journal has of them is checked.
@@ -394,26 +371,26 @@ class _DriftRun:
         Of the others the next apply checks everything, for nobody knows what was done to them.
         """
         for host, cobs in sorted(self._look.missed.items()):
-            if host not in self._found.lost and cobs <= self._found.checked:
+            if host not in self._lost and cobs <= self._checked:
                 self._record.write(HostFound(host=host, time=self._now_s))
 
     def _result(self, run: str, *, is_interrupted: bool) -> DriftResult:
-        look, found = self._look, self._found
+        look = self._look
         undefined = "no generation says any more what was applied"
-        unchecked = {**found.unchecked, **dict.fromkeys(look.undefined, undefined)}
+        unchecked = {**self._unchecked, **dict.fromkeys(look.undefined, undefined)}
         if is_interrupted:
             ending = Ending.INTERRUPTED
-        elif found.drifted:
+        elif self._drifted:
             ending = Ending.DRIFT
         else:
             ending = Ending.FAILED if unchecked else Ending.OK
         counts = {
             "hosts": len({host_of(cob) for cob in self._subjects}),
             "cobs": len(look.subjects),
-            "checks": len(found.checked),
-            "drifted": len(found.drifted),
+            "checks": len(self._checked),
+            "drifted": len(self._drifted),
             "pending": len(look.pending),
-            "doubtful": len(found.doubtful),
+            "doubtful": len(self._doubtful),
             "unchecked": len(unchecked),
             "ignored": look.ignored,
         }
@@ -421,11 +398,11 @@ class _DriftRun:
             run=run,
             ending=ending,
             counts=counts,
-            drifted=tuple(found.drifted[cob] for cob in sorted(found.drifted)),
+            drifted=tuple(self._drifted[cob] for cob in sorted(self._drifted)),
             pending=look.pending,
-            doubtful=tuple(found.doubtful[cob] for cob in sorted(found.doubtful)),
+            doubtful=tuple(self._doubtful[cob] for cob in sorted(self._doubtful)),
             unchecked=tuple(
                 Unchecked(cob=cob, message=unchecked[cob]) for cob in sorted(unchecked)
             ),
-            unreachable=dict(sorted(found.lost.items())),
+            unreachable=dict(sorted(self._lost.items())),
         )
