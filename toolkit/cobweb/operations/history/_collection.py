@@ -115,42 +115,31 @@ def _old_generations(
     return tuple(info for info in infos if info.id not in kept)
 
 
-class _Sought:
-    """What objects were when they were applied last, looked for from the newest generation on.
-
-    `changed` are objects whose definition is not found yet, with the digests that they were applied
-    with, `gone` those that no generation so far has at all.
-    """
-
-    def __init__(self, changed: dict[CobId, str]) -> None:
-        self.changed = changed
-        self.gone = set(changed)
-
-    def found_in(self, generation: Generation) -> bool:
-        """Say whether a generation defines something that no newer one does, and seek on."""
-        if not (self.changed or self.gone):
-            return False
-        contents = read_site(generation.content).contents
-        same = {cob for cob, content in self.changed.items() if contents.get(cob) == content}
-        had = self.gone & contents.keys()
-        self.changed = {cob: it for cob, it in self.changed.items() if cob not in same}
-        self.gone -= had
-        return bool(same or had)
-
-
 def _look_through(
     store: Store, infos: Sequence[GenerationInfo], records: Mapping[CobId, CobRecord]
 ) -> tuple[set[int], set[int]]:
-    """Return the generations that are not damaged, and those that define what is needed."""
-    sought = _Sought({cob: record.content for cob, record in records.items()})
+    """Return the generations that are not damaged, and those that define what is needed.
+
+    From the newest on they are asked what objects were when they were applied last: `changed` are
+    those whose definition is not found yet, with the digests that they were applied with, `gone`
+    those that no generation so far has at all.
+    """
+    changed = {cob: record.content for cob, record in records.items()}
+    gone = set(changed)
     sound: set[int] = set()
     defining: set[int] = set()
     for info in infos:
         generation = sound_generation(store, info.id)
-        if generation is not None:
-            sound.add(info.id)
-            if sought.found_in(generation):
+        if generation is None:
+            continue
+        sound.add(info.id)
+        if changed or gone:
+            contents = read_site(generation.content).contents
+            same = {cob for cob, content in changed.items() if contents.get(cob) == content}
+            if same or not gone.isdisjoint(contents):
                 defining.add(info.id)
+            changed = {cob: it for cob, it in changed.items() if cob not in same}
+            gone -= contents.keys()
     return sound, defining
 
 
