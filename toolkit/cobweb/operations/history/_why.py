@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,7 +109,7 @@ def why(site: Site, store: Store, reference: str) -> Reason:
     if answer.given_up:
         chain: Iterable[Blocked] = [Blocked(cob=cob, kind=WaitKind.UNREACHABLE, detail=GIVEN_UP)]
     else:
-        found = _Present(graph, store, records, before, last).chain(cob)
+        found = _chain_now(cob, graph, store, records, before, last)
         chain = with_given_up(found, given_up)
     return replace(answer, source="journal", chain=chain_data(chain))
 
@@ -148,58 +148,44 @@ def _of_removed(removal: Removal, record: CobRecord, run: str) -> Reason:
     )
 
 
-class _Present:
-    """An engine that starts nothing, brought to where the journal stands."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        store: Store,
-        records: Mapping[CobId, CobRecord],
-        before: KnownStates,
-        last: RunRecord | None,
-    ) -> None:
-        self._records = records
-        self._uncertain = before.uncertain
-        self._goes_on = last is not None and goes_on(store, last)
-        lending = lending_of(store, before.contents, records, graph)
-        self._engine = Engine(graph, lending=lending)
-        failed = {
-            cob
-            for cob in graph.cobs
-            if cob in records and last and records[cob].failed and records[cob].run == last.info.id
-        }
-        known = {cob: state for cob, state in before.known.items() if cob not in failed}
-        held, _ = old_locks(graph, records, store.locks(), whole=True)
-        effects = self._engine.start(known, held)
-        self._engine.step(Halt())
-        for effect in effects:
-            if isinstance(effect, StartTransition):
-                self._engine.step(TransitionDropped(cob=effect.cob))
-        for cob in sorted(failed):
-            self._engine.step(CheckEnded(cob=cob, state=None))
-        self._leave(before.missed.intersection(graph.hosts()))
-
-    def chain(self, cob: CobId) -> Iterable[Blocked]:
-        """Return why an object waits, each link as the journal sees it."""
-        return [self._seen(link) for link in self._engine.chain(cob)]
-
-    def _leave(self, missed: Iterable[str]) -> None:
-        for host in sorted(missed):
-            self._engine.step(HostVanished(host=host))
-        for cob in () if self._goes_on else sorted(self._engine.busy()):
-            self._engine.step(CheckDropped(cob=cob))
-
-    def _seen(self, link: Blocked) -> Blocked:
-        record = self._records.get(link.cob)
+def _chain_now(  # noqa: PLR0913, PLR0917  # who waits, and all that the journal says
+    cob: CobId,
+    graph: Graph,
+    store: Store,
+    records: Mapping[CobId, CobRecord],
+    before: KnownStates,
+    last: RunRecord | None,
+) -> Iterator[Blocked]:
+    """Yield why an object waits, by an engine that starts nothing, where the journal stands."""
+    engine = Engine(graph, lending=lending_of(store, before.contents, records, graph))
+    failed = {
+        it
+        for it in graph.cobs
+        if it in records and last and records[it].failed and records[it].run == last.info.id
+    }
+    known = {it: state for it, state in before.known.items() if it not in failed}
+    held, _ = old_locks(graph, records, store.locks(), whole=True)
+    effects = engine.start(known, held)
+    engine.step(Halt())
+    for effect in effects:
+        if isinstance(effect, StartTransition):
+            engine.step(TransitionDropped(cob=effect.cob))
+    for it in sorted(failed):
+        engine.step(CheckEnded(cob=it, state=None))
+    for host in sorted(before.missed.intersection(graph.hosts())):
+        engine.step(HostVanished(host=host))
+    is_running = last is not None and goes_on(store, last)
+    for it in () if is_running else sorted(engine.busy()):
+        engine.step(CheckDropped(cob=it))
+    for link in engine.chain(cob):
+        record = records.get(link.cob)
         if link.kind is WaitKind.RUNNING and record and record.in_transition:
-            return replace(link, detail=" -> ".join(record.in_transition))
-        if link.kind is not WaitKind.HALTED:
-            return link
-        if self._goes_on:
-            return replace(link, detail="is about to begin")
-        is_lost = self._engine.state(link.cob) == UNKNOWN
-        doubt = ", which checks it" if is_lost else ""
-        if record and link.cob in self._uncertain:
-            doubt += f" ({why_doubtful(record)})"
-        return replace(link, detail=f"waits for the next apply{doubt}")
+            yield replace(link, detail=" -> ".join(record.in_transition))
+        elif link.kind is WaitKind.HALTED:
+            doubt = ", which checks it" if engine.state(link.cob) == UNKNOWN else ""
+            if record and link.cob in before.uncertain:
+                doubt += f" ({why_doubtful(record)})"
+            awaited = "is about to begin" if is_running else f"waits for the next apply{doubt}"
+            yield replace(link, detail=awaited)
+        else:
+            yield link
