@@ -29,7 +29,7 @@ from cobweb.generation import contents as contents_of
 from cobweb.kernel._events import EventBody
 from cobweb.kernel._machines import with_machines
 from cobweb.kernel._result import Wait, waits_of, with_given_up
-from cobweb.model import OUTDATED, Cob, CobId, CobType, Graph, State, host_of
+from cobweb.model import OUTDATED, Cob, CobId, Graph, State, host_of
 from cobweb.operations.context._budgets import lending_of, limited_hosts
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._exceptions import Exceptions
@@ -167,24 +167,21 @@ class ExecutionContext:
         return outdated_in(it, state)
 
     def outdates(self) -> Mapping[CobId, Mapping[str, Any]]:
-        """Return what a simulated check finds against the new contents, by object and state."""
-        change = self.change
-        cobs = () if change is None else sorted(change.changed | change.anew)
+        """Return what a simulated check finds against the new contents, by object and state.
+
+        The states are those of the type that an object has for its host before that switches.
+        """
+        if self.change is None:
+            return {}
+        new, base = sorted(self.change.changed | self.change.anew), self.change.base
+        kinds = {cob: base.get(cob, self.graph.cobs[cob]).type for cob in new}
         return {
             cob: {
                 "content": self.before.contents[cob],
-                "states": {
-                    state: self.found_after(cob, state) for state in (self.past_type(cob).states)
-                },
+                "states": {it: self.found_after(cob, it) for it in kind.states},
             }
-            for cob in cobs
+            for cob, kind in kinds.items()
         }
-
-    def past_type(self, cob: CobId) -> CobType:
-        """Return the type that an object has for its host before that switches."""
-        change = self.change
-        base = None if change is None else change.base.get(cob)
-        return (base or self.graph.cobs[cob]).type
 
     @property
     def away(self) -> frozenset[CobId]:
@@ -211,15 +208,14 @@ class ExecutionContext:
     def without(self, stuck: Iterable[Wait]) -> ExecutionContext:
         """Return the context that leaves alone all that needs or limits tie to stuck objects."""
         left = tuple(stuck)
-        near: dict[CobId, list[CobId]] = {}
-        for need in (*self.graph.needs, *(self.change.needs if self.change else ())):
-            near.setdefault(need.cob, []).append(need.on)
-            near.setdefault(need.on, []).append(need.cob)
+        needs = (*self.graph.needs, *(self.change.needs if self.change else ()))
+        ties = [(need.cob, need.on) for need in needs]
         for budget in self.graph.budgets:
-            members = [cob for unit in budget.units for cob in sorted(unit.members)]
-            for first, second in pairwise(members):
-                near.setdefault(first, []).append(second)
-                near.setdefault(second, []).append(first)
+            ties += pairwise(cob for unit in budget.units for cob in sorted(unit.members))
+        near: dict[CobId, list[CobId]] = {}
+        for first, second in ties:
+            near.setdefault(first, []).append(second)
+            near.setdefault(second, []).append(first)
         found = {wait.cob: wait for wait in left}
         todo = sorted(found)
         while todo:
@@ -360,15 +356,15 @@ class ExecutionContext:
 
     def _explained(self, wait: Wait, first: Iterable[Wait]) -> Wait:
         """Return a wait whose chain goes on to what nobody knows how to remove, or may not now."""
-        end = wait.chain[-1].cob if wait.chain else None
-        on = wait.chain[-1].on if wait.chain else None
+        if not wait.chain:
+            return wait
+        end, on = wait.chain[-1], wait.chain[-1].on
         for other in first:
-            if other.cob == end and other.chain[0].kind is WaitKind.UNSWITCHED:
+            if other.cob == end.cob and other.chain[0].kind is WaitKind.UNSWITCHED:
                 return replace(wait, chain=(*wait.chain[:-1], *other.chain))
         more = next((it.chain for it in first if it.cob == on), None)
-        last = wait.chain[-1].kind if wait.chain else None
         is_elsewhere = on is not None and not is_chosen(self.desired, host_of(on))
-        if more is None and on is not None and last is WaitKind.UNSWITCHED and is_elsewhere:
+        if more is None and on is not None and end.kind is WaitKind.UNSWITCHED and is_elsewhere:
             more = (Blocked(cob=on, kind=WaitKind.EXCLUDED),)
         return wait if more is None else replace(wait, chain=(*wait.chain, *more))
 
@@ -431,8 +427,8 @@ def context_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     based = Graph(cobs=_based(removal, before, waiting, desired))
     again = Refresh.ALL if refresh is Refresh.ALL else Refresh.CHANGED
     past = known(based, records, refresh=again, contents=contents_of(based))
-    held, dead = old_locks(graph, records, store.locks(), whole=desired.limit is None)
-    held, dead = _without_locks_of(given_up, held, dead)
+    whole = desired.limit is None
+    held, dead = old_locks(graph, records, store.locks(), whole=whole, given_up=given_up)
     return ExecutionContext(
         desired=desired,
         generation=generation,
@@ -526,14 +522,6 @@ def _late(desired: Desired, store: Store, before: KnownStates) -> Mapping[CobId,
     limited = limited_hosts(desired, store, before)
     elsewhere = {c for c in before.changed if desired.only and not is_chosen(desired, host_of(c))}
     return {cob: host_of(cob) in limited or cob in elsewhere for cob in before.changed}
-
-
-def _without_locks_of(
-    hosts: AbstractSet[str], held: tuple[Lock, ...], dead: tuple[Lock, ...]
-) -> tuple[tuple[Lock, ...], tuple[Lock, ...]]:
-    """Return old locks in force and not: those of and on what is given up are not."""
-    over = [lock for lock in held if not hosts.isdisjoint(map(host_of, lock[:2]))]
-    return tuple(lock for lock in held if lock not in over), (*dead, *over)
 
 
 def _based(

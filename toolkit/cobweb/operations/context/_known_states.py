@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -117,9 +118,7 @@ def _says(record: CobRecord | None, state: State) -> bool:
 
 def is_another(cob: Cob, record: CobRecord, content: str, results: Results) -> bool:
     """Say whether an object of this content is another one than the journal's record is of."""
-    if record.content and record.content != content:
-        return True
-    return bool(record.content) and differs_now(cob, record, results)
+    return bool(record.content) and (record.content != content or differs_now(cob, record, results))
 
 
 def old_locks(
@@ -128,13 +127,14 @@ def old_locks(
     locks: Iterable[Lock],
     *,
     whole: bool,
+    given_up: AbstractSet[str] = frozenset(),
 ) -> tuple[tuple[Lock, ...], tuple[Lock, ...]]:
     """Return the locks of before that stay in force now, and those that are over.
 
     A lock whose holder takes part ends by itself when the holder has been checked. One whose holder
     does not (`whole` says that all of the site takes part, so the holder is gone) protects nothing,
     unless the holder may still be in transition. Locks on objects that do not take part are left
-    alone while they may be needed.
+    alone while they may be needed. Those of and on hosts that are `given_up` are over.
     """
     held: list[Lock] = []
     dead: list[Lock] = []
@@ -142,7 +142,7 @@ def old_locks(
         locked, holder, _ = lock
         may_move = _may_move(records.get(holder))
         if locked in graph.cobs and (holder in graph.cobs or may_move):
-            held.append(lock)
+            (held if given_up.isdisjoint(map(host_of, lock[:2])) else dead).append(lock)
         elif (whole and not may_move) or locked in graph.cobs:
             dead.append(lock)
     return tuple(held), tuple(dead)
