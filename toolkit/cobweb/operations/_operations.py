@@ -194,10 +194,7 @@ def _next_generation(store: Store, desired: Desired, *, whole: bool = False) -> 
     current = next(iter(store.generations()), None)
     if current is None:
         return 1
-    if desired.limit is None:
-        same = current.digest == desired.evaluated.digest
-    else:
-        same = whole and current.digest == desired.whole().digest
+    same = (whole or desired.limit is None) and current.digest == desired.whole().digest
     if same and whole:
         same = sound_generation(store, current.id) is not None  # a damaged one gets a successor
     return current.id if same else current.id + 1

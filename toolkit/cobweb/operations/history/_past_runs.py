@@ -63,11 +63,9 @@ def why_in_run(store: Store, record: RunRecord, reference: str) -> Reason:
 
 def _last_state(store: Store, run: str, cob: str) -> str | None:
     """Return the last state that the run told of an object."""
-    state: str | None = None
-    for event in store.events(run):
-        if event.get("cob") == cob and event["type"] in ("cob.state", "transition.end"):
-            state = event["state"]
-    return state
+    kinds = ("cob.state", "transition.end")
+    told = [it["state"] for it in store.events(run) if it.get("cob") == cob and it["type"] in kinds]
+    return told[-1] if told else None
 
 
 def _wanted(store: Store, generation: int, cob: str) -> tuple[str, bool]:

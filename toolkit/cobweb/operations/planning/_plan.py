@@ -206,11 +206,7 @@ class Plan:
             "seconds": self.seconds,
             "makespan": self.makespan,
             "waits": [
-                {
-                    "cob": wait.cob,
-                    "state": wait.state,
-                    "chain": chain_data(wait.chain),
-                }
+                {"cob": wait.cob, "state": wait.state, "chain": chain_data(wait.chain)}
                 for wait in self.waits
             ],
             "given_up": list(self.given_up),

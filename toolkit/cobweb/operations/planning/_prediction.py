@@ -405,12 +405,8 @@ def _found(clock: _Clock, cob: CobId) -> State | None:
 def _enable(clock: _Clock, cob: CobId, by: CobId) -> None:
     """Note who let an object through, if that had ended something itself."""
     end = clock.last_end.get(by)
-    if end is None:
-        return
-    if cob in clock.enabled:
-        clock.enabled[cob][by] = end
-    else:
-        clock.enabled[cob] = {by: end}
+    if end is not None:
+        clock.enabled.setdefault(cob, {})[by] = end
 
 
 def _start(clock: _Clock, effect: StartTransition) -> None:
