@@ -11,7 +11,6 @@ shorter or costs less: nobody goes in circles.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from cobweb.model import CobId, CobType, Graph, State, Transition, TransitionNeed
@@ -39,17 +38,15 @@ class Ways:
         cobs = self._cobs = graph.cobs
         self._known: dict[tuple[int, _Asked], Steps] = {}
         asking = self._asking = dict[CobId, list[TransitionNeed]]()
-        stops = defaultdict[int, dict[State, bool]](dict)
+        stops: dict[tuple[int, State], bool] = {}
         for need in graph.needs:
             if not isinstance(need, TransitionNeed):
                 continue
             kind = cobs[need.on].type
-            of_kind = stops[id(kind)]
-            is_stop = of_kind.get(need.state)
-            if is_stop is None:
-                is_stop = not any(kind.serves(state) for state in kind.members(need.state))
-                of_kind[need.state] = is_stop
-            if is_stop:
+            key = (id(kind), need.state)
+            if key not in stops:
+                stops[key] = not any(kind.serves(state) for state in kind.members(need.state))
+            if stops[key]:
                 asking.setdefault(need.cob, []).append(need)
 
     def steps(self, cob: CobId) -> Steps:

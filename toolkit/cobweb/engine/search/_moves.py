@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from cobweb.engine.analysis._circles import reached
@@ -139,18 +140,13 @@ class Moves:
         ]
 
     def start(self) -> Situation:
-        """Return the situation that all objects are in before any step."""
-        return self.situation(self.problem.states)
-
-    def situation(self, states: Mapping[CobId, State]) -> Situation:
-        """Return a situation in which no more members count than at the start, and who serves."""
-        vector = tuple(states[cob] for cob in self.cobs)
+        """Return the situation that all objects are in before any step; who serves counts."""
+        vector = tuple(self.problem.states[cob] for cob in self.cobs)
         counting = self._counting
-        for units in self.rosters:
-            for unit in units:
-                for member in unit.members:
-                    if _state(member, vector) in member.serving:
-                        counting |= member.bit
+        for unit in chain.from_iterable(self.rosters):
+            for member in unit.members:
+                if _state(member, vector) in member.serving:
+                    counting |= member.bit
         return Situation(vector, counting)
 
     def aims(self, cobs: Collection[CobId] | None = None) -> tuple[State, ...]:
