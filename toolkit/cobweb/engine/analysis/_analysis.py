@@ -274,7 +274,7 @@ class _Walk:
                     return None
                 self._seen.add(cob)
                 mine.add(cob)
-            link = self._lacking_lock(cob, state) if lock else self._lacking_step(cob, state)
+            link = self._lacking(cob, state, lock=lock)
             if link is None:
                 return self._missing_way(cob, state, links)
             links.append(link)
@@ -294,18 +294,15 @@ class _Walk:
         reached = (state for state in kind.members(name) if (cob, state) in self._reach.reached)
         return next(reached, kind.stands_for(name, self._starts[cob]))
 
-    def _lacking_lock(self, cob: CobId, state: State) -> TroubleLink | None:
-        need = self._reach.lacks(self._analysis.patterns.of_state(cob, state))
-        return self._analysis.link(cob, state, need) if need else None
-
-    def _lacking_step(self, cob: CobId, state: State) -> TroubleLink | None:
-        """Return what stops the first blocked step of the way."""
-        patterns = self._analysis.patterns
-        way = self._analysis.graph.cobs[cob].type.way(self._starts[cob], state)
+    def _lacking(self, cob: CobId, state: State, *, lock: bool) -> TroubleLink | None:
+        """Return what stops a lock on a state, or the first blocked step of the way to it."""
+        patterns, kind = self._analysis.patterns, self._analysis.graph.cobs[cob].type
+        steps = () if lock else kind.way(self._starts[cob], state) or ()
+        asked = [(str(it), patterns.of_step(cob, it.source, it.dest)) for it in steps]
         links = (
-            self._analysis.link(cob, str(step), need)
-            for step in way or ()
-            if (need := self._reach.lacks(patterns.of_step(cob, step.source, step.dest)))
+            self._analysis.link(cob, label, need)
+            for label, wanted in ([(state, patterns.of_state(cob, state))] if lock else asked)
+            if (need := self._reach.lacks(wanted))
         )
         return next(links, None)
 

@@ -11,6 +11,7 @@ Nothing here is an error: a budget may be wider than needed, and no run may ever
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -113,13 +114,9 @@ def _over(
     return None
 
 
-def _by_domain(units: Iterable[Unit]) -> dict[str | None, int]:
+def _by_domain(units: Iterable[Unit]) -> Counter[str | None]:
     """Count units by failure domain, and under None all of them."""
-    counts: dict[str | None, int] = {None: 0}
-    for unit in units:
-        for domain in (None, *unit.domains):
-            counts[domain] = counts.get(domain, 0) + 1
-    return counts
+    return Counter(domain for unit in units for domain in (None, *unit.domains))
 
 
 class _Fit:
@@ -251,9 +248,8 @@ class _Fit:
                 continue  # any bound has room for one
             over = _over(budget, self._sizes[at], [unit for unit, _ in out])
             if over is not None:
-                links = tuple(why for _, why in out if why is not None)
+                links = tuple(why for _, why in out if why is not None)[:SHOWN]
                 message = _message(budget, f"{cob}: {step}", list(units[at]), over)
-                links = links[:SHOWN]
                 yield at, Misfit(kind=MisfitKind.STEP, budget=budget, message=message, links=links)
 
 
