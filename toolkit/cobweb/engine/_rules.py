@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._needs import Wanted, agreed, of_state, of_step
-from cobweb.engine._node import CHURNED, MOVING, UNPLANNED, Node, Word
+from cobweb.engine._node import CHURNED, MOVING, UNPLANNED, Node
 from cobweb.engine._state_locks import grant_all, recall, release, request
 from cobweb.engine._tables import Move
 from cobweb.engine._values import StartTransition, made
@@ -67,13 +67,10 @@ def start(machine: Machine, node: Node) -> None:
 def _is_waited_for(node: Node) -> bool:
     """Say whether a step of others waits for nothing but the state that the object is in."""
     words = (*node.pending.get(node.state, {}).values(), *node.lent.get(node.state, {}).values())
-    return any(_is_about_to_step(word) for word in words)
-
-
-def _is_about_to_step(word: Word) -> bool:
-    it = word.holder
-    return (it is not None and it.plan_move is not None) and (
-        it.activity is MOVING or it.missing == (not word.granted)
+    return any(
+        it.plan_move is not None and (it.activity is MOVING or it.missing == (not word.granted))
+        for word in words
+        if (it := word.holder) is not None
     )
 
 
@@ -104,18 +101,14 @@ def _change_plan(machine: Machine, node: Node, move: Move | None, asked: State) 
     if node.epoch != machine.epoch:
         node.epoch, node.new_plans = machine.epoch, 0
     node.new_plans += 1
-    if node.new_plans > machine.settings.max_new_plans and _restless(machine, node):
+    most = machine.settings.max_new_plans
+    many = most < node.new_plans and most * (1 + node.asks() + len(node.wishes)) < node.new_plans
+    if many and not node.stuck:  # restless, while nothing happens anywhere
         node.stuck |= CHURNED
         move, asked = _ahead(machine, node) if node.known else NOWHERE
     node.plan_lent, node.plan_asked, node.plan_move = node.lent_states, asked, move
     if node.wishes or node.lock_needs or (move is not None and node.step_needs):
         _pursue(machine, node)
-
-
-def _restless(machine: Machine, node: Node) -> bool:
-    """Say whether an object changes its mind again and again while nothing happens anywhere."""
-    neighbours = 1 + node.asks() + len(node.wishes)
-    return not node.stuck and node.new_plans > machine.settings.max_new_plans * neighbours
 
 
 def _pursue(machine: Machine, node: Node) -> None:

@@ -217,21 +217,17 @@ def _take_word(machine: Machine, node: Node, message: Message) -> None:
         if message.known < node.incarnation:
             return
         if message.state == old.state:
-            _adopt(machine, node, old, message)
+            # A restored grant is the answer to this word: the holder may still count on it.
+            old.restored = False
+            old.incarnation, old.seq = message.incarnation, message.seq
+            machine.effects.append(LockGranted(node.id, message.sender, old.state))
+            machine.send(_message(machine, node, message.sender, old))
             return
     elif not is_news(message, old):
         if old is not None and old.granted and is_again(message, old):
             machine.send(_message(machine, node, message.sender, old))
         return
     _replace(machine, node, old, message)
-
-
-def _adopt(machine: Machine, node: Node, old: Word, message: Message) -> None:
-    """Take a restored grant as the answer to this word: the holder may still count on it."""
-    old.restored = False
-    old.incarnation, old.seq = message.incarnation, message.seq
-    machine.effects.append(LockGranted(node.id, message.sender, old.state))
-    machine.send(_message(machine, node, message.sender, old))
 
 
 def _replace(machine: Machine, node: Node, old: Word | None, message: Message) -> None:
@@ -252,9 +248,14 @@ def _replace(machine: Machine, node: Node, old: Word | None, message: Message) -
 def _take_answer(machine: Machine, node: Node, message: Message) -> None:
     on = message.sender
     word = node.wishes.get(on)
-    if word is None or not _speaks_of(message, word):
-        if not node.frozen:
-            _say_again(machine, node, on)
+    is_stale = word is None or (word.incarnation and not answers(message, word))
+    if word is None or is_stale or message.state != word.state or not word.state:
+        if node.frozen:
+            return
+        if word is None:
+            _speak(machine, node)
+            word = node.wishes[on] = Word("", node.incarnation, node.seq, node, None)
+        machine.send(_message(machine, node, on, word))
         return
     if not word.granted:
         word.granted = True
@@ -262,15 +263,3 @@ def _take_answer(machine: Machine, node: Node, message: Message) -> None:
     if message.kind is MessageKind.RECALL:
         _ask_back(node, on)
     machine.touch(node)
-
-
-def _speaks_of(message: Message, word: Word) -> bool:
-    is_answer = not word.incarnation or answers(message, word)
-    return is_answer and message.state == word.state != ""
-
-
-def _say_again(machine: Machine, node: Node, on: CobId) -> None:
-    if on not in node.wishes:
-        _speak(machine, node)
-        node.wishes[on] = Word("", node.incarnation, node.seq, node, None)
-    machine.send(_message(machine, node, on, node.wishes[on]))
