@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ class Ask:
     units: list[UnitBook]
 
 
+@dataclass(slots=True, eq=False)
 class _Round:
     """The round of one budget: when it began, for whom, and who speaks of it.
 
@@ -37,17 +38,13 @@ class _Round:
     where the canary is to be checked anew.
     """
 
-    def __init__(self, book: BudgetBook, *, with_scope: bool) -> None:
-        self.book = book
-        found = {cob for unit in book.units for cob in unit.far}
-        if with_scope:
-            found.update(cob for unit in book.units for cob in unit.far_scope)
-        self.speakers = sorted(found)
-        self.askers: set[Rank] = set()
-        self.began_s = 0.0
-        self.due = False
-        self.expired = True
-        self.question = ""
+    book: BudgetBook
+    speakers: list[CobId]
+    askers: set[Rank] = field(default_factory=set)
+    began_s: float = 0.0
+    due: bool = False
+    expired: bool = True
+    question: str = ""
 
 
 class Bank:
@@ -66,8 +63,10 @@ class Bank:
         self._units_of: dict[tuple[CobId, CobId], list[UnitBook]] = {}
         for book in lender.books:
             name = book.budget.name
-            trial = lender.canaries.trial_of(name)
-            self._rounds[name] = _Round(book, with_scope=trial is not None)
+            found = {cob for unit in book.units for cob in unit.far}
+            if lender.canaries.trial_of(name) is not None:
+                found.update(cob for unit in book.units for cob in unit.far_scope)
+            self._rounds[name] = _Round(book, sorted(found))
             for unit in book.units:
                 for cob in unit.far:
                     self._units_of.setdefault((place_of(name), cob), []).append(unit)
@@ -227,12 +226,11 @@ class Bank:
     def stands(self, unit: UnitBook, word: str, since: int = 0) -> list[bool | None]:
         """Return of each object of a unit elsewhere if it said a word; None: nothing since then."""
         place = place_of(unit.key[0])
-        found: list[bool | None] = []
-        for cob in (*unit.far, *unit.far_scope):
-            line = self._ear.heard.get((place, cob))
-            is_late = line is None or line.known < since
-            found.append(None if line is None or is_late else word in line.word.state.split())
-        return found
+        lines = (self._ear.heard.get((place, cob)) for cob in (*unit.far, *unit.far_scope))
+        return [
+            None if line is None or line.known < since else word in line.word.state.split()
+            for line in lines
+        ]
 
     def tell_verdict(self, name: str, holder: CobId) -> None:
         """Let an object go if it waits and its canary lets it."""

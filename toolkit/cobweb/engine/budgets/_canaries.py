@@ -81,10 +81,8 @@ class Canaries:
         return unit.out and self._lender.bank is None and self._may_go_first(unit)
 
     def _changes(self, unit: UnitBook) -> bool:
-        bank = self._lender.bank
-        if any(map(self._lender.changes, unit.scope)):
-            return True
-        return bank is not None and any(bank.stands(unit, "changes"))
+        bank, is_here = self._lender.bank, any(map(self._lender.changes, unit.scope))
+        return is_here or (bank is not None and any(bank.stands(unit, "changes")))
 
     def _is_home(self, trial: Trial, unit: UnitBook) -> bool:
         """Say whether a unit that went first is where it should be, on all engines."""

@@ -385,8 +385,8 @@ class Lender:
         """
         busy, held = self.checks.closed, self._holding.keys()
         books = (book for book in self.books if book.budget.name not in busy)
-        turns: list[Iterator[tuple[Rank, UnitBook | Ask]]] = []
-        turns += [self._turns.of(book, self._closed, held, full=full) for book in books]
+        turns: list[Iterator[tuple[Rank, UnitBook | Ask]]]
+        turns = [self._turns.of(book, self._closed, held, full=full) for book in books]
         if self.bank is not None:
             turns.append(self.bank.asks())
         for rank, unit in heapq.merge(*turns, key=itemgetter(0)):

@@ -106,8 +106,7 @@ class BorrowedRooms:
             return
         if message.kind is MessageKind.RECALL:
             self._voice.note(message)
-            if message.incarnation > self._rounds.get(place, 0):
-                self._rounds[place] = message.incarnation
+            self._rounds[place] = max(message.incarnation, self._rounds.get(place, 0))
             line = self._voice.said[cob, place]
             if line.known < message.incarnation:
                 self._say(cob, place, "busy" if cob in counter.lent else line.word.state)

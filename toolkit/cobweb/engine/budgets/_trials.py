@@ -168,8 +168,7 @@ def trials_of(machine: Machine, books: Iterable[BudgetBook], contents: Contents)
         members.update(cob for unit in book.units for cob in unit.far)
         shared = [part for part in parts if part[0] & members]
         parts = [part for part in parts if not part[0] & members]
-        for other, _ in shared:
-            members |= other
+        members.update(*(other for other, _ in shared))
         parts.append((members, [*(it for _, some in shared for it in some), book]))
     return [
         Trial(machine, sorted(some, key=lambda it: it.budget.name), contents)

@@ -26,13 +26,11 @@ def _is_settled(machine: Machine, unit: UnitBook) -> bool:
     hosts = machine.hosts
     if hosts is not None and any(hosts.waits(node.cob.host) for node in unit.scope):
         return False
-    for node in unit.scope:
-        if node.absent:
-            continue
-        if node.activity is not IDLE or node.suspect or not node.up or node.failed:
-            return False
-        if not node.stuck & IMMOVABLE and node.away:
-            return False
+    there = [node for node in unit.scope if not node.absent]
+    if any(it.activity is not IDLE or it.suspect or not it.up or it.failed for it in there):
+        return False
+    if any(it.away and not it.stuck & IMMOVABLE for it in there):
+        return False
     group = unit.book.budget.group
     wanted = (node for node in unit.members if _should_serve(unit, node))
     return all(machine.working.serves(node, group) for node in wanted)

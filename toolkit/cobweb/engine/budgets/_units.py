@@ -233,11 +233,7 @@ def mates_of(unit: UnitBook, units: Iterable[UnitBook]) -> list[UnitBook]:
 
 
 def book_of(
-    budget: Budget,
-    nodes: Mapping[CobId, Node],
-    given_up: AbstractSet[str],
-    *,
-    is_shared: bool = False,
+    budget: Budget, nodes: Mapping[CobId, Node], given_up: AbstractSet[str], *, is_shared: bool
 ) -> BudgetBook:
     """Return the book of a budget, with units that have a member here; none of given-up hosts.
 
