@@ -150,9 +150,8 @@ class DeadManSwitch:
         """Wait until the host has taken a change back that ended so; it is asked to, if it can."""
         revert_s = _revert_s(confirm)
         last_s = self._now() + confirm.within_s + revert_s + GRACE_S
-        said = yield from self._ask_until(
-            self._step(job, "revert", wish, revert_s + GRACE_S), last_s
-        )
+        step = self._step(job, "revert", wish, revert_s + GRACE_S)
+        said = yield from self._ask_until(step, last_s)
         is_ok = ended.outcome is Outcome.OK
         if is_ok and said.outcome is Outcome.OK and said.state == CONFIRMED:
             return replace(ended, message="")

@@ -354,11 +354,10 @@ class Dispatcher:
         """Start a job once nothing of its object is at work, as far as the executor can say so."""
         if self._ending is None:
             self.work.believe(job.cob)
-            self._begin(job)
         elif end := self.work.before(job):
             self._ending.end_work(*end)
-        else:
-            self._begin(job)
+            return
+        self._begin(job)
 
     def _begin(self, job: Job) -> None:
         self._start(self._switch.begin(job) if job.confirm else job)
@@ -491,9 +490,8 @@ class WorkEnder:
             if job.kind is JobKind.CHECK:  # a transition is at work itself from now on
                 self._over.append(job.cob)
             return job, report
-        message = f"what an earlier job has left at work on {job.host} was not ended"
-        if report.message:
-            message = f"{message}: {report.message}"
+        said = f": {report.message}" if report.message else ""
+        message = f"what an earlier job has left at work on {job.host} was not ended{said}"
         is_lost = report.outcome is Outcome.UNREACHABLE
         return None, replace(
             report,

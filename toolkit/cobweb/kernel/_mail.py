@@ -95,11 +95,10 @@ class Mail:
     def receive(self) -> Iterator[Message]:
         """Yield the words that have come."""
         for sender, data in self._link.receive():
-            message = decoded(data)
-            if message is None or not self._is_meant(sender, message):
+            if (message := decoded(data)) is None or not self._is_meant(sender, message):
                 self.dropped += 1
-                continue
-            yield message
+            else:
+                yield message
 
     def again(self, now_s: float, said: Callable[[], Iterable[Send]]) -> None:
         """Say all again if it is time; what was said last is only asked for then."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -155,13 +155,12 @@ def _is_told(wait: Wait) -> bool:
     return removal or waits_for_verdict or any(link.kind in _TOLD for link in links)
 
 
-def ending_of(waits: Iterable[Wait], *, interrupted: bool, stopped: str = "") -> Ending:
+def ending_of(waits: Sequence[Wait], *, interrupted: bool, stopped: str) -> Ending:
     """Return how a run ended after which these objects are not as they should be.
 
     It has failed where something else than order is to blame, of one or of all that waits, or that
     it was `stopped` before its end.
     """
-    waits = tuple(waits)
     if interrupted:
         return Ending.INTERRUPTED
     if not waits:

@@ -32,12 +32,10 @@ class TreeLender:
         if job.kind is not JobKind.TRANSITION or not digest:
             return
         path = self._folder / f"{digest}{_SUFFIX}"
-        if path.exists():
+        if path.exists() or (archive := self._find(digest)) is None:
             return
-        archive = self._find(digest)
-        if archive is not None:
-            self._folder.mkdir(mode=_PRIVATE, exist_ok=True)
-            _write(path, gzip.compress(archive, _LEVEL, mtime=0))
+        self._folder.mkdir(mode=_PRIVATE, exist_ok=True)
+        _write(path, gzip.compress(archive, _LEVEL, mtime=0))
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -46,7 +44,6 @@ def _write(path: Path, data: bytes) -> None:
     try:
         draft.write_bytes(data)
         draft.replace(path)  # atomic
-    except OSError:
+    finally:
         with suppress(OSError):
             draft.unlink()
-        raise
