@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from cobweb._tables import Cell, Column, Tone
 from cobweb._text import plain
 from cobweb.api import Site
 from cobweb.cli._analysis import check_all
+from cobweb.cli._changes import SIGNS, tone_of
 from cobweb.cli._locking import locked_site
 from cobweb.cli._observers import annotations_option, observe_option, tell_observers
 from cobweb.cli._options import (
@@ -49,11 +51,6 @@ _DOUBTFUL = (
     Column(title="IN DOUBT", flexible=True),
     Column(title="IS"),
 )
-_SIGNS = {
-    "added": ("+", Tone.GOOD),
-    "changed": ("~", Tone.CAREFUL),
-    "removed": ("-", Tone.BAD),
-}
 _SHOWN = 20
 """How many pending changes, or objects that were not checked, are told of; JSON has all."""
 
@@ -169,27 +166,19 @@ def _tell_doubtful(output: Output, result: DriftResult) -> None:
 
 def _tell_unchecked(output: Output, result: DriftResult) -> None:
     """Tell of lost hosts by host, of all else by object."""
-    lines = []
-    on_lost: dict[str, int] = {}
-    for it in result.unchecked:
-        host = host_of(it.cob)
-        if host in result.unreachable:
-            on_lost[host] = on_lost.get(host, 0) + 1
-        else:
-            lines.append(f"not checked: {it.cob}: {it.message}")
+    on_host = Counter(host_of(it.cob) for it in result.unchecked)
+    others = [it for it in result.unchecked if host_of(it.cob) not in result.unreachable]
+    lines = [f"not checked: {it.cob}: {it.message}" for it in others]
     for host, said in result.unreachable.items():
-        objects = count(on_lost.get(host, 0), "object")
+        objects = count(on_host[host], "object")
         lines.append(f"host {host} cannot be reached, {objects} not checked: {said}")
     _tell_some(output, [(line, Tone.BAD) for line in lines])
 
 
 def _tell_pending(output: Output, result: DriftResult) -> None:
     output.line("pending changes, which the next apply makes:", Tone.HEAD)
-    lines = []
-    for it in result.pending:
-        sign, tone = _SIGNS[str(it.kind)]
-        lines.append((f"{sign} {it.cob}", tone))
-    _tell_some(output, lines)
+    lines = [f"{SIGNS[it.kind]} {it.cob}" for it in result.pending]
+    _tell_some(output, [(line, tone_of(line)) for line in lines])
 
 
 def _tell_some(output: Output, lines: Sequence[tuple[str, Tone]]) -> None:

@@ -390,17 +390,14 @@ def _tell_down(output: Output, plan: Plan) -> None:
         ("gone for good", sorted(plan.down_s.keys() & removed)),
         ("restarted in place", plan.restarts),
     ):
-        rest = f" and {len(cobs) - _SHOWN_DOWN} more" if len(cobs) > _SHOWN_DOWN else ""
         if cobs:
-            _tell(output, f"{title}: {', '.join(cobs[:_SHOWN_DOWN])}{rest}", Tone.CAREFUL)
+            _tell(output, f"{title}: {some_of(cobs, _SHOWN_DOWN)}", Tone.CAREFUL)
 
 
 def _limit_text(it: LimitUse) -> str:
     """Say in which order units go under a limit: `limit rolling (max 1): a first, then b, c`."""
     others = [unit for unit in it.units if unit not in it.canary]
-    units = others or it.canary
-    more = f" and {len(units) - _SHOWN_DOWN} more" if len(units) > _SHOWN_DOWN else ""
-    turns = f"{', '.join(units[:_SHOWN_DOWN])}{more}"
+    turns = some_of(others or it.canary, _SHOWN_DOWN)
     if it.canary and others:
         pause = f", {it.pause_s:g} s pause" if it.pause_s else ""
         turns = f"{', '.join(it.canary)} first{pause}, then {turns}"
