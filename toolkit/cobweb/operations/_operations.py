@@ -81,9 +81,8 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     UsageError where there is no such planner, or no limit that `exceptions` name.
     """
     order = _planner(plugins, planner)
-    generation = _next_generation(store, desired)
     exceptions = exceptions or Exceptions()
-    names = pending_renames(desired, store)
+    names, generation = pending_renames(desired, store), _next_generation(store, desired)
     store = with_renames(store, names, generation)
     if exceptions.names:
         desired = narrowed(desired, store, store.states(), exceptions)
