@@ -21,8 +21,7 @@ def merged_budgets(
     for budget in old:
         before.setdefault(budget.name, []).append(budget)
     merged = [_merged(budget, before.pop(budget.name, ()), cobs) for budget in goal]
-    for versions in before.values():
-        first, *others = versions
+    for first, *others in before.values():
         merged.append(_merged(replace(first, first=0), others, cobs))
     return tuple(budget for budget in merged if budget.units)
 

@@ -83,9 +83,7 @@ class SiteDiff:
 
     def __bool__(self) -> bool:
         """Say whether anything differs."""
-        return bool(
-            self.hosts or self.cobs or self.needs or self.types or self.limits or self.files
-        )
+        return self != SiteDiff()
 
 
 def site_diff(old: _Data, new: _Data) -> SiteDiff:
@@ -373,5 +371,4 @@ def _same(one: Any, other: Any) -> bool:
     """Say whether two values are the same JSON: `1`, `1.0` and `true` are not."""
     if repr(one) == repr(other):  # which is quick, but knows the order of keys
         return True
-    texts = [json.dumps(value, sort_keys=True) for value in (one, other)]
-    return texts[0] == texts[1]
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -44,7 +44,11 @@ def _revealed(
     path, missing = at
     if isinstance(value, Mapping):
         if len(value) == 1 and SECRET_MARK in value:
-            return _secret(value, secrets, instead, at)
+            known = secrets.get(value[SECRET_MARK])
+            if known is None and isinstance(instead, Mapping) and is_vaulted(instead):
+                return instead
+            missing += [path] * (known is None)
+            return value if known is None else known
         other = instead if isinstance(instead, Mapping) else {}
         return {
             key: _revealed(item, secrets, other.get(key), (_below(path, key), missing))
@@ -57,22 +61,6 @@ def _revealed(
             for number, (item, other) in enumerate(zip_longest(value, others[: len(value)]))
         ]
     return value
-
-
-def _secret(
-    mark: Mapping[str, Any],
-    secrets: Mapping[str, Mapping[str, Any]],
-    instead: Any,
-    at: tuple[str, list[str]],
-) -> Mapping[str, Any]:
-    path, missing = at
-    known = secrets.get(mark[SECRET_MARK])
-    if known is None and isinstance(instead, Mapping) and is_vaulted(instead):
-        known = instead
-    if known is None:
-        missing.append(path)
-        return mark
-    return known
 
 
 def _below(path: str, key: object) -> str:

@@ -110,7 +110,8 @@ class EvaluatedSite:
         yield from listed(canonical_json(_budget(budget)) for budget in budgets)
         yield '],"cobs":{'
         yield from listed(f"{quoted(cob)}:{text}" for cob, text in self._objects.items())
-        yield f'}},"confirm":{canonical_json(dict(_switches(graph)))}'
+        confirm = {it.id: asdict(it.confirm) for it in graph.cobs.values() if it.confirm}
+        yield f'}},"confirm":{canonical_json(confirm)}'
         yield f',"files":{canonical_json(self._files.digests)},"format":{FORMAT},"hosts":{{'
         yield from listed(_host(self._hosts[name], variables) for name in sorted(self._hosts))
         yield f'}},"limits":{canonical_json([_limit(limit) for limit in limits])}'
@@ -155,12 +156,6 @@ class EvaluatedSite:
                 return True
             case _:
                 assert_never(action)
-
-
-def _switches(graph: Graph) -> Iterator[tuple[CobId, dict[str, Any]]]:
-    for cob in graph.cobs.values():
-        if cob.confirm is not None:
-            yield cob.id, asdict(cob.confirm)
 
 
 def _words(key: str, values: Mapping[CobId, str | bool | float | None]) -> Iterator[str]:

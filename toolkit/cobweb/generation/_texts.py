@@ -52,8 +52,7 @@ def text_difference(old: str, new: str) -> TextDifference | None:
     before, after = _lines(old), _lines(new)
     if len(before) + len(after) > MAX_LINES:
         return None
-    found = islice(difflib.unified_diff(before, after, lineterm=""), 2, None)
-    lines = tuple(found)
+    lines = tuple(islice(difflib.unified_diff(before, after, lineterm=""), 2, None))
     return TextDifference(
         added=sum(line.startswith("+") for line in lines),
         removed=sum(line.startswith("-") for line in lines),
@@ -79,13 +78,10 @@ def _bounded(found: Iterator[FileDifference]) -> Iterator[FileDifference]:
 
 
 def _entry(name: str, old: TreeEntry | None, new: TreeEntry | None) -> FileDifference:
+    notes, text = _contents(old, new)
     if old is None or new is None:
         kind = ChangeKind.ADDED if old is None else ChangeKind.REMOVED
-        it = new or old
-        assert it is not None
-        notes, text = _contents(None if old is None else it, None if new is None else it)
         return FileDifference(name=name, kind=kind, notes=notes, text=text)
-    notes, text = _contents(old, new)
     if old.mode != new.mode and old.kind is new.kind:
         notes = (f"mode {old.mode:04o} -> {new.mode:04o}", *notes)
     return FileDifference(name=name, kind=ChangeKind.CHANGED, notes=notes, text=text)

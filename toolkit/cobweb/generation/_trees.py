@@ -59,7 +59,7 @@ class TreeEntry:
 
 def in_order(names: Iterable[str]) -> list[str]:
     """Return names as an archive has them: a folder before what is in it."""
-    return sorted(names, key=_bytes)
+    return sorted(names, key=lambda name: name.encode(_ENCODING, _ERRORS))
 
 
 def archive_of(entries: Iterable[TreeEntry]) -> Iterator[bytes]:
@@ -119,7 +119,3 @@ def _counted(entries: Iterable[TreeEntry], numbers: list[int]) -> Iterator[TreeE
         numbers[0] += entry.kind is not TreeKind.FOLDER
         numbers[1] += len(entry.data)
         yield entry
-
-
-def _bytes(name: str) -> bytes:
-    return name.encode(_ENCODING, _ERRORS)
