@@ -190,6 +190,7 @@ BAD = {
     "outside": ("site.yml", SITE.replace("shelf}", "shelf, into: ../x}"), "not a folder below"),
     "the site itself": ("site.yml", SITE.replace("shelf}", "shelf, into: .}"), "not a folder"),
     "no model": ("site.yml", SITE.replace("model.yml:", "modl.yml:"), "there is no file modl.yml"),
+    "nothing": ("site.yml", SITE.replace("{adapter: shelf}", ""), "model `model.yml` is empty"),
     "empty model": ("model.yml", "", "the file is empty"),
     "no mapping": ("model.yml", "[1]\n", "must be a mapping"),
     "misspelt": ("model.yml", "hosts: [h1]\nboks: {}\nbooks: {}\n", "did you mean `books`"),

@@ -433,6 +433,7 @@ class Rollout:
             if self.watch is not None:
                 self.watch(effect)
             if isinstance(effect, HostsSwitched):
+                self._see_nobody_relies_on(effect.hosts)
                 self._switched(effect.hosts)
             if isinstance(effect, (StartCheck, StartTransition, LimitPaused)):
                 self.jobs.append(effect)
@@ -443,6 +444,13 @@ class Rollout:
             if host_of(cob) in hosts:
                 self.real.pop(cob, None)
                 self.version.pop(cob, None)
+
+    def _see_nobody_relies_on(self, hosts: tuple[str, ...]) -> None:
+        """See that no step under way relies on an object that a switch makes unknown."""
+        steps = [job for job in self.jobs if isinstance(job, StartTransition)]
+        for cob in self.change.changed():
+            users = [it.cob for it in steps if cob in dict(it.locks)]
+            assert host_of(cob) not in hosts or not users, f"{cob} is new under {users}"
 
     # --- questions
 

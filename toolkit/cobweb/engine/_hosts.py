@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
 from cobweb.engine._machine import Machine
-from cobweb.engine._node import BROKEN, IDLE, STAY, UNCHECKED, Node
+from cobweb.engine._node import BROKEN, IDLE, MOVING, STAY, UNCHECKED, Node
 from cobweb.engine._precedence import Precedence
 from cobweb.engine._rules import replan
 from cobweb.engine._values import Changeover, HostsSwitched, StateReason
@@ -339,6 +339,8 @@ class HostBook:
                 return False
             if node.removed and not node.gone and not self._is_gone(node):
                 return False
+            if node.lent and node.id in self._changes and _is_relied_on(node):
+                return False
         return machine.lender is None or machine.lender.lets_switch(host)
 
     def _is_gone(self, node: Node) -> bool:
@@ -416,6 +418,12 @@ class HostBook:
         if is_left and on is not None and on.type.remove not in on.type.members(need.state):
             return self.stands_in_base(host_of(need.cob))
         return any(host_of(it) in self._waiting for it in (need.cob, need.on))
+
+
+def _is_relied_on(node: Node) -> bool:
+    """Say whether a step that is under way relies on the state that an object is in."""
+    holders = (word.holder for words in node.lent.values() for word in words.values())
+    return any(it is not None and it.activity is MOVING for it in holders)
 
 
 def _without(node: Node, need: Need) -> None:

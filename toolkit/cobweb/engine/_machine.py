@@ -37,6 +37,7 @@ from cobweb.model import (
     State,
     Transition,
     TransitionNeed,
+    host_of,
 )
 
 if TYPE_CHECKING:
@@ -164,6 +165,9 @@ class Machine:
         node.frozen = node.suspect
         if self.counts:
             self._count(node)
+        if self.hosts is not None:
+            for on in node.wishes:
+                self.hosts.stir(host_of(on))  # which may have waited for the end of this
         self.touch(node)
 
     def set_state(self, node: Node, state: State, reason: StateReason) -> None:

@@ -16,7 +16,7 @@ from cobweb.errors import Finding, ModelError, Place, SiteError
 from cobweb.site._load import site_file_of
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._findings import Findings
-from cobweb.site.reading._nodes import Map, Node, at, key_place, plain
+from cobweb.site.reading._nodes import Map, Node, at, key_place, kind, plain
 from cobweb.site.reading._settings import as_map, known_keys, required, text
 
 DEFAULT_FOLDER = "generated"
@@ -85,6 +85,8 @@ def _model(name: str, section: Map, node: Node, files: Files) -> Model | None:
     place = key_place(section, name)
     body = as_map(node, what, files.findings)
     if body is None:
+        if kind(node) == "nothing":
+            files.findings.add(place, f"{what} is empty", "say what is made of it, and where")
         return None
     known_keys(body, _KEYS, what, files.findings)
     path, into = files.site_dir / name, _folder(body, what, files)

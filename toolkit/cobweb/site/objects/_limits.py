@@ -26,6 +26,7 @@ _OF_BUDGETS = ("group", "unit", "first", "pause", "trust", "order", "during")
 
 _KEYS = ("on", "cob", "transition", "max", "per", *_OF_BUDGETS, "description")
 _PERCENT = re.compile(r"([0-9]{1,3})\s*%")
+_FEW_DIGITS = re.compile(r"[0-9]{1,9}")
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -222,9 +223,9 @@ class Limits:
         match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
         if match and 1 <= int(match[1]) <= 100:  # noqa: PLR2004  per cent
             return None, int(match[1])
-        shown = f"`{value}`" if isinstance(node, Leaf) else kind(node)
+        shown = kind(node) if value is None or type(value) is bool else f"`{value}`"
         hint = "as in `max: 2` or `max: 25%`; `max: 0` is a freeze"
-        if isinstance(value, str) and value.isdigit():
+        if isinstance(value, str) and _FEW_DIGITS.fullmatch(value):
             shown, hint = f"the text `{value}`", f"write it without quotes: `max: {value}`"
         message = f"`max` of {what} must be a number from 1 or a percentage, not {shown}"
         self._findings.add(node.place, message, hint)
@@ -238,7 +239,7 @@ class Limits:
         value = node.value if isinstance(node, Leaf) else None
         if type(value) is int and value >= 1:
             return value
-        shown = f"`{value}`" if isinstance(node, Leaf) else kind(node)
+        shown = kind(node) if value is None or type(value) is bool else f"`{value}`"
         message = f"`first` of {what} must be a number from 1, not {shown}"
         self._findings.add(node.place, message, "how many units go ahead, as in `first: 1`")
         return 0

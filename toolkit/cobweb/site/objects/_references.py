@@ -16,13 +16,14 @@ from cobweb.site.objects._cobs import WORDS, CobDef, Cobs
 from cobweb.site.objects._needs import BACK_WORDS, Link, Shape, has_step, word_shapes
 from cobweb.site.objects._types import arrow
 from cobweb.site.reading._findings import Findings, did_you_mean, one_of
-from cobweb.site.reading._nodes import Leaf, Map, Node
+from cobweb.site.reading._nodes import Leaf, Map, Node, kind
 from cobweb.site.reading._settings import as_map, flag, known_keys, required, text, texts
 from cobweb.site.templates._rendering import is_template
 
 NEEDS = "needs"
 _NEED_TEXTS = ("when", "cob", "on", "state")
 _NEED_KEYS = (*_NEED_TEXTS, "optional")
+_NEED_HINT = "write `- {when: ..., cob: ..., state: ...}`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class References:
         needs = cob.body.items.get(NEEDS)
         if isinstance(needs, Map | Leaf):
             message = f"`needs` of COB `{cob.name}` must be a list"
-            self._findings.add(needs.place, message, "write `- {when: ..., cob: ..., state: ...}`")
+            self._findings.add(needs.place, message, _NEED_HINT)
         elif needs is not None:
             for item in needs.items:
                 self._need(cob, item)
@@ -84,6 +85,8 @@ class References:
         what = f"a need of COB `{cob.name}`"
         body = as_map(node, what, self._findings)
         if body is None:
+            if kind(node) == "nothing":
+                self._findings.add(node.place, f"{what} is empty", _NEED_HINT)
             return
         known_keys(body, _NEED_KEYS, what, self._findings)
         lacking = [
