@@ -160,8 +160,7 @@ class Engine:
     def _begin(self, node: Node, state: State) -> None:
         """Have an object go on from a state, or check it; nothing where it is not there yet."""
         machine = self._machine
-        if machine.book.limits:
-            machine.book.update(node)
+        machine.book.update(node)
         if node.absent or not node.up:
             return
         if state in node.table.states:
@@ -287,10 +286,7 @@ class Engine:
 
     @property
     def old_content(self) -> tuple[tuple[CobId, CobId], ...]:
-        """Pairs of an object and one whose old content may serve it: to wait would be a circle.
-
-        Found before the run, or by it where nothing moved any more.
-        """
+        """Pairs of an object and one whose old content may serve it: to wait would be a circle."""
         hosts = self._machine.hosts
         return () if hosts is None else tuple(sorted(hosts.old_content))
 

@@ -36,8 +36,7 @@ class Gates:
     """
 
     def __init__(self, graph: Graph) -> None:
-        cobs = graph.cobs.values()
-        self.trust_s = {it.id: it.trust_s for it in cobs if it.trust_s is not None}
+        self.trust_s = {it.id: it.trust_s for it in graph.cobs.values() if it.trust_s is not None}
         self._looked_s: dict[CobId, float] = {}
         self._rounds: dict[CobId, _Round] = {}
 

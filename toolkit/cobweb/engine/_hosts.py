@@ -47,14 +47,11 @@ class HostBook:
             self._places.append(1 + max((self._places[number] for number in before), default=-1))
         self._stirred = set(self._left)
         self._group_of = {host: at for at, it in enumerate(self._groups) for host in it[0]}
-        for cob in sorted(self._changes):
-            node = machine.nodes.get(cob)
-            if node is not None and node.cob.host in self._based:
-                self._set_back(node)
         self._resting: list[Node] = []
-        for cob in sorted(change.asked):
-            node = machine.nodes.get(cob)
-            if node is not None and not node.removed and node.cob.host in self._based:
+        for node in [it for it in machine.nodes.values() if it.cob.host in self._based]:
+            if node.id in self._changes:
+                self._set_back(node)
+            if node.id in change.asked and not node.removed:
                 self._rest(node)
         self._parts: list[tuple[CobId, ...]] = []
         self._part_of: dict[CobId, list[int]] = {}
@@ -339,8 +336,9 @@ class HostBook:
                 return False
             if node.removed and not node.gone and not self._is_gone(node):
                 return False
-            if node.lent and node.id in self._changes and _is_relied_on(node):
-                return False
+            holders = [machine.nodes.get(it) for it, _ in node.locks() if node.id in self._changes]
+            if any(it is not None and it.activity is MOVING for it in holders):
+                return False  # a step that is under way relies on what would be unknown
         return machine.lender is None or machine.lender.lets_switch(host)
 
     def _is_gone(self, node: Node) -> bool:
@@ -418,12 +416,6 @@ class HostBook:
         if is_left and on is not None and on.type.remove not in on.type.members(need.state):
             return self.stands_in_base(host_of(need.cob))
         return any(host_of(it) in self._waiting for it in (need.cob, need.on))
-
-
-def _is_relied_on(node: Node) -> bool:
-    """Say whether a step that is under way relies on the state that an object is in."""
-    holders = (word.holder for words in node.lent.values() for word in words.values())
-    return any(it is not None and it.activity is MOVING for it in holders)
 
 
 def _without(node: Node, need: Need) -> None:

@@ -225,8 +225,7 @@ class Machine:
 
     def _count(self, node: Node) -> None:
         """Have limits and hosts know that the state or the activity of an object has changed."""
-        if self.book.limits:
-            self.book.update(node)
+        self.book.update(node)
         if self.lender is not None and node.standing is not None:
             self.lender.update(node)
         if self.hosts is not None:

@@ -16,7 +16,7 @@ from cobweb.errors import Finding, ModelError, Place, SiteError
 from cobweb.site._load import site_file_of
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._findings import Findings
-from cobweb.site.reading._nodes import Map, Node, at, key_place, kind, plain
+from cobweb.site.reading._nodes import Map, Node, at, key_place, plain
 from cobweb.site.reading._settings import as_map, known_keys, required, text
 
 DEFAULT_FOLDER = "generated"
@@ -83,10 +83,8 @@ def find_models(path: Path, *, allow_outside: bool = False) -> tuple[Model, ...]
 def _model(name: str, section: Map, node: Node, files: Files) -> Model | None:
     what = f"the model `{name}`"
     place = key_place(section, name)
-    body = as_map(node, what, files.findings)
+    body = as_map(node, what, files.findings, empty=(place, "as in `{adapter: storage}`"))
     if body is None:
-        if kind(node) == "nothing":
-            files.findings.add(place, f"{what} is empty", "say what is made of it, and where")
         return None
     known_keys(body, _KEYS, what, files.findings)
     path, into = files.site_dir / name, _folder(body, what, files)
@@ -128,8 +126,7 @@ def read_model(model: Model, schema: Mapping[str, Any]) -> ModelContent:
     files = Files(site_file, findings, allow_outside=model.allow_outside)
     node = as_map(files.read(model.path, empty_hint="it says nothing"), "a model", findings)
     findings.raise_if_any()
-    if node is None:
-        raise SiteError([Finding(place=Place(file=model.name), message="the model is empty")])
+    assert node is not None, "nothing is a finding"
     checker = SpecChecker(schema, whole="the model")
     data = checker.complete(plain(node))
     for place, message, hint in checker.problems(data, node):

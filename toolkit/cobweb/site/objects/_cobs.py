@@ -12,7 +12,7 @@ from cobweb.site.hosts._select import Selector
 from cobweb.site.objects._confirm import confirm_of
 from cobweb.site.reading._durations import duration
 from cobweb.site.reading._findings import Findings, did_you_mean, on_a_line, one_of
-from cobweb.site.reading._nodes import Leaf, Map, Node, key_place
+from cobweb.site.reading._nodes import Map, Node, key_place
 from cobweb.site.reading._settings import as_map, flag, known_keys, required, text
 from cobweb.site.templates._rendering import is_template
 
@@ -86,10 +86,8 @@ class Cobs:
             hint = "letters, digits, `_`, `.` and `-`, at most 253"
             self._findings.add(place, f"`{on_a_line(name)}` is no name for a COB", hint)
             return None
-        body = as_map(node, what, self._findings)
+        body = as_map(node, what, self._findings, empty=(place, "it needs `type` and `on`"))
         if body is None:
-            if isinstance(node, Leaf) and node.value is None:
-                self._findings.add(place, f"{what} is empty", "it needs `type` and `on`")
             return None
         known_keys(body, _KEYS, what, self._findings)
         cob_type = self._type(body, what)

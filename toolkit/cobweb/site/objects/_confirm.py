@@ -36,10 +36,8 @@ def confirm_of(body: Map, cob_type: CobType, what: str, findings: Findings) -> C
         within_s = duration(body, "confirm", what, findings)
         revert = prepare = ""
     else:
-        section = as_map(node, label, findings)
+        section = as_map(node, label, findings, empty=(node.place, _HINT))
         if section is None:
-            if isinstance(node, Leaf):
-                findings.add(node.place, f"{label} is empty", _HINT)
             return None
         known_keys(section, _KEYS, label, findings)
         required(section, "within", label, findings, hint=_HINT)

@@ -108,10 +108,8 @@ class Limits:
 
     def _limit(self, name: str, node: Node, place: Place) -> None:
         what = f"limit `{name}`"
-        body = as_map(node, what, self._findings)
+        body = as_map(node, what, self._findings, empty=(place, "it needs `on` and `max`"))
         if body is None:
-            if isinstance(node, Leaf) and node.value is None:
-                self._findings.add(place, f"{what} is empty", "it needs `on` and `max`")
             return
         known_keys(body, _KEYS, what, self._findings)
         if not required(body, "on", what, self._findings):
@@ -253,10 +251,9 @@ class Limits:
     def _during(self, body: Map, counted: Counted | None, what: str) -> tuple[_Held, ...]:
         """Return which objects are held in which state; () with a finding where that is wrong."""
         place, what = key_place(body, "during"), f"`during` of {what}"
-        held = as_map(body.items["during"], what, self._findings)
+        empty = place, "it needs `cob` and `state`"
+        held = as_map(body.items["during"], what, self._findings, empty=empty)
         if held is None:
-            if isinstance(it := body.items["during"], Leaf) and it.value is None:
-                self._findings.add(place, f"{what} is empty", "it needs `cob` and `state`")
             return ()
         known_keys(held, ("cob", "on", "state"), what, self._findings)
         hint = "as in `{cob: noout, on: mon, state: set}`"

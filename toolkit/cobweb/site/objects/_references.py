@@ -16,7 +16,7 @@ from cobweb.site.objects._cobs import WORDS, CobDef, Cobs
 from cobweb.site.objects._needs import BACK_WORDS, Link, Shape, has_step, word_shapes
 from cobweb.site.objects._types import arrow
 from cobweb.site.reading._findings import Findings, did_you_mean, one_of
-from cobweb.site.reading._nodes import Leaf, Map, Node, kind
+from cobweb.site.reading._nodes import Leaf, Map, Node
 from cobweb.site.reading._settings import as_map, flag, known_keys, required, text, texts
 from cobweb.site.templates._rendering import is_template
 
@@ -83,10 +83,8 @@ class References:
 
     def _need(self, cob: CobDef, node: Node) -> None:
         what = f"a need of COB `{cob.name}`"
-        body = as_map(node, what, self._findings)
+        body = as_map(node, what, self._findings, empty=(node.place, _NEED_HINT))
         if body is None:
-            if kind(node) == "nothing":
-                self._findings.add(node.place, f"{what} is empty", _NEED_HINT)
             return
         known_keys(body, _NEED_KEYS, what, self._findings)
         lacking = [

@@ -22,7 +22,7 @@ from cobweb.model import (
 from cobweb.site.objects._confirm import shell_texts
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._findings import did_you_mean, one_of
-from cobweb.site.reading._nodes import Leaf, Map, Node, key_place, kind, plain
+from cobweb.site.reading._nodes import Map, Node, key_place, kind, plain
 from cobweb.site.reading._settings import as_map, flag, known_keys, number, required, text, texts
 
 _KEYS = (
@@ -78,10 +78,9 @@ class Types:
 
     def _type(self, name: str, node: Node, place: Place) -> CobType | None:
         what = f"type `{name}`"
-        body = as_map(node, what, self._findings)
+        hint = f"it needs {one_of(_KEYS[:3])}, ..."
+        body = as_map(node, what, self._findings, empty=(place, hint))
         if body is None:
-            if isinstance(node, Leaf) and node.value is None:
-                self._findings.add(place, f"{what} is empty", f"it needs {one_of(_KEYS[:3])}, ...")
             return None
         known_keys(body, _KEYS, what, self._findings)
         missing = [k for k in ("states", "check") if not required(body, k, what, self._findings)]

@@ -9,9 +9,16 @@ from cobweb.site.reading._findings import Findings, did_you_mean, one_of
 from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, key_place, kind
 
 
-def as_map(node: Node | None, what: str, findings: Findings) -> Map | None:
-    """Return a mapping; None for nothing at all, and with a finding for what is no mapping."""
+def as_map(
+    node: Node | None, what: str, findings: Findings, *, empty: tuple[Place, str] | None = None
+) -> Map | None:
+    """Return a mapping; None for nothing at all, and with a finding for what is no mapping.
+
+    Nothing is a finding as well with `empty`: its place, and a hint.
+    """
     if node is None or (isinstance(node, Leaf) and node.value is None):
+        if empty is not None:
+            findings.add(empty[0], f"{what} is empty", empty[1])
         return None
     if isinstance(node, Map):
         return node
