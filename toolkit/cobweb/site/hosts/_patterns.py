@@ -18,7 +18,7 @@ from cobweb.site.reading._findings import did_you_mean
 from cobweb.site.reading._regex import Regex, RegexError
 
 _SUBSCRIPT = re.compile(
-    r"(?P<expression>.+)\[(?:(?P<index>-?[0-9]+)|(?P<first>[0-9]+)[:-](?P<last>[0-9]*))\]"
+    r"(?P<expression>.+)\[(?:(?P<index>-?[0-9]+)|(?P<first>[0-9]+):(?P<last>[0-9]*))\]"
 )
 _PART = re.compile(r"(?:[^\s:\[\]]|\[[^\]]*\])+")
 _SIGNS = "?*["
