@@ -142,6 +142,34 @@ def test_new_configurations_come_in_the_order_of_what_they_stop() -> None:
         assert hosts == [*"ccc", *"ddd", *"nnn"]
 
 
+def test_what_is_removed_stays_until_the_configurations_of_its_users_are_new() -> None:
+    """The users are as they were; of the last one nothing is done yet when its host switches."""
+    ids = "w/app w/conf x/app x/conf"
+    stopped = [*stops("w/conf", "w/app"), *stops("x/conf", "x/app")]
+
+    def site(version: int, cache: str) -> Graph:
+        needs = [*stopped, *(it for on in "wx" for it in after(f"{on}/app", cache))]
+        graph = graph_of(f"{cache} {ids}", *needs, budgets=(budget_of("w/app x/app"),))
+        return of(version, graph, "w/conf x/conf")
+
+    run = rolled(site(1, "c/cache"), site(2, "d/cache"))
+    run.run()
+    assert run.engine.unsettled() == ()
+    done = steps(run)
+    assert done.index("c/cache up -> down") > done.index("x/conf outdated -> up")
+    assert done[0] == "d/cache down -> up"
+
+
+def test_what_is_removed_stays_until_what_replaces_it_is_there_without_a_limit_too() -> None:
+    """Its users are as they were, and nothing of them moves."""
+    base = graph_of("c/cache w/app", *after("w/app", "c/cache"))
+    goal = graph_of("d/cache w/app", *after("w/app", "d/cache"))
+    run = rolled(base, goal)
+    run.switch_at_once()
+    run.run(lambda jobs: jobs - 1)
+    assert steps(run) == ["d/cache down -> up", "c/cache up -> down"]
+
+
 def test_in_a_circle_that_a_limit_makes_the_old_content_serves() -> None:
     """Each of two units needs the new content of the other one."""
     needs = [*after("a/web", "b/db"), *after("b/web", "a/db")]
@@ -436,8 +464,18 @@ class Checker:
                 continue
             if need.cob in self.lose_nothing:
                 continue
-            if need.cob in self.new - self.over:
-                self.wrong.append(f"{cob} leaves before {need.cob} has gone over")
+            users = {need.cob, *self._renewing(need.cob)} - taken_out(base, cob)
+            if late := users & self.new - self.over:
+                self.wrong.append(f"{cob} leaves before {min(late)} has gone over")
+            if need.cob in self.goal.cobs and self.run.real[need.cob] == "up":
+                needed = {it.on for it in self.goal.needs if it.cob == need.cob and asks_up(it)}
+                if late := needed & self.new - self.over - taken_out(base, cob):
+                    self.wrong.append(f"{cob} leaves {need.cob} before {min(late)} is there")
+
+    def _renewing(self, cob: CobId) -> set[CobId]:
+        """Return what takes an object out for its own new content, as a configuration does."""
+        needs = (it for it in self.goal.needs if it.on == cob and it.state == "down")
+        return {it.cob for it in needs if isinstance(it, TransitionNeed) and it.dest != "down"}
 
     def _is_new(self, cob: CobId) -> bool:
         content = self.goal.cobs[cob].spec

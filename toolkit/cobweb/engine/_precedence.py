@@ -36,14 +36,15 @@ class Precedence:
         self._gone_first: list[tuple[CobId, CobId]] = []
         arriving = change.changed | change.added | change.anew
         self._held = {cob for cob in arriving if host_of(cob) in change.hosts}
-        new = sorted((arriving | fresh) & machine.nodes.keys() if self._held else ())
-        self._takers = self._taken_out(self._held & machine.nodes.keys())
+        self._new = (arriving | fresh) & machine.nodes.keys()
+        new = sorted(self._new if self._held else ())
+        self._takers = self._taken_out(self._new if self._held or change.removed else ())
         self.late: dict[CobId, set[CobId]] = {cob: set() for cob in new}
         self.stays: dict[CobId, set[CobId]] = {}
         self.met: set[tuple[CobId, CobId]] = set()
         needed = self._needed_there()
         for taken_out in (False, True):
-            relied = {cob: self._relied(cob, taken_out=taken_out) for cob in new}
+            relied = {it: self._relied(it, self._held, taken_out=taken_out) for it in new}
             self._add(relied, self.late)
             if not taken_out:
                 self.met = {(cob, on) for cob in new for on in relied[cob] - self.late[cob]}
@@ -58,8 +59,10 @@ class Precedence:
         for cob, others in more.items():
             waits[cob] -= {it for it in others if number[it] == number[cob]}
 
-    def _relied(self, cob: CobId, *, taken_out: bool) -> set[CobId]:
-        """Return on whose new content, of other hosts, that of an object relies.
+    def _relied(
+        self, cob: CobId, among: AbstractSet[CobId], *, taken_out: bool = False
+    ) -> set[CobId]:
+        """Return on whose new content, `among` those of other hosts, that of an object relies.
 
         With `taken_out` also that of those that it takes out.
         """
@@ -74,10 +77,10 @@ class Precedence:
             if home not in cobs[on].type.members(state):
                 if taken_out:
                     todo += (*self._asked(on, state), *self._asked(on, home))
-            elif on in self._held:
+            elif on in among:
                 found.add(on)
             else:
-                found |= self._takers[on]
+                found |= self._takers[on] & among
                 todo += self._locks(on, home)
         return {it for it in found if host_of(it) != host_of(cob)}
 
@@ -124,10 +127,10 @@ class Precedence:
             if on.type.remove in on.type.members(need.state):
                 self._gone_first.append((cob.id, on.id))
             else:
-                found.setdefault(on.id, set()).add(cob.id)
+                found.setdefault(on.id, set()).update({cob.id}, self._takers[cob.id])
         apart = {*takes_out, *((on, cob) for cob, on in self._gone_first)}
         then = {on: {cob for cob in some if (on, cob) not in apart} for on, some in found.items()}
-        relied = {it: self._relied(it, taken_out=False) for it in set().union(*found.values())}
+        relied = {it: self._relied(it, self._new) for it in set().union(*found.values())}
         now = {on: set().union(*(relied[it] for it in some)) for on, some in found.items()}
         return _spread(then, takes_out), _spread(now, takes_out)
 
