@@ -61,6 +61,23 @@ def test_validate_warns_of_it_before_anything_changes(
     assert (ran.code, told) == (0, [warning] if text == HELD else [])
 
 
+def test_validate_names_the_pair_that_the_plan_of_such_a_change_names(
+    run: Run, make_site: Callable[[str], Path]
+) -> None:
+    """The first host in the inventory goes first."""
+    site = make_site(SITE.replace("{a: {}, b: {}}", "{b: {}, a: {}}"))
+    assert "b/web gets its new content while a/db" in run("-C", site, "validate").err
+    assert run("-C", site, "apply", "--yes", "--executor", "simulate").code == 0
+    text = (site / "site.yml").read_text(encoding="utf-8")
+    (site / "site.yml").write_text(text.replace('"1"', '"2"'), encoding="utf-8")
+    assert "makes: a/db for b/web" in run("-C", site, "plan").out
+
+
+def test_a_gate_is_no_old_content(run: Run, make_site: Callable[[str], Path]) -> None:
+    site = make_site(SITE.replace('"1"}}', '"1"}, trust: 0}'))
+    assert run("-C", site, "validate").err.count("old one still") == 0
+
+
 def test_alike_pairs_are_warned_of_once(run: Run, make_site: Callable[[str], Path]) -> None:
     site = make_site(SITE.replace("b: {}", "b: {}, c: {}"))
     told = run("-C", site, "validate").err

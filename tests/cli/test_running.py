@@ -10,11 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from cobweb.api import Site
 from cobweb.cli import _locking
+from cobweb.cli._output import Output
+from cobweb.cli._running import tell_result
+from cobweb.engine import Blocked, WaitKind
+from cobweb.kernel._result import Wait
 from cobweb.model import CobId
+from cobweb.operations import Ending, RunResult
 from cobweb.store import HostLost, RunInfo, StateWritten, TransitionBegan, this_process
 
 Run = Callable[..., Any]
@@ -488,6 +494,7 @@ def test_the_lock_of_a_dead_owner_is_taken_over_and_told(run: Run, site: Path) -
     assert "note: took over the lock of" in ran.err
 
 
+TURN = "waits for its turn in the run that goes on"
 WORK: list[tuple[list[Any], list[str]]] = [
     (
         [TransitionBegan(cob=A, source="down", dest="up", time=1.0)],
@@ -504,6 +511,10 @@ WORK: list[tuple[list[Any], list[str]]] = [
     (
         [],
         ["beta/b waits for alpha/a to be up", "alpha/a is about to begin"],
+    ),
+    (
+        [StateWritten(cob=A, state="up", reason="check", time=1.0, content="other")],
+        ["beta/b waits for alpha/a to be up", f"alpha/a {TURN}"],
     ),
 ]
 
@@ -576,3 +587,25 @@ def test_durations_that_say_nothing_are_refused(
     ran = run("-C", site, "simulate", "--durations", file)
     assert ran.code == 64
     assert message in ran.err
+
+
+NAMES = ("hosts", "cobs", "settled", "checks", "transitions", "failed", "waiting")
+
+
+@pytest.mark.parametrize("on", [CobId("alpha/a"), None])
+def test_a_canary_that_is_home_is_not_to_be_mended(
+    capsys: pytest.CaptureFixture[str], on: CobId | None
+) -> None:
+    """In its pause nobody is in the way; the others wait for its end."""
+    link = Blocked(cob=B, kind=WaitKind.LIMIT, on=on, detail="rolling, canary")
+    result = RunResult(
+        run="r",
+        ending=Ending.INTERRUPTED,
+        counts=dict.fromkeys(NAMES, 2),
+        waits=(Wait(cob=B, state="up", chain=(link,)),),
+    )
+    with click.Context(click.Command("apply")):
+        tell_result(Output(), result)
+    told = capsys.readouterr().err
+    assert ("who goes first is not home" in told) == (on is not None)
+    assert ("waits for the pause of a limit" in told) == (on is None)

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.engine import Halt, WaitKind
+from cobweb.generation import switching_order
 from cobweb.model import Budget, CobId, CobType, Graph, Unit, host_of
 from tests.support.graphs import SIMPLE, budget_of, graph_of
 from tests.support.rollout import Change, Journal, Rollout
 from tests.support.webs import RELOADED, RESTARTED, STOPPED
+from tests.support.words import requires
 
 KINDS = (RESTARTED, STOPPED, RELOADED)
 APPS, FRONTS = "h2/app h3/app", "h4/front h5/front"
@@ -109,6 +111,26 @@ def test_limits_of_racks_and_of_hosts_that_keep_each_other_from_going_are_named(
         (link,) = run.engine.chain(cob)
         assert (link.kind, link.detail) == (WaitKind.LIMIT, "rolling")
         assert link.together == ("h1", "h2")
+
+
+def test_a_host_whose_turn_comes_after_a_removal_names_what_is_to_be_removed() -> None:
+    """A server moves, and its clients get other names: there is no order with room for one."""
+    base = graph_of(
+        "a/server b/old c/old",
+        *(it for host in "bc" for it in requires(f"{host}/old", "a/server")),
+        budgets=(budget_of("b/old c/old"),),
+    )
+    goal = graph_of(
+        "b/new c/new d/server",
+        *(it for host in "bc" for it in requires(f"{host}/new", "d/server")),
+        budgets=(budget_of("b/new c/new"),),
+    )
+    order = tuple((it.hosts, it.after) for it in switching_order(base, set(base.cobs)).steps)
+    run = Rollout(Change(base=base, goal=goal, order=order), dict.fromkeys(base.cobs, "up"))
+    run.run()
+    for cob in ("b/old", "c/old"):
+        first = run.engine.chain(CobId(cob))[0]
+        assert (first.kind, first.on, first.state) == (WaitKind.LOCK, "a/server", "down")
 
 
 @st.composite

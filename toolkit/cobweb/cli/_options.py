@@ -107,8 +107,8 @@ def limit_option(function: _F) -> _F:
         metavar="PATTERN",
         callback=_limit,
         shell_complete=complete_host,
-        help="Only these hosts (an Ansible host pattern, or @FILE with one in each line) and what"
-        " their objects need.",
+        help="Move only what is on these hosts (an Ansible host pattern, or @FILE with one in each"
+        " line).",
     )(function)
 
 

@@ -193,7 +193,8 @@ def _tell_waits(output: Output, result: RunResult) -> None:
         output.summary(f"... and {number} more wait for {cause}")
     if others:
         output.summary(f"... and {others} more (-o json has all)")
-    if any(link.detail.endswith(", canary") for wait in waits for link in wait.chain):
+    links = (link for wait in waits for link in wait.chain)
+    if any(it.detail.endswith(", canary") and it.on is not None for it in links):
         output.summary("who goes first is not home: mend it, or apply a fix;")
         output.summary("`apply --new-canary` chooses anew, those that are out before others")
 

@@ -134,10 +134,9 @@ class HostBook:
             for other in self._groups[group][0]:
                 if other in self._change.held:
                     return self._change.held[other]
-                removed = (n for n in self._machine.on_host(other) if n.removed and not n.gone)
-                missing = next((n.id for n in removed if not self._is_gone(n)), None)
-                if missing is not None:
-                    return missing
+                for it in self._machine.on_host(other):
+                    if it.removed and not (it.gone or self._is_gone(it)):
+                        return it.id
             todo += self._groups[group][1]
         return None
 

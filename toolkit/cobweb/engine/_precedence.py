@@ -37,8 +37,8 @@ class Precedence:
         arriving = change.changed | change.added | change.anew
         self._held = {cob for cob in arriving if host_of(cob) in change.hosts}
         self._new = (arriving | fresh) & machine.nodes.keys()
-        new = sorted(self._new if self._held else ())
-        self._takers = self._taken_out(self._new if self._held or change.removed else ())
+        new = sorted(self._new) if self._held else []
+        self._takers = self._taken_out(new if self._held or not change.removed else self._new)
         self.late: dict[CobId, set[CobId]] = {cob: set() for cob in new}
         self.stays: dict[CobId, set[CobId]] = {}
         self.met: set[tuple[CobId, CobId]] = set()

@@ -178,14 +178,29 @@ def _chain_now(  # noqa: PLR0913, PLR0917  # who waits, and all that the journal
     for it in () if is_running else sorted(engine.busy()):
         engine.step(CheckDropped(cob=it))
     for link in engine.chain(cob):
-        record = records.get(link.cob)
-        if link.kind is WaitKind.RUNNING and record and record.in_transition:
-            yield replace(link, detail=" -> ".join(record.in_transition))
-        elif link.kind is WaitKind.HALTED:
-            doubt = ", which checks it" if engine.state(link.cob) == UNKNOWN else ""
-            if record and link.cob in before.uncertain:
-                doubt += f" ({why_doubtful(record)})"
-            awaited = "is about to begin" if is_running else f"waits for the next apply{doubt}"
-            yield replace(link, detail=awaited)
-        else:
-            yield link
+        yield replace(
+            link, **_said_now(link, engine, records.get(link.cob), before, is_running=is_running)
+        )
+
+
+def _said_now(
+    link: Blocked,
+    engine: Engine,
+    record: CobRecord | None,
+    before: KnownStates,
+    *,
+    is_running: bool,
+) -> dict[str, Any]:
+    """Return what the journal knows better of a link of a chain."""
+    if link.kind is WaitKind.RUNNING and record and record.in_transition:
+        return {"detail": " -> ".join(record.in_transition)}
+    if link.kind is WaitKind.RUNNING and is_running:
+        return {"kind": WaitKind.HALTED, "detail": "waits for its turn in the run that goes on"}
+    if link.kind is not WaitKind.HALTED:
+        return {}
+    if is_running:
+        return {"detail": "is about to begin"}
+    doubt = ", which checks it" if engine.state(link.cob) == UNKNOWN else ""
+    if record and link.cob in before.uncertain:
+        doubt += f" ({why_doubtful(record)})"
+    return {"detail": f"waits for the next apply{doubt}"}

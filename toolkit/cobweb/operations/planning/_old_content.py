@@ -33,6 +33,8 @@ def old_content_warnings(desired: Desired) -> Iterator[Finding]:
         return
     alike: dict[tuple[str, str], list[tuple[CobId, CobId]]] = {}
     for cob, on in predict(context).old_content:
+        if desired.graph.cobs[on].trust_s is not None:
+            continue  # a gate, which is asked each time
         alike.setdefault((name_of(cob), name_of(on)), []).append((cob, on))
     for (cob, on), *others in alike.values():
         first = next((it for it in desired.graph.budgets if host_of(on) in _hosts(it)), None)
@@ -52,7 +54,7 @@ def _all_changed(desired: Desired) -> ExecutionContext:
     stands = {cob: it.preferred for cob, it in cobs.items()}
     guesses = {cob: outdated_in(it, stands[cob]) for cob, it in cobs.items() if it.host in hosts}
     changed = frozenset(guesses)
-    before = replace(context.before, known={}, found=stands, changed=changed, added=frozenset())
+    before = replace(context.before, known=stands, found={}, changed=changed, added=frozenset())
     return replace(
         context,
         before=before,
