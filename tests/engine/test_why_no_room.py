@@ -133,6 +133,22 @@ def test_a_host_whose_turn_comes_after_a_removal_names_what_is_to_be_removed() -
         assert (first.kind, first.on, first.state) == (WaitKind.LOCK, "a/server", "down")
 
 
+def test_a_host_whose_turn_comes_after_one_without_room_names_who_takes_that() -> None:
+    """What was to be removed there is gone, and a third server, which failed, has the only room."""
+    apps = [CobId(f"{host}/app") for host in "abc"]
+    kinds: dict[str, CobType] = {**dict.fromkeys(apps, RESTARTED), "a/old": SIMPLE}
+    base = graph_of(kinds, budgets=(budget_of(" ".join(apps)),))
+    new = {cob: replace(base.cobs[cob], spec={"v": 2}) for cob in apps}
+    change = Change(base=base, goal=replace(base, cobs=new), order=((("a",), ()), (("b",), (0,))))
+    run = Rollout(change, {**dict.fromkeys(base.cobs, "up"), apps[2]: "down"})
+    run.journal.served |= set(apps)
+    run.fails = {apps[2]}
+    run.run()
+    assert run.real[CobId("a/old")] == "down"
+    assert run.engine.chain(apps[1])[-1].cob == apps[2]
+    assert CobId("a/old") not in {it.on for it in run.engine.chain(apps[1])}
+
+
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[Graph, dict[CobId, str], set[CobId], set[str]]:
     """Draw tiers with needs, in which states all is, what fails, and which hosts are dead."""

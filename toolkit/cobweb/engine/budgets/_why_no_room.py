@@ -98,10 +98,10 @@ def _to_come_first(machine: Machine, plan: Departure, unit: UnitBook, host: str)
     lost = next((node for node in plan.relied if not node.up), None)
     if lost is not None:
         return Reason(_label(unit), lost.id, state=lost.state)
-    hosts = machine.hosts
-    if hosts is not None and hosts.pending(host):
+    if (hosts := machine.hosts) is not None and hosts.pending(host):
         before = (it for it in hosts.company(host) if it not in hosts.mates(host))
-        left = [it for on in before for it in machine.on_host(on) if it.removed and not it.gone]
+        there = [it for on in before for it in machine.on_host(on) if it.removed]
+        left = [it for it in there if it.state != it.type.remove]
         if left:
             return Reason(_label(unit), left[0].id, state=left[0].type.remove)
     late = machine.lender.awaited(unit) if host in unit.hosts else None
