@@ -379,14 +379,6 @@ def test_a_check_that_fails_finds_nothing(
     assert (event["cob"], event["message"]) == (A, message)
 
 
-def test_a_gate_is_not_looked_at(place: Place) -> None:
-    """What is asked each time may hold now and then."""
-    place.write(SITE.replace("spec: {x: 1}}", "spec: {x: 1}, trust: 0}", 1))
-    place.world.update({A: "down", C: "down"})
-    result = place.look()
-    assert [it.cob for it in result.drifted] == [C]
-
-
 def test_what_the_site_ignores_is_left_out_and_counted(place: Place) -> None:
     place.write(SITE + "drift: {ignore: [a, c@h2]}\n")
     place.world.update({A: "down", C: "down"})

@@ -175,8 +175,6 @@ def drift_check_of(
     noticed = _noticed(store, [records[cob] for cob in looked_at if cob in records])
     subjects = []
     for cob in looked_at:
-        if cob in desired.graph.cobs and desired.graph.cobs[cob].trust_s == 0:
-            continue  # a gate, which is asked when something relies on it
         if cob not in pending:
             it, generation = desired.graph.cobs[cob], records[cob].generation
         elif cob in cobs:
