@@ -13,8 +13,8 @@ from cobweb.generation import switching_order
 from cobweb.model import Budget, CobId, CobType, Graph, Unit, host_of
 from tests.support.graphs import SIMPLE, budget_of, graph_of
 from tests.support.rollout import Change, Journal, Rollout
-from tests.support.webs import RELOADED, RESTARTED, STOPPED
-from tests.support.words import requires
+from tests.support.webs import RELOADED, RESTARTED, STOPPED, of, rolled
+from tests.support.words import after, requires, stops
 
 KINDS = (RESTARTED, STOPPED, RELOADED)
 APPS, FRONTS = "h2/app h3/app", "h4/front h5/front"
@@ -147,6 +147,27 @@ def test_a_host_whose_turn_comes_after_one_without_room_names_who_takes_that() -
     assert run.real[CobId("a/old")] == "down"
     assert run.engine.chain(apps[1])[-1].cob == apps[2]
     assert CobId("a/old") not in {it.on for it in run.engine.chain(apps[1])}
+
+
+def test_a_gate_behind_a_canary_that_did_not_go_names_the_canary() -> None:
+    """Both gates are asked before the first server goes down, and neither holds."""
+    apps, gates = ("a/app", "b/app"), ("a/gate", "b/gate")
+    needs = [*stops("a/conf", "a/app"), *stops("b/conf", "b/app")]
+    for app in apps:
+        for gate in gates:
+            needs += [*after(app, gate), f"{app} up>* {gate} up"]
+    kinds = {**dict.fromkeys(apps, STOPPED), **dict.fromkeys((*gates, "a/conf", "b/conf"), SIMPLE)}
+    graph = graph_of(kinds, *needs, budgets=(budget_of(" ".join(apps), first=1),))
+    cobs = {CobId(gate): replace(graph.cobs[CobId(gate)], trust_s=0.0) for gate in gates}
+    graph = replace(graph, cobs={**graph.cobs, **cobs})
+    base, goal = (of(version, graph, "a/conf b/conf") for version in (1, 2))
+    run = rolled(base, goal, returns=True)
+    run.real |= dict.fromkeys(map(CobId, gates), "down")
+    run.fails = {CobId("a/gate")}
+    run.run()
+    assert run.real[CobId("a/app")] == "up"
+    why = "a/conf, a/conf lock a/app, a/app lock a/gate, a/gate failed"
+    assert run.why("b/gate") == f"b/gate limit rolling, canary {why}"
 
 
 @st.composite

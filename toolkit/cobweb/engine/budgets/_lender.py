@@ -516,9 +516,8 @@ class Lender:
         if not any(book.is_over for book in self.books):
             return False
         idle = [unit for unit in self.held() if not unit.moved]
-        crowded = [unit for unit in idle if not unit.book.has_room((unit,))]
         taken: list[UnitBook] = []
-        for unit in crowded:
+        for unit in idle:
             if unit.held and not unit.book.has_room((unit,)):
                 mates = [it for it in idle if it.held and self._goes_with(it, unit)]
                 for it in mates:

@@ -23,17 +23,15 @@ def is_home(machine: Machine, unit: UnitBook) -> bool:
 
 def _is_settled(machine: Machine, unit: UnitBook) -> bool:
     """Say whether all in the scope of a unit is where the goal wants it."""
-    hosts = machine.hosts
-    if hosts is not None and any(hosts.waits(node.cob.host) for node in unit.scope):
+    if (hosts := machine.hosts) is not None and any(hosts.waits(it.cob.host) for it in unit.scope):
         return False
     there = [node for node in unit.scope if not node.absent]
     if any(it.activity is not IDLE or it.suspect or not it.up or it.failed for it in there):
         return False
-    if any(it.away and not it.stuck & IMMOVABLE for it in there):
-        return False
+    is_away = any(it.away and not it.stuck & IMMOVABLE for it in there)
     group = unit.book.budget.group
     wanted = (node for node in unit.members if _should_serve(unit, node))
-    return all(machine.working.serves(node, group) for node in wanted)
+    return not is_away and all(machine.working.serves(node, group) for node in wanted)
 
 
 def is_in_vain(unit: UnitBook) -> bool:

@@ -34,8 +34,10 @@ def no_room_for(machine: Machine, node: Node) -> Reason | None:
     if lender is None or standing is None or node.plan_move is not None:
         return None
     departures: list[Departure] = []
+    behind: Trial | None = None
     for unit in standing.scopes:
         trial = lender.canaries.of(unit)
+        behind = trial if trial is not None and trial.refuses_unit(unit) else behind
         if trial is not None and lender.changes(node) and trial.refuses(node):
             return _canary(machine, trial)
         if unit.skipped and node.id in machine.given_up:
@@ -44,7 +46,8 @@ def no_room_for(machine: Machine, node: Node) -> Reason | None:
     move = node.move()
     assert move is not None
     departures.append(departure(machine, (way_of(machine, node, move.step),)))
-    return _taken(machine, departures, node.cob.host, node.id)
+    found = _taken(machine, departures, node.cob.host, node.id)
+    return found or (None if behind is None else _canary(machine, behind))
 
 
 def no_room_for_host(machine: Machine, host: str) -> Reason | None:
