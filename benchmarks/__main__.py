@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,12 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
 
 def _run(subject: str, size: str) -> dict[str, Any]:
     print(f"{subject} ...", file=sys.stderr, flush=True)
+    began = time.monotonic()
+    part = _part(subject, size)
+    return {**part, "wall_s": round(time.monotonic() - began, 1)}
+
+
+def _part(subject: str, size: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "rows.json")
         command = [sys.executable, "-m", "benchmarks", "--child", subject, "--size", size]

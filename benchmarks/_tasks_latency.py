@@ -13,7 +13,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from benchmarks._tasks_places import Place
-from benchmarks._tasks_tools import cobweb, write_json
+from benchmarks._tasks_tools import TAKE_OVER, cobweb, write_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ def latency(place: Place, folder: Path, *, count: int, parallel: int, task_s: fl
         for host in place.hosts:
             place.on_host(host, f"mkdir -p {stamps}")
     _write(place, folder, stamps, task_s, count)
-    ran = cobweb(place, folder, parallel=parallel)
+    ran = cobweb(place, folder, *TAKE_OVER, parallel=parallel)
     begun = _stamps(place, stamps)
     if len(begun) != ran.changed:
         raise RuntimeError(f"{ran.changed} transitions, but {len(begun)} have written the time")

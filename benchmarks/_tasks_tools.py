@@ -28,6 +28,8 @@ ssh_args = -C -o ControlMaster=auto -o ControlPersist=60s
 [connection]
 pipelining = True
 """
+TAKE_OVER = ("--adopt", "all")
+"""Each row is a site of its own, which takes the hosts over from that of the row before."""
 PYINFRA = HERE / "build" / "pyinfra" / "bin" / "pyinfra"
 
 

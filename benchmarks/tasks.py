@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks._row import Row
 from benchmarks._tasks_latency import latency
 from benchmarks._tasks_places import Place, fabric_place, local_place, what_hosts_lack
-from benchmarks._tasks_tools import Ran, clush, cobweb, playbook, pyinfra
+from benchmarks._tasks_tools import TAKE_OVER, Ran, clush, cobweb, playbook, pyinfra
 from benchmarks._tasks_work import end_services, task_count, undone, write_chain, write_plain
 
 __all__ = ["measure"]
@@ -28,32 +28,30 @@ Run = Callable[[Place, Path], Ran | None]
 
 
 def measure(size: str) -> Iterator[Row]:
-    """Yield the rows of local hosts, then those of SSH hosts (full size only)."""
+    """Yield the rows of local hosts, then those of SSH hosts; both sizes have the same rows."""
     full = size == "full"
     with local_place(500 if full else 6) as place:
         try:
-            yield from _plain(place, "local", samples=(HALF, SAMPLE) if full else (1, 1))
+            yield from _plain(place, "local", samples=(HALF, SAMPLE) if full else (2, 4))
             yield from _latency(place, "local", WAITING if full else 12, STAMP_S)
         finally:
             end_services(place.root)
-    if not full:
-        with local_place(4) as place:
-            yield from _stragglers(place, "local", steps=3, slow_s=0.4)
-        return
+    ssh_hosts = SSH_HOSTS if full else 2
     if missing := what_hosts_lack():
-        yield Row(what=f"{SSH_HOSTS} SSH hosts", missing=missing)
+        yield Row(what=f"{ssh_hosts} SSH hosts", missing=missing)
         return
-    with fabric_place(SSH_HOSTS) as place:
+    with fabric_place(ssh_hosts) as place:
         yield from _plain(place, "SSH", samples=(1, 1))
-        yield from _stragglers(place, "SSH", steps=CHAIN, slow_s=SLOW_S)
-        yield from _latency(place, "SSH", FEWER_WAITING, STAMP_SSH_S)
+        steps, slow_s = (CHAIN, SLOW_S) if full else (3, 0.4)
+        yield from _stragglers(place, "SSH", steps=steps, slow_s=slow_s)
+        yield from _latency(place, "SSH", FEWER_WAITING if full else 12, STAMP_SSH_S)
 
 
 def _plain(place: Place, kind: str, *, samples: tuple[int, int]) -> Iterator[Row]:
     """Yield tasks per second and CPU per task of the plain work, for each peer in turn.
 
     `samples` say which hosts ansible-playbook is given: every first, second, ... in its linear way
-    and in others; these are left out where there are few hosts.
+    and in others.
     """
     count = task_count(place)
     work = f"{count} tasks on {len(place.hosts)} {kind} hosts"
@@ -90,8 +88,6 @@ def _peers(place: Place, samples: tuple[int, int]) -> Iterator[tuple[str, Run, i
     yield "ansible-playbook linear", lambda p, f: playbook(p, f, "-l", half), samples[0]
     yield "clush", clush, 1
     yield "pyinfra", pyinfra, 1
-    if len(place.hosts) < SSH_HOSTS:
-        return
     yield (
         "ansible-playbook free",
         lambda p, f: playbook(p, f, "-l", few, strategy="free"),
@@ -166,7 +162,7 @@ def _stragglers(place: Place, kind: str, *, steps: int, slow_s: float) -> Iterat
     work = f"{steps} commands in a row on {len(place.hosts)} {kind} hosts, one slow host each"
     folder = _folder(place, "rowcobweb")
     write_chain(place, folder, "rowcobweb", steps=steps, slow_s=slow_s)
-    ours = cobweb(place, folder)
+    ours = cobweb(place, folder, *TAKE_OVER)
     _hold(place, "rowcobweb", ours, count, steps=steps)
     for strategy in ("linear", "free"):
         tag = f"row{strategy}"
