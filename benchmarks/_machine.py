@@ -5,11 +5,30 @@ from __future__ import annotations
 import os
 import platform
 import sqlite3
+import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 PACKAGES = ("cobweb", "ansible-core", "ansible-runner", "sqlalchemy", "pyyaml", "jinja2")
+
+CODE = ("toolkit", "plugins", "benchmarks")
+"""The folders whose code is measured, or measures."""
+
+
+def commit() -> str:
+    """Return the commit checked out, "+changes" behind it where CODE differs; "" outside of git."""
+    try:
+        head = git("rev-parse", "HEAD").strip()
+        return f"{head}+changes" if git("status", "--porcelain", "--", *CODE) else head
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def git(*arguments: str) -> str:
+    """Return what git says of this checkout; CalledProcessError where it says no."""
+    command = ["git", "-C", str(Path(__file__).resolve().parents[1]), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def machine() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ PAGE = _DOCS / "benchmarks.md"
 DATA = _DOCS / "benchmarks.json"
 _BEGIN = "<!-- table: made by `make bench BENCH_ARGS=--docs`, do not edit -->\n"
 _END = "<!-- end of table -->\n"
+_MAY_CHANGE = 0.1
+"""The share of the measured lines that may change before the page has to be made anew."""
 
 
 def page_of(page: str, report: Mapping[str, Any]) -> str:
@@ -30,3 +32,36 @@ def write_page(report: Mapping[str, Any]) -> None:
     page = page_of(PAGE.read_text(encoding="utf-8"), report)
     DATA.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page, encoding="utf-8")
+
+
+def why_no_page(report: Mapping[str, Any], subjects: Iterable[str]) -> str:
+    """Say why the page can't be made of a report: not all at full size, or with errors; or ""."""
+    parts = report["subjects"]
+    if report["size"] != "full":
+        return f"the size is {report['size']}, not full"
+    if lacking := [subject for subject in subjects if subject not in parts]:
+        return f"not measured: {', '.join(lacking)}"
+    if failed := [subject for subject, part in parts.items() if "error" in part]:
+        return f"ended with an error: {', '.join(failed)}"
+    return ""
+
+
+def why_outdated(commit: str, *, changed: str, whole: str) -> str:
+    """Say why a page that was measured at `commit` is older than the code it measures; or "".
+
+    `changed` is what `git diff --numstat` says from that commit on, `whole` from nothing on.
+    """
+    again = "run `make bench BENCH_ARGS=--docs` on an idle machine"
+    if not commit:
+        return f"docs/{DATA.name} does not say at which commit it was measured: {again}"
+    lines, of_lines = _lines(changed), _lines(whole)
+    if lines <= _MAY_CHANGE * of_lines:
+        return ""
+    since = f"since then {lines:,} of {of_lines:,} lines changed"
+    return f"docs/{PAGE.name} was measured at {commit[:12]}; {since}: {again}"
+
+
+def _lines(numstat: str) -> int:
+    """Return how many lines are added and removed; a file that is no text has none."""
+    counts = (count for line in numstat.splitlines() for count in line.split("\t")[:2])
+    return sum(int(count) for count in counts if count != "-")

@@ -75,5 +75,10 @@ def _machine(report: Mapping[str, Any]) -> str:
         f"{machine['cores']} cores of {machine['processor']}, {machine['memory_gib']} GiB, "
         f"{machine['system']}, kernel {machine['kernel']}, Python {machine['python']}, "
         f"SQLite {machine['sqlite']}, {packages}; load before the run {machine['load_before']}; "
-        f"size {report['size']}"
+        f"size {report['size']}{_commit(report.get('commit', ''))}"
     )
+
+
+def _commit(commit: str) -> str:
+    head, plus, changes = commit.partition("+")
+    return f"; commit {head[:12]}{plus}{changes}" if head else ""

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._page import DATA, PAGE, page_of
+import benchmarks.__main__ as benchmarks
+from benchmarks._machine import CODE, commit, git
+from benchmarks._page import DATA, PAGE, page_of, why_outdated
 from benchmarks._row import Row
 from benchmarks._table import as_markdown, as_text
 
@@ -105,15 +107,75 @@ def test_an_unknown_subject_is_refused() -> None:
     assert "no such subject: nonesuch" in result.stderr
 
 
-@pytest.mark.full("a measurement on small sizes; make bench has it too")
-def test_one_subject_runs_and_is_written_as_json(tmp_path: Path) -> None:
-    out = tmp_path / "bench.json"
-    result = _bench("start", "--size", "small", "--out", str(out))
-    assert result.returncode == 0, result.stderr
-    report = json.loads(out.read_text(encoding="utf-8"))
-    assert report["format"] == 1
-    assert report["size"] == "small"
-    rows = report["subjects"]["start"]["rows"]
-    assert {row["what"] for row in rows} >= {"cobweb --help, CPU"}
-    assert all(row["value"] > 0 and row["peer_value"] > 0 for row in rows)
-    assert "cobweb --help, CPU" in result.stdout
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--size", "small"], "the size is small, not full"),
+        (["start", "engine"], "not measured: site, journal, apply"),
+    ],
+)
+def test_the_page_is_of_all_subjects_at_full_size(arguments: list[str], reason: str) -> None:
+    """It is said before anything is measured, so that nobody waits an hour for it."""
+    page = PAGE.read_bytes()
+    result = _bench("--docs", *arguments)
+    assert result.returncode == 1
+    assert f"the docs page stays as it is: {reason}" in result.stderr
+    assert "..." not in result.stderr
+    assert PAGE.read_bytes() == page
+
+
+def test_no_page_is_made_of_a_run_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = list[object]()
+    parts = {"tasks": {"rows": [], "error": "ended with exit code 1"}}
+    monkeypatch.setattr(benchmarks, "_run", lambda subject, _size: parts.get(subject, {"rows": []}))
+    monkeypatch.setattr(benchmarks, "write_page", written.append)
+    arguments = ["--docs", "--out", str(tmp_path / "bench.json")]
+    assert benchmarks.main(arguments) == 1
+    assert "stays as it is: ended with an error: tasks" in capsys.readouterr().err
+    assert not written
+    parts.clear()
+    assert benchmarks.main(arguments) == 0
+    assert [json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))] == written
+
+
+def test_the_table_names_the_commit_where_the_report_has_one() -> None:
+    head = "0123456789abcdef0123456789abcdef01234567"
+    for said, shown in ((head, "0123456789ab"), (f"{head}+changes", "0123456789ab+changes")):
+        assert as_text(_report() | {"commit": said}).endswith(f"size full; commit {shown}")
+    for report in (_report(), _report() | {"commit": ""}):
+        assert as_text(report).endswith("size full")
+
+
+def test_the_commit_is_that_of_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = git("rev-parse", "HEAD").strip()
+    assert commit() in (head, f"{head}+changes")
+    monkeypatch.setenv("PATH", "")
+    assert commit() == ""
+
+
+def test_a_page_is_outdated_when_a_tenth_of_the_code_has_changed() -> None:
+    whole = "600\t0\ttoolkit/a.py\n400\t0\tplugins/b.py\n-\t-\tplugins/picture.png\n"
+    few, many = "60\t40\ttoolkit/a.py\n", "60\t40\ttoolkit/a.py\n1\t0\tplugins/b.py\n"
+    head = "0123456789abcdef"
+    assert not why_outdated(head, changed="", whole=whole)
+    assert not why_outdated(head, changed=few, whole=whole)
+    assert why_outdated(head, changed=many, whole=whole) == (
+        "docs/benchmarks.md was measured at 0123456789ab; since then 101 of 1,000 lines changed: "
+        "run `make bench BENCH_ARGS=--docs` on an idle machine"
+    )
+    assert "does not say at which commit" in why_outdated("", changed="", whole=whole)
+
+
+@pytest.mark.full("a page may be old for a while; the gate compares made-up counts of lines")
+def test_the_page_was_measured_with_much_the_same_code() -> None:
+    measured = json.loads(DATA.read_text(encoding="utf-8")).get("commit", "").partition("+")[0]
+    nothing = git("hash-object", "-t", "tree", "/dev/null").strip()
+    try:
+        changed = git("diff", "--numstat", measured or "HEAD", "HEAD", "--", *CODE)
+    except subprocess.CalledProcessError as error:
+        pytest.fail(f"the commit of docs/{DATA.name} is not in this repository: {error.stderr}")
+    whole = git("diff", "--numstat", nothing, "HEAD", "--", *CODE)
+    why = why_outdated(measured, changed=changed, whole=whole)
+    assert not why, why
