@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cobweb.site import _site
 from cobweb.site._evaluation import Evaluation
 
 Run = Any
@@ -15,8 +14,7 @@ Run = Any
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder that is kept in; sites of any size are."""
-    monkeypatch.setattr(_site, "MIN_COBS", 1)
+    """Return the folder that is kept in."""
     monkeypatch.delenv("COBWEB_NO_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     return tmp_path / "xdg" / "cobweb"

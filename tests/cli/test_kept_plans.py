@@ -12,11 +12,9 @@ import cobweb
 from cobweb import operations
 from cobweb._tables import Tone
 from cobweb.api import Site
-from cobweb.cli import _cached_plans
 from cobweb.cli._cached_plans import PrintedPlan
 from cobweb.model import CobId
 from cobweb.operations import plan_site
-from cobweb.site import _site
 from cobweb.store import HostLost, StateWritten, Store, TransitionBegan
 from tests.cli.test_running import APPLY, edit, written
 
@@ -30,8 +28,6 @@ A, CFG = CobId("alpha/a"), CobId("alpha/cfg")
 def _keep_small_sites(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("COBWEB_NO_CACHE", raising=False)
-    monkeypatch.setattr(_site, "MIN_COBS", 1)
-    monkeypatch.setattr(_cached_plans, "MIN_COBS", 1)
 
 
 @pytest.fixture
@@ -212,16 +208,6 @@ def test_nothing_is_kept_where_the_user_wants_nothing_kept(
     run("-C", site, "plan", "--no-cache")
     assert len(made) == 2
     assert not (tmp_path / "cache").exists()
-
-
-def test_small_sites_are_planned_anew(
-    run: Run, site: Path, made: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_cached_plans, "MIN_COBS", 4)
-    monkeypatch.setattr(_site, "MIN_COBS", 4)
-    run("-C", site, "plan")
-    run("-C", site, "plan")
-    assert len(made) == 2
 
 
 def test_a_kept_site_is_validated_with_the_same_words(

@@ -32,20 +32,6 @@ from cobweb.errors import (
 from cobweb.plugin import Kind, Plugins, load_plugins
 
 Run = Callable[..., Any]
-HEAVY = (
-    "ansible_runner",
-    "asyncio",
-    "cobweb.engine",
-    "cobweb.site",
-    "cobweb.store",
-    "cobweb_plugins",
-    "jinja2",
-    "jsonschema",
-    "pluggy",
-    "rich",
-    "sqlalchemy",
-    "yaml",
-)
 
 
 def _python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -109,25 +95,6 @@ def test_help_of_each_command_has_an_example(run: Run, name: str) -> None:
     assert ran.code == 0
     assert f"\n    cobweb {name}" in ran.out
     assert max(len(line) for line in ran.out.splitlines()) <= 80
-
-
-def test_help_imports_nothing_heavy() -> None:
-    # Whoever has a plugin of a third party installed pays for its commands; that is not asked here.
-    script = (
-        "import sys\nfrom cobweb.cli import _group, main\n"
-        "_group._has_foreign_plugins = lambda: False\nmain(['--help'])\n"
-        f"print([n for n in {HEAVY!r} if n in sys.modules], file=sys.stderr)\n"
-    )
-    assert _python("-c", script).stderr == "[]\n"
-
-
-def test_help_of_a_command_does_not_import_the_others() -> None:
-    script = (
-        "import sys\nfrom cobweb.cli import main\nmain(['completion', '--help'])\n"
-        "print(sorted(n for n in sys.modules if n.startswith('cobweb.cli.')"
-        " and '._' not in n), file=sys.stderr)\n"
-    )
-    assert _python("-c", script).stderr == "['cobweb.cli.completion']\n"
 
 
 def test_version_is_that_of_the_package(run: Run) -> None:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobweb._text import is_below
 from cobweb.errors import Place
-from cobweb.generation import EvaluatedSite, KeptFiles, is_below, kept_files, lent_variables
+from cobweb.generation import EvaluatedSite, KeptFiles, kept_files, lent_variables
 from cobweb.generation._kept_files import HostVariables
 from cobweb.model import (
     Action,

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from cobweb._cache import Cache
 from cobweb.errors import Place, SiteError
 from cobweb.model import CobId, Graph, Host
-from cobweb.site import Site, _cache, _key, _site, load_site
+from cobweb.site import Site, _key, load_site
 from cobweb.site._cache import pack, unpack
 from tests.site.conftest import TYPES
 from tests.support.random_sites import Case, cases
@@ -40,11 +40,6 @@ drift: {{ignore: ["*@app"]}}
 {TYPES}
   other: {{states: [on], preferred: on, remove: on, check: {{tasks: check.yml}}}}
 """
-
-
-@pytest.fixture(autouse=True)
-def _keep_small_sites(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_site, "MIN_COBS", 1)
 
 
 @pytest.fixture
@@ -188,18 +183,16 @@ def test_a_site_that_changes_while_it_is_read_is_not_kept(
     assert not (tmp_path / "cache").exists()
 
 
-def test_cobwebs_own_code_is_not_looked_at_for_a_site_that_is_not_large(
+def test_cobwebs_own_code_is_not_looked_at_for_a_site_that_was_never_kept(
     root: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_arguments: object) -> None:
         raise AssertionError("it was looked at")
 
     with monkeypatch.context() as patch:
-        patch.setattr(_site, "MIN_COBS", _cache.MIN_COBS)
         patch.setattr(_key, "code_of", never)
-        for _ in range(2):
-            load_site(root, cache=cache).graph()
-    load_site(root, cache=cache).graph()
+        site = load_site(root, cache=cache)
+    site.graph()
     assert load_site(root, cache=cache).is_kept
 
 
@@ -221,14 +214,6 @@ def test_what_a_plugin_tells_is_never_kept(maker: Maker, cache: Cache, tmp_path:
         files = {"site.yml": site, "more.sh": "", "check.yml": "- debug:"}
         made = maker.site(files, cache=cache, adapters=[Program()])
         assert list(made.graph().cobs) == ["more/a"]
-    assert not (tmp_path / "cache").exists()
-
-
-def test_small_sites_are_not_kept(
-    root: Path, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_site, "MIN_COBS", _cache.MIN_COBS)
-    load_site(root, cache=cache).graph()
     assert not (tmp_path / "cache").exists()
 
 

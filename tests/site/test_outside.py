@@ -181,10 +181,7 @@ def test_what_the_user_allows_is_read_but_never_the_system(maker: Any) -> None:
     assert SYSTEM in found
 
 
-def test_what_was_kept_with_the_option_is_not_there_without(
-    maker: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cobweb.site._site.MIN_COBS", 1)
+def test_what_was_kept_with_the_option_is_not_there_without(maker: Any, folder: Path) -> None:
     cache = Cache(folder / "cache")
     text = with_spec("file", "{source: ../other/secret.yml}")
     maker.site(text, allow_outside=True, cache=cache).graph()

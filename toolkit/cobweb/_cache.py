@@ -23,6 +23,9 @@ from pathlib import Path
 MAX_BYTES = 512 * 2**20
 """The entries take at most so much together; the one that was used longest ago goes first."""
 
+MAX_ENTRIES = 2000
+"""So many at most: each that is put looks at all of them."""
+
 NO_CACHE = "COBWEB_NO_CACHE"
 """The environment variable that turns the cache off, with any text in it."""
 
@@ -143,10 +146,10 @@ def _make_room(folder: int, allowed: int) -> None:
         for each in found:
             status = each.stat(follow_symlinks=False)
             entries.append((status.st_mtime_ns, each.name, status.st_size))
-    total = sum(size for _, _, size in entries)
+    total, left = sum(size for _, _, size in entries), len(entries)
     for _, name, size in sorted(entries):
-        if total <= allowed:
+        if total <= allowed and left < MAX_ENTRIES:
             return
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
-        total -= size
+        total, left = total - size, left - 1

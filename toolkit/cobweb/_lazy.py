@@ -1,9 +1,11 @@
-"""Mappings whose values are made when they are asked for."""
+"""What is made when it is asked for: values of a mapping, names of a package."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -35,3 +37,20 @@ class Lazy(Mapping[K, V]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+
+def on_demand(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that imports its names when they are first asked for.
+
+    `homes` has the modules they are in, each with its names, separated by blanks.
+    """
+    home_of = {name: module for module, names in homes.items() for name in names.split()}
+
+    def get(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(home_of[name]), name)
+        setattr(sys.modules[package], name, value)  # it is not asked for again
+        return value
+
+    return get

@@ -49,3 +49,8 @@ def _escape(character: str) -> str:
     code = ord(character)
     named = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character)
     return named or (f"\\x{code:02x}" if code <= _LAST_BYTE else f"\\u{code:04x}")
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Say whether a path is inside a folder; both are absolute and without `..`."""
+    return path.startswith(folder.rstrip("/") + "/")

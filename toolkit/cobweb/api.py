@@ -178,9 +178,11 @@ class Site:
 
         Whether it can work is for `check` to say.
         """
-        from cobweb.operations import desired_again, desired_of
+        from cobweb.operations import desired_of
 
         if generation is not None:
+            from cobweb.operations import desired_again
+
             return desired_again(self.evaluated, self.plugins, self.store(), generation)
         return desired_of(self.evaluated, limit)
 
@@ -362,8 +364,6 @@ class Site:
 
         `unsettled` is as in schemas/result.schema.json; None before the run has ended.
         """
-        from cobweb.operations import goes_on
-
         store, record = self.history(), self.run(run)
         info, has_ended = record.info, record.ended is not None
         return {
@@ -373,7 +373,7 @@ class Site:
             "host": info.host,
             "started": info.started,
             "ended": record.ended,
-            "goes_on": goes_on(store, record),
+            "goes_on": store.goes_on(record),
             "unsettled": list(record.waits) if has_ended else None,
             "journal": store.label,
         }

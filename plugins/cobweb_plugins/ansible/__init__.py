@@ -19,10 +19,9 @@ cobweb_interface = 1
 @hookimpl
 def cobweb_register_executors() -> Sequence[type[Executor]]:
     """Return the executors `ansible` and `ansible-plain`."""
-    from cobweb_plugins.ansible._lanes import AnsibleExecutor  # on demand
-    from cobweb_plugins.ansible._plain import AnsiblePlainExecutor  # on demand
+    from cobweb_plugins.ansible._executors import AnsibleLanes, AnsiblePlain  # on demand
 
-    return [AnsibleExecutor, AnsiblePlainExecutor]
+    return [AnsibleLanes, AnsiblePlain]
 
 
 @hookimpl

@@ -17,8 +17,6 @@ from typing import Any, ClassVar
 from cobweb.errors import CobwebError
 from cobweb.model import Host
 from cobweb.plugin import JsonError, json_of
-from cobweb_plugins.ansible._results import bounded
-from cobweb_plugins.ansible._workspace import ansible_config, ansible_tool
 
 TIMEOUT_S = 300.0
 PLUGIN_KEY = re.compile(r"^plugin\s*:", re.MULTILINE)
@@ -71,6 +69,9 @@ def _read(*sources: Path) -> dict[str, Any]:
     """Have Ansible read sources into one inventory, the last one as the strongest."""
     source = sources[-1]
     asked = [word for each in sources for word in ("-i", str(each))]
+    from cobweb_plugins.ansible._results import bounded
+    from cobweb_plugins.ansible._workspace import ansible_tool
+
     command = [ansible_tool("ansible-inventory"), "--list", *asked]
     try:
         done = subprocess.run(
@@ -95,6 +96,8 @@ def _read(*sources: Path) -> dict[str, Any]:
 
 
 def _environment(source: Path) -> dict[str, str]:
+    from cobweb_plugins.ansible._workspace import ansible_config
+
     config = ansible_config(source.parent)
     known = {} if config.file is None else {"ANSIBLE_CONFIG": str(config.file)}
     return {

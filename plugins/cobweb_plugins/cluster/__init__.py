@@ -32,7 +32,6 @@ def cobweb_register_types() -> list[type[Join | ServiceCheck]]:
 @hookimpl
 def cobweb_register_commands() -> list[click.Command]:
     """Register `cluster` and `import`."""
-    from cobweb_plugins.cluster._commands import cluster
-    from cobweb_plugins.cluster._import_command import import_command
+    from cobweb_plugins.cluster._groups import cluster, import_command
 
     return [cluster, import_command]

@@ -12,14 +12,15 @@ import yaml
 
 from cobweb.errors import UsageError
 from cobweb.model import host_of, name_of
-from cobweb.plugin import on_site, seconds_of, site_access
+from cobweb.plugin import seconds_of, site_access
 from cobweb_plugins.cluster import _operations as operations
 from cobweb_plugins.cluster._apply import apply_options, apply_site, edit_site
-from cobweb_plugins.cluster._compile import NODE
 from cobweb_plugins.cluster._desk import Desk
 from cobweb_plugins.cluster._edit import SiteEdit
+from cobweb_plugins.cluster._groups import cluster
 from cobweb_plugins.cluster._look import MOST_NODES, list_command, solve_command, status_command
 from cobweb_plugins.cluster._plan_command import plan_command
+from cobweb_plugins.cluster._section import NODE
 from cobweb_plugins.cluster._values import value_of
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -27,15 +28,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-@click.group("cluster")
-def cluster() -> None:
-    """Create, change, look at and delete clusters of the catalog's templates.
-
-    Each operation is an edit of the site (the file that has the cluster, and
-    site.lock with its layout) and an apply of it: all of it is in Git.
-    """
 
 
 _EXAMPLES: Mapping[str, str] = {
@@ -244,7 +236,6 @@ def _expire(desk: Desk) -> Mapping[str, Any]:
 
 for _command in (list_command, status_command, solve_command, plan_command):
     cluster.add_command(tenant_option(_command))
-on_site(cluster)
 
 
 def _list(text: str) -> list[str]:

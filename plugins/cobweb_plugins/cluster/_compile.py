@@ -20,11 +20,9 @@ from cobweb_plugins.cluster._catalog import Catalog, HardwareType, ImageType, Se
 from cobweb_plugins.cluster._join import Join
 from cobweb_plugins.cluster._lock import LockedCluster, LockedNode
 from cobweb_plugins.cluster._macros import ClusterView, expand_macros, functions
+from cobweb_plugins.cluster._section import NODE
 from cobweb_plugins.cluster._service_type import RUNNING, service_type, type_name
 from cobweb_plugins.cluster._template import Resolved
-
-NODE = "node"
-"""The name of the object that is the machine itself, and of its type."""
 
 NO_HOST = "cobweb_cluster_has_no_host"
 """The connection of a cluster's own host: no task can be run on what is no machine."""

@@ -10,20 +10,16 @@ from typing import Any
 import click
 
 from cobweb.errors import CobwebError, ModelError, UsageError
-from cobweb.plugin import SiteAccess, on_site, site_access
+from cobweb.plugin import SiteAccess, site_access
 from cobweb_plugins.cluster._automators import task_file
 from cobweb_plugins.cluster._catalog_read import read_catalog
 from cobweb_plugins.cluster._coopr import KINDS, Notes, converted
 from cobweb_plugins.cluster._coopr_files import is_ours, module_text, read_entities, with_import
 from cobweb_plugins.cluster._coopr_fit import fitted, sound
 from cobweb_plugins.cluster._edit import SiteEdit
+from cobweb_plugins.cluster._groups import import_command
 
 WIDTH = 80
-
-
-@click.group("import", epilog="\b\nExamples:\n  cobweb import coopr ../coopr-templates")
-def import_command() -> None:
-    """Read what other tools have written into the site."""
 
 
 @import_command.command("coopr", epilog="\b\nExamples:\n  cobweb import coopr ../coopr-templates")
@@ -164,6 +160,3 @@ def _tell(site: SiteAccess, data: Mapping[str, Any]) -> None:
     count = sum(len(names) for names in data["imported"].values())
     left_out = len(data["left_out"])
     site.summary(f"{count} entities in {data['into']}, {left_out} things left out")
-
-
-on_site(import_command)

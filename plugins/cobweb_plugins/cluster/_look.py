@@ -12,10 +12,11 @@ import click
 from cobweb.errors import NoLayoutError, UsageError
 from cobweb.model import cob_id, fill_in
 from cobweb.plugin import site_access
-from cobweb_plugins.cluster._compile import NODE, Layout, host_of_node, view_of
+from cobweb_plugins.cluster._compile import Layout, host_of_node, view_of
 from cobweb_plugins.cluster._desk import Desk
 from cobweb_plugins.cluster._lock import LockedCluster, layout_of
 from cobweb_plugins.cluster._macros import ClusterView, expand_macros
+from cobweb_plugins.cluster._section import NODE
 from cobweb_plugins.cluster._template import Resolved
 
 _OF_ALL = re.compile(r"%(host|ip(?:\.[A-Za-z0-9_-]+)?)\.service\.([^%\[\]()\s]+)%")

@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cobweb.model import Action as CobAction
 from cobweb.model import CobType, Nothing, PythonAction, Role, State, Tasks, Transition
 from cobweb.plugin import CobContext
-from cobweb_plugins.cluster._catalog import Action, Service
+
+if TYPE_CHECKING:
+    from cobweb_plugins.cluster._catalog import Action, Service
 
 STATES = (
     *("obsolete", "outdated", "shelved", "stale"),
@@ -83,12 +85,15 @@ def type_name(service: str) -> str:
 
 def service_type(service: Service, site_dir: Path) -> CobType:
     """Return the type of a service, whose actions all have tasks or a role; paths get absolute."""
-    actions = service.actions
+    return _type_of(service.name, service.actions, site_dir)
+
+
+def _type_of(service: str, actions: Mapping[str, Action], site_dir: Path) -> CobType:
     upgrade = actions.get("upgrade") or actions.get("install")
     known = {**actions, **({"upgrade": upgrade} if upgrade else {})}
     check = actions.get("check")
     return CobType(
-        name=type_name(service.name),
+        name=type_name(service),
         states=STATES,
         preferred="started",
         remove="absent",
@@ -133,7 +138,7 @@ class ServiceCheck:
 
     def cob_type(self) -> CobType:
         """Return a service without any action."""
-        return replace(service_type(Service(name=self.name), Path()), name=self.name)
+        return replace(_type_of(self.name, {}, Path()), name=self.name)
 
     def check(self, context: CobContext) -> State:
         """Find the state; asks no host."""

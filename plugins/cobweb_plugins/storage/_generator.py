@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cobweb.errors import ModelError
 from cobweb.plugin import data_dir
-from cobweb_plugins.storage._model import Cluster, problems, read_cluster
-from cobweb_plugins.storage._objects import objects
+
+if TYPE_CHECKING:
+    from cobweb_plugins.storage._model import Cluster
 
 
 class StorageCluster:
@@ -27,6 +28,9 @@ class StorageCluster:
 
     def generate(self, model: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         """Return the inventory and the objects; ModelError names all that does not fit."""
+        from cobweb_plugins.storage._model import problems, read_cluster
+        from cobweb_plugins.storage._objects import objects
+
         found = list(problems(model))
         if found:
             raise ModelError(found)

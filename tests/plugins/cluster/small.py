@@ -10,9 +10,9 @@ from typing import Any
 
 from cobweb.plugin import load_plugins
 from cobweb_plugins.cluster._catalog_read import read_catalog
+from cobweb_plugins.cluster._expand import resolve_all
 from cobweb_plugins.cluster._lock import LockedCluster, lock_text
 from cobweb_plugins.cluster._pin import pin
-from cobweb_plugins.cluster._section import resolve_all
 
 TASKS = "services/any.yml"
 ACT: Mapping[str, Any] = {"tasks": TASKS}

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from cobweb.plugin import Solver, load_plugins
 from cobweb_plugins.cluster._catalog_read import read_catalog
+from cobweb_plugins.cluster._expand import resolve_all
 from cobweb_plugins.cluster._lock import LockedCluster
 from cobweb_plugins.cluster._pin import pin, request_digest
-from cobweb_plugins.cluster._section import resolve_all
 from cobweb_plugins.cluster._template import Resolved
 from tests.plugins.cluster.small import sections
 

@@ -278,10 +278,7 @@ def test_a_key_that_is_gone_is_told_by_who_needs_it(lab: Lab) -> None:
 # Large sites.
 
 
-def test_a_site_that_is_not_evaluated_again_knows_its_providers(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cobweb.site._site.MIN_COBS", 1)
+def test_a_site_that_is_not_evaluated_again_knows_its_providers(lab: Lab) -> None:
     lab.write({"c": {"nodes": 1}})
     known: dict[str, Any] = {
         "types": REAL.types,

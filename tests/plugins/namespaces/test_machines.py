@@ -14,7 +14,7 @@ import pytest
 
 from cobweb.errors import CredentialsError, ProviderError
 from cobweb.plugin import Machine, NodeRequest
-from cobweb_plugins.namespaces import _provider
+from cobweb_plugins.namespaces import _machines
 from cobweb_plugins.namespaces._provider import Namespaces
 from cobweb_plugins.namespaces._records import Records
 from tests.support.cloud import KilledError
@@ -28,7 +28,7 @@ pytestmark = [
 CREATE = """
 import json, os, sys
 from cobweb.plugin import NodeRequest
-from cobweb_plugins.namespaces import _provider, _records
+from cobweb_plugins.namespaces import _machines, _records
 fields, place = json.loads(sys.argv[1]), sys.argv[2]
 
 def dying(inner):
@@ -40,11 +40,11 @@ def dying(inner):
 if place == "record":
     _records.Records.add = dying(_records.Records.add)
 elif place:
-    setattr(_provider, place, dying(getattr(_provider, place)))
+    setattr(_machines, place, dying(getattr(_machines, place)))
 request = NodeRequest(
     node="web1-1", owner="tests", cluster="web1", number=1, fields=fields, image={"image": "plain"}
 )
-print(_provider.Namespaces().create(request).id)
+print(_machines.NamespaceMachines().create(request).id)
 """
 """A process that makes a machine, and dies on its way if it is told a place."""
 
@@ -112,7 +112,7 @@ def test_a_create_that_fails_leaves_nothing_that_is_not_found(
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(_provider, place, fail)
+        patch.setattr(_machines, place, fail)
         with pytest.raises(ProviderError, match="web1-1: no space left"):
             Namespaces().create(request_for)
     deleted(request_for)
@@ -127,14 +127,14 @@ def test_a_delete_that_ends_half_way_is_done_by_the_next_one(
     corner: Corner, request_for: NodeRequest, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = Namespaces().create(request_for)
-    real = getattr(_provider, place)
+    real = getattr(_machines, place)
 
     def last(*arguments: object) -> None:
         real(*arguments)
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(_provider, place, last)
+        patch.setattr(_machines, place, last)
         with pytest.raises(KilledError):
             Namespaces().delete(request_for, machine)
     Namespaces().delete(request_for, machine)
@@ -164,7 +164,7 @@ def test_a_machine_that_has_ended_is_not_ready_and_goes_as_any_other(
 ) -> None:
     machine = made(request_for)
     folder = Records(corner.state).folder(request_for)
-    (_provider._cgroup(folder) / "cgroup.kill").write_text("1")
+    (_machines._cgroup(folder) / "cgroup.kill").write_text("1")
     provider = Namespaces()
 
     def ended() -> bool:

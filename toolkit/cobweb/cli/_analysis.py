@@ -1,4 +1,4 @@
-"""What is wrong with a site before anything runs, kept where the site is large."""
+"""What is wrong with a site before anything runs, kept where that is nothing."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def check_whole(session: Site) -> Sound:
     session.check()
     graph = session.graph()
     found = sound(graph, (*session.evaluated.notes(), *graph_warnings(graph)))
-    keep_sound(session, graph, found)
+    keep_sound(session, found)
     return found

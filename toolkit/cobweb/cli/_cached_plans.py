@@ -1,4 +1,4 @@
-"""What a large site was found to be, and plans that were printed before, kept by all that went in.
+"""What a site was found to be, and plans that were printed before, kept by all that went in.
 
 A plan is a pure function of the site's content, of what the journal believes, of the planner and of
 the options; so is its text. Only a site that was itself kept is looked up, for only of that the
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from cobweb.plugin import LoadedPlugin, Plugins
 
 
-MIN_COBS = 5000
-"""A plan of fewer objects is made anew in the time that it takes to look."""
-
 _SOUND, _PLAN = "sound", "plan"
 _FORMAT = 1
 _LEVEL = 1  # of compression: a text of a hundred megabytes becomes ten in a second
@@ -53,11 +50,6 @@ def sound(graph: Graph, warnings: tuple[Finding, ...] = ()) -> Sound:
     return Sound(cobs=len(graph.cobs), needs=len(graph.needs), warnings=warnings)
 
 
-def worth_keeping(graph: Graph) -> bool:
-    """Say whether finding out about a graph takes longer than looking it up."""
-    return len(graph.cobs) >= MIN_COBS
-
-
 def find_sound(session: Site) -> Sound | None:
     """Return what is known of a whole site that was found to be without mistakes, if it was."""
     key = session.evaluated.content_key() if session.evaluated.is_kept else None
@@ -71,9 +63,9 @@ def find_sound(session: Site) -> Sound | None:
     return Sound(warnings=warnings, **found)
 
 
-def keep_sound(session: Site, graph: Graph, found: Sound) -> None:
-    """Keep that the whole site, whose graph this is, has no mistakes."""
-    key = session.evaluated.content_key() if session.cache and worth_keeping(graph) else None
+def keep_sound(session: Site, found: Sound) -> None:
+    """Keep that the whole site, whose graph was evaluated, has no mistakes."""
+    key = session.evaluated.content_key() if session.cache else None
     if key:
         session.cache.put(_SOUND, key, json.dumps(asdict(found)).encode())
 

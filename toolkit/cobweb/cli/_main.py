@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum
@@ -64,6 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (RecursionError, MemoryError) as error:
         code = _say(f"cobweb: {_BOUNDS[type(error)]}", ExitCode.FAILED)
     except Exception:  # noqa: BLE001 - the outermost border; the whole traceback is shown
+        import traceback
+
         traceback.print_exc()
         code = _say("this is a defect of cobweb or of a plugin; please report it", ExitCode.FAILED)
     return code

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 def note_stale_models(session: Site, output: Output) -> None:
     """Tell, one line each, which models say something else than what was made of them."""
-    from cobweb.operations import written_digest
     from cobweb.site import find_models
 
     for model in find_models(session.path, allow_outside=session.allow_outside):
+        from cobweb.operations import written_digest
+
         written = written_digest(model)
         if written != hashlib.sha256(model.path.read_bytes()).hexdigest():
             where = f"{model.into.relative_to(model.site_dir)}/"

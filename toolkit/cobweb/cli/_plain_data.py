@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cobweb.model import Cob, Need, TransitionNeed
+if TYPE_CHECKING:
+    from cobweb.model import Cob, Need
 
 VAULTED = "(vaulted)"
 """What is shown in place of a secret."""
@@ -46,11 +47,12 @@ def cob_data(cob: Cob, needs: Iterable[Need]) -> dict[str, Any]:
 
 def need_data(need: Need) -> dict[str, str]:
     """Return a need with the keys of section 7 of the design."""
-    within: dict[str, str]
-    if isinstance(need, TransitionNeed):
-        within = {"from": need.source, "to": need.dest}
-    else:
+    from cobweb.model import LockNeed
+
+    if isinstance(need, LockNeed):
         within = {"in": need.within}
+    else:
+        within = {"from": need.source, "to": need.dest}
     return {"cob": str(need.cob), **within, "on": str(need.on), "state": need.state}
 
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cobweb.model import CobId
+if TYPE_CHECKING:
+    from cobweb.model import CobId
 
 _KEY = "cobweb.request."
 

@@ -35,7 +35,6 @@ from cobweb.cli._request import Request
 from cobweb.cli._running import goals_of, listeners
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count, wrap
-from cobweb.model import host_of
 
 if TYPE_CHECKING:
     from cobweb.operations import DriftResult, Orders
@@ -166,6 +165,8 @@ def _tell_doubtful(output: Output, result: DriftResult) -> None:
 
 def _tell_unchecked(output: Output, result: DriftResult) -> None:
     """Tell of lost hosts by host, of all else by object."""
+    from cobweb.model import host_of
+
     on_host = Counter(host_of(it.cob) for it in result.unchecked)
     others = [it for it in result.unchecked if host_of(it.cob) not in result.unreachable]
     lines = [f"not checked: {it.cob}: {it.message}" for it in others]

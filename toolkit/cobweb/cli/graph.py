@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,9 @@ from cobweb.cli._request import Format, Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count
 from cobweb.errors import UsageError
-from cobweb.model import UNKNOWN, Cob, CobId, Graph, Need, State
+
+if TYPE_CHECKING:
+    from cobweb.model import Cob, CobId, Graph, Need, State
 
 
 @click.command(
@@ -87,6 +89,8 @@ def graph_data(graph: Graph, current: Mapping[CobId, State]) -> dict[str, Any]:
     Two words can ask for the same (`binds` and `requires` both let X wait until A is down): it is
     told once.
     """
+    from cobweb.model import UNKNOWN
+
     needs: list[Need] = [*graph.transition_needs(), *graph.lock_needs()]
     limits = graph.bounded()
     return {

@@ -13,14 +13,7 @@ from cobweb._tables import Column, Tone
 from cobweb._text import plain, some_of
 from cobweb.api import Site
 from cobweb.cli._analysis import check_all
-from cobweb.cli._cached_plans import (
-    PrintedPlan,
-    Printer,
-    find_plan,
-    keep_plan,
-    plan_key,
-    worth_keeping,
-)
+from cobweb.cli._cached_plans import PrintedPlan, Printer, find_plan, keep_plan, plan_key
 from cobweb.cli._changes import SIGNS, detail_lines, tone_of, write_lines
 from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import (
@@ -176,7 +169,7 @@ def _kept_or_made(
         return printed
     with no_collections():
         check_all(session, asked["limit"])
-        if is_whole and key is None and worth_keeping(session.graph()):
+        if is_whole and key is None:
             key = plan_key(session, output, asked)
         printed = _printed(session, output, asked, bound)
     if key is not None and key == plan_key(session, output, asked):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,9 @@ from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count
-from cobweb.plugin import FailedPlugin, LoadedPlugin, Plugins
+
+if TYPE_CHECKING:
+    from cobweb.plugin import FailedPlugin, LoadedPlugin, Plugins
 
 _COLUMNS = (
     Column(title="PLUGIN"),

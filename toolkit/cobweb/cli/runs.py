@@ -52,14 +52,12 @@ def command(request: Request, last: int) -> int:
 
     `cobweb report RUN` tells more of one. Simulations are not kept.
     """
-    from cobweb.operations import goes_on
-
     output = Output.of(request)
     with open_site(request) as session:
         store = session.history()
         label, deleted = store.label, store.newest_deleted_run()
         records = store.runs(last + 1)
-        runs = [_run(record, goes_on=goes_on(store, record)) for record in records[:last]]
+        runs = [_run(record, goes_on=store.goes_on(record)) for record in records[:last]]
     if not output.data({"format": 1, "runs": runs}):
         is_one_host = len({run["host"] for run in runs}) == 1
         write_table(output, _COLUMNS, [_row(run, with_host=not is_one_host) for run in runs])

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cobweb._tables import Column, Tone
 from cobweb._text import did_you_mean, plain
-from cobweb.api import Site
 from cobweb.cli._complete import complete_reference
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output, as_yaml
 from cobweb.cli._plain_data import cob_data, need_data_text, one_line, shown
 from cobweb.cli._render import write_table
-from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count
 from cobweb.errors import ModelError, SiteError, UsageError
-from cobweb.model import CobId, Graph, Host, Need
+
+if TYPE_CHECKING:
+    from cobweb.api import Site
+    from cobweb.cli._request import Request
+    from cobweb.model import CobId, Graph, Host, Need
 
 _LONGEST = 200
 """Longer values are cut short in text."""

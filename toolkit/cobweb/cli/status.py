@@ -81,7 +81,6 @@ def command(request: Request, reference: str | None, limit: str | None) -> int:
 def status_data(session: Site, reference: str | None, limit: str | None) -> dict[str, Any]:
     """Return what `cobweb status -o json` writes; UsageError for an unknown object."""
     from cobweb.model import host_of
-    from cobweb.operations import goes_on
 
     store = session.store()
     records = store.states()
@@ -115,7 +114,7 @@ def status_data(session: Site, reference: str | None, limit: str | None) -> dict
         "given_up": sorted(told & store.given_up()),
         "locks": locks,
         "lock": None if owner is None else owner.line(wall_clock()),
-        "run": None if last is None else _run(last, goes_on=goes_on(store, last)),
+        "run": None if last is None else _run(last, goes_on=store.goes_on(last)),
     }
 
 

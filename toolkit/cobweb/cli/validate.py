@@ -43,8 +43,6 @@ def command(request: Request) -> int:
     Exit code 4 says that the site is sound, but that no run of it from nothing
     comes to an end, and who waits for what.
     """
-    from cobweb.operations import old_content_warnings, stuck_from_nothing, told_stuck
-
     output = Output.of(request)
     with open_site(request) as session:
         try:
@@ -56,15 +54,19 @@ def command(request: Request) -> int:
             return error.exit_code
         stuck: tuple[Wait, ...] = ()
         if not found.converges:
+            from cobweb.operations import old_content_warnings, stuck_from_nothing
+
             desired = session.desired()
             stuck = stuck_from_nothing(desired)
             found = replace(found, warnings=(*found.warnings, *old_content_warnings(desired)))
             if not stuck:
-                keep_sound(session, session.graph(), replace(found, converges=True))
+                keep_sound(session, replace(found, converges=True))
     if not output.data(findings_data((), found.warnings, stuck)):
         for line in "\n".join(f"warning: {it}" for it in found.warnings).splitlines():
             output.summary(line, Tone.CAREFUL)
         if stuck:
+            from cobweb.operations import told_stuck
+
             raise told_stuck(stuck)
         output.summary(_summary(session.evaluated, found), Tone.GOOD)
     return _STUCK if stuck else 0
@@ -85,17 +87,18 @@ def findings_data(
     findings: Sequence[Finding], warnings: Sequence[Finding] = (), waits: Sequence[Wait] = ()
 ) -> dict[str, Any]:
     """Return what `cobweb validate -o json` writes; `waits` are of a run from nothing."""
-    from cobweb.operations import chain_data
-
     return {
         "format": 1,
         "findings": list(map(_finding_data, findings)),
         "warnings": list(map(_finding_data, warnings)),
-        "waits": [
-            {"cob": wait.cob, "state": wait.state, "chain": chain_data(wait.chain)}
-            for wait in waits
-        ],
+        "waits": list(map(_wait_data, waits)),
     }
+
+
+def _wait_data(wait: Wait) -> dict[str, Any]:
+    from cobweb.operations import chain_data
+
+    return {"cob": wait.cob, "state": wait.state, "chain": chain_data(wait.chain)}
 
 
 def _finding_data(finding: Finding) -> dict[str, Any]:

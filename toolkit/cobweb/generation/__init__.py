@@ -29,7 +29,7 @@ from cobweb.generation._diff import (
     spec_diff,
 )
 from cobweb.generation._kept_files import KeptFiles, kept_files, lent_variables
-from cobweb.generation._paths import OWN_ROOT, SITE_ROOT, Paths, is_below
+from cobweb.generation._paths import OWN_ROOT, SITE_ROOT, Paths
 from cobweb.generation._secrets import reveal, secrets_of
 from cobweb.generation._site import PROTECTED, EvaluatedSite
 from cobweb.generation._stored import StoredSite, read_site
@@ -82,7 +82,6 @@ __all__ = [
     "digest",
     "digest_of_pieces",
     "in_order",
-    "is_below",
     "kept_files",
     "lent_variables",
     "listed",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 
+from cobweb._text import is_below
 from cobweb.errors import Place, StoreError
 
 OWN_ROOT = "cobweb"
@@ -12,11 +13,6 @@ OWN_ROOT = "cobweb"
 
 SITE_ROOT = "site"
 """The word of the site's folder; what an imported file names may stand above it."""
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Say whether a path is inside a folder; both are absolute and without `..`."""
-    return path.startswith(folder.rstrip("/") + "/")
 
 
 def folder_outside(place: Place | None) -> str:

@@ -2,60 +2,110 @@
 
 from __future__ import annotations
 
-from cobweb.kernel._events import Sink, json_lines
-from cobweb.kernel._kernel import Kernel
-from cobweb.kernel._mail import Part
-from cobweb.kernel._result import Ending, RunResult, Wait, chain_data, wait_data
-from cobweb.kernel._sentences import chain_lines, given_up_text, link_text
-from cobweb.kernel._signals import Interrupts, handle_signals, signals_as_interrupt
-from cobweb.operations._generate import (
-    FileChange,
-    MadeFile,
-    made_files,
-    write_made,
-    written_digest,
-)
-from cobweb.operations._operations import (
-    apply_site,
-    open_site,
-    plan_site,
-    rehearse_site,
-    simulate_site,
-    stuck_from_nothing,
-    told_stuck,
-)
-from cobweb.operations.context._desired import Desired, desired_of
-from cobweb.operations.context._exceptions import Exceptions
-from cobweb.operations.context._known_states import Refresh, is_another
-from cobweb.operations.context._narrowed import refuse_pending
-from cobweb.operations.context._orders import DEFAULT_PARALLEL, DEFAULT_TIMEOUT_S, Caller, Orders
-from cobweb.operations.context._trees import TreeComparison, archives_of, file_data
-from cobweb.operations.drift._drift_check import DriftResult, drift_data
-from cobweb.operations.drift._drift_run import drift_site
-from cobweb.operations.history._collection import Garbage, Retention, collect_garbage, garbage_of
-from cobweb.operations.history._forget import ForgetReport, forget, take_back
-from cobweb.operations.history._past_runs import run_of, why_in_run
-from cobweb.operations.history._rollback import (
-    desired_again,
-    no_generation,
-    original_of,
-    takes_rollback_back,
-    to_go_back_to,
-)
-from cobweb.operations.history._why import Reason, goes_on, why
-from cobweb.operations.planning._analysis import check_graph, graph_warnings, trouble_findings
-from cobweb.operations.planning._old_content import old_content_warnings
-from cobweb.operations.planning._plan import (
-    MAX_PLAN_BYTES,
-    Change,
-    Plan,
-    PlanFile,
-    plan_text,
-    read_plan,
-)
-from cobweb.operations.planning._prediction import LimitUse
-from cobweb.operations.planning._refusals import refusals_of, refuse
-from cobweb.operations.planning._stale import refuse_stale
+from typing import TYPE_CHECKING
+
+from cobweb._lazy import on_demand
+
+if TYPE_CHECKING:
+    from cobweb.kernel._events import Sink, json_lines
+    from cobweb.kernel._kernel import Kernel
+    from cobweb.kernel._mail import Part
+    from cobweb.kernel._result import Ending, RunResult, Wait, chain_data, wait_data
+    from cobweb.kernel._sentences import chain_lines, given_up_text, link_text
+    from cobweb.kernel._signals import Interrupts, handle_signals, signals_as_interrupt
+    from cobweb.operations._generate import (
+        FileChange,
+        MadeFile,
+        made_files,
+        write_made,
+        written_digest,
+    )
+    from cobweb.operations._operations import apply_site, open_site, rehearse_site, simulate_site
+    from cobweb.operations.context._desired import Desired, desired_of
+    from cobweb.operations.context._exceptions import Exceptions
+    from cobweb.operations.context._known_states import Refresh, is_another
+    from cobweb.operations.context._narrowed import refuse_pending
+    from cobweb.operations.context._orders import (
+        DEFAULT_PARALLEL,
+        DEFAULT_TIMEOUT_S,
+        Caller,
+        Orders,
+    )
+    from cobweb.operations.context._trees import TreeComparison, archives_of, file_data
+    from cobweb.operations.drift._drift_check import DriftResult, drift_data
+    from cobweb.operations.drift._drift_run import drift_site
+    from cobweb.operations.history._collection import (
+        Garbage,
+        Retention,
+        collect_garbage,
+        garbage_of,
+    )
+    from cobweb.operations.history._forget import ForgetReport, forget, take_back
+    from cobweb.operations.history._past_runs import run_of, why_in_run
+    from cobweb.operations.history._rollback import (
+        desired_again,
+        no_generation,
+        original_of,
+        takes_rollback_back,
+        to_go_back_to,
+    )
+    from cobweb.operations.history._why import Reason, why
+    from cobweb.operations.planning._analysis import check_graph, graph_warnings, trouble_findings
+    from cobweb.operations.planning._old_content import old_content_warnings
+    from cobweb.operations.planning._plan import (
+        MAX_PLAN_BYTES,
+        Change,
+        Plan,
+        PlanFile,
+        plan_text,
+        read_plan,
+    )
+    from cobweb.operations.planning._prediction import LimitUse
+    from cobweb.operations.planning._refusals import refusals_of, refuse
+    from cobweb.operations.planning._site_plan import plan_site
+    from cobweb.operations.planning._stale import refuse_stale
+    from cobweb.operations.planning._stuck import stuck_from_nothing, told_stuck
+else:
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "cobweb.kernel._events": "Sink json_lines",
+            "cobweb.kernel._kernel": "Kernel",
+            "cobweb.kernel._mail": "Part",
+            "cobweb.kernel._result": "Ending RunResult Wait chain_data wait_data",
+            "cobweb.kernel._sentences": "chain_lines given_up_text link_text",
+            "cobweb.kernel._signals": "Interrupts handle_signals signals_as_interrupt",
+            "cobweb.operations._generate": (
+                "FileChange MadeFile made_files write_made written_digest"
+            ),
+            "cobweb.operations._operations": "apply_site open_site rehearse_site simulate_site",
+            "cobweb.operations.context._desired": "Desired desired_of",
+            "cobweb.operations.context._exceptions": "Exceptions",
+            "cobweb.operations.context._known_states": "Refresh is_another",
+            "cobweb.operations.context._narrowed": "refuse_pending",
+            "cobweb.operations.context._orders": "DEFAULT_PARALLEL DEFAULT_TIMEOUT_S Caller Orders",
+            "cobweb.operations.context._trees": "TreeComparison archives_of file_data",
+            "cobweb.operations.drift._drift_check": "DriftResult drift_data",
+            "cobweb.operations.drift._drift_run": "drift_site",
+            "cobweb.operations.history._collection": "Garbage Retention collect_garbage garbage_of",
+            "cobweb.operations.history._forget": "ForgetReport forget take_back",
+            "cobweb.operations.history._past_runs": "run_of why_in_run",
+            "cobweb.operations.history._rollback": (
+                "desired_again no_generation original_of takes_rollback_back to_go_back_to"
+            ),
+            "cobweb.operations.history._why": "Reason why",
+            "cobweb.operations.planning._analysis": "check_graph graph_warnings trouble_findings",
+            "cobweb.operations.planning._old_content": "old_content_warnings",
+            "cobweb.operations.planning._plan": (
+                "MAX_PLAN_BYTES Change Plan PlanFile plan_text read_plan"
+            ),
+            "cobweb.operations.planning._prediction": "LimitUse",
+            "cobweb.operations.planning._refusals": "refusals_of refuse",
+            "cobweb.operations.planning._site_plan": "plan_site",
+            "cobweb.operations.planning._stale": "refuse_stale",
+            "cobweb.operations.planning._stuck": "stuck_from_nothing told_stuck",
+        },
+    )
 
 __all__ = [
     "DEFAULT_PARALLEL",
@@ -99,7 +149,6 @@ __all__ = [
     "forget",
     "garbage_of",
     "given_up_text",
-    "goes_on",
     "graph_warnings",
     "handle_signals",
     "is_another",

@@ -102,11 +102,6 @@ def write_made(files: Iterable[MadeFile]) -> None:
                 draft.unlink()
 
 
-def is_made(text: str) -> bool:
-    """Say whether a text is that of a made file."""
-    return text.startswith(_FIRST)
-
-
 def written_digest(model: Model) -> str | None:
     """Return the digest of the model that the made files are from; None if there are none.
 
@@ -128,7 +123,7 @@ def _digest_in(text: str) -> str:
 
 def _made_file(path: Path, text: str) -> MadeFile:
     before = _read(path)
-    if before and not is_made(before):
+    if before and not before.startswith(_FIRST):
         raise CobwebError(
             f"{path} is in the way: it was not made by `cobweb generate`",
             hint="move it away, or choose another folder with `into`",
@@ -175,12 +170,9 @@ _Dumper.add_representer(dict, _mapping)
 def _yaml(data: Mapping[str, Any]) -> str:
     plain = _plain(data)
     try:
-        text: str = yaml.dump(
-            plain, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True
-        )
+        return yaml.dump(plain, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True)
     except yaml.YAMLError as error:
         raise CobwebError(f"what was made is no plain data: {error}") from error
-    return text
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What users ask for, each as one function: plan, apply, simulate.
+"""What users ask for, each as one function: apply, simulate; `plan` is in `planning`.
 
 `apply` of one site goes through all packages: the inventory evaluates it, the analysis says what
 can never work, the journal says what is believed, the engine decides, an executor carries out. See
@@ -7,29 +7,24 @@ docs/architecture.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 
 from cobweb._clock import wall_clock
-from cobweb.errors import UsageError
+from cobweb.errors import ExecutorError, PluginError, UsageError
 from cobweb.kernel._database_outage import PatientJournal
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._kernel import Kernel, RunSetting
 from cobweb.kernel._mail import Part
 from cobweb.kernel._record import Journal, NoJournal
-from cobweb.kernel._result import Ending, RunResult, StuckError, Wait, stuck_waits, wait_data
+from cobweb.kernel._result import Ending, RunResult, Wait, stuck_waits, wait_data
 from cobweb.kernel._run import Run
-from cobweb.kernel._sentences import chain_lines, proof_lines
 from cobweb.kernel._trees import TreeLender
 from cobweb.model import CobId, host_of
-from cobweb.operations._host_marks import mark_of, unmark_left
 from cobweb.operations.context._context import ExecutionContext, context_from_nothing, context_of
 from cobweb.operations.context._desired import Desired
-from cobweb.operations.context._exceptions import Exceptions
-from cobweb.operations.context._known_states import Refresh
 from cobweb.operations.context._narrowed import narrowed
 from cobweb.operations.context._orders import (
     HEARTBEAT_S,
@@ -43,160 +38,12 @@ from cobweb.operations.context._orders import (
 )
 from cobweb.operations.context._renames import pending_renames, renames_of, with_renames
 from cobweb.operations.context._stored_work import KeptWork
-from cobweb.operations.context._trees import TreeComparison, archives_of
-from cobweb.operations.drift._drift_check import drifted_of
-from cobweb.operations.history._collection import sound_generation
-from cobweb.operations.planning._plan import (
-    DEFAULT_PLANNER,
-    Change,
-    Plan,
-    Unsettled,
-    base_digest,
-    changes_of,
-    unsettled_of,
-)
-from cobweb.operations.planning._prediction import Prediction, predict_best
+from cobweb.operations.planning._prediction import predict_best
 from cobweb.operations.planning._refusals import refusals_of, refuse
-from cobweb.plugin import Planner, Plugins, SiteMark
+from cobweb.operations.planning._site_plan import at_rest, next_generation, planner_of
+from cobweb.operations.planning._stuck import told_stuck
+from cobweb.plugin import MarkingExecutor, Plugins, SiteMark
 from cobweb.store import CobRecord, Generation, RunInfo, RunRecord, Store
-
-_SHOWN = 5
-"""Of how many objects it is said why they would wait."""
-
-
-def plan_site(  # noqa: PLR0913  # as `apply_site`
-    desired: Desired,
-    plugins: Plugins,
-    store: Store,
-    *,
-    refresh: Refresh = Refresh.CHANGED,
-    planner: str = DEFAULT_PLANNER,
-    max_removals: Callable[[int], int] | None = None,
-    deletes: AbstractSet[CobId] = frozenset(),
-    exceptions: Exceptions | None = None,
-) -> Plan:
-    """Predict what `apply_site` would do on the states that the journal believes; asks no host.
-
-    `max_removals` and `deletes` are those of `Orders`, by which a run is refused.
-    UsageError where there is no such planner, or no limit that `exceptions` name.
-    """
-    order = _planner(plugins, planner)
-    exceptions = exceptions or Exceptions()
-    names, generation = pending_renames(desired, store), _next_generation(store, desired)
-    store = with_renames(store, names, generation)
-    if exceptions.names:
-        desired = narrowed(desired, store, store.states(), exceptions)
-    context = context_of(
-        desired, store, refresh=refresh, generation=generation, exceptions=exceptions
-    )
-    before, removed = context.before, context.removed
-    movable = frozenset(c for c in desired.movable if host_of(c) not in context.given_up)
-    based = context.past.contents.keys() & (movable | removed)
-    asked = (cob for cob in context.looked_at if host_of(cob) not in context.given_up)
-    prediction = _at_rest(context) or predict_best(context)[1]
-    proofs = context.proofs() if stuck_waits(prediction.waits) else ()
-    return Plan(
-        site=desired.evaluated.digest,
-        base=base_digest(context.believed),
-        generation=store.current_generation_id(),
-        run=last.info.id if (last := store.last_run()) else "",
-        changes=_changes(context, store, names, movable),
-        switches=prediction.switches,
-        checks=tuple(sorted({*(movable & before.found.keys()), *asked})),
-        unsettled=_unsettled(context, store, movable),
-        uncertain=tuple(sorted({*(movable & before.uncertain), *(based & context.past.uncertain)})),
-        stages=order.stages(context.graph, prediction.steps),
-        planner=planner,
-        waits=prediction.waits,
-        proofs=tuple(line for proof in proofs for line in proof_lines(proof)),
-        down_s=prediction.down_s,
-        restarts=prediction.restarts,
-        limits=prediction.limits,
-        old_content=prediction.old_content,
-        seconds=prediction.seconds,
-        limit=desired.limit,
-        refresh=refresh,
-        budgets=exceptions.budgets,
-        only=tuple(sorted(exceptions.only)),
-        renew=tuple(sorted(exceptions.renew)),
-        given_up=tuple(sorted(context.given_up)),
-        refusals=refusals_of(
-            desired, store, context.believed, max_removals=max_removals, deletes=deletes
-        ),
-    )
-
-
-def _changes(
-    context: ExecutionContext,
-    store: Store,
-    names: Mapping[CobId, CobId],
-    movable: AbstractSet[CobId],
-) -> tuple[Change, ...]:
-    """Return what differs, of what may be moved or is removed."""
-    found = changes_of(
-        context.before,
-        context.records,
-        context.removal.gone,
-        context.retyped,
-        TreeComparison(archives_of(context.desired, store)),
-        names=names,
-    )
-    return tuple(
-        change
-        for change in found
-        if change.cob in movable
-        or (change.kind == "removed" and host_of(change.cob) not in context.given_up)
-    )
-
-
-def _unsettled(
-    context: ExecutionContext, store: Store, movable: AbstractSet[CobId]
-) -> tuple[Unsettled, ...]:
-    """Return what is not where it should be, or may not be, of what may be moved."""
-    graph, records = context.desired.graph, context.records
-    return unsettled_of(
-        context.before,
-        records,
-        (graph.cobs[cob] for cob in graph.cobs.keys() & movable),
-        drifted_of(store, records.values(), graph),
-        TreeComparison(archives_of(context.desired, store)),
-        renew=context.renew,
-    )
-
-
-def _at_rest(context: ExecutionContext) -> Prediction | None:
-    """Return the prediction where nothing is to be done but to switch, without an engine."""
-    known, cobs = context.before.known, context.graph.cobs
-    if (
-        context.removal
-        or context.change is not None
-        or context.renew
-        or context.lending.slots
-        or any(
-            known.get(cob) != it.preferred and it.host not in context.given_up
-            for cob, it in cobs.items()
-        )
-    ):
-        return None
-    switches = tuple(
-        tuple(data["hosts"]) for hosts in context.at_once for _, data in context.told(hosts)
-    )
-    return Prediction(steps=(), waits=(), down_s={}, seconds=0.0, switches=switches)
-
-
-def _next_generation(store: Store, desired: Desired, *, whole: bool = False) -> int:
-    """Return the generation that an apply would bring about: the current one, or a new one.
-
-    Under a limit that it is the current one is only found out where the `whole` site is made; so is
-    that it is damaged.
-    """
-    current = next(iter(store.generations()), None)
-    if current is None:
-        return 1
-    same = (whole or desired.limit is None) and current.digest == desired.whole().digest
-    if same and whole:
-        same = sound_generation(store, current.id) is not None  # a damaged one gets a successor
-    return current.id if same else current.id + 1
 
 
 def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as which run
@@ -215,7 +62,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     ExecutorError: what was in flight is left in transition and is checked by the next run.
     """
     keep_apart(store, orders)
-    names, number = pending_renames(desired, store), _next_generation(store, desired, whole=True)
+    names, number = pending_renames(desired, store), next_generation(store, desired, whole=True)
     after = with_renames(store, names, number)
     records = after.states()
     desired = narrowed(desired, after, records, orders.exceptions)
@@ -234,7 +81,7 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
         out = sum(_is_out(context, wait) for wait in result.waits)
         result = replace(result, renamed=len(names), forgotten=len(gone), out=out)
     journal.carry_out(lambda: _end(store, result, info, is_whole=desired.is_whole))
-    unmark_left(context, plugins, store, orders, caller, before=records, info=info)
+    _unmark_left(context, plugins, store, orders, caller, before=records, info=info)
     return result
 
 
@@ -282,7 +129,7 @@ def _convergent(  # noqa: PLR0913  # as `context_of`
         work=work,
         exceptions=orders.exceptions,
     )
-    if _at_rest(context) is not None:
+    if at_rest(context) is not None:
         return context
     context, prediction = predict_best(context)
     stuck = stuck_waits(prediction.waits)
@@ -311,7 +158,7 @@ def open_site(  # noqa: PLR0913  # as `apply_site`
     to be known to be possible beforehand, and nobody knows the states of others.
     """
     keep_apart(store, orders)
-    number = _next_generation(store, desired, whole=True)
+    number = next_generation(store, desired, whole=True)
     with private_folder() as folder:
         work = KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types)
         context = context_of(desired, store, refresh=orders.refresh, generation=number, work=work)
@@ -345,9 +192,8 @@ def _begun(  # noqa: PLR0913  # as `apply_site`
     part: Part | None = None,
 ) -> Iterator[tuple[Run, PatientJournal]]:
     """Store that the run `info` begins, and make it; an error that ends it is stored as well."""
-    say, timeout_s = caller.say, orders.store_timeout_s
-    journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
-    mark = mark_of(context.desired, store, orders, info)
+    journal = PatientJournal(store, caller.interrupts, caller.say, outage_s=orders.store_timeout_s)
+    mark = _mark_of(context.desired, store, orders, info)
     setting = _setting(context, orders, caller, info.id, store)
     setting = replace(setting, beat=caller.beat, beat_s=HEARTBEAT_S, part=part)
 
@@ -382,7 +228,7 @@ def _opened(  # noqa: PLR0913, PLR0917  # as `apply_site`
             opened,
             python_types=plugins.python_types,
             providers=plugins.providers,
-            weights=_planner(plugins).priorities(context.graph),
+            weights=planner_of(plugins).priorities(context.graph),
             trees=None if file is None else TreeLender(opened.trees, file),
             at_work=context.before.at_work,
         )
@@ -416,23 +262,6 @@ def simulate_site(desired: Desired, plugins: Plugins, orders: Orders, caller: Ca
     return _rehearsed(context, plugins, orders, caller)
 
 
-def told_stuck(stuck: Sequence[Wait], context: ExecutionContext | None = None) -> StuckError:
-    """Return the error that tells who would wait for ever, with the chains of a few, and why."""
-    error = StuckError(stuck)
-    for proof in () if context is None else context.proofs()[:_SHOWN]:
-        for line in proof_lines(proof):
-            error.add_note(line)
-    for wait in stuck[:_SHOWN]:
-        for line in chain_lines(wait):
-            error.add_note(line)
-    return error
-
-
-def stuck_from_nothing(desired: Desired) -> tuple[Wait, ...]:
-    """Return who would wait for ever if the site was set up from its `remove` states (P9)."""
-    return stuck_waits(predict_best(context_from_nothing(desired))[1].waits)
-
-
 def rehearse_site(
     desired: Desired, plugins: Plugins, store: Store, orders: Orders, caller: Caller
 ) -> RunResult:
@@ -443,7 +272,7 @@ def rehearse_site(
     records = store.states()
     most, deletes = orders.max_removals, orders.deletes
     refuse(refusals_of(desired, store, records, max_removals=most, deletes=deletes))
-    number = _next_generation(store, desired, whole=True)
+    number = next_generation(store, desired, whole=True)
     context = _convergent(desired, store, orders, records, generation=number)
     return _rehearsed(context, plugins, orders, caller, store)
 
@@ -475,16 +304,55 @@ def _saved(context: ExecutionContext, store: Store, orders: Orders, info: RunInf
     )
     number = store.save_generation(generation, context.desired.files()).id
     assert number == context.generation
-    command = command_of(info, orders)
-    return replace(info, command=command, site=whole.digest, generation=number)
+    return replace(info, command=command_of(info, orders), site=whole.digest, generation=number)
 
 
-def _planner(plugins: Plugins, name: str = DEFAULT_PLANNER) -> Planner:
-    if name not in plugins.planners:
-        known = ", ".join(sorted(plugins.planners)) or "none"
-        hint = f"there is {known}; see `cobweb plugins` for what was left out"
-        raise UsageError(f"there is no planner {name} for plans", hint=hint)
-    return plugins.planners[name]
+def _mark_of(desired: Desired, store: Store, orders: Orders, info: RunInfo) -> SiteMark | None:
+    """Return the mark that a run leaves on the hosts that it changes; a simulation leaves none."""
+    if orders.simulates:
+        return None
+    return SiteMark(
+        site=store.site_id(),
+        name=desired.name,
+        run=info.id,
+        who=f"{info.user}@{info.host}",
+        time=info.started,
+        adopt=orders.adopt,
+        epoch=store.next_epoch(wall_clock()),
+    )
+
+
+def _unmark_left(  # noqa: PLR0913  # what was there, with what, for whom
+    context: ExecutionContext,
+    plugins: Plugins,
+    store: Store,
+    orders: Orders,
+    caller: Caller,
+    *,
+    before: Iterable[CobId],
+    info: RunInfo,
+) -> None:
+    """Take the mark off the hosts of `before` that no object is left on, now that a run has ended.
+
+    A host whose machine is an object of its own is left alone: it went with that. What hinders it
+    is said, and is no failure.
+    """
+    graph, desired = context.graph, context.desired
+    hosts = {host_of(cob) for cob in before} - {host_of(cob) for cob in desired.evaluated.contents}
+    hosts -= {host_of(cob) for cob in store.states_on(hosts)} if hosts else set()
+    hosts -= {it.host for it in graph.cobs.values() if it.machine is not None} if hosts else set()
+    mark = _mark_of(desired, store, orders, info) if hosts & desired.hosts.keys() else None
+    if mark is None or not hasattr(plugins.executors[orders.executor], "unmark"):
+        return
+    leaving = sorted(hosts & desired.hosts.keys())
+    try:
+        with open_executor(plugins, orders, desired, mark=mark) as (executor, _):
+            assert isinstance(executor, MarkingExecutor)
+            problems = executor.unmark(leaving)
+    except (ExecutorError, PluginError) as error:
+        problems = dict.fromkeys(leaving, str(error))
+    for host, problem in sorted(problems.items()):
+        caller.say(f"note: the mark of this site stays on {host}: {problem}")
 
 
 def _most(bound: Callable[[int], int] | None, of: Sized) -> int | None:

@@ -1,7 +1,7 @@
 """A site that was evaluated before and has not changed since: what it says without evaluating it.
 
 Three entries: under the base key what the disk said at that time with the site's head, under the
-site's key its graph, and under the place's key nothing at all: it says that there is a large site.
+site's key its graph, and under the place's key nothing at all: it says that there is one.
 The first is good only while the disk still says the same.
 A graph as bytes and back: columns of numbers into tables of what occurs, so that it is quick.
 
@@ -40,10 +40,7 @@ from cobweb.site.objects._bulk import make_all
 from cobweb.site.objects._drift import Ignored
 from cobweb.site.reading._files import Files, Notes, unchanged
 
-MIN_COBS = 5000
-"""Smaller sites are evaluated in the time that it takes to look."""
-
-_LARGE, _SITE, _GRAPH = "large", "site", "graph"
+_KNOWN, _SITE, _GRAPH = "known", "site", "graph"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +76,10 @@ def find_kept(
 ) -> Kept | None:
     """Return the site that was kept under a base key, if nothing that it was made from differs.
 
-    `foreign` are the types of plugins, which are not kept. Reads every file of the site; where no
-    large site was kept, neither these nor the base key, which takes a look at all of Cobweb's own.
+    `foreign` are the types of plugins, which are not kept. Reads every file of the site; where none
+    was kept, neither these nor the base key, which takes a look at all of Cobweb's own.
     """
-    if cache.get(_LARGE, place_key(site_file)) is None:
+    if cache.get(_KNOWN, place_key(site_file)) is None:
         return None
     base = base_key()
     data = cache.get(_SITE, base)
@@ -101,7 +98,7 @@ def keep(cache: Cache, files: Files, base: str, head: Head, graph: Graph) -> Non
     if packed is not None:
         cache.put(_GRAPH, site_key(base, files.notes), packed)
         cache.put(_SITE, base, pickle.dumps((head, dict(files.notes))))
-        cache.put(_LARGE, place_key(files.site_file), b"")
+        cache.put(_KNOWN, place_key(files.site_file), b"")
 
 
 _T = TypeVar("_T")
@@ -195,16 +192,10 @@ def _numbers(values: Iterable[int]) -> bytes:
     return array("I", values).tobytes()
 
 
-def _read(column: bytes) -> array[int]:
-    made = array("I")
-    made.frombytes(column)
-    return made
-
-
 def _taken(table: Sequence[_T], column: bytes) -> list[_T]:
     """Return the values that a column of numbers stands for."""
     take: Callable[[int], _T] = table.__getitem__
-    return list(map(take, _read(column)))
+    return list(map(take, array("I", column)))
 
 
 def _head(need: TransitionNeed | LockNeed) -> tuple[str, str | None, str]:

@@ -9,11 +9,14 @@ import sys
 from array import array
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cobweb
 from cobweb._code import code_of
-from cobweb.site._load_options import Foreign
 from cobweb.site.reading._files import Notes, repository_of
+
+if TYPE_CHECKING:
+    from cobweb.site._load_options import Foreign
 
 _LIBRARIES = ("jinja2", "jsonschema", "PyYAML", "regex")
 
@@ -35,13 +38,12 @@ def base_key(site_file: Path, foreign: Foreign) -> str:
     libraries that evaluate, the contents of Cobweb's own modules, and how this machine writes the
     numbers of a packed graph.
     """
-    sections = foreign.sections.items()
     parts = [
         place_key(site_file),
         [str(repository_of(site_file.parent.resolve())), foreign.allow_outside],
         os.path.expanduser("~"),  # noqa: PTH111  # Path.home raises where there is none
         repr(sorted(foreign.types.items())),
-        repr(sorted((name, dict(schema)) for name, schema in sections)),
+        repr(sorted((name, dict(schema)) for name, schema in foreign.sections.items())),
         *(said for each in foreign.expanders for said in code_of(each.source)),
         sys.version,
         sys.byteorder,

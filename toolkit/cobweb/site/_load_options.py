@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cobweb.model import CobType
-from cobweb.site._sections import Expander
-from cobweb.site.hosts._sources import HostSource
+if TYPE_CHECKING:
+    from cobweb.model import CobType
+    from cobweb.site._sections import Expander
+    from cobweb.site.hosts._sources import HostSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

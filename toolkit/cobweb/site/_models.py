@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cobweb.errors import Finding, ModelError, Place, SiteError
-from cobweb.site._load import site_file_of
+from cobweb.site._find import site_file_of
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._findings import Findings
 from cobweb.site.reading._nodes import Map, Node, at, key_place, plain

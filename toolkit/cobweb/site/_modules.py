@@ -165,7 +165,10 @@ def _join(nodes: Sequence[Node], findings: Findings, name: str) -> Node:
         return replace(lists[0], items=items)
     for other in nodes[1:]:
         if not _same(first, other):
-            _conflict(first, other, findings, name)
+            is_alike = kind(first) == kind(other)
+            what = "another value" if is_alike else f"{kind(first)}, not {kind(other)},"
+            hint = "keep one of them, or mark one with `!default` or `!force`"
+            findings.add(other.place, f"`{name}` has {what} at {first.place}", hint)
     return first
 
 
@@ -187,12 +190,3 @@ def _same(one: Node, other: Node) -> bool:
     if not (isinstance(one, Leaf) and isinstance(other, Leaf)):
         return False
     return type(one.value) is type(other.value) and plain(one) == plain(other)
-
-
-def _conflict(one: Node, other: Node, findings: Findings, name: str) -> None:
-    what = "another value" if kind(one) == kind(other) else f"{kind(one)}, not {kind(other)},"
-    findings.add(
-        other.place,
-        f"`{name}` has {what} at {one.place}",
-        "keep one of them, or mark one with `!default` or `!force`",
-    )

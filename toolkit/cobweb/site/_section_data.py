@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from cobweb.errors import Finding, ModelError, Place, SiteError
-from cobweb.site._load import sections_of, site_file_of
+from cobweb.site._find import site_file_of
+from cobweb.site._load import sections_of
 from cobweb.site._modules import load_modules
 from cobweb.site._sections import ExpandContext
 from cobweb.site.reading._files import Files

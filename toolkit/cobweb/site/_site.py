@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cobweb._cache import Cache
 from cobweb._lazy import Lazy
 from cobweb.errors import Finding, UsageError
 from cobweb.model import CobId, CobType, Graph, Host
-from cobweb.site._cache import MIN_COBS, Head, Kept, keep
-from cobweb.site._evaluation import Evaluation, Parts
-from cobweb.site._explain import Explainer, Explanation
+from cobweb.site._cache import Head, Kept, keep
 from cobweb.site._key import site_key
-from cobweb.site.hosts._patterns import PatternError
-from cobweb.site.objects._specs import marked_properties
-from cobweb.site.objects._tasks import missing_actions
-from cobweb.site.objects._work_files import work_files
 from cobweb.site.reading._findings import Findings, bounded
+
+if TYPE_CHECKING:
+    from cobweb.site._evaluation import Evaluation, Parts
+    from cobweb.site._explain import Explanation
 
 
 class Site:
@@ -44,6 +42,8 @@ class Site:
 
     @cached_property
     def _evaluation(self) -> Evaluation:
+        from cobweb.site._evaluation import Evaluation
+
         return Evaluation(self._parts)
 
     @cached_property
@@ -116,6 +116,8 @@ class Site:
 
         UsageError for unknown names and wrong syntax.
         """
+        from cobweb.site.hosts._patterns import PatternError
+
         try:
             return self._parts.patterns.select(pattern)
         except PatternError as error:
@@ -144,6 +146,8 @@ class Site:
 
         UsageError for what does not exist; SiteError if it cannot be evaluated.
         """
+        from cobweb.site._explain import Explainer
+
         parts = self._parts
         explainer = Explainer(parts.evaluator, parts.cobs.defs, self._evaluation.specs)
         with bounded(parts.files.site_file):
@@ -157,6 +161,8 @@ class Site:
         The names are those of a generation (`site:tasks/up.yml`). That is the folder of a task file
         with all below, or a role; see `site/objects/_work_files.py` for bounds.
         """
+        from cobweb.site.objects._work_files import work_files
+
         types = {cob.type.name: cob.type for cob in self._parts.cobs.defs.values()}
         return work_files(types.values(), self._parts.files)
 
@@ -166,6 +172,8 @@ class Site:
         Each is made when it is asked for; SiteError where its folder has changed since the site was
         evaluated.
         """
+        from cobweb.site.objects._specs import marked_properties
+
         parts, specs = self._parts, self._evaluation.specs
         for cob in parts.cobs.defs.values() if parts.present else ():
             if "tree" in marked_properties(cob.type).values():
@@ -189,7 +197,7 @@ class Site:
     def _evaluated(self) -> Graph:
         graph = self._evaluation.graph()
         parts = self._parts
-        if not self._cache or parts.files.foreign or len(graph.cobs) < MIN_COBS:
+        if not self._cache or parts.files.foreign:
             return graph
         sound = not self._read_what_is_left()
         if sound and parts.files.tell_all:  # a site with mistakes is never kept
@@ -213,6 +221,8 @@ class Site:
 
     def _read_what_is_left(self) -> tuple[Finding, ...]:
         """Return what is wrong with the files that only a run needs, and in unused variables."""
+        from cobweb.site.objects._tasks import missing_actions
+
         parts = self._parts
         with bounded(parts.files.site_file):
             parts.evaluator.variables.read_all()

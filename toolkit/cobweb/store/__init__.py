@@ -6,10 +6,10 @@ for.
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from cobweb._lazy import on_demand
 from cobweb.store._process import this_process, why_dead
 from cobweb.store._values import (
     CanaryWritten,
@@ -44,13 +44,9 @@ from cobweb.store._values import (
 if TYPE_CHECKING:
     from cobweb.store._site_lock import HeldLock, Patience, SiteLock
     from cobweb.store._store import Store
-
-_HEAVY = {
-    "HeldLock": "_site_lock",
-    "Patience": "_site_lock",
-    "SiteLock": "_site_lock",
-    "Store": "_store",
-}
+else:
+    _LOCK = {"cobweb.store._site_lock": "HeldLock Patience SiteLock"}
+    __getattr__ = on_demand(__name__, {**_LOCK, "cobweb.store._store": "Store"})
 
 __all__ = [
     "CanaryWritten",
@@ -100,9 +96,3 @@ def open_store(url: str, site_dir: Path, *, create: bool = True) -> Store:
     from cobweb.store._store import Store
 
     return Store.open(url, site_dir, create=create)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HEAVY:
-        return getattr(import_module(f"cobweb.store.{_HEAVY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -246,12 +246,7 @@ class HeldLock:
     """
 
     def __init__(
-        self,
-        lock: SiteLock,
-        session: _OwnerSession,
-        *,
-        owner: LockOwner,
-        notices: tuple[str, ...],
+        self, lock: SiteLock, session: _OwnerSession, *, owner: LockOwner, notices: tuple[str, ...]
     ) -> None:
         self._lock = lock
         self._session = session

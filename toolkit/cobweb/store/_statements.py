@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Dialect, Table, and_, bindparam, delete, false, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from cobweb.store._tables import (
@@ -61,11 +61,9 @@ class Statements:
 
     def __init__(self, dialect: str) -> None:
         self._is_postgresql = dialect == "postgresql"
-        self._dialect: Dialect = (
-            postgresql.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
-            if self._is_postgresql
-            else sqlite.dialect(paramstyle="qmark")
-        )
+        self._sql: Any = import_module(f"sqlalchemy.dialects.{dialect}")  # each takes a while
+        style = "format" if self._is_postgresql else "qmark"
+        self._dialect: Dialect = self._sql.dialect(paramstyle=style)
         self._cobs: dict[frozenset[str], Statement] = {}
         self.fence = self._compiled(select(SITE_LOCK.c.run).with_for_update()).text
         self.grant = self._upsert(GRANTS, ("cob", "holder", "state"))
@@ -133,9 +131,8 @@ class Statements:
         With `again` those that are there already stay as they are.
         """
         if again:
-            make = postgresql.insert if self._is_postgresql else sqlite.insert
             names = [column.name for column in EVENTS.columns]
-            insert: Any = make(EVENTS).values({name: bindparam(name) for name in names})
+            insert = self._sql.insert(EVENTS).values({name: bindparam(name) for name in names})
             self._compiled(insert.on_conflict_do_nothing()).many_tuples(cursor, rows)
         elif not self._is_postgresql:
             self._event.many_tuples(cursor, rows)
@@ -145,8 +142,7 @@ class Statements:
                     copy.write_row(row)
 
     def _upsert(self, table: Table, names: Sequence[str]) -> Statement:
-        make = postgresql.insert if self._is_postgresql else sqlite.insert
-        statement: Any = make(table).values({name: bindparam(name) for name in names})
+        statement = self._sql.insert(table).values({name: bindparam(name) for name in names})
         keys = [column.name for column in table.primary_key]
         changed = {name: statement.excluded[name] for name in names if name not in keys}
         if table is COBS and "run" in names and "failed" not in names:

@@ -11,6 +11,7 @@ import json
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -34,19 +35,11 @@ from cobweb.model import CobId, Results, State, host_of
 from cobweb.store import _budgets, _generations, _renames
 from cobweb.store._database import Database, open_database
 from cobweb.store._fold import Batch, fold
+from cobweb.store._process import why_dead
 from cobweb.store._revision import revision
 from cobweb.store._site_lock import Fence, SiteLock
-from cobweb.store._statements import statements_of
-from cobweb.store._tables import (
-    COBS,
-    EVENTS,
-    GENERATIONS,
-    GRANTS,
-    HOSTS,
-    META,
-    RESULTS,
-    RUNS,
-)
+from cobweb.store._statements import Statements, statements_of
+from cobweb.store._tables import COBS, EVENTS, GENERATIONS, GRANTS, HOSTS, META, RESULTS, RUNS
 from cobweb.store._values import (
     CanaryWritten,
     CobRecord,
@@ -79,8 +72,14 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._run: tuple[int, RunInfo] | None = None
-        self._statements = statements_of(database.engine.dialect.name)
-        self._fence = Fence(self._statements)
+
+    @cached_property
+    def _statements(self) -> Statements:
+        return statements_of(self._database.engine.dialect.name)
+
+    @cached_property
+    def _fence(self) -> Fence:
+        return Fence(self._statements)
 
     @classmethod
     def open(cls, url: str, site_dir: Path, *, create: bool) -> Self:
@@ -279,6 +278,13 @@ class Store:
         with self._database.read() as connection:
             row = connection.execute(select(RUNS).where(RUNS.c.id == run)).first()
             return None if row is None else _run_record(row)
+
+    def goes_on(self, run: RunRecord) -> bool:
+        """Say whether a run is still at work, as far as its site lock and its process tell."""
+        owner = self.site_lock(clock=lambda: 0.0).show()
+        if owner is None or owner.run != run.info.id or run.ended is not None:
+            return False
+        return not why_dead(owner)
 
     def newest_deleted_run(self) -> str:
         """Return the greatest id of a run that `delete_history` has deleted, "" for none."""

@@ -14,11 +14,7 @@ from cobweb.testing._adapter_checks import AdapterCase, adapter_checks, check_ad
 from cobweb.testing._checks import NamedCheck
 from cobweb.testing._executor_checks import ExecutorCase, check_executor, executor_checks
 from cobweb.testing._fake_executor import Answer, FakeExecutor
-from cobweb.testing._generator_checks import (
-    GeneratorCase,
-    check_generator,
-    generator_checks,
-)
+from cobweb.testing._generator_checks import GeneratorCase, check_generator, generator_checks
 from cobweb.testing._observer_checks import ObserverCase, check_observer, observer_checks
 from cobweb.testing._planner_checks import PlannerCase, check_planner, planner_checks
 from cobweb.testing._provider_checks import ProviderCase, check_provider, provider_checks
@@ -28,11 +24,7 @@ from cobweb.testing._task_planner_checks import (
     check_task_planner,
     task_planner_checks,
 )
-from cobweb.testing._transport_checks import (
-    TransportCase,
-    check_transport,
-    transport_checks,
-)
+from cobweb.testing._transport_checks import TransportCase, check_transport, transport_checks
 from cobweb.testing._type_checks import TypeCase, check_type, type_checks
 
 __all__ = [

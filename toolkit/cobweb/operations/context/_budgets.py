@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from cobweb.engine import Canary, Lending
 from cobweb.model import Budget, CobId, Graph, host_of
-from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._generations import Generations
-from cobweb.operations.context._known_states import KnownStates
-from cobweb.store import CobRecord, Store
+
+if TYPE_CHECKING:
+    from cobweb.operations.context._desired import Desired
+    from cobweb.operations.context._known_states import KnownStates
+    from cobweb.store import CobRecord, Store
 
 
 def limited_hosts(desired: Desired, store: Store, before: KnownStates) -> frozenset[str]:

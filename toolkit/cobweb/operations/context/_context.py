@@ -13,34 +13,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cobweb.engine import (
-    Blocked,
-    Changeover,
-    Engine,
-    EngineSettings,
-    Foreseen,
-    Lending,
-    Proof,
-    WaitKind,
-)
+from cobweb.engine import Blocked, Changeover, Engine, EngineSettings, Lending, WaitKind
 from cobweb.generation import contents as contents_of
-from cobweb.kernel._events import EventBody
 from cobweb.kernel._machines import with_machines
 from cobweb.kernel._result import Wait, waits_of, with_given_up
 from cobweb.model import OUTDATED, Cob, CobId, Graph, State, host_of
 from cobweb.operations.context._budgets import lending_of, limited_hosts
-from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._exceptions import Exceptions
-from cobweb.operations.context._known_states import (
-    KnownStates,
-    Lock,
-    Refresh,
-    known_states,
-    old_locks,
-    outdated_in,
-)
+from cobweb.operations.context._known_states import Refresh, known_states, old_locks, outdated_in
 from cobweb.operations.context._removal import (
     Removal,
     gone_of,
@@ -51,8 +33,15 @@ from cobweb.operations.context._removal import (
     union_of,
 )
 from cobweb.operations.context._renames import first_names
-from cobweb.operations.context._stored_work import KeptWork
-from cobweb.store import CobRecord, Entry, Forgotten, GrantGone, HostForgotten, HostSwitched, Store
+from cobweb.store import Forgotten, GrantGone, HostForgotten, HostSwitched
+
+if TYPE_CHECKING:
+    from cobweb.engine import Foreseen, Proof
+    from cobweb.kernel._events import EventBody
+    from cobweb.operations.context._desired import Desired
+    from cobweb.operations.context._known_states import KnownStates, Lock
+    from cobweb.operations.context._stored_work import KeptWork
+    from cobweb.store import CobRecord, Entry, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,15 +242,13 @@ class ExecutionContext:
 
     def beliefs(self) -> dict[str, Any]:
         """Return what an engine is told of those that are not known, as arguments of `start`."""
-        records, graph = self.records, self.graph
-        known = self.known
-        believed = {
-            cob: record.state
-            for cob, record in records.items()
-            if cob in graph.cobs and cob not in known and record.in_transition is None
-        }
+        known, cobs = self.known, self.graph.cobs
         return {
-            "believed": believed,
+            "believed": {
+                cob: record.state
+                for cob, record in self.records.items()
+                if cob in cobs and cob not in known and record.in_transition is None
+            },
             "changed": self.changed,
             "fresh": frozenset(() if self.change is None else self._fresh()),
             "still": frozenset(self._still()),
@@ -278,9 +265,7 @@ class ExecutionContext:
 
         Where hosts have to switch that is an order up to there.
         """
-        if self.renew:
-            return self
-        return replace(self, orders=self.engine().foresee(self.expected))
+        return self if self.renew else replace(self, orders=self.engine().foresee(self.expected))
 
     def _fresh(self) -> Iterator[CobId]:
         """Yield objects that no run has brought to what the goal says of them."""

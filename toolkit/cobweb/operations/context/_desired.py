@@ -147,10 +147,6 @@ _ELSEWHERE = frozenset(
 """Variables that point to another repository than the folder's; a Git hook is called with them."""
 
 
-class _NoAnswerError(Exception):
-    """Git cannot say it."""
-
-
 def commit_of(folder: Path) -> str:
     """Return the commit of the Git repository that has `folder`, in full; empty if none has.
 
@@ -161,21 +157,18 @@ def commit_of(folder: Path) -> str:
         # The second is the folder's own tree: a commit without the folder does not tell of it.
         commit = _git(folder, "rev-parse", "HEAD", "HEAD:./").partition("\n")[0]
         changes = _git(folder, "status", "--porcelain", "-z", "--", ".", _STATE)
-    except (OSError, _NoAnswerError):
+    except (OSError, subprocess.SubprocessError):
         return ""
     return commit + (CHANGED if changes else "")
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """Return what Git says; OSError where there is none."""
+    """Return what Git says; OSError where there is none, SubprocessError where it cannot say it."""
     command = ("git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments)
     with _group(command) as process:
-        try:
-            output, _ = process.communicate(timeout=TIMEOUT_S)
-        except subprocess.TimeoutExpired as error:
-            raise _NoAnswerError from error
+        output, _ = process.communicate(timeout=TIMEOUT_S)
     if process.returncode:
-        raise _NoAnswerError
+        raise subprocess.CalledProcessError(process.returncode, command)
     return output.decode(errors="replace")
 
 

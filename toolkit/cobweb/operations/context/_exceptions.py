@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from cobweb.errors import UsageError
-from cobweb.model import Budget, CobId, Graph
+from cobweb.model import CobId, Graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,19 +31,19 @@ class Exceptions:
 
     def bounded(self, graph: Graph) -> Graph:
         """Return a graph with these bounds; UsageError for a name that none of its limits has."""
-        if not self.budgets:
+        asked, known = self.budgets, [it.name for it in graph.budgets]
+        if not asked:
             return graph
-        known = [it.name for it in graph.budgets]
-        for name in self.budgets:
+        for name in asked:
             if name not in known:
                 close = get_close_matches(name, known, n=1) or sorted(known)
                 hint = f"did you mean {close[0]}?" if close else "the site has none"
                 raise UsageError(f"no limit on what is out is called {name!r}", hint=hint)
-        return replace(graph, budgets=tuple(map(self._bounded, graph.budgets)))
-
-    def _bounded(self, budget: Budget) -> Budget:
-        count = self.budgets.get(budget.name)
-        return budget if count is None else replace(budget, count=count, percent=None)
+        bounded = (
+            replace(it, count=asked[it.name], percent=None) if it.name in asked else it
+            for it in graph.budgets
+        )
+        return replace(graph, budgets=tuple(bounded))
 
     def __str__(self) -> str:
         words = [f" --budget {name}={count}" for name, count in sorted(self.budgets.items())]

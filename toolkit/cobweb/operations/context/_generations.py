@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from cobweb.generation import StoredSite, read_site
 from cobweb.model import CobId, Graph, host_of
 from cobweb.operations.context._renames import names_since
-from cobweb.operations.context._stored_work import KeptWork
-from cobweb.store import CobRenamed, Store
+
+if TYPE_CHECKING:
+    from cobweb.operations.context._stored_work import KeptWork
+    from cobweb.store import CobRenamed, Store
 
 
 class Generations:

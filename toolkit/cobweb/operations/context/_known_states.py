@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cobweb._lazy import Lazy
 from cobweb.generation import contents as contents_of
@@ -15,7 +15,9 @@ from cobweb.generation import redact
 from cobweb.kernel._deferred_values import differs_now
 from cobweb.kernel._machines import put_on_machines
 from cobweb.model import OUTDATED, UNKNOWN, Cob, CobId, CobType, Graph, Results, State, host_of
-from cobweb.store import CobRecord
+
+if TYPE_CHECKING:
+    from cobweb.store import CobRecord
 
 Lock = tuple[CobId, CobId, State]
 """(locked object, holder, state)."""
@@ -154,12 +156,7 @@ def _may_move(record: CobRecord | None) -> bool:
 
 
 def _is_known(
-    record: CobRecord | None,
-    cob: Cob,
-    guess: State,
-    refresh: Refresh,
-    *,
-    is_changed: bool,
+    record: CobRecord | None, cob: Cob, guess: State, refresh: Refresh, *, is_changed: bool
 ) -> bool:
     """Say whether an object goes on from its guessed state without a check.
 

@@ -79,10 +79,7 @@ def refuse_pending(desired: Desired, store: Store, refs: AbstractSet[CobId]) -> 
 
 
 def _with_needs(
-    graph: Graph,
-    before: KnownStates,
-    cobs: AbstractSet[CobId],
-    renew: AbstractSet[CobId],
+    graph: Graph, before: KnownStates, cobs: AbstractSet[CobId], renew: AbstractSet[CobId]
 ) -> frozenset[CobId]:
     """Return objects with all that their ways to where they should be need, and their machines.
 

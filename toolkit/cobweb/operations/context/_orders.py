@@ -92,13 +92,10 @@ def keep_apart(store: Store, orders: Orders) -> None:
 
     A journal belongs to real hosts or to a simulation, from its first run on.
     """
-    last = store.last_run()
-    if last is None:
+    last, said = store.last_run(), f" --executor {_SIMULATOR}"
+    if last is None or last.info.command.endswith(said) == orders.simulates:
         return
-    was_simulated = last.info.command.endswith(f" --executor {_SIMULATOR}")
-    if was_simulated == orders.simulates:
-        return
-    whose = "a simulation" if was_simulated else "real hosts"
+    whose = "real hosts" if orders.simulates else "a simulation"
     raise UsageError(
         f"{store.label} holds the states of {whose}",
         hint="use a copy of the site, or another `state:`; `cobweb simulate` keeps no state",

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from cobweb.engine import Blocked, WaitKind
 from cobweb.generation import (
@@ -22,10 +23,12 @@ from cobweb.generation import (
 from cobweb.kernel._machines import with_machines
 from cobweb.kernel._result import Wait
 from cobweb.model import Budget, Cob, CobId, Graph, Host, Limit, Need, host_of
-from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._generations import Generations
 from cobweb.operations.context._stored_work import KeptWork, Secrets
-from cobweb.store import CobRecord, Store
+
+if TYPE_CHECKING:
+    from cobweb.operations.context._desired import Desired
+    from cobweb.store import CobRecord, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +164,9 @@ def removal_of(
     removed, order = _with_what_they_ask(old, frozenset(gone & old.cobs.keys()), desired)
     late = {*map(host_of, gone), *(host for it in order.groups for host in it)}
     was = {cob for cob in changed.keys() & old.cobs.keys() if changed[cob] or host_of(cob) in late}
-    there = order.reached | _in_doubt(store, old, order) | was
+    # Who has a lock of an earlier run on what takes part: a check of them ends it.
+    holders = {holder for locked, holder, _ in store.locks() if locked in order.reached}
+    there = order.reached | (holders & old.cobs.keys()) | was
     takes_part = with_machines(there, old)
     hosts = {name: hosts[name] for name in sorted({host_of(cob) for cob in takes_part})}
     secrets = Secrets(desired.secrets, desired.hosts, desired.graph.cobs)
@@ -174,15 +179,6 @@ def removal_of(
         order=order,
         hosts=dict(_other_hosts(hosts, desired)),
     )
-
-
-def _in_doubt(store: Store, old: Graph, order: SwitchingOrder) -> AbstractSet[CobId]:
-    """Return who has a lock of an earlier run on what takes part: a check of them ends it."""
-    return {
-        holder
-        for locked, holder, _ in store.locks()
-        if locked in order.reached and holder in old.cobs
-    }
 
 
 def _with_what_they_ask(

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from cobweb.model import CobId, State
-from cobweb.operations.context._desired import Desired
-from cobweb.store import CobRecord, CobRenamed, Store
+from cobweb.store import CobRenamed
+
+if TYPE_CHECKING:
+    from cobweb.operations.context._desired import Desired
+    from cobweb.store import CobRecord, Store
 
 
 def names_since(renames: Iterable[CobRenamed], generation: int) -> Mapping[CobId, CobId]:

@@ -14,25 +14,17 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
+from cobweb._text import is_below
 from cobweb.errors import ExecutorError
-from cobweb.generation import SITE_ROOT, KeptFiles, Paths, is_below, reveal
-from cobweb.model import (
-    Action,
-    Cob,
-    CobId,
-    CobType,
-    Graph,
-    Host,
-    Missing,
-    Nothing,
-    PythonAction,
-    Role,
-    Tasks,
-)
-from cobweb.plugin import PythonType
-from cobweb.store import Store
+from cobweb.generation import SITE_ROOT, KeptFiles, Paths, reveal
+from cobweb.model import Missing, Nothing, PythonAction, Role, Tasks
+
+if TYPE_CHECKING:
+    from cobweb.model import Action, Cob, CobId, CobType, Graph, Host
+    from cobweb.plugin import PythonType
+    from cobweb.store import Store
 
 _CONNECTION = "ansible_"
 
@@ -126,15 +118,11 @@ class Secrets:
         ]
         if not names:
             return cob if spec is cob.spec else replace(cob, spec=spec)
+        way_out = "write it anywhere in the site again"
+        if cob.id not in self._cobs:  # what the site has is not to be forgotten
+            way_out += f", or take the object away by hand and `cobweb forget {cob.id}`"
         message = f"the vaulted value of {', '.join(names)} is not in the site any more"
-        return replace(cob, type=_failing(cob.type, f"{message} ({self._way_out(cob.id)})"))
-
-    def _way_out(self, cob: CobId) -> str:
-        """Return what a user can do; an object that the site has is not to be forgotten."""
-        keep = "write it anywhere in the site again"
-        if cob in self._cobs:
-            return keep
-        return f"{keep}, or take the object away by hand and `cobweb forget {cob}`"
+        return replace(cob, type=_failing(cob.type, f"{message} ({way_out})"))
 
 
 class KeptWork:

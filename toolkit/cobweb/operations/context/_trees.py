@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cobweb.generation import FileDifference, read_archive, tree_difference
-from cobweb.operations.context._desired import Desired
-from cobweb.store import Store
+
+if TYPE_CHECKING:
+    from cobweb.operations.context._desired import Desired
+    from cobweb.store import Store
 
 
 def archives_of(desired: Desired, store: Store) -> Callable[[str], bytes | None]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from cobweb._clock import wall_clock
 from cobweb._text import shortened
@@ -227,9 +228,7 @@ class _DriftRun:
             return False
         state = self._machines[machine]
         if state == UNKNOWN:
-            message = f"its machine {machine} could not be looked at"
-            failed = Report(number=0, outcome=Outcome.FAILED, message=message)
-            self._fail(subject, message, failed)
+            self._fail(subject, f"its machine {machine} could not be looked at")
         else:
             message = f"its machine {machine} is {state}"
             gone = Report(number=0, outcome=Outcome.OK, state=cob.type.remove, message=message)
@@ -239,8 +238,8 @@ class _DriftRun:
     def _leave(self, subject: Subject) -> None:
         """Do not check what may still be at work, for it may change while it is looked at (P11)."""
         cob = subject.cob.id
-        message = f"{why_doubtful(subject.record)}, and may still be at work; {_APPLY_ENDS}"
-        self._fail(subject, message, Report(number=0, outcome=Outcome.FAILED, message=message))
+        why = why_doubtful(subject.record)
+        self._fail(subject, f"{why}, and may still be at work; {_APPLY_ENDS}")
         self._machines[cob] = UNKNOWN
         self._freed.extend(self._behind.pop(cob, ()))
 
@@ -332,15 +331,8 @@ class _DriftRun:
     def _drift(self, subject: Subject, left: Left, report: Report) -> None:
         cob, state = subject.cob.id, report.state
         since = self._now_s if left.since is None else left.since
-        self._drifted[cob] = Drifted(
-            cob=cob,
-            was=left.was,
-            was_since=left.was_since,
-            state=state,
-            since=since,
-            message=report.message,
-        )
-        more = {"was": left.was, "was_since": left.was_since, "since": since}
+        more: dict[str, Any] = {"was": left.was, "was_since": left.was_since, "since": since}
+        self._drifted[cob] = Drifted(cob=cob, state=state, message=report.message, **more)
         said = {"message": shortened(report.message, LONGEST_MESSAGE)} if report.message else {}
         self._record.found(cob, state, DRIFT, **more, **said)
         if state != subject.record.state or subject.record.reason != DRIFT:
@@ -357,9 +349,10 @@ class _DriftRun:
             )
         )
 
-    def _fail(self, subject: Subject, message: str, report: Report) -> None:
-        """Tell of a check that failed; the journal goes on believing what it did."""
+    def _fail(self, subject: Subject, message: str, report: Report | None = None) -> None:
+        """Tell that a check failed or was not made; the journal goes on believing what it did."""
         cob = subject.cob.id
+        report = report or Report(number=0, outcome=Outcome.FAILED, message=message)
         self._unchecked[cob] = message
         self._record.became_unknown(
             cob, "check", **self._record.checked(cob, report, message=message)

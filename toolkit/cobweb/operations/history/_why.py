@@ -26,7 +26,7 @@ from cobweb.operations.context._known_states import KnownStates, known_states, o
 from cobweb.operations.context._removal import Removal, removal_of
 from cobweb.operations.drift._drift_check import why_doubtful
 from cobweb.site import Site
-from cobweb.store import CobRecord, RunRecord, Store, why_dead
+from cobweb.store import CobRecord, RunRecord, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +68,6 @@ class Reason:
         return Wait(cob=self.cob, state=self.state, chain=links)
 
 
-def goes_on(store: Store, run: RunRecord) -> bool:
-    """Say whether a run is still at work, as far as its site lock and its process tell."""
-    owner = store.site_lock(clock=lambda: 0.0).show()
-    if owner is None or owner.run != run.info.id:
-        return False
-    return run.ended is None and not why_dead(owner)
-
-
 def why(site: Site, store: Store, reference: str) -> Reason:
     """Say what `reference` waits for; UsageError where there is no such object."""
     cob = CobId(reference)
@@ -89,7 +81,7 @@ def why(site: Site, store: Store, reference: str) -> Reason:
             raise UsageError(f"there is no object {reference!r}", hint="see `cobweb show`")
         return _told_by(last, _of_removed(removal_of(store, desired_of(site), {cob}), record, run))
     before, given_up = known_states(graph, records, results=store.results()), store.given_up()
-    is_lost = cob in before.uncertain and not (last and goes_on(store, last))
+    is_lost = cob in before.uncertain and not (last and store.goes_on(last))
     answer = Reason(
         cob=cob,
         state=record.state if record else UNKNOWN,
@@ -174,7 +166,7 @@ def _chain_now(  # noqa: PLR0913, PLR0917  # who waits, and all that the journal
         engine.step(CheckEnded(cob=it, state=None))
     for host in sorted(before.missed.intersection(graph.hosts())):
         engine.step(HostVanished(host=host))
-    is_running = last is not None and goes_on(store, last)
+    is_running = last is not None and store.goes_on(last)
     for it in () if is_running else sorted(engine.busy()):
         engine.step(CheckDropped(cob=it))
     for link in engine.chain(cob):

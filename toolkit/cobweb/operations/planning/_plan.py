@@ -346,12 +346,6 @@ def plan_text(plan: Plan) -> str:
     return "".join(indented(sealed, indent=1, ascii_only=True)) + "\n"
 
 
-def _filled(before: KnownStates, cob: CobId) -> Mapping[str, Any]:
-    """Return the spec of an object as it would be applied now, as far as that is known."""
-    spec: Mapping[str, Any] = fill_in(before.specs[cob], before.results)[0]
-    return spec
-
-
 def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six sides
     before: KnownStates,
     records: Mapping[CobId, CobRecord],
@@ -367,9 +361,7 @@ def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six si
     that differ in file trees. `names` are new names by old ones.
     """
     was = {new: old for old, new in names.items()}
-    short = {
-        cob: before.contents[cob][:_CONTENT_DIGITS] for cob in (*before.added, *before.changed)
-    }
+    short = {cob: before.contents[cob][:_CONTENT_DIGITS] for cob in before.added | before.changed}
     found = [Change(cob=cob, kind="added", content=short[cob]) for cob in before.added]
     found += [Change(cob=cob, kind="removed") for cob in removed if cob not in retyped]
     for cob in before.changed:
@@ -430,7 +422,11 @@ def _unsettled(
 def _differences(
     before: KnownStates, record: CobRecord, trees: TreeComparison | None
 ) -> tuple[tuple[str, ...], tuple[FileDifference, ...]]:
-    """Return the lines and the files that differ between what was applied and what is wanted."""
-    applied, spec = record.applied or {}, _filled(before, record.cob)
+    """Return the lines and the files that differ between what was applied and what is wanted.
+
+    That is the spec as it would be applied now, as far as it is known.
+    """
+    applied = record.applied or {}
+    spec: Mapping[str, Any] = fill_in(before.specs[record.cob], before.results)[0]
     files = trees.files(changed_trees(applied, spec)) if trees else ()
     return spec_diff(applied, spec), files

@@ -320,7 +320,10 @@ def _play(clock: _Clock) -> None:
             elif isinstance(end, LimitResumed):
                 clock.cause = _last_of_canary(clock, end.limit)
             clock.machines.ended(end)
-            effects = engine.step(_true(clock, end), clock.now)
+            told = end
+            if isinstance(end, CheckEnded):  # what it finds is only known when it ends
+                told = CheckEnded(cob=end.cob, state=_found(clock, end.cob))
+            effects = engine.step(told, clock.now)
             if isinstance(end, TransitionEnded):
                 clock.rooms.end(end.cob, clock.now)
             if effects:
@@ -336,13 +339,6 @@ def _last_of_canary(clock: _Clock, limit: str) -> CobId | None:
     first = (unit.members for unit in units if unit.name in clock.canaries.get(limit, ()))
     ended = sorted(cob for members in first for cob in members if cob in clock.last_end)
     return max(ended, key=clock.last_end.__getitem__, default=None)
-
-
-def _true(clock: _Clock, end: Input) -> Input:
-    """Return the end of a check with what it finds, which is only known when it ends."""
-    if isinstance(end, CheckEnded):
-        return CheckEnded(cob=end.cob, state=_found(clock, end.cob))
-    return end
 
 
 def _carry(clock: _Clock, effects: Iterable[Effect]) -> None:

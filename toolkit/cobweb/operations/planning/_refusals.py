@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cobweb._text import some_of
 from cobweb.errors import RefusedError
-from cobweb.generation import PROTECTED, StoredSite, quoted, read_site
+from cobweb.generation import PROTECTED, quoted, read_site
 from cobweb.model import CobId, host_of
-from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._removal import gone_of
 from cobweb.operations.context._renames import names_since
-from cobweb.store import CobRecord, Store
+
+if TYPE_CHECKING:
+    from cobweb.operations.context._desired import Desired
+    from cobweb.store import CobRecord, Store
 
 _SHOWN = 5
 """How many objects a refusal names; its data have all."""
@@ -127,16 +129,10 @@ def _protecting(
         for generation in {active.get(host_of(cob), 0), newest}:
             of.setdefault(generation, set()).add(cob)
     for generation in sorted(of):
-        site = _with_protection(store, generation)
-        site = site and site.renamed(names_since(store.renames(), generation))
-        for cob in sorted(site.protected & of[generation]) if site else ():
-            if cob in gone or (site and site.type_names[cob] != types[cob]):
+        found = store.generation(generation) if generation else None
+        if found is None or f"{quoted(PROTECTED)}:{{" not in found.content:
+            continue  # it is not there, or protects nothing
+        site = read_site(found.content).renamed(names_since(store.renames(), generation))
+        for cob in sorted(site.protected & of[generation]):
+            if cob in gone or site.type_names[cob] != types[cob]:
                 yield cob, generation
-
-
-def _with_protection(store: Store, generation: int) -> StoredSite | None:
-    """Return a generation; None where it protects nothing, or is not there."""
-    found = store.generation(generation) if generation else None
-    if found is None or f"{quoted(PROTECTED)}:{{" not in found.content:
-        return None
-    return read_site(found.content)

@@ -66,10 +66,6 @@ class _View:
     records: Mapping[CobId, CobRecord]
     later: frozenset[str]
 
-    def is_later(self, record: CobRecord) -> bool:
-        """Say whether a record was written by a run after the plan."""
-        return record.run in self.later
-
 
 def _what(newer: int, *, is_edited: bool, is_moved: bool) -> str:
     subjects = ["the site"] * is_edited + ["the states"] * is_moved
@@ -152,7 +148,7 @@ def _content_then(view: _View, cob: CobId) -> str | None:
         return view.plan.contents[cob]
     if cob in view.plan.removed or record is None:
         return ""
-    return None if view.is_later(record) else record.content or None
+    return None if record.run in view.later else record.content or None
 
 
 # --- what was done
@@ -167,7 +163,7 @@ def _moves(view: _View, *, is_edited: bool) -> Iterator[str]:
             continue
         is_other = then != now
         if record is not None and then in (NEW, CHANGED, IN_DOUBT, ""):
-            is_other = view.is_later(record)
+            is_other = record.run in view.later
         if is_other:
             yield f"{cob}: {then} then, {now} now" if then else f"{cob}: {now} now"
         elif record is not None and not is_edited and _has_other_content(view, record):
@@ -196,5 +192,5 @@ def _state_now(record: CobRecord | None) -> str:
 def _has_other_content(view: _View, record: CobRecord) -> bool:
     """Say whether an object that the plan left alone has another content than the site's."""
     content = view.desired.evaluated.contents.get(record.cob)
-    untouched = record.cob not in view.plan.contents and view.is_later(record)
+    untouched = record.cob not in view.plan.contents and record.run in view.later
     return untouched and content is not None and record.content != content

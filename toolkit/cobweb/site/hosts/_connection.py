@@ -175,13 +175,9 @@ def is_fact(name: str) -> bool:
 
 
 def _is_port(node: Node) -> bool:
-    if not isinstance(node, Leaf):
-        return False
-    value = node.value
+    value = node.value if isinstance(node, Leaf) else None
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
     if isinstance(value, str):
-        return "{{" in value or (value.isascii() and value.isdigit() and _in_range(int(value)))
-    return (type(value) is int and _in_range(value)) or isinstance(value, dict)
-
-
-def _in_range(port: int) -> bool:
-    return 0 < port <= _MAX_PORT
+        return "{{" in value
+    return isinstance(value, dict) or (type(value) is int and 0 < value <= _MAX_PORT)

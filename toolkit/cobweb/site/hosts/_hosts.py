@@ -67,7 +67,9 @@ class Inventory:
 
     def close(self, findings: Findings) -> None:
         """Work out depth and membership; circles of groups are findings and are cut."""
-        self._cut_circles(findings)
+        done: dict[str, None] = {}
+        for name in self.groups:
+            self._walk(name, done, findings)
         self._adopt()
         self._depth = self._depths(findings)
         member_of: dict[str, dict[str, None]] = {name: {} for name in self.hosts}
@@ -75,7 +77,7 @@ class Inventory:
             self._members[name] = self._collect(name)
             for host in self._members[name]:
                 member_of[host][name] = None
-        rank = {group.name: self._rank(group) for group in self.groups.values()}
+        rank = {name: (self._depth[name], it.priority, name) for name, it in self.groups.items()}
         shared: dict[tuple[str, ...], tuple[str, ...]] = {}
         for host, names in member_of.items():
             key = tuple(names)
@@ -91,35 +93,17 @@ class Inventory:
         """Return the groups of a host from the weakest (`all`) to the strongest."""
         return self._groups_of[host]
 
-    def _rank(self, group: Group) -> tuple[int, int, str]:
-        return (self._depth[group.name], group.priority, group.name)
-
     def _adopt(self) -> None:
         """Put groups without a parent under `all`, and hosts without a group into `ungrouped`."""
         children = {child for group in self.groups.values() for child in group.children}
-        everything = self.groups[ALL]
         for name in self.groups:
             if name != ALL and name not in children:
-                everything.children[name] = None
+                self.groups[ALL].children[name] = None
+        others = (group for name, group in self.groups.items() if name not in (ALL, UNGROUPED))
+        grouped = {host for group in others for host in group.hosts}
         ungrouped = self.groups[UNGROUPED]
-        special = (ALL, UNGROUPED)
-        grouped = {
-            host
-            for name, group in self.groups.items()
-            if name not in special
-            for host in group.hosts
-        }
-        for host in list(ungrouped.hosts):
-            if host in grouped:
-                del ungrouped.hosts[host]
-        for host in self.hosts:
-            if host not in grouped:
-                ungrouped.hosts[host] = None
-
-    def _cut_circles(self, findings: Findings) -> None:
-        done: dict[str, None] = {}
-        for name in self.groups:
-            self._walk(name, done, findings)
+        hosts = dict.fromkeys([*ungrouped.hosts, *self.hosts])
+        ungrouped.hosts = {host: None for host in hosts if host not in grouped}
 
     def _walk(self, top: str, done: dict[str, None], findings: Findings) -> None:
         """Add a group and those below it to `done`, children first; a loop, for depth has no limit.

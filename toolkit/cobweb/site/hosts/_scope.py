@@ -25,13 +25,7 @@ SITE = ""
 """The scope of what is no host's: variables of `all`."""
 
 _MAGIC_OF_SITE = ("groups", "hostvars")
-_MAGIC = (
-    "group_names",
-    "groups",
-    "hostvars",
-    "inventory_hostname",
-    "inventory_hostname_short",
-)
+_MAGIC = ("group_names", "groups", "hostvars", "inventory_hostname", "inventory_hostname_short")
 
 
 class EvaluationError(Exception):

@@ -13,7 +13,7 @@ from cobweb.model import Host
 from cobweb.site.hosts._connection import check_variables
 from cobweb.site.hosts._hosts import ALL, HostEntry, Inventory
 from cobweb.site.reading._files import Files, Member
-from cobweb.site.reading._findings import Findings, on_a_line
+from cobweb.site.reading._findings import on_a_line
 from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, key_place, kind, plain
 from cobweb.site.reading._settings import as_map, known_keys
 from cobweb.site.reading._yaml import ALL_KEYS
@@ -270,12 +270,6 @@ def lift(value: object, place: Place) -> Node:
     if isinstance(value, list | tuple):
         return Seq(items=tuple(lift(item, place) for item in value), place=place)
     return Leaf(value=value, place=place)
-
-
-def no_hosts(inventory: Inventory, place: Place, findings: Findings) -> None:
-    """Find an inventory without any host."""
-    if not inventory.hosts and not findings:
-        findings.add(place, "the inventory has no hosts", "name some under a group's `hosts`")
 
 
 MAX_HOSTS = 100_000

@@ -150,8 +150,7 @@ class VarFiles:
         found = sorted(candidates, key=lambda each: _SUFFIXES.index(each.path.name[len(name) :]))
         if len(found) > 1:
             names = [self._files.name(each.path) for each in found]
-            place = _place(self._files, found[1].path)
-            hint = f"put all into {names[0]}"
+            place, hint = Place(file=names[1]), f"put all into {names[0]}"
             self._files.findings.add(place, f"Ansible reads `{names[0]}` and not this file", hint)
         variables: dict[str, Node] = {}
         for path in _files_of(self._files, found[0]):
@@ -161,10 +160,6 @@ class VarFiles:
                 check_variables(node, self._files.findings)
                 variables.update(node.items)
         return variables
-
-
-def _place(files: Files, path: Path) -> Place:
-    return Place(file=files.name(path))
 
 
 def _files_of(files: Files, source: Member) -> list[Path]:

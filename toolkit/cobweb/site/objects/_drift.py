@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
-from cobweb.errors import Place
 from cobweb.model import CobId, host_of, name_of
-from cobweb.site.hosts._select import Selector
-from cobweb.site.objects._cobs import Cobs
 from cobweb.site.reading._findings import Findings, did_you_mean
-from cobweb.site.reading._nodes import Node
 from cobweb.site.reading._settings import as_map, known_keys, texts
+
+if TYPE_CHECKING:
+    from cobweb.errors import Place
+    from cobweb.site.hosts._select import Selector
+    from cobweb.site.objects._cobs import Cobs
+    from cobweb.site.reading._nodes import Node
 
 _KEYS = ("ignore",)
 _WHAT = "`drift`"

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import assert_never
 
 from cobweb._resources import data_dir
-from cobweb.generation import OWN_ROOT, SITE_ROOT, Paths, is_below
+from cobweb._text import is_below
+from cobweb.generation import OWN_ROOT, SITE_ROOT, Paths
 from cobweb.model import CobType, Missing, Nothing, PythonAction, Role, Tasks
 from cobweb.site.reading._files import Files
 

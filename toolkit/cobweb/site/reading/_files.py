@@ -18,12 +18,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from cobweb._text import is_below
 from cobweb.errors import Place
-from cobweb.generation import is_below
-from cobweb.site.reading._file_trees import digest_of_folder
 from cobweb.site.reading._findings import Findings, did_you_mean
 from cobweb.site.reading._nodes import Node, kind
-from cobweb.site.reading._yaml import read_yaml
 
 VAULT_HEADER = b"$ANSIBLE_VAULT;"
 """What a vaulted file or value begins with."""
@@ -185,6 +183,8 @@ class Files:
             hint = "vault single values, as `ansible-vault encrypt_string` does"
             self.findings.add(Place(file=self.name(path)), "the whole file is vaulted", hint)
             return None
+        from cobweb.site.reading._yaml import read_yaml
+
         words: dict[str, list[Place]] = {}
         node, found = read_yaml(data, self.name(path), ansible=ansible, words=words)
         self.findings.extend(found)
@@ -250,6 +250,8 @@ def _resolve(name: str) -> str:
 
 
 def _tree(question: str) -> str:
+    from cobweb.site.reading._file_trees import digest_of_folder
+
     folder, _, exclude = question.partition("\0")
     return digest_of_folder(Path(folder), tuple(json.loads(exclude)))
 

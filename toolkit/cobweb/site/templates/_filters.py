@@ -24,7 +24,7 @@ from jinja2.filters import do_unique, make_attrgetter
 from cobweb._foreign_json import json_of
 from cobweb.site.reading._nodes import holds_vault, is_vault
 from cobweb.site.reading._regex import Regex
-from cobweb.site.templates._meter import check_text
+from cobweb.site.templates._meter import check_text, joined
 from cobweb.site.templates._yaml_text import YamlTextError, yaml_of
 
 _TRUE = ("1", "on", "yes", "true", "t", "y")
@@ -143,15 +143,8 @@ def _regex(pattern: str, *, ignorecase: bool = False, multiline: bool = False) -
 def _regex_replace(
     value: Any, pattern: str = "", replacement: str = "", *, count: int = 0, **flags: bool
 ) -> str:
-    pieces: list[str] = []
-    size = 0
-    for piece in _regex(pattern, **flags).replaced(
-        _text(value, "regex_replace"), replacement, count
-    ):
-        size += len(piece)
-        check_text(size)
-        pieces.append(piece)
-    return "".join(pieces)
+    regex = _regex(pattern, **flags)
+    return joined(regex.replaced(_text(value, "regex_replace"), replacement, count))
 
 
 def _regex_search(value: Any, pattern: str, *groups: str, **flags: bool) -> Any:

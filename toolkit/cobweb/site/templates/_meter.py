@@ -6,6 +6,7 @@ between operations ends a render in time, in any thread.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from resource import getpagesize
 from time import monotonic, thread_time
@@ -175,6 +176,17 @@ def check_text(characters: int) -> None:
     """Refuse to make so long a text."""
     if characters > MAX_TEXT:
         raise RenderError(f"the template makes more than {MAX_TEXT} characters")
+
+
+def joined(pieces: Iterable[str]) -> str:
+    """Return pieces as one text; no more of them are taken than such a text may have."""
+    parts: list[str] = []
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        check_text(size)
+        parts.append(piece)
+    return "".join(parts)
 
 
 def check_bits(bits: float) -> None:

@@ -24,7 +24,7 @@ from cobweb.site.templates._meter import (
     Meter,
     RenderError,
     check_bits,
-    check_text,
+    joined,
     too_large,
 )
 from cobweb.site.templates._sandbox import INTERNAL, METER, SCOPE, Environment, YamlLexer, checked
@@ -91,7 +91,7 @@ class Template:
                 values[piece.name] = _found(lookup, piece.name)
         if self._native:
             return _plain(_defined(values, self.names[0]))
-        return _join(
+        return joined(
             checked(_defined(values, piece.name)) if isinstance(piece, _Name) else piece
             for piece in self._pieces
         )
@@ -100,7 +100,7 @@ class Template:
         values = {**self._globals, SCOPE: lookup, METER: Meter()}
         context = self._template.new_context(values, shared=True)
         pieces = self._template.root_render_func(context)
-        text = _join(pieces)
+        text = joined(pieces)
         return _plain(context.vars[_RESULT]) if self._native else text
 
 
@@ -198,16 +198,6 @@ def _make_native(tree: syntax.Template, text: str) -> bool:
         return False
     tree.body[0] = syntax.Assign(syntax.Name(_RESULT, "store"), output.nodes[0], lineno=1)
     return True
-
-
-def _join(pieces: Any) -> str:
-    parts: list[str] = []
-    size = 0
-    for piece in pieces:
-        size += len(piece)
-        check_text(size)
-        parts.append(piece)
-    return "".join(parts)
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,176 @@
+"""The plan of a site: what an apply would do, predicted on what the journal believes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+
+from cobweb.errors import UsageError
+from cobweb.kernel._result import stuck_waits
+from cobweb.kernel._sentences import proof_lines
+from cobweb.model import CobId, host_of
+from cobweb.operations.context._context import ExecutionContext, context_of
+from cobweb.operations.context._desired import Desired
+from cobweb.operations.context._exceptions import Exceptions
+from cobweb.operations.context._known_states import Refresh
+from cobweb.operations.context._narrowed import narrowed
+from cobweb.operations.context._renames import pending_renames, with_renames
+from cobweb.operations.context._trees import TreeComparison, archives_of
+from cobweb.operations.drift._drift_check import drifted_of
+from cobweb.operations.history._collection import sound_generation
+from cobweb.operations.planning._plan import (
+    DEFAULT_PLANNER,
+    Change,
+    Plan,
+    Unsettled,
+    base_digest,
+    changes_of,
+    unsettled_of,
+)
+from cobweb.operations.planning._prediction import Prediction, predict_best
+from cobweb.operations.planning._refusals import refusals_of
+from cobweb.plugin import Planner, Plugins
+from cobweb.store import Store
+
+
+def plan_site(  # noqa: PLR0913  # as `apply_site`
+    desired: Desired,
+    plugins: Plugins,
+    store: Store,
+    *,
+    refresh: Refresh = Refresh.CHANGED,
+    planner: str = DEFAULT_PLANNER,
+    max_removals: Callable[[int], int] | None = None,
+    deletes: AbstractSet[CobId] = frozenset(),
+    exceptions: Exceptions | None = None,
+) -> Plan:
+    """Predict what `apply_site` would do on the states that the journal believes; asks no host.
+
+    `max_removals` and `deletes` are those of `Orders`, by which a run is refused.
+    UsageError where there is no such planner, or no limit that `exceptions` name.
+    """
+    order = planner_of(plugins, planner)
+    exceptions = exceptions or Exceptions()
+    names, generation = pending_renames(desired, store), next_generation(store, desired)
+    store = with_renames(store, names, generation)
+    if exceptions.names:
+        desired = narrowed(desired, store, store.states(), exceptions)
+    context = context_of(
+        desired, store, refresh=refresh, generation=generation, exceptions=exceptions
+    )
+    before, removed = context.before, context.removed
+    movable = frozenset(c for c in desired.movable if host_of(c) not in context.given_up)
+    based = context.past.contents.keys() & (movable | removed)
+    asked = (cob for cob in context.looked_at if host_of(cob) not in context.given_up)
+    prediction = at_rest(context) or predict_best(context)[1]
+    proofs = context.proofs() if stuck_waits(prediction.waits) else ()
+    return Plan(
+        site=desired.evaluated.digest,
+        base=base_digest(context.believed),
+        generation=store.current_generation_id(),
+        run=last.info.id if (last := store.last_run()) else "",
+        changes=_changes(context, store, names, movable),
+        switches=prediction.switches,
+        checks=tuple(sorted({*(movable & before.found.keys()), *asked})),
+        unsettled=_unsettled(context, store, movable),
+        uncertain=tuple(sorted({*(movable & before.uncertain), *(based & context.past.uncertain)})),
+        stages=order.stages(context.graph, prediction.steps),
+        planner=planner,
+        waits=prediction.waits,
+        proofs=tuple(line for proof in proofs for line in proof_lines(proof)),
+        down_s=prediction.down_s,
+        restarts=prediction.restarts,
+        limits=prediction.limits,
+        old_content=prediction.old_content,
+        seconds=prediction.seconds,
+        limit=desired.limit,
+        refresh=refresh,
+        budgets=exceptions.budgets,
+        only=tuple(sorted(exceptions.only)),
+        renew=tuple(sorted(exceptions.renew)),
+        given_up=tuple(sorted(context.given_up)),
+        refusals=refusals_of(
+            desired, store, context.believed, max_removals=max_removals, deletes=deletes
+        ),
+    )
+
+
+def _changes(
+    context: ExecutionContext,
+    store: Store,
+    names: Mapping[CobId, CobId],
+    movable: AbstractSet[CobId],
+) -> tuple[Change, ...]:
+    """Return what differs, of what may be moved or is removed."""
+    found = changes_of(
+        context.before,
+        context.records,
+        context.removal.gone,
+        context.retyped,
+        TreeComparison(archives_of(context.desired, store)),
+        names=names,
+    )
+    return tuple(
+        change
+        for change in found
+        if change.cob in movable
+        or (change.kind == "removed" and host_of(change.cob) not in context.given_up)
+    )
+
+
+def _unsettled(
+    context: ExecutionContext, store: Store, movable: AbstractSet[CobId]
+) -> tuple[Unsettled, ...]:
+    """Return what is not where it should be, or may not be, of what may be moved."""
+    graph, records = context.desired.graph, context.records
+    return unsettled_of(
+        context.before,
+        records,
+        (graph.cobs[cob] for cob in graph.cobs.keys() & movable),
+        drifted_of(store, records.values(), graph),
+        TreeComparison(archives_of(context.desired, store)),
+        renew=context.renew,
+    )
+
+
+def at_rest(context: ExecutionContext) -> Prediction | None:
+    """Return the prediction where nothing is to be done but to switch, without an engine."""
+    known, cobs = context.before.known, context.graph.cobs
+    if (
+        context.removal
+        or context.change is not None
+        or context.renew
+        or context.lending.slots
+        or any(
+            known.get(cob) != it.preferred and it.host not in context.given_up
+            for cob, it in cobs.items()
+        )
+    ):
+        return None
+    switches = tuple(
+        tuple(data["hosts"]) for hosts in context.at_once for _, data in context.told(hosts)
+    )
+    return Prediction(steps=(), waits=(), down_s={}, seconds=0.0, switches=switches)
+
+
+def next_generation(store: Store, desired: Desired, *, whole: bool = False) -> int:
+    """Return the generation that an apply would bring about: the current one, or a new one.
+
+    Under a limit that it is the current one is only found out where the `whole` site is made; so is
+    that it is damaged.
+    """
+    current = next(iter(store.generations()), None)
+    if current is None:
+        return 1
+    same = (whole or desired.limit is None) and current.digest == desired.whole().digest
+    if same and whole:
+        same = sound_generation(store, current.id) is not None  # a damaged one gets a successor
+    return current.id if same else current.id + 1
+
+
+def planner_of(plugins: Plugins, name: str = DEFAULT_PLANNER) -> Planner:
+    if name not in plugins.planners:
+        known = ", ".join(sorted(plugins.planners)) or "none"
+        hint = f"there is {known}; see `cobweb plugins` for what was left out"
+        raise UsageError(f"there is no planner {name} for plans", hint=hint)
+    return plugins.planners[name]
