@@ -18,15 +18,7 @@ from cobweb.engine._node import BROKEN, IDLE, IMMOVABLE, OTHER_LIFE, Node
 from cobweb.engine._renewals import found
 from cobweb.engine._rules import settle, start
 from cobweb.engine._state_locks import repeat, restore
-from cobweb.engine._values import (
-    Blocked,
-    Changeover,
-    Effect,
-    Input,
-    Lending,
-    Send,
-    StateReason,
-)
+from cobweb.engine._values import Blocked, Changeover, Effect, Input, Lending, Send, StateReason
 from cobweb.engine.budgets._capacity import Ear, Voice
 from cobweb.engine.budgets._lender import Lender
 from cobweb.engine.budgets._shared_routing import Shared
@@ -160,11 +152,13 @@ class Engine:
     def _begin(self, node: Node, state: State) -> None:
         """Have an object go on from a state, or check it; nothing where it is not there yet."""
         machine = self._machine
-        machine.book.update(node)
+        if machine.counts:
+            machine.book.update(node)
         if node.absent or not node.up:
             return
         if state in node.table.states:
-            machine.set_state(node, found(machine, node, state), StateReason.JOURNAL)
+            state = found(machine, node, state) if machine.renewing else state
+            machine.set_state(node, state, StateReason.JOURNAL)
             machine.touch(node)
         else:
             machine.check(node)
@@ -217,8 +211,10 @@ class Engine:
         """
         if not self._started:
             raise ProtocolError("the engine was not started")
-        self._machine.now_s = max(self._machine.now_s, now_s)
-        _inputs.apply(self._machine, event)
+        machine = self._machine
+        if now_s:
+            machine.now_s = max(machine.now_s, now_s)
+        _inputs.apply(machine, event)
         return self._drain()
 
     def resend(self) -> tuple[Send, ...]:
@@ -328,7 +324,7 @@ class Engine:
             if ready:
                 start(machine, ready.popleft())
                 continue
-            if self._let_on():
+            if (machine.counts or machine.detours or machine.shared) and self._let_on():
                 continue
             if machine.flying or machine.halted or not machine.alone or not self._untie():
                 effects = tuple(machine.effects)

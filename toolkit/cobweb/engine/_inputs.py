@@ -6,7 +6,7 @@ from typing import assert_never
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import BROKEN, CHECKING, IDLE, MOVING, UNCHECKED, Node
-from cobweb.engine._renewals import ended, found
+from cobweb.engine._renewals import checked, ended
 from cobweb.engine._state_locks import receive
 from cobweb.engine._values import (
     CheckDropped,
@@ -70,7 +70,7 @@ def _check_ended(machine: Machine, event: CheckEnded) -> None:
     node = machine.node(event.cob)
     if node.activity is not CHECKING and not node.late:
         raise ProtocolError(f"no check of {event.cob} is under way")
-    if event.state is not None and event.state not in node.type.states:
+    if event.state is not None and event.state not in node.table.states:
         raise ProtocolError(f"{event.cob} has no state {event.state!r}")
     node.late = node.suspect = False
     if machine.lender is not None:
@@ -84,9 +84,7 @@ def _check_ended(machine: Machine, event: CheckEnded) -> None:
         machine.gates.looked_at(machine, node)
     if event.state is not None:
         node.stuck &= ~UNCHECKED
-        state = found(machine, node, event.state)
-        machine.set_state(node, state, StateReason.CHECK)
-        ended(machine, node, state)
+        checked(machine, node, event.state)
     elif node.up:
         node.stuck |= UNCHECKED
         machine.working.prior.pop(node.id, None)
@@ -117,7 +115,8 @@ def _transition_ended(machine: Machine, event: TransitionEnded) -> None:
     machine.end(node)
     if event.ok:
         machine.set_state(node, step.dest, StateReason.TRANSITION)
-        ended(machine, node, step.dest, by_step=True)
+        if machine.renewing:
+            ended(machine, node, step.dest, by_step=True)
         return
     node.stuck |= BROKEN
     if node.up:

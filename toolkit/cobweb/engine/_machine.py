@@ -154,7 +154,8 @@ class Machine:
         self.flying += 1
         if self.counts:
             self._count(node)
-        self.touch(node)
+        if node.at_rest:
+            self.touch(node)
 
     def end(self, node: Node, step: Transition | None = None) -> None:
         """Note that nothing is under way any more, as far as is known; `step` may go on unseen."""

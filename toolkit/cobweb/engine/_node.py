@@ -264,7 +264,7 @@ class Node:
             return
         del index[state]
         if word.granted:
-            self.lent_states = tuple(sorted(self.lent))
+            self.lent_states = tuple(sorted(self.lent)) if self.lent else ()
         self.retarget()
 
     def means(self, holder: CobId, state: State) -> State:

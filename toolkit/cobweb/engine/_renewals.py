@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cobweb.engine._machine import Machine
 from cobweb.engine._node import Node
+from cobweb.engine._values import StateReason
 from cobweb.model import OUTDATED, State
 
 
@@ -24,6 +25,14 @@ def found(machine: Machine, node: Node, state: State) -> State:
     machine.renewing[node.id] = node.directive = node.type.remove
     node.retarget()
     return state
+
+
+def checked(machine: Machine, node: Node, state: State) -> None:
+    """Believe the state that a check has found."""
+    state = found(machine, node, state) if machine.renewing else state
+    machine.set_state(node, state, StateReason.CHECK)
+    if machine.renewing:
+        ended(machine, node, state)
 
 
 def ended(machine: Machine, node: Node, state: State, *, by_step: bool = False) -> None:

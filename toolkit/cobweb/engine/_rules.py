@@ -31,9 +31,8 @@ def settle(machine: Machine, node: Node) -> None:
     move, asked = _ahead(machine, node) if node.known else NOWHERE
     if move is not node.plan_move or asked != node.plan_asked or node.lent_states != node.plan_lent:
         _change_plan(machine, node, move, asked)
-    if node.recalled:
+    if node.recalled or node.at_rest:
         _yield_recalled(machine, node)
-    if node.at_rest:
         _recall_lent(machine, node)
     if node.missing or node.twisted:
         return
@@ -56,7 +55,8 @@ def start(machine: Machine, node: Node) -> None:
     move = node.plan_move
     if move is None or not node.is_ready:
         return
-    if node.pending and node.target == node.goal and not node.directive and _is_waited_for(node):
+    is_asked = node.state in node.pending
+    if is_asked and node.target == node.goal and not node.directive and _is_waited_for(node):
         node.serves = node.state
         node.retarget()
         machine.touch(node)
@@ -88,6 +88,8 @@ def _ahead(machine: Machine, node: Node) -> tuple[Move | None, State]:
     state = node.state
     move = node.table.moves[state].get(node.target)
     if move is not None and not node.stuck:
+        if not machine.counts:
+            return move, ""
         hosts, lender = machine.hosts, machine.lender
         is_late = hosts is not None and hosts.holds_back(node)
         may = lender is None or node.standing is None or lender.lets_move(node, move.step)
@@ -154,8 +156,10 @@ def _wanted(machine: Machine, node: Node) -> dict[CobId, State]:
 
 def _yield_recalled(machine: Machine, node: Node) -> None:
     """Give back at once what is asked back, unless a lock lent on top of it is out; ask again."""
+    if not node.recalled:
+        return
     bound = {on for on, _ in node.base}
-    for on in sorted((node.recalled or set()) - bound):
+    for on in sorted(node.recalled - bound):
         node.missing += 1
         request(machine, node, on, node.wishes[on].state)
 
@@ -199,10 +203,10 @@ def _start(machine: Machine, node: Node, move: Move) -> None:
     requesters = node.pending.get(node.target)
     if requesters:
         node.pusher = min(requesters)
-    locks = [(on, word.state) for on, word in node.wishes.items() if word.state]
-    if len(locks) > 1:
-        locks.sort()
-    machine.effects.append(made(StartTransition, (node.id, move.step, node.target, tuple(locks))))
+    locks: Wanted = ()
+    if node.wishes:
+        locks = tuple(sorted((on, it.state) for on, it in node.wishes.items() if it.state))
+    machine.effects.append(made(StartTransition, (node.id, move.step, node.target, locks)))
     if machine.lender is not None and node.standing is not None:
         machine.lender.began(node, move.step)
     machine.begin(node, MOVING, move.step)

@@ -44,9 +44,12 @@ def request(machine: Machine, node: Node, on: CobId, state: State) -> None:
         return
     if old is not None:
         locked.drop(node.id, old)
+    before = locked.target
     locked.put(node.id, word)
     locked.pusher = node.id
-    machine.touch(locked)
+    is_plain = old is None and not (locked.serves or locked.grouped or machine.counts)
+    if not is_plain or state == locked.state or locked.target is not before:
+        machine.touch(locked)  # any other one is elsewhere, with the same aim: nothing is new to it
 
 
 def release(machine: Machine, node: Node, on: CobId) -> None:
@@ -61,14 +64,9 @@ def release(machine: Machine, node: Node, on: CobId) -> None:
         return
     del node.wishes[on]
     locked.drop(node.id, old)
-    _let_go(machine, locked)
-    machine.touch(locked)
-
-
-def _let_go(machine: Machine, locked: Node) -> None:
-    """Have the host of what is to be gone looked at: it waits until nobody counts on that."""
     if locked.removed and machine.hosts is not None:
-        machine.hosts.stir(locked.cob.host)
+        machine.hosts.stir(locked.cob.host)  # which waits until nobody counts on what goes there
+    machine.touch(locked)
 
 
 def grant_all(machine: Machine, node: Node) -> None:
@@ -83,7 +81,8 @@ def grant_all(machine: Machine, node: Node) -> None:
             machine.send(_message(machine, node, cob, word))
         else:
             holder.missing -= 1
-            machine.touch(holder)
+            if not holder.missing or machine.counts:
+                machine.touch(holder)
 
 
 def recall(machine: Machine, node: Node, cob: CobId, word: Word) -> None:
@@ -236,7 +235,8 @@ def _replace(machine: Machine, node: Node, old: Word | None, message: Message) -
         if old.granted:
             machine.effects.append(LockReleased(node.id, holder, old.state))
         node.drop(holder, old)
-        _let_go(machine, node)
+        if node.removed and machine.hosts is not None:
+            machine.hosts.stir(node.cob.host)
     word = Word(message.state, message.incarnation, message.seq, None, node)
     _remember(node, holder, word)
     if message.state:

@@ -176,14 +176,11 @@ class _Analysis:
             if type_.way(type_.remove, step.source) is None:
                 continue
             wanted = self.patterns.of_step(cob, step.source, step.dest)
-            away = {on: (str(step), state) for on, state in wanted if self._is_away(on, state)}
+            kinds = ((on, state, self.graph.cobs[on].type) for on, state in wanted)
+            out = ((on, state) for on, state, it in kinds if it.preferred not in it.members(state))
+            away = {on: (str(step), state) for on, state in out}
             common = away if common is None else {on: common[on] for on in common if on in away}
         return common or {}
-
-    def _is_away(self, cob: CobId, state: State) -> bool:
-        """Say whether who is in the state, or the group, is not in its preferred state."""
-        kind = self.graph.cobs[cob].type
-        return kind.preferred not in kind.members(state)
 
     def _risky_steps(self, pattern: Pattern) -> tuple[Transition, ...]:
         """Return the steps that ask for different states, or for one that has locks behind it."""

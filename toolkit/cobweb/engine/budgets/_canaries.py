@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 class Canaries:
     """All canaries; `lending` says what is durable of them."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        lender: Lender,
-        graph: Graph,
-        lending: Lending,
-    ) -> None:
+    def __init__(self, machine: Machine, lender: Lender, graph: Graph, lending: Lending) -> None:
         self._machine = machine
         self._lender = lender
         self._lending = lending

@@ -40,7 +40,8 @@ class Symmetry:
         self._bits = _bits(moves)
         by_host = _grouped(range(len(aims)), lambda at: host_of(moves.cobs[at]))
         alone: list[_Block] = [(at,) for at in range(len(aims))]
-        self._classes = max(map(self._alike, (self._tied(), by_host, alone)), key=_merged)
+        found = map(self._alike, (self._tied(), by_host, alone))  # the most are not told apart
+        self._classes = max(found, key=lambda classes: sum(len(some) - 1 for some in classes))
         alike = {at for some in self._classes for block in some for at in block}
         self._rest = tuple(at for at in range(len(aims)) if at not in alike)
         self._fresh = [
@@ -199,8 +200,3 @@ def _grouped(some: Iterable[int], name: Callable[[int], Hashable]) -> list[_Bloc
 def _placed(some: Iterable[tuple[Any, ...]], place: _Place) -> Hashable:
     """Return conditions, or askers, of objects of which some have changed places."""
     return frozenset((place.get(at, at), *what) for at, *what in some)
-
-
-def _merged(classes: list[list[_Block]]) -> int:
-    """Return how many blocks need not be told apart from others."""
-    return sum(len(some) - 1 for some in classes)
