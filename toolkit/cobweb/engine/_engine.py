@@ -134,7 +134,7 @@ class Engine:
         machine.renewing.update(dict.fromkeys(renew & machine.nodes.keys(), ""))
         if machine.hosts is not None:
             machine.hosts.open(changed | fresh)
-        machine.tracks = machine.tracks or believed is not None
+        machine.tracks = machine.tracks or bool(believed or still or renew)
         if machine.tracks:
             machine.working.still.update((cob, OUTDATED) for cob in still)
             self._believe(states, believed or {}, changed)

@@ -107,12 +107,12 @@ class Machines:
 
     def began(self, cob: CobId) -> None:
         """Note that the check or a transition of an object is under way."""
-        if cob in self._hosted or cob in self._machine_of:
+        if self._hosted and (cob in self._hosted or cob in self._machine_of):
             self._busy.add(cob)
 
     def ended(self, event: Input) -> None:
         """Note that it is not any more; to be told before the engine is."""
-        if isinstance(event, _ENDS):
+        if self._hosted and isinstance(event, _ENDS):
             self._busy.discard(event.cob)
             machine = self._machine_of.get(event.cob, event.cob)
             if machine in self._hosted:

@@ -160,7 +160,7 @@ class _Rooms:
     and its next lending. A percentage bounds all units, besides those of each domain.
     """
 
-    __slots__ = ("_domains", "_engine", "_free", "_lent", "_stays")
+    __slots__ = ("_are_counted", "_domains", "_engine", "_free", "_lent", "_stays")
 
     def __init__(self, context: ExecutionContext, engine: Engine) -> None:
         self._engine = engine
@@ -172,6 +172,7 @@ class _Rooms:
         self._free: dict[tuple[str, str], list[tuple[float, tuple[CobId, ...]]]] = {}
         self._stays = {key: _Stay(since_s=0.0) for key in sorted(context.lending.slots)}
         self._lent = dict.fromkeys(self._stays, False)  # and whether that was of use
+        self._are_counted = bool(context.graph.budgets or self._stays)
 
     def users(self, limit: str) -> tuple[str, ...]:
         """Return the units that were lent a slot, after those that moved with one from before."""
@@ -201,7 +202,7 @@ class _Rooms:
         """Return for whose room a step waits that begins now, where nothing of its unit says so."""
         after: dict[CobId, None] = {}
         waited = (cob, *waited)
-        for limit, unit, takes_room in self._engine.rooms(cob):
+        for limit, unit, takes_room in self._engine.rooms(cob) if self._are_counted else ():
             stay = self._stays.get((limit, unit))
             if stay is None and takes_room:
                 stay = self._stays[limit, unit] = _Stay(since_s=now_s, has_slot=False)
@@ -218,7 +219,7 @@ class _Rooms:
 
     def end(self, cob: CobId, now_s: float) -> None:
         """Take note that a step has ended; who was out and is not any more gives room back."""
-        for limit, unit, takes_room in self._engine.rooms(cob):
+        for limit, unit, takes_room in self._engine.rooms(cob) if self._are_counted else ():
             stay = self._stays.get((limit, unit))
             if stay is not None:
                 stay.done.add(cob)
@@ -307,7 +308,7 @@ def _play(clock: _Clock) -> None:
     """Go through the run."""
     context, engine = clock.context, clock.engine
     clock.machines = Machines(context.graph, engine)
-    clock.rooms = _Rooms(context, engine)
+    clock.rooms, has_machines = _Rooms(context, engine), bool(clock.machines)
     _carry(clock, engine.start(context.known, context.held, **context.beliefs()))
     while clock.times:
         clock.now = clock.times[0]
@@ -322,13 +323,13 @@ def _play(clock: _Clock) -> None:
             clock.machines.ended(end)
             told = end
             if isinstance(end, CheckEnded):  # what it finds is only known when it ends
-                told = CheckEnded(cob=end.cob, state=_found(clock, end.cob))
+                told = CheckEnded(end.cob, _found(clock, end.cob))
             effects = engine.step(told, clock.now)
             if isinstance(end, TransitionEnded):
                 clock.rooms.end(end.cob, clock.now)
             if effects:
                 _carry(clock, effects)
-            while clock.machines and (doubt := clock.machines.next()):
+            while has_machines and (doubt := clock.machines.next()):
                 _carry(clock, engine.step(StateDoubted(cob=doubt[1]), clock.now))
         del clock.ends[heapq.heappop(clock.times)]
 
@@ -360,7 +361,7 @@ def _carry(clock: _Clock, effects: Iterable[Effect]) -> None:
             _start(clock, effect)
         elif isinstance(effect, StartCheck):
             clock.machines.began(effect.cob)
-            clock.push(CheckEnded(cob=effect.cob, state=None), 0.0)
+            clock.push(CheckEnded(effect.cob, None), 0.0)
         else:
             _carry_rare(clock, effect)
 
@@ -391,7 +392,7 @@ def _found(clock: _Clock, cob: CobId) -> State | None:
     state = engine.state(cob)
     if state != UNKNOWN:
         return state
-    in_base = engine.stands_in_base(cob)
+    in_base = context.change is not None and engine.stands_in_base(cob)
     was = clock.was.get(cob)
     if was is None:
         return context.guess(cob, in_base=in_base)
@@ -427,7 +428,7 @@ def _start(clock: _Clock, effect: StartTransition) -> None:
     ok = not isinstance(step.action, Missing)
     if isinstance(step.action, Missing):
         clock.failed[cob] = step.action.message
-    clock.push(TransitionEnded(cob=cob, ok=ok), length)
+    clock.push(TransitionEnded(cob, ok), length)
 
 
 def _waited_for(clock: _Clock, effect: StartTransition) -> tuple[CobId, ...]:
