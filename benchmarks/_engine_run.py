@@ -14,10 +14,11 @@ import time
 import zlib
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from benchmarks._row import peak_mib
-from benchmarks._sites import large_graph
+from benchmarks._sites import large_graph, tenth_of_hosts
 from cobweb.engine import CheckEnded, Effect, Engine, StartCheck, StartTransition, TransitionEnded
 from cobweb.engine import StateFound as Found
 from cobweb.model import CobId, Graph, State, Transition
@@ -33,9 +34,11 @@ COLLECT_AFTER = (50_000, 20, 100)
 MESSAGES = ("LockRequested", "LockGranted", "LockReleased", "LockRecalled")
 
 
-def main(hosts: int, times: int) -> None:
+def main(hosts: int, times: int, *, is_limited: bool) -> None:
     """Print as JSON: CPU seconds (the best of `times`), peak memory, messages, broken promises."""
     graph = large_graph(hosts)
+    if is_limited:
+        graph = replace(graph, budgets=(tenth_of_hosts(graph),))
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
@@ -167,4 +170,4 @@ class _Checked:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), is_limited="limited" in sys.argv[3:])

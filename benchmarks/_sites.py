@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from cobweb.model import Cob, CobId, CobType, Graph, Nothing, Transition, TransitionNeed, cob_id
+from cobweb.model import (
+    Budget,
+    Cob,
+    CobId,
+    CobType,
+    Graph,
+    Nothing,
+    Transition,
+    TransitionNeed,
+    Unit,
+    cob_id,
+)
 
 COBS_PER_HOST = 50
 NEEDS_PER_HOST = 60
@@ -43,6 +54,15 @@ def large_graph(hosts: int) -> Graph:
             TransitionNeed(cob=cob, source="*", dest="up", on=on, state="up") for cob, on in needs
         ),
     )
+
+
+def tenth_of_hosts(graph: Graph) -> Budget:
+    """Return a limit under which at most one host in ten is out at once, with all its objects."""
+    members: dict[str, set[CobId]] = {}
+    for cob, it in graph.cobs.items():
+        members.setdefault(it.host, set()).add(cob)
+    units = tuple(Unit(name=host, members=frozenset(cobs)) for host, cobs in members.items())
+    return Budget(name="rolling", units=units, percent=10)
 
 
 def write_site(folder: Path, hosts: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cobweb.cli import _group
 from cobweb.cli._group import COMMANDS, PLUGGED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +63,50 @@ def modules(home: Path, command: str) -> list[str]:
     code, names = json.loads(done.stderr.splitlines()[-1])
     assert code == 0, done.stderr
     return list(names)
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "may"),
+    [
+        (
+            "cobweb-0.1.0.dist-info/entry_points.txt",
+            "[cobweb]\ntypes = cobweb_plugins.types",
+            False,
+        ),
+        ("cobweb.egg-info/entry_points.txt", "[cobweb]\nt = cobweb_plugins.types", False),
+        ("other-1.0.dist-info/entry_points.txt", "[console_scripts]\na = b:c", False),
+        ("other-1.0.dist-info/entry_points.txt", "[console_scripts]\n[cobweb]\na = b", True),
+        ("Other.egg-info/entry_points.txt", "[cobweb]\na = b", True),
+        ("cobweb_more-1.0.dist-info/entry_points.txt", "[cobweb]\na = b", True),
+        ("cobweb.more-1.0.dist-info/entry_points.txt", "[cobweb]\na = b", True),
+        ("cobweb-more-1.0.dist-info/entry_points.txt", "[cobweb]\na = b", True),
+    ],
+)
+def test_a_closer_look_at_plugins_is_taken_where_there_may_be_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, text: str, *, may: bool
+) -> None:
+    (tmp_path / place).parent.mkdir()
+    (tmp_path / place).write_text(text)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "is-not-there")])
+    assert _group._may_have_foreign_plugins() is may
+
+
+def test_a_closer_look_at_plugins_is_taken_where_folders_do_not_tell_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Finder:
+        @staticmethod
+        def find_distributions(_context: object) -> list[object]:
+            return []
+
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert not _group._may_have_foreign_plugins()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+        assert _group._may_have_foreign_plugins()
+    (tmp_path / "packed.zip").touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "packed.zip")])
+    assert _group._may_have_foreign_plugins()
 
 
 def found(names: list[str], unwanted: tuple[str, ...]) -> list[str]:

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._tables import Cell, Column, Tone
-from cobweb.api import Site
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import FAILURES
 from cobweb.cli._render import write_table
 from cobweb.cli._request import Format, Request, allow_removal, current_request
 from cobweb.cli._running import removal_bound
 from cobweb.cli._session import open_site
-from cobweb.cli._unattended import refuse_unasked
+from cobweb.cli._streams import refuse_unasked
 from cobweb.errors import ModelError, SiteError
 
 if TYPE_CHECKING:
+    from cobweb.api import Site
     from cobweb.model import CobId, Graph, Results, State
     from cobweb.plugin import Plugins
     from cobweb.site import SectionData

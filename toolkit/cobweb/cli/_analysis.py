@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cobweb.cli._cached_plans import Sound, find_sound, keep_sound, sound
-
 if TYPE_CHECKING:
     from cobweb.api import Site
+    from cobweb.cli._cached_plans import Sound
 
 
 def check_all(session: Site, limit: str | None) -> None:
@@ -20,6 +19,8 @@ def check_all(session: Site, limit: str | None) -> None:
 
 def check_whole(session: Site) -> Sound:
     """Return the size of a whole site and what it is warned of; SiteError as from `check_all`."""
+    from cobweb.cli._cached_plans import find_sound, keep_sound, sound
+
     known = find_sound(session)
     if known is not None:
         return known

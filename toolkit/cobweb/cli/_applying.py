@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cobweb.api import Site
 from cobweb.cli._complete import complete_host
 from cobweb.cli._locking import locked_site
 from cobweb.cli._observers import annotations_option, observe_option
@@ -37,11 +36,12 @@ from cobweb.cli._running import (
     removal_bound,
     tell_result,
 )
-from cobweb.cli._unattended import refuse_unasked
+from cobweb.cli._streams import refuse_unasked
 from cobweb.cli.plan import tell_plan
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
+    from cobweb.api import Site
     from cobweb.operations import Desired, Orders, Plan, RunResult
 
 

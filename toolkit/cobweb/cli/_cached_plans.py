@@ -89,11 +89,7 @@ class PrintedPlan:
 
     def pack(self) -> bytes:
         """Return it as bytes."""
-        says = {
-            "is_empty": self.is_empty,
-            "is_refused": self.is_refused,
-            "is_stuck": self.is_stuck,
-        }
+        says = {"is_empty": self.is_empty, "is_refused": self.is_refused, "is_stuck": self.is_stuck}
         head = json.dumps({"summaries": self.summaries, "says": says})
         texts = [head, self.text, self.file]
         parts = [zlib.compress(text.encode(errors="surrogatepass"), _LEVEL) for text in texts]

@@ -7,8 +7,12 @@ of theirs, or where an entry point exists that is not one of Cobweb's own.
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping, MutableMapping
 from importlib import import_module
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
 import click
@@ -51,6 +55,7 @@ PLUGGED = frozenset({"cluster", "import", "report"})
 """Those of them that built-in plugins bring."""
 
 _OWN_PLUGINS = "cobweb_plugins."
+_OURS = re.compile(r"cobweb(-\d.*)?\.(dist|egg)-info")
 
 
 class LazyGroup(click.Group):
@@ -124,9 +129,29 @@ def _loaded(ctx: click.Context) -> Mapping[str, click.Command]:
 
 
 def _has_foreign_plugins() -> bool:
+    if not _may_have_foreign_plugins():
+        return False
     from importlib.metadata import entry_points
 
     return any(not entry.value.startswith(_OWN_PLUGINS) for entry in entry_points(group="cobweb"))
+
+
+def _may_have_foreign_plugins() -> bool:
+    """Say whether a closer look can find any; that takes as long as all else of `--help`.
+
+    Only what installers write into folders is looked at: where a distribution may be elsewhere (a
+    zip file, an importer of its own), a closer look is taken.
+    """
+    finders = [it for it in sys.meta_path if hasattr(it, "find_distributions")]
+    folders = list(map(Path, dict.fromkeys(sys.path)))
+    if finders != [PathFinder] or any(map(Path.is_file, folders)):
+        return True
+    files = (it for folder in folders for it in folder.glob("*.*-info/entry_points.txt"))
+    strange = (it for it in files if not _OURS.fullmatch(it.parent.name))
+    try:
+        return any(b"[cobweb]" in it.read_bytes() for it in strange)
+    except OSError:
+        return True
 
 
 def _load_commands(ctx: click.Context) -> Mapping[str, click.Command]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from cobweb._tables import Tone
@@ -17,6 +16,8 @@ def note_stale_models(session: Site, output: Output) -> None:
     from cobweb.site import find_models
 
     for model in find_models(session.path, allow_outside=session.allow_outside):
+        import hashlib
+
         from cobweb.operations import written_digest
 
         written = written_digest(model)

@@ -29,9 +29,7 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def pass_request(
-    function: Callable[Concatenate[Request, _P], _R],
-) -> Callable[_P, _R]:
+def pass_request(function: Callable[Concatenate[Request, _P], _R]) -> Callable[_P, _R]:
     """Hand the shared options to a command function as its first argument."""
 
     @wraps(function)

@@ -74,6 +74,4 @@ def remember(name: str, value: Any) -> None:
 def current_request(context: click.Context | None = None) -> Request:
     """Return what has been asked for so far; without a context that of the running command."""
     meta = (context or click.get_current_context()).meta
-    return Request(
-        **{key.removeprefix(_KEY): meta[key] for key in meta if key.startswith(_KEY)},
-    )
+    return Request(**{key.removeprefix(_KEY): meta[key] for key in meta if key.startswith(_KEY)})

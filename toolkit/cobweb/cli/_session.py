@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from cobweb.api import Site
+from typing import TYPE_CHECKING
+
 from cobweb.cli._observers import open_observers
 from cobweb.cli._request import Request
+
+if TYPE_CHECKING:
+    from cobweb.api import Site
 
 
 def open_site(request: Request, *, runs_tasks: bool = False) -> Site:
@@ -12,6 +16,8 @@ def open_site(request: Request, *, runs_tasks: bool = False) -> Site:
 
     A command that `runs_tasks` of the site, or plans them, lets its inventory run programs, too.
     """
+    from cobweb.api import Site
+
     site = Site(
         request.site,
         strict_plugins=request.strict_plugins,

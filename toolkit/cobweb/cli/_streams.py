@@ -1,4 +1,4 @@
-"""Standard output that may be closed, full, or of a narrow encoding."""
+"""Standard output that may be closed, full, or of a narrow encoding; whether somebody sees it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from cobweb.errors import CobwebError
+from cobweb.errors import CobwebError, UsageError
 
 
 def write_stdout(text: str, *, flush: bool = False) -> None:
@@ -21,6 +21,12 @@ def write_stdout(text: str, *, flush: bool = False) -> None:
     except OSError as error:
         forget_stdout()
         raise CobwebError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def refuse_unasked(hint: str = "add --yes") -> None:
+    """Raise UsageError where nobody sees a question and can answer; `hint` says how to agree."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("nothing was done: nobody can be asked without a terminal", hint=hint)
 
 
 def flush_stdout() -> None:

@@ -12,7 +12,6 @@ import click
 
 from cobweb._foreign_json import read_bounded
 from cobweb._tables import Tone
-from cobweb.api import Site
 from cobweb.cli._analysis import check_all
 from cobweb.cli._applying import adopting, carry_out, go_back, orders_of, run_options
 from cobweb.cli._models import note_stale_models
@@ -34,6 +33,7 @@ from cobweb.cli._session import open_site
 from cobweb.errors import CobwebError, PlanError, UsageError
 
 if TYPE_CHECKING:
+    from cobweb.api import Site
     from cobweb.operations import Desired, Exceptions, Orders, PlanFile, RunResult
 
 

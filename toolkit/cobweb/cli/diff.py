@@ -13,7 +13,6 @@ import click
 
 from cobweb._garbage import no_collections
 from cobweb._tables import Tone
-from cobweb.api import Site
 from cobweb.cli._changes import SIGNS, Line, bounded, detail_lines, tone_of, write_lines
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output
@@ -23,6 +22,7 @@ from cobweb.cli._session import open_site
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
+    from cobweb.api import Site
     from cobweb.generation import Difference, FileDifference, SiteDiff
     from cobweb.store import Store
 

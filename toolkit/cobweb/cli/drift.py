@@ -11,7 +11,6 @@ import click
 
 from cobweb._tables import Cell, Column, Tone
 from cobweb._text import plain
-from cobweb.api import Site
 from cobweb.cli._analysis import check_all
 from cobweb.cli._changes import SIGNS, tone_of
 from cobweb.cli._locking import locked_site
@@ -37,6 +36,7 @@ from cobweb.cli._session import open_site
 from cobweb.cli._text import count, wrap
 
 if TYPE_CHECKING:
+    from cobweb.api import Site
     from cobweb.operations import DriftResult, Orders
 
 _DRIFTED = (

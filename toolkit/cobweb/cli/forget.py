@@ -20,8 +20,8 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
+from cobweb.cli._streams import refuse_unasked
 from cobweb.cli._text import count
-from cobweb.cli._unattended import refuse_unasked
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._tables import Tone
-from cobweb.api import Site
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output
 from cobweb.cli._request import Request
@@ -17,17 +16,16 @@ from cobweb.cli._text import count
 from cobweb.errors import Finding, ModelError, SiteError, UsageError
 
 if TYPE_CHECKING:
+    from cobweb.api import Site
     from cobweb.operations import MadeFile
     from cobweb.plugin import Generator
     from cobweb.site import Model
 
 _PENDING = 2
+_TONES = {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.HEAD}
 
 
-@click.command(
-    "generate",
-    epilog=examples("cobweb generate", "cobweb generate --check --diff"),
-)
+@click.command("generate", epilog=examples("cobweb generate", "cobweb generate --check --diff"))
 @click.option("--check", is_flag=True, help="Write nothing; exit with 2 where something would be.")
 @click.option("--diff", is_flag=True, help="Show what changes, line by line.")
 @output_option()
@@ -143,11 +141,7 @@ def _tell(output: Output, model: Model, files: tuple[MadeFile, ...], *, diff: bo
         output.line(f"{it.change:8} {name}", tones[it.change])
         if diff:
             for line in it.diff(name):
-                output.line(f"  {line}", _line_tone(line))
-
-
-def _line_tone(line: str) -> Tone:
-    return {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.HEAD}.get(line[:1], Tone.NONE)
+                output.line(f"  {line}", _TONES.get(line[:1], Tone.NONE))
 
 
 def _summary(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._tables import Tone
-from cobweb.api import Site
 from cobweb.cli._options import examples, limit_option, output_option, pass_request, site_options
 from cobweb.cli._output import Output
 from cobweb.cli._plain_data import need_data, need_text
@@ -18,6 +17,7 @@ from cobweb.cli._text import count
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
+    from cobweb.api import Site
     from cobweb.model import Cob, CobId, Graph, Need, State
 
 

@@ -11,7 +11,6 @@ import click
 
 from cobweb._clock import wall_clock
 from cobweb._tables import Tone
-from cobweb.api import Site
 from cobweb.cli._locking import patience_of
 from cobweb.cli._options import (
     examples,
@@ -25,10 +24,11 @@ from cobweb.cli._output import Output
 from cobweb.cli._parameters import DURATION
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
-from cobweb.cli._unattended import refuse_unasked
+from cobweb.cli._streams import refuse_unasked
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
+    from cobweb.api import Site
     from cobweb.store import LockOwner, SiteLock
 
 _F = TypeVar("_F", bound=Callable[..., Any])

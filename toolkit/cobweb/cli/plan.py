@@ -11,9 +11,7 @@ import click
 from cobweb._garbage import no_collections
 from cobweb._tables import Column, Tone
 from cobweb._text import plain, some_of
-from cobweb.api import Site
 from cobweb.cli._analysis import check_all
-from cobweb.cli._cached_plans import PrintedPlan, Printer, find_plan, keep_plan, plan_key
 from cobweb.cli._changes import SIGNS, detail_lines, tone_of, write_lines
 from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import (
@@ -39,6 +37,8 @@ from cobweb.cli._text import count, wrap
 from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:
+    from cobweb.api import Site
+    from cobweb.cli._cached_plans import PrintedPlan
     from cobweb.cli._parameters import Allowance
     from cobweb.model import CobId
     from cobweb.operations import LimitUse, Plan, Wait
@@ -162,6 +162,8 @@ def _kept_or_made(
     bound: Callable[[int], int],
 ) -> PrintedPlan:
     """Return the plan of what the files say, made now or kept from before."""
+    from cobweb.cli._cached_plans import find_plan, keep_plan, plan_key
+
     is_whole = asked["limit"] is None  # a part is planned in the time that it takes to look
     key = plan_key(session, output, asked) if is_whole and session.evaluated.is_kept else None
     printed = find_plan(session, key)
@@ -201,6 +203,7 @@ def _printed(
     max_removals: Callable[[int], int],
 ) -> PrintedPlan:
     """Make the plan and write it to a printer."""
+    from cobweb.cli._cached_plans import PrintedPlan, Printer
     from cobweb.operations import Exceptions, Refresh, plan_text
 
     plan = session.plan(

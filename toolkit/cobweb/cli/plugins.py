@@ -69,9 +69,7 @@ def plugins_data(plugins: Plugins) -> dict[str, Any]:
 
 
 def _row(plugin: LoadedPlugin) -> tuple[Cell | str, ...]:
-    registers = "; ".join(
-        f"{kind}: {', '.join(names)}" for kind, names in plugin.registered.items()
-    )
+    registers = "; ".join(f"{it}: {', '.join(names)}" for it, names in plugin.registered.items())
     return (Cell(text=plugin.name, tone=Tone.GOOD), _source(plugin), registers or "nothing")
 
 

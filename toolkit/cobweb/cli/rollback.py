@@ -14,10 +14,7 @@ from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 
 
-@click.command(
-    "rollback",
-    epilog=examples("cobweb rollback", "cobweb rollback 3 --yes"),
-)
+@click.command("rollback", epilog=examples("cobweb rollback", "cobweb rollback 3 --yes"))
 @click.argument("generation", metavar="[GENERATION]", required=False, type=GENERATION)
 @run_options
 @output_option()

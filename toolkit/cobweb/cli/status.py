@@ -11,7 +11,6 @@ import click
 
 from cobweb._clock import wall_clock
 from cobweb._tables import Cell, Column, Tone
-from cobweb.api import NO_END, Site
 from cobweb.cli._options import (
     examples,
     limit_option,
@@ -29,6 +28,7 @@ from cobweb.cli._text import count
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
+    from cobweb.api import Site
     from cobweb.model import Cob, CobId, Results
     from cobweb.store import CobRecord, RunRecord, Store
 
@@ -202,6 +202,8 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
     for host in data["given_up"]:
         output.summary(f"host {host} is {given_up_text(host)}", Tone.CAREFUL)
     if data["run"]:
+        from cobweb.api import NO_END
+
         run = data["run"]
         result = run["result"] or ("goes on" if run["goes_on"] else NO_END)
         output.summary(f"last run: {run['id']} ({run['command']}) by {run['user']}: {result}")

@@ -10,7 +10,6 @@ import click
 
 from cobweb._tables import Tone
 from cobweb.cli._analysis import check_whole
-from cobweb.cli._cached_plans import keep_sound
 from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output
@@ -27,10 +26,7 @@ if TYPE_CHECKING:
 _STUCK = 4
 
 
-@click.command(
-    "validate",
-    epilog=examples("cobweb validate", "cobweb -C site validate -o json"),
-)
+@click.command("validate", epilog=examples("cobweb validate", "cobweb -C site validate -o json"))
 @output_option()
 @site_options
 @pass_request
@@ -54,6 +50,7 @@ def command(request: Request) -> int:
             return error.exit_code
         stuck: tuple[Wait, ...] = ()
         if not found.converges:
+            from cobweb.cli._cached_plans import keep_sound
             from cobweb.operations import old_content_warnings, stuck_from_nothing
 
             desired = session.desired()

@@ -64,9 +64,5 @@ def _dot_text(text: str) -> str:
 
 def _mermaid_text(text: str) -> str:
     """Return a quoted text; Mermaid takes marks that mean something to it as numbers."""
-    marks = "".join(_mermaid_mark(character) for character in plain(text))
+    marks = "".join(f"#{ord(it)};" if it in '"#;<>&`|' else it for it in plain(text))
     return f'"{marks}"'
-
-
-def _mermaid_mark(character: str) -> str:
-    return f"#{ord(character)};" if character in '"#;<>&`|' else character
