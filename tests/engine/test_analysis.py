@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from benchmarks._sites import large_graph
 from cobweb.engine import Trouble, TroubleKind, TroubleLink, analyse
-from cobweb.engine.analysis._analysis import _Analysis
+from cobweb.engine.analysis._analysis import _Analysis, _Prospects
 from cobweb.engine.analysis._circles import circles
 from cobweb.engine.analysis._patterns import Pattern
-from cobweb.engine.analysis._prospects import _Search
 from cobweb.errors import Place
 from cobweb.model import CobId, CobType, Graph, LockNeed, TransitionNeed
 from cobweb.testing.simulation import Simulation
@@ -331,9 +330,9 @@ def test_the_work_grows_with_the_needs_and_the_thinking_not_at_all(
     """Counted, not timed: each need is looked at once, each kind of object is judged once."""
     looked: list[object] = []
     judged: list[object] = []
-    needed, risky_steps = _Search._needed, _Analysis._risky_steps
+    needed, risky_steps = _Prospects._needed, _Analysis._risky_steps
 
-    def looking(search: _Search, lock: tuple[CobId, str]) -> object:
+    def looking(search: _Prospects, lock: tuple[CobId, str]) -> object:
         looked.append(lock)
         return needed(search, lock)
 
@@ -341,7 +340,7 @@ def test_the_work_grows_with_the_needs_and_the_thinking_not_at_all(
         judged.append(pattern)
         return risky_steps(analysis, pattern)
 
-    monkeypatch.setattr(_Search, "_needed", looking)
+    monkeypatch.setattr(_Prospects, "_needed", looking)
     monkeypatch.setattr(_Analysis, "_risky_steps", judging)
     seen = {}
     for hosts in (10, 40):

@@ -43,9 +43,8 @@ from cobweb.engine._values import (
     TransitionEnded,
     WaitKind,
 )
-from cobweb.engine.analysis._analysis import analyse
+from cobweb.engine.analysis._analysis import Trouble, TroubleKind, TroubleLink, analyse
 from cobweb.engine.analysis._fit import Misfit, MisfitKind, misfits
-from cobweb.engine.analysis._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.engine.search._cone import parts
 from cobweb.engine.search._detour import Foreseen
 from cobweb.engine.search._moves import Moves, Situation

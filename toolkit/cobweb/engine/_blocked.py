@@ -47,8 +47,7 @@ def _unswitched(machine: Machine, node: Node) -> Blocked | None:
     if node.lent:
         return _lending(node)
     found = no_room_for_host(machine, host)
-    halted = Blocked(cob=node.id, kind=WaitKind.HALTED)
-    return halted if found is None else _no_room(node, found)
+    return Blocked(cob=node.id, kind=WaitKind.HALTED) if found is None else _no_room(node, found)
 
 
 def chain(machine: Machine, cob: CobId) -> tuple[Blocked, ...]:
@@ -85,19 +84,17 @@ def _link(machine: Machine, node: Node, before: Blocked | None) -> Blocked | Non
     wanted = ""
     if before is not None and before.kind is WaitKind.LOCK:
         wanted = node.means(before.cob, before.state)
-    target = node.target
     calm = node.activity is IDLE and node.up and not node.failed
-    if wanted and calm and node.state == target and target != wanted:
+    if wanted and calm and node.state == node.target != wanted:
         return _kept(node) or (_no_step(node, wanted) if node.stuck else None)
     return blocked(machine, node) or _at_rest(node, before)
 
 
 def _waiting(machine: Machine, node: Node) -> Blocked | None:
     """Say what an object in a known state waits for."""
-    target = node.target
-    if node.state != target:
+    if node.state != node.target:
         return (
-            _no_step(node, target)
+            _no_step(node, node.target)
             or _held_back(machine, node)
             or _missing(machine, node)
             or _late(machine, node)

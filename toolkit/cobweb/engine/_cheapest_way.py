@@ -78,9 +78,7 @@ def _asked(needs: Sequence[TransitionNeed]) -> _Asked:
     if len(needs) == 1:
         return ((needs[0].source, needs[0].dest, 0),)
     numbers: dict[CobId, int] = {}
-    return tuple(
-        (need.source, need.dest, numbers.setdefault(need.on, len(numbers))) for need in needs
-    )
+    return tuple((it.source, it.dest, numbers.setdefault(it.on, len(numbers))) for it in needs)
 
 
 def _first_steps(kind: CobType, source: State, asked: _Asked) -> dict[State, Transition]:

@@ -221,9 +221,7 @@ class HostBook:
         hosts, before = self._groups[at]
         if not self._left.isdisjoint(before) or not self._waiting.issuperset(hosts):
             return False  # one of them may take no part: then it stays, and so do they
-        if not self._change.held.keys().isdisjoint(hosts):
-            return False
-        if not all(map(self._may_switch, hosts)):
+        if not (self._change.held.keys().isdisjoint(hosts) and all(map(self._may_switch, hosts))):
             return False
         self._left.discard(at)
         self._stirred.update(self._left.intersection(self._after.get(at, ())))

@@ -16,7 +16,7 @@ from cobweb.model import CobId, Limit, LimitGroup, Transition
 from cobweb.model.cob import ANY
 
 if TYPE_CHECKING:
-    from cobweb.engine.budgets._shared_transition_limits import Rooms
+    from cobweb.engine.budgets._shared_routing import BorrowedRooms, LentRooms
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -47,16 +47,12 @@ class Counter:
     def lacks_room(self, cob: CobId, step: Transition) -> bool:
         """Say whether `step` takes room here that the object does not have yet, nor gets now."""
         no_room = not self.room if self.lent is None else cob not in self.lent
-        return no_room and cob not in self.busy and self._matches(step)
+        return no_room and cob not in self.busy and is_about(self.limit, step)
 
     def counts(self, node: Node) -> bool:
         """Say whether the object takes room now."""
         moving = node.suspect or node.activity is MOVING
-        return moving and node.step is not None and self._matches(node.step)
-
-    def _matches(self, step: Transition) -> bool:
-        source, dest = self.limit.source, self.limit.dest
-        return source in (ANY, step.source) and dest in (ANY, step.dest)
+        return moving and node.step is not None and is_about(self.limit, node.step)
 
 
 class LimitBook:
@@ -66,7 +62,7 @@ class LimitBook:
     """
 
     def __init__(self, limits: Iterable[Limit], nodes: Mapping[CobId, Node]) -> None:
-        self.rooms: Rooms | None = None
+        self.rooms: LentRooms | BorrowedRooms | None = None
         self._by_member: dict[CobId, list[Counter]] = {}
         self._freed: dict[Counter, None] = {}
         self._all: list[Counter] = []
@@ -129,3 +125,8 @@ class LimitBook:
     def free(self, counter: Counter) -> None:
         """Have those looked at that wait for room: there may be some."""
         self._freed.setdefault(counter)
+
+
+def is_about(limit: Limit, step: Transition) -> bool:
+    """Say whether a step takes room in a limit while it is in flight."""
+    return limit.source in (ANY, step.source) and limit.dest in (ANY, step.dest)

@@ -79,6 +79,7 @@ class Machine:
     the checks of unknown objects will most likely find, `checked_s` when the last check of one
     ended, by `now_s`, `checked_at` in which epoch. `given_up` says why objects gave up. `detours`
     are the orders of the look-ahead under way, `searched` the situations that it has seen.
+    `asking_out` are the objects that may ask others out, None until they are asked for.
     `renewing` are objects still to be renewed, each with the state that it goes to for this
     ("": none yet).
     """
@@ -97,6 +98,7 @@ class Machine:
         self.flying = 0
         self.halted = False
         self.renewing: dict[CobId, State] = {}
+        self.asking_out: AbstractSet[CobId] | None = None
         self.alone = False
         self.epoch = 0
         grouped = any(cob.type.groups for cob in graph.cobs.values())

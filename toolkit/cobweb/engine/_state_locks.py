@@ -64,9 +64,14 @@ def release(machine: Machine, node: Node, on: CobId) -> None:
         return
     del node.wishes[on]
     locked.drop(node.id, old)
-    if locked.removed and machine.hosts is not None:
-        machine.hosts.stir(locked.cob.host)  # which waits until nobody counts on what goes there
+    _let_go(machine, locked)
     machine.touch(locked)
+
+
+def _let_go(machine: Machine, locked: Node) -> None:
+    """Have the host of what is to be gone looked at: it waits until nobody counts on that."""
+    if locked.removed and machine.hosts is not None:
+        machine.hosts.stir(locked.cob.host)
 
 
 def grant_all(machine: Machine, node: Node) -> None:
@@ -235,8 +240,7 @@ def _replace(machine: Machine, node: Node, old: Word | None, message: Message) -
         if old.granted:
             machine.effects.append(LockReleased(node.id, holder, old.state))
         node.drop(holder, old)
-        if node.removed and machine.hosts is not None:
-            machine.hosts.stir(node.cob.host)
+        _let_go(machine, node)
     word = Word(message.state, message.incarnation, message.seq, None, node)
     _remember(node, holder, word)
     if message.state:

@@ -17,19 +17,60 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from operator import attrgetter
 
 from cobweb.engine._needs import Wanted
 from cobweb.engine.analysis._circles import circles, reached
-from cobweb.engine.analysis._patterns import Pattern, Patterns
-from cobweb.engine.analysis._prospects import unproven
+from cobweb.engine.analysis._patterns import Pattern, Patterns, Positions
 from cobweb.engine.analysis._reach import Reach
-from cobweb.engine.analysis._trouble import Trouble, TroubleKind, TroubleLink
 from cobweb.errors import Place
 from cobweb.model import Cob, CobId, CobType, Graph, LockNeed, State, Transition
 
 MAX_HELD_TOGETHER = 1000
 """How many locks of one step are followed through lock dependencies before the search gives up."""
+
+_Lock = tuple[CobId, State]
+_ByType = Callable[[CobType], State]
+
+
+class TroubleKind(StrEnum):
+    """Why something can never work."""
+
+    STATE = "state"  # a need names a state that the type does not have
+    SELF = "self"  # an object needs itself
+    CONTRADICTION = "contradiction"  # one step or lock needs two states of one object at once
+    NO_WAY = "no-way"  # no way leads to a state that must be reached
+    CIRCLE = "circle"  # objects wait for each other in a circle
+    PUSH = "push"  # preferences push each other out for ever
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TroubleLink:
+    """One step of a circle: `cob` can't do `step` without `on` in `state`."""
+
+    cob: CobId
+    step: str
+    on: CobId
+    state: State
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        return f"{self.cob}: {self.step} needs {self.on} {self.state}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Something that can never work; `cycle` is printed one line per link, `place` the first's."""
+
+    kind: TroubleKind
+    cobs: tuple[CobId, ...]
+    message: str
+    cycle: tuple[TroubleLink, ...] = ()
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        return "\n  ".join([self.message, *(str(link) for link in self.cycle)])
 
 
 def analyse(graph: Graph) -> tuple[Trouble, ...]:
@@ -115,15 +156,10 @@ class _Analysis:
                         place=self._place(cob, str(step), wanted[0]),
                     )
 
-    def unreachable(
-        self,
-        aim: str,
-        start: Callable[[CobType], State],
-        goal: Callable[[CobType], State],
-    ) -> Iterator[Trouble]:
+    def unreachable(self, aim: str, start: _ByType, goal: _ByType) -> Iterator[Trouble]:
         """Find the circles and missing ways that keep objects from their goal."""
         cobs = self.graph.cobs
-        left = unproven(self.graph, self.patterns, start, goal)
+        left = _unproven(self.graph, self.patterns, start, goal)
         if not left:
             return
         needs = self.patterns.needs
@@ -133,8 +169,7 @@ class _Analysis:
         seen: set[CobId] = set()
         for cob in sorted(left):
             if (cob, goal(cobs[cob].type)) not in reach.reached and cob not in seen:
-                walk = _Walk(self, reach, starts, seen)
-                trouble = walk.follow(cob, goal(cobs[cob].type), aim)
+                trouble = _Walk(self, reach, starts, seen).follow(cob, goal(cobs[cob].type), aim)
                 if trouble is not None:
                     yield trouble
 
@@ -313,6 +348,79 @@ class _Walk:
             cycle=tuple(links),
             place=links[-1].place if links else type_.place,
         )
+
+
+def _unproven(graph: Graph, patterns: Patterns, start: _ByType, goal: _ByType) -> set[CobId]:
+    """Return the objects that are not shown to reach the goal of their type from its start."""
+    search = _Prospects(graph, patterns, start)
+    types = {id(cob.type): cob.type for cob in graph.cobs.values()}
+    lost = {key for key, kind in types.items() if kind.way(start(kind), goal(kind)) is None}
+    left = {cob for cob, it in graph.cobs.items() if id(it.type) in lost} if lost else set()
+    for cob in patterns.having(lambda pattern: search.positions(pattern, goal(pattern.type)) != ()):
+        if not search.proves(cob, goal(graph.cobs[cob].type)):
+            left.add(cob)
+    return left
+
+
+class _Prospects:
+    """Which objects are sure to reach their goal, by the shortest way and what it needs alone.
+
+    An object reaches a state if there is a way to it, and all that the steps of the shortest way
+    and the locks of the state need reaches its state too, without coming back to where the question
+    began. That is a proof where it holds; where it does not, a longer way may still do, and
+    `_reach` looks into it. In a site that works nothing is left over, and it costs one look at each
+    need. Depth first, without recursion; what is under way counts as not proven.
+    """
+
+    def __init__(self, graph: Graph, patterns: Patterns, start: _ByType) -> None:
+        self._cobs = graph.cobs
+        self._patterns = patterns
+        self._start = start
+        self._proven: dict[_Lock, bool] = {}
+        self._positions: dict[tuple[Pattern, State], Positions | None] = {}
+
+    def positions(self, pattern: Pattern, state: State) -> Positions | None:
+        """Return which needs lead to a state and hold there; None where there is no way to it."""
+        key = (pattern, state)
+        if key not in self._positions:
+            way = pattern.type.way(self._start(pattern.type), state)
+            steps = [] if way is None else [pattern.of_step(s.source, s.dest) for s in way]
+            found = {at for positions in (*steps, pattern.of_state(state)) for at in positions}
+            self._positions[key] = None if way is None else tuple(sorted(found))
+        return self._positions[key]
+
+    def proves(self, cob: CobId, state: State) -> bool:
+        """Say whether the state is sure to be reached and lent."""
+        root = (cob, state)
+        if root in self._proven:
+            return self._proven[root]
+        self._proven[root] = False
+        stack = [(root, self._needed(root))] if self._has_way(root) else []
+        while stack:
+            lock, rest = stack[-1]
+            ahead = next((after for after in rest if not self._proven.get(after)), None)
+            if ahead is None:
+                self._proven[lock] = True
+                stack.pop()
+            elif ahead in self._proven or not self._has_way(ahead):
+                return False  # and so does all on the stack, which needs it
+            else:
+                self._proven[ahead] = False
+                stack.append((ahead, self._needed(ahead)))
+        return self._proven[root]
+
+    def _has_way(self, lock: _Lock) -> bool:
+        kind = self._cobs[lock[0]].type
+        return kind.way(self._start(kind), lock[1]) is not None
+
+    def _needed(self, lock: _Lock) -> Iterator[_Lock]:
+        cob, state = lock
+        pattern = self._patterns.of(cob)
+        if pattern is not None:
+            needs, positions = self._patterns.needs[cob], self.positions(pattern, state) or ()
+            for on, name in ((needs[at].on, needs[at].state) for at in positions):
+                kind = self._cobs[on].type  # of a group, its nearest state is asked for at first
+                yield on, kind.stands_for(name, self._start(kind)) if kind.groups else name
 
 
 def _possible(kind: CobType, names: Sequence[str]) -> tuple[State, ...]:

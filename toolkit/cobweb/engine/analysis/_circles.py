@@ -48,14 +48,14 @@ def _shortest(edges: _Edges[_It], first: _It, part: frozenset[_It]) -> tuple[_It
                 queue.append(after)
 
 
-def parts_of(edges: _Edges[_It]) -> Iterator[frozenset[_It]]:
+def parts_of(edges: Mapping[_Node, Sequence[_Node]]) -> Iterator[frozenset[_Node]]:
     """Yield the strongly connected parts, none before one that it leads to (Tarjan 1972); linear.
 
     `low` is the lowest place among the opened that an item is known to lead to, and above all
     places when its part is closed. An item is left when all that it leads to was.
     """
-    low, places = dict[_It, float](), dict[_It, int]()
-    opened: list[_It] = []
+    low, places = dict[_Node, float](), dict[_Node, int]()
+    opened: list[_Node] = []
     todo = [(it, False) for it in edges]
     while todo:
         it, is_left = todo.pop()

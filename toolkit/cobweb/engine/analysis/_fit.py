@@ -18,9 +18,8 @@ from enum import StrEnum
 from functools import cache, cached_property
 
 from cobweb._text import some_of
-from cobweb.engine.analysis._analysis import as_wanted
+from cobweb.engine.analysis._analysis import TroubleLink, as_wanted
 from cobweb.engine.analysis._patterns import Pattern, Patterns, Positions
-from cobweb.engine.analysis._trouble import TroubleLink
 from cobweb.model import (
     OUTDATED,
     Budget,

@@ -55,13 +55,12 @@ class Reach:
 
     def _try(self, cob: CobId, state: State, step: Transition | None, first: int) -> None:
         """Go on from the need number `first`; all before it are met for good."""
-        if step is not None and (cob, step.dest) in self.reached:
+        if step is None:
+            wanted = self._index.of_state(cob, state)
+        elif (cob, step.dest) in self.reached:
             return
-        wanted = (
-            self._index.of_state(cob, state)
-            if step is None
-            else self._index.of_step(cob, step.source, step.dest)
-        )
+        else:
+            wanted = self._index.of_step(cob, step.source, step.dest)
         for at in range(first, len(wanted)):
             if wanted[at] not in self.lockable:
                 self._watchers.setdefault(wanted[at], []).append((cob, state, step, at))

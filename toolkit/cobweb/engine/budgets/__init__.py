@@ -1,3 +1,1 @@
 """Budgets: units, who lends room and who takes it, canaries (design, section 5b)."""
-
-from __future__ import annotations

@@ -249,16 +249,13 @@ class Bank:
     def tell_verdicts(self, trial: Trial) -> None:
         """Tell all who wait how far a canary has come."""
         for book in trial.books:
-            name = book.budget.name
-            for holder in self._rounds[name].speakers:
-                self.tell_verdict(name, holder)
+            for holder in self._rounds[book.budget.name].speakers:
+                self.tell_verdict(book.budget.name, holder)
 
 
-def _objects(unit: UnitBook) -> Iterator[CobId]:
-    """Yield the objects in the scope of a unit, wherever they are."""
-    yield from (node.id for node in unit.scope)
-    yield from unit.far
-    yield from unit.far_scope
+def _objects(unit: UnitBook) -> tuple[CobId, ...]:
+    """Return the objects in the scope of a unit, wherever they are."""
+    return (*(node.id for node in unit.scope), *unit.far, *unit.far_scope)
 
 
 def _held(line: Line) -> tuple[Key, ...]:

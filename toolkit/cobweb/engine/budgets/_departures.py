@@ -7,7 +7,7 @@ one walk over types and needs says which units a change takes out, before anythi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cobweb.engine._machine import Machine
@@ -49,9 +49,67 @@ class Departure:
     seen: set[CobId]
 
 
+NOTHING = Departure([], [], set())
+"""Of what asks nobody out: nothing, whatever becomes of others."""
+
+
 def departure(machine: Machine, ways: Iterable[Way]) -> Departure:
     """Return what has to go out for these ways to be gone; linear in what they ask for."""
-    return _Walk(machine).of(ways)
+    some = tuple(ways)
+    return NOTHING if _ask_nobody_out(machine, some) else _Walk(machine).of(some)
+
+
+def _ask_nobody_out(machine: Machine, ways: Iterable[Way]) -> bool:
+    """Say whether nothing goes out for these ways, as far as they and types alone tell it."""
+    if machine.hosts is not None or machine.renewing or not machine.working.is_as_types_say:
+        return False
+    if machine.asking_out is None:
+        machine.asking_out = _asking_out(machine)
+    if not machine.asking_out.isdisjoint(way.node.id for way in ways):
+        return False
+    counted = (way for way in ways if way.node.standing and way.node.standing.units)
+    return not any(map(_Walk(machine).takes_out, counted))
+
+
+def _asking_out(machine: Machine) -> frozenset[CobId]:
+    """Return the objects that may ask another one out, or one that does, whatever the states are.
+
+    That is so for hardly any: who is asked to serve goes out for it only where its type has no
+    other way. One look at each need.
+    """
+    nodes, lender = machine.nodes, machine.lender
+    groups = {book.budget.group for book in lender.books} if lender else set()
+    known: dict[tuple[int, State], bool] = {}
+    users: dict[CobId, list[CobId]] = {}
+    found: set[CobId] = set()
+    for node in nodes.values():
+        for need in node.needs:
+            on = nodes.get(need.on)
+            if on is None:
+                continue
+            key = (id(on.table), need.state)
+            if key not in known:
+                states = on.type.states
+                known[key] = any(_leaves(on, state, need.state, groups) for state in states)
+            if known[key]:
+                found.add(node.id)
+            users.setdefault(on.id, []).append(node.id)
+    todo = list(found)
+    while todo:
+        more = [cob for cob in users.get(todo.pop(), ()) if cob not in found]
+        found.update(more)
+        todo += more
+    return frozenset(found)
+
+
+def _leaves(node: Node, state: State, name: State, groups: Iterable[str]) -> bool:
+    """Say whether who is asked for a state, or a group, leaves one that a budget counts."""
+    kind = node.type
+    return any(
+        kind.serves(step.source, group) and (step.interrupts or not kind.serves(step.dest, group))
+        for step in _steps(Way(node, node.table, state, kind.stands_for(name, state)))
+        for group in groups
+    )
 
 
 def ways_ahead(machine: Machine, node: Node) -> Iterator[Way]:
@@ -109,19 +167,20 @@ class _Walk:
             self._seen.add(key)
             self._todo.append(way)
 
-    def _go(self, way: Way) -> None:
-        node, state = way.node, way.source
-        while state != way.dest:
-            move = way.table.moves[state].get(way.dest)
-            if move is None:
-                return
-            step = move.step
+    def takes_out(self, way: Way) -> bool:
+        """Say whether the object of a way goes out on it."""
+        for step in _steps(way):
             self._take_out(way, step)
-            if node.step_needs is not None:
-                wanted = of_step(node.step_needs, step.source, step.dest)
+        return bool(self._units)
+
+    def _go(self, way: Way) -> None:
+        needs = way.node.step_needs
+        for step in _steps(way):
+            self._take_out(way, step)
+            if needs is not None:
+                wanted = of_step(needs, step.source, step.dest)
                 for on, name in agreed(wanted, self._machine.cobs):
                     self._ask(on, name)
-            state = step.dest
 
     def _take_out(self, way: Way, step: Transition) -> None:
         node, working = way.node, self._machine.working
@@ -157,6 +216,14 @@ class _Walk:
                 self._ask(on, state)
 
 
+def _steps(way: Way) -> Iterator[Transition]:
+    """Yield the steps of a way, as far as there is one."""
+    state = way.source
+    while state != way.dest and (move := way.table.moves[state].get(way.dest)) is not None:
+        yield move.step
+        state = move.step.dest
+
+
 class PlanBook:
     """What goes out for all that is to be done in the scope of units; kept until that changes."""
 
@@ -171,11 +238,18 @@ class PlanBook:
         if found is None:
             machine = self._machine
             nodes = {node.id: node for it in together for node in it.scope}
-            ways = (way for node in nodes.values() for way in ways_ahead(machine, node))
+            ways = [way for node in nodes.values() for way in ways_ahead(machine, node)]
             found = self._plans[unit.key] = departure(machine, ways)
-            for cob in found.seen | nodes.keys():
+            for cob in self._watched(nodes) if found is NOTHING else found.seen | nodes.keys():
                 self._readers.setdefault(cob, set()).add(unit.key)
         return found
+
+    def _watched(self, nodes: Mapping[CobId, Node]) -> Iterator[CobId]:
+        """Yield of which of these objects it matters that they change: they, or others, may go."""
+        asking_out = self._machine.asking_out or ()
+        for cob, node in nodes.items():
+            if cob in asking_out or (node.standing is not None and node.standing.units):
+                yield cob
 
     def forget(self, cob: CobId) -> list[tuple[str, str]]:
         """Forget what was thought of an object that has changed; return whose plans that were."""

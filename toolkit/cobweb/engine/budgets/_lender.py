@@ -151,7 +151,7 @@ class Lender:
         assert standing is not None
         for unit in standing.units:
             group = unit.book.budget.group
-            needs_one = unit.should and not unit.held and node in unit.counting(working)
+            needs_one = unit.should and not unit.held and node.id in unit.counted
             if needs_one and working.goes_out(node, step, group):
                 node.plan_move = None
                 self._askers[node.id] = node
@@ -220,8 +220,9 @@ class Lender:
         assert standing is not None
         self.checks.update(node)
         self._forget(node)
+        changed = node if self._machine.hosts is None else None
         for unit in standing.units:
-            self._count(unit)
+            self._count(unit, changed)
         for unit in standing.scopes:
             self._touched.add(unit.key)
             self.stir(unit)
@@ -236,10 +237,10 @@ class Lender:
             self.stir(self._units[key])
             self.wake(self._units[key])
 
-    def _count(self, unit: UnitBook) -> None:
+    def _count(self, unit: UnitBook, changed: Node | None = None) -> None:
         """Count a unit anew; whether it should serve is what plans of others look at."""
         should = unit.should
-        unit.book.update(unit, self._machine.working)
+        unit.book.update(unit, self._machine.working, changed)
         if unit.should is not should:
             for node in unit.members:
                 self._forget(node)
@@ -439,8 +440,10 @@ class Lender:
         trial = self.canaries.of(unit)
         if unit.skipped or (trial is not None and trial.refuses_unit(unit)):
             return None
-        plan = self.plan(unit) if self._is_able(unit) else None
-        return None if plan is None or _has_skipped(plan) else plan
+        plan = self.plan(unit)
+        if all(it.held for it in plan.units):
+            return plan
+        return plan if self._is_able(unit) and not _has_skipped(plan) else None
 
     def _is_able(self, unit: UnitBook) -> bool:
         """Say whether nothing in a unit has failed or is lost that a switch would not mend."""
@@ -570,16 +573,14 @@ class Lender:
 
     def standing(self) -> Standing:
         """Return what the look-ahead has to know besides states."""
-        working = self._machine.working
-        counting = {
-            book.budget.name: {n.id for unit in book.units for n in unit.counting(working)}
-            for book in self.books
-        }
-        units = self._units.values()
-        silent = {it.key for it in units if any(not node.up for node in it.counting(working))}
+        nodes, units = self._machine.nodes, self._units.values()
+        silent = {it.key for it in units if not all(nodes[cob].up for cob in it.counted)}
         return Standing(
-            counting=counting,
-            serving=dict(working.still),
+            counting={
+                it.budget.name: {cob for unit in it.units for cob in unit.counted}
+                for it in self.books
+            },
+            serving=dict(self._machine.working.still),
             leaving={node.id for unit in units for node in unit.members if node.removed},
             owed=silent.union(unit.key for unit in self.held()),
         )

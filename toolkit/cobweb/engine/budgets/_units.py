@@ -31,6 +31,11 @@ class Working:
         self.prior: dict[CobId, bool] = {}
         self.still: dict[CobId, State] = {}
 
+    @property
+    def is_as_types_say(self) -> bool:
+        """Whether states alone say of all who works."""
+        return not (self.prior or self.still)
+
     def serves(self, node: Node, group: str = "") -> bool:
         """Say whether an object works for its users now, or is in a state of a group."""
         step = node.step
@@ -72,7 +77,8 @@ class UnitBook:
     `skipped`: it had a slot and could do nothing with it. `departures` are the steps that took
     members out with this slot (None: in an earlier run). It was `found_out` once. `last` is the
     epoch of the last end of a transition in its scope. `waiting` are the objects of its scope that
-    may not move yet.
+    may not move yet. As it was counted last, `counted` are the members that count, `idle` those of
+    them that do not serve; `had_departures` then.
 
     Where engines share a budget, `far` are the members that others own and `far_scope` the rest of
     its scope there. What the lender was told of them: `far_takes` room, `far_should` serve. What
@@ -90,6 +96,7 @@ class UnitBook:
         self.held = self.began = self.moved = self.skipped = False
         self.departures: dict[CobId, Transition | None] = {}
         self.should = self.out = self.leaving = self.found_out = False
+        self.counted, self.idle, self.had_departures = set[CobId](), set[CobId](), False
         self.last = 0
         self.asker: tuple[Node, State] | None = None
         self.lent_for: UnitBook | None = None
@@ -113,14 +120,6 @@ class UnitBook:
         """Return for whose steps it has, or had, its slot."""
         return [*self.scope] if self.asker is None else [*self.scope, self.asker[0]]
 
-    def counting(self, working: Working) -> list[Node]:
-        """Return the members that count."""
-        return [
-            node
-            for node in self.members
-            if node.id in working.served or (self.departures and not node.absent)
-        ]
-
 
 class BudgetBook:
     """One budget: how much room is taken, all together and by domain.
@@ -136,15 +135,24 @@ class BudgetBook:
         self.populations: dict[str, int] = {}
         self.takens: dict[str, int] = {}
 
-    def update(self, unit: UnitBook, working: Working) -> None:
-        """Count a unit anew by the members that are here."""
+    def update(self, unit: UnitBook, working: Working, changed: Node | None = None) -> None:
+        """Count a unit anew by the members that are here, or by the one that has `changed`."""
         self._add(unit, -1)
-        counting = unit.counting(working)
-        unit.should = bool(counting)
-        group = self.budget.group
-        unit.out = any(not working.serves(node, group) for node in counting)
+        some = unit.members
+        if changed is not None and not (unit.departures or unit.had_departures):
+            some = [changed]
+        else:
+            unit.counted.clear()
+            unit.idle.clear()
+            unit.leaving = all(node.leaves for node in unit.members)
+        unit.had_departures = bool(unit.departures)
+        for node in some:
+            counts = node.id in working.served or (unit.had_departures and not node.absent)
+            serves = not counts or working.serves(node, self.budget.group)
+            (unit.counted.add if counts else unit.counted.discard)(node.id)
+            (unit.idle.discard if serves else unit.idle.add)(node.id)
+        unit.should, unit.out = bool(unit.counted), bool(unit.idle)
         unit.found_out = unit.found_out or unit.out
-        unit.leaving = all(node.leaves for node in unit.members)
         self._add(unit, 1)
 
     def hold(self, unit: UnitBook, *, held: bool) -> None:

@@ -1,3 +1,1 @@
 """Look-ahead: search for an order that the local rules do not find, or prove that there is none."""
-
-from __future__ import annotations

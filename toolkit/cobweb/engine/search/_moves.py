@@ -25,19 +25,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from cobweb.engine._limits import is_about
 from cobweb.engine.analysis._circles import reached
 from cobweb.engine.search._problem import Problem
-from cobweb.model import (
-    ANY,
-    UNKNOWN,
-    Budget,
-    CobId,
-    LockNeed,
-    Need,
-    State,
-    Transition,
-    TransitionNeed,
-)
+from cobweb.model import UNKNOWN, Budget, CobId, LockNeed, Need, State, Transition, TransitionNeed
 
 Conditions = tuple[tuple[int, frozenset[State]], ...]
 """(place in the vector, states of which it must be in one)."""
@@ -166,9 +157,8 @@ class Moves:
     def after(self, now: Situation, operator: Operator) -> Situation:
         """Return the situation after a step."""
         at, states = operator.at, now.states
-        return Situation(
-            (*states[:at], operator.dest, *states[at + 1 :]), now.counting | operator.arrives
-        )
+        states = (*states[:at], operator.dest, *states[at + 1 :])
+        return Situation(states, now.counting | operator.arrives)
 
     def lacks(self, states: tuple[State, ...], operator: Operator) -> Conditions | None:
         """Return what keeps a step from its needs; None where it has them all.
@@ -259,11 +249,9 @@ class Moves:
         for number, step in enumerate(self.problem.graph.cobs[cob].type.transitions):
             if self._forbidden(cob, step):
                 continue
-            leaves = self._goes_out(cob, step)
-            operator = Operator(at, cob, step, number, int(leaves))
-            operator.needs = self._conditions(
-                need for need in asked if need.covers(step.source, step.dest)
-            )
+            operator = Operator(at, cob, step, number, int(self._goes_out(cob, step)))
+            wanted = (need for need in asked if need.covers(step.source, step.dest))
+            operator.needs = self._conditions(wanted)
             found.setdefault(step.source, []).append(operator)
         return found
 
@@ -286,7 +274,7 @@ class Moves:
         return any(
             group.bound < 1 and cob in group.members
             for limit in problem.graph.limits
-            if limit.source in (ANY, step.source) and limit.dest in (ANY, step.dest)
+            if is_about(limit, step)
             for group in limit.groups
         )
 
@@ -327,11 +315,8 @@ class Moves:
         self._bits += 1
         if cob in standing.counting.get(budget.name, ()):
             self._counting |= bit
-        serving = frozenset(
-            state
-            for state in (UNKNOWN, *it.type.states)
-            if standing.serves(it, state, budget.group)
-        )
+        states = (UNKNOWN, *it.type.states)
+        serving = frozenset(each for each in states if standing.serves(it, each, budget.group))
         gone = it.type.remove if cob in standing.leaving else ""
         return Member(self.at.get(cob, -1), bit, self.problem.states[cob], serving, gone)
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from cobweb.engine.analysis._circles import parts_of
 from cobweb.engine.search._moves import Moves, Roster, Situation
 from cobweb.model import State, host_of
 
@@ -76,17 +77,12 @@ class Symmetry:
         """Return the blocks of objects tied by needs when those like no other are taken away."""
         kinds = _grouped(range(len(self._aims)), self._look)
         left = {at for some in kinds if len(some) > 1 for at in some}
-        parent = {at: at for at in left}
-
-        def root(at: int) -> int:
-            while parent[at] != at:
-                parent[at] = at = parent[parent[at]]
-            return at
-
-        for on, askers in enumerate(self._askers):
-            for asker in sorted({asker for asker, _, _ in askers} & left) if on in left else ():
-                parent[root(asker)] = root(on)
-        return _grouped(left, root)
+        near: dict[int, list[int]] = {at: [] for at in left}
+        for on in left:
+            for asker in {asker for asker, _, _ in self._askers[on]} & left:
+                near[on].append(asker)
+                near[asker].append(on)
+        return sorted(tuple(sorted(part)) for part in parts_of(near))
 
     def _look(self, at: int) -> Hashable:
         """Return what two objects must have in common to be alike at all."""
