@@ -61,8 +61,9 @@ def departure(machine: Machine, ways: Iterable[Way]) -> Departure:
 
 def _ask_nobody_out(machine: Machine, ways: Iterable[Way]) -> bool:
     """Say whether nothing goes out for these ways, as far as they and types alone tell it."""
-    if machine.hosts is not None or machine.renewing or not machine.working.is_as_types_say:
-        return False
+    working = machine.working
+    if machine.hosts is not None or machine.renewing or working.prior or working.still:
+        return False  # types do not say all of who works
     if machine.asking_out is None:
         machine.asking_out = _asking_out(machine)
     if not machine.asking_out.isdisjoint(way.node.id for way in ways):

@@ -32,7 +32,8 @@ class _Ages:
         members = {node.id: node for unit in book.units for node in unit.members}
         self._nodes = [*members.values()]
         self._places = {cob: at for at, cob in enumerate(members)}
-        self._order: list[tuple[float, int]] = []
+        self._moments: list[float] = []  # of checks, sorted; some may be nobody's any more
+        self._checked: dict[float, set[int]] = {}
         self._times: dict[CobId, float] = {}
         self.active: set[CobId] = set()
 
@@ -41,7 +42,7 @@ class _Ages:
         cob = node.id
         before = self._times.pop(cob, None)
         if before is not None:
-            del self._order[bisect_left(self._order, (before, self._places[cob]))]
+            self._checked[before].discard(self._places[cob])
         self.active.discard(cob)
         working = machine.working
         if node.absent or (cob in working.served and not working.serves(node, self._group)):
@@ -49,12 +50,18 @@ class _Ages:
         if node.activity is not IDLE:
             self.active.add(cob)
             return
-        self._times[cob] = machine.checked_s.get(cob, NEVER)
-        insort(self._order, (self._times[cob], self._places[cob]))
+        moment = self._times[cob] = machine.checked_s.get(cob, NEVER)
+        if moment not in self._checked:
+            insort(self._moments, moment)
+        self._checked.setdefault(moment, set()).add(self._places[cob])
 
     def older(self, since_s: float) -> list[Node]:
         """Return who was checked before that time and is at rest."""
-        return [self._nodes[at] for _, at in self._order[: bisect_left(self._order, (since_s, 0))]]
+        moments = self._moments[: bisect_left(self._moments, since_s)]
+        empty = [moment for moment in moments if not self._checked[moment]]
+        for moment in empty:
+            del self._checked[moment], self._moments[bisect_left(self._moments, moment)]
+        return [self._nodes[at] for it in moments for at in sorted(self._checked.get(it, ()))]
 
 
 class Rounds:

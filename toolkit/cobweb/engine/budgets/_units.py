@@ -31,11 +31,6 @@ class Working:
         self.prior: dict[CobId, bool] = {}
         self.still: dict[CobId, State] = {}
 
-    @property
-    def is_as_types_say(self) -> bool:
-        """Whether states alone say of all who works."""
-        return not (self.prior or self.still)
-
     def serves(self, node: Node, group: str = "") -> bool:
         """Say whether an object works for its users now, or is in a state of a group."""
         step = node.step
@@ -280,7 +275,7 @@ def give_standing(
                 _standing(member).units.append(unit)
             scope = tied((*(node.id for node in unit.members), *unit.far), near)
             unit.far_scope = tuple(sorted(scope.difference(nodes, unit.far)))
-            for cob in sorted(scope.intersection(nodes)):
+            for cob in sorted(cob for cob in scope if cob in nodes):  # not all nodes for each unit
                 unit.scope.append(nodes[cob])
                 _standing(nodes[cob]).scopes.append(unit)
                 concerned.add(cob)
