@@ -44,3 +44,21 @@ def test_nothing_is_kept_where_it_is_not_wanted(
         monkeypatch.setenv(off, "1")
     assert run("-C", str(site), "validate", *options).code == 0
     assert not folder.exists()
+
+
+def test_a_site_that_another_command_has_kept_is_validated_with_the_same_words(
+    run: Run, site: Path, folder: Path
+) -> None:
+    """Also of variables that no object uses, which only `validate` and runs read."""
+    (site / "host_vars").mkdir(exist_ok=True)
+    (site / "host_vars" / "idle.yml").write_text("is_on: yes\n")
+    text = (site / "site.yml").read_text()
+    more = text.replace("inventory:\n", "inventory:\n  idle: {hosts: {idle: {}}}\n")
+    (site / "site.yml").write_text(more)
+    first = run("-C", str(site), "--no-cache", "validate")
+    assert "host_vars/idle.yml:1:8: `yes` here is read as true" in first.err
+    assert run("-C", str(site), "show").code == 0
+    assert {path.name.partition(".")[0] for path in folder.iterdir()} >= {"graph", "site"}
+    for _ in range(2):
+        again = run("-C", str(site), "validate")
+        assert (again.code, again.out, again.err) == (first.code, first.out, first.err)

@@ -18,8 +18,6 @@ from cobweb.operations import plan_site
 from cobweb.store import HostLost, StateWritten, Store, TransitionBegan
 from tests.cli.test_running import APPLY, edit, written
 
-pytestmark = [pytest.mark.full("whatever makes a kept plan stale, one by one")]
-
 Run = Callable[..., Any]
 A, CFG = CobId("alpha/a"), CobId("alpha/cfg")
 

@@ -192,6 +192,8 @@ class Site:
 
     def notes(self) -> tuple[Finding, ...]:
         """Return what is no mistake but worth a word: words of YAML 1.1, idle limits."""
+        if self._kept:
+            self._read_what_is_left()  # as was done before it was kept
         return (*self._parts.files.warnings.sorted(), *self._parts.limits.notes)
 
     def _evaluated(self) -> Graph:
