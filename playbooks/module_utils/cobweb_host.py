@@ -7,14 +7,16 @@ Runs on the managed host: Python 3.8 or newer, nothing beyond it and Ansible's o
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, NoReturn
 from urllib.parse import quote
 
-from ansible.module_utils.basic import AnsibleModule
-
 NAME_LIMIT = 120
+CALL = "cobweb_call"
+"""The name in `__main__` of the arguments of a module that is called without Ansible's wrapper."""
 
 
 class Failed(Exception):  # noqa: N818 - what happened, not a kind of error
@@ -31,17 +33,43 @@ def run(actions: Dict[str, Action]) -> NoReturn:
     The answer never repeats what the module was given, and nothing of it goes to the host's syslog:
     a spec may hold secrets.
     """
+    call = vars(sys.modules["__main__"]).get(CALL)
+    if call is None:
+        _run_as_ansible_does(actions)
+    answer = _answer(actions, call["action"], call["cob"])
+    sys.stdout.write(json.dumps(answer))
+    sys.exit(1 if answer.get("failed") else 0)
+
+
+def _run_as_ansible_does(actions: Dict[str, Action]) -> NoReturn:
+    # Imported here, for it costs a host more than most actions do.
+    from ansible.module_utils.basic import AnsibleModule
+
+    class SilentModule(AnsibleModule):  # type: ignore[misc]  # ansible-core has no types
+        def _log_invocation(self) -> None:
+            """Write no arguments to syslog, where Ansible's own word on that is `no_log: false`."""
+
     arguments = {
         "action": {"type": "str", "required": True, "choices": sorted(actions)},
         "cob": {"type": "dict", "required": True},
     }
-    module = AnsibleModule(arguments, no_log=True)
+    module = SilentModule(arguments)
+    answer = _answer(actions, module.params["action"], module.params["cob"])
+    if answer.get("failed"):
+        module.fail_json(**answer)
+    module.exit_json(**answer)
+
+
+def _answer(actions: Dict[str, Action], action: str, cob: Dict[str, Any]) -> Answer:
+    if action not in actions:
+        wrong = f"there is no action {action}; there are {', '.join(sorted(actions))}"
+        return {"failed": True, "msg": wrong, "invocation": {}}
     try:
-        answer = actions[module.params["action"]](module.params["cob"])
+        answer = actions[action](cob)
     except (Failed, OSError) as error:
-        module.fail_json(msg=str(error), invocation={})
+        return {"failed": True, "msg": str(error), "invocation": {}}
     said = {"cob_message": answer["msg"]} if answer.get("msg") else {}
-    module.exit_json(invocation={}, **said, **answer)
+    return {"changed": False, "invocation": {}, **said, **answer}
 
 
 def state_dir(spec: Dict[str, Any]) -> Path:

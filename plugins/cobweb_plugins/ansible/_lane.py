@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cobweb.model import Action, Job, JobKind, Role, Tasks
+from cobweb_plugins.ansible._direct import DirectTasks
 from cobweb_plugins.ansible._hub import Connection
 from cobweb_plugins.ansible._sweep import Place, Sweep
 
@@ -25,16 +26,32 @@ class Lane:
         self.deadline = 0.0
         self.last_host = ""
         self.host_vars: Mapping[str, Any] = {}
+        self._known: set[str] = set()
 
     def give(  # noqa: PLR0913  # what a lane has to know of a job
-        self, job: Job, *, deadline: float, basedir: str, mark: str, first: str, end: str
+        self,
+        job: Job,
+        *,
+        deadline: float,
+        basedir: str,
+        mark: str,
+        first: str,
+        end: str,
+        direct: DirectTasks | None,
+        met: Mapping[str, Any] | None,
     ) -> None:
         """Send a job to this idle lane; `mark` marks what it starts.
 
-        The script `first` comes before its tasks; `end` stands for them if it is not empty.
+        The script `first` comes before its tasks; `end` stands for them if it is not empty. Those
+        of a `direct` job go past Ansible where somebody has `met` its host's module server.
         """
         self._take_on(job, deadline)
-        more = {"basedir": basedir, "mark": mark, "first": first, "end": end}
+        more: dict[str, Any] = {"basedir": basedir, "mark": mark, "first": first, "end": end}
+        if direct is not None:
+            more |= {"direct": direct.message(), "met": met}
+            if direct.digest not in self._known:
+                self._known.add(direct.digest)
+                more["code"] = direct.code.decode()
         self.connection.send({**job_message(job), **more})
 
     def give_sweep(self, sweep: Sweep, *, basedir: str) -> None:

@@ -15,14 +15,15 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cobweb.errors import ExecutorError
-from cobweb.model import Job, Outcome, Report
+from cobweb.model import Job, Outcome, Report, Tasks
 from cobweb_plugins.ansible._base import BaseExecutor
+from cobweb_plugins.ansible._direct import DirectFiles
 from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._lane import Lane
 from cobweb_plugins.ansible._runner import installed_version
@@ -54,6 +55,7 @@ class AnsibleExecutor(BaseExecutor):
         self._leaving: list[Lane] = []
         self._requeued: dict[int, int] = {}
         self._sweeps: deque[Sweep] = deque()
+        self._met: dict[str, tuple[Mapping[str, Any], Mapping[str, Any] | None]] = {}
 
     def _check_installed(self) -> None:
         found = installed_version()
@@ -67,6 +69,7 @@ class AnsibleExecutor(BaseExecutor):
 
     def _opened(self, workspace: Workspace) -> None:
         self._zygote = Zygote(workspace, self._hub)
+        self._files = DirectFiles(*workspace.module_folders())
 
     def _running(self) -> bool:
         return bool(self._sweeps) or any(lane.job is not None for lane in self._lanes.values())
@@ -100,6 +103,11 @@ class AnsibleExecutor(BaseExecutor):
             lane.give_sweep(job, basedir=basedir)
             return
         end = self._ends.get(job.number, "")
+        direct = met = None
+        host_vars, known = self._met.get(job.host, (None, None))
+        is_met = host_vars == job.host_vars
+        if isinstance(job.action, Tasks) and not job.fresh and not end and (known or not is_met):
+            direct, met = self._files.tasks(job.action.path), known if is_met else None
         lane.give(
             job,
             deadline=time.monotonic() + self._timeout(job),
@@ -107,6 +115,8 @@ class AnsibleExecutor(BaseExecutor):
             mark="" if end else self._mark(job.number),
             first=self._first(job),
             end=end,
+            direct=direct,
+            met=met,
         )
 
     def _hear(self) -> None:
@@ -134,6 +144,8 @@ class AnsibleExecutor(BaseExecutor):
                 continue
             job = lane.take()
             assert job is not None
+            if "met" in message and isinstance(job, Job):
+                self._met[job.host] = (job.host_vars, message["met"])
             report = job.ended(message) if isinstance(job, Sweep) else ended(job, message)
             if report.in_doubt:
                 self._sweep(lane, report)

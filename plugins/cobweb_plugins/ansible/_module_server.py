@@ -13,6 +13,9 @@ the next. Where a zip brings another version of what the server has imported, it
 all anew. What a new process would see and an old one would not (another Python, new libraries, new
 groups, another environment) makes the server stale: it says so before it begins, and ends.
 
+Modules of Cobweb's own need nothing of that library: such a *direct* call has a zip file of the
+module and what it imports, and its arguments stand in `__main__`. A call may also be of a script.
+
 A message is a line of JSON, and the bytes that it announces. Calls may run side by side. A call
 that is cancelled, or behind which the input ends, before it has begun does not begin. When the
 other end is gone, what runs may end, as with any command over SSH.
@@ -33,10 +36,12 @@ import stat
 import sys
 import tempfile
 import threading
-import traceback
-import zipfile
+import types
 import zipimport
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import zipfile
 
 MAGIC = b"cobweb module server 1\n"
 MARK_VARIABLE = "COBWEB_JOB"
@@ -49,6 +54,10 @@ CLOSING_S = 0.005
 """How often a process is looked at that has closed its outputs and not yet ended."""
 CHUNK = 1 << 16
 LOADER = "ansible.module_utils._internal._ansiballz._loader"
+DIRECT, SCRIPT = "direct", "script"
+"""What stands in the place of a profile of Ansible where the call is none of its modules."""
+CALL = "cobweb_call"
+"""The name in `__main__` of the arguments of a direct call."""
 OFTEN = ("base64", "glob", "grp", "hashlib", "pathlib", "pwd", "tempfile")
 """What many modules import from Python's own library."""
 WATCHED = (
@@ -81,6 +90,7 @@ class Server:
         self._buffer = bytearray()
         self._folder = os.path.realpath(tempfile.mkdtemp(prefix="cobweb-modules-"))
         self._library = Library(self._folder)
+        self._direct = DirectLibrary()
         self._fingerprint = fingerprint()
         self._mark = MarkPlace.find()
         self._children: list[Child] = []
@@ -150,7 +160,7 @@ class Server:
     def _take_call(self, call: dict[str, Any], archive: bytes) -> None:
         """Begin a call, unless another process has to, or nobody wants it any more."""
         if archive and not self._is_stale(call):
-            self._library.add(call["digest"], archive)
+            self._add(call, archive)
         self._listen()
         if call["id"] in self._cancelled:
             say({"id": call["id"], "op": "cancelled"})
@@ -161,6 +171,12 @@ class Server:
         else:
             say({"id": call["id"], "op": "begun"})
             self._fork(call)
+
+    def _add(self, call: dict[str, Any], archive: bytes) -> None:
+        if call["profile"] == DIRECT:
+            self._direct.add(self._library.keep(call["digest"], archive), call["module"])
+        else:
+            self._library.add(call["digest"], archive)
 
     def _is_stale(self, call: dict[str, Any]) -> bool:
         """Say whether a new process would do something else than a fork of this one."""
@@ -199,21 +215,31 @@ class Server:
         if call["cwd"]:
             os.chdir(call["cwd"])
         sys.argv = ["-"]
-        loader = self._library.enter(call["digest"])
         try:
-            loader.run_module(
-                json_params=call["params"].encode(),
-                profile=call["profile"],
-                module_fqn=call["module"],
-                modlib_path=self._library.path(call["digest"]),
-                extensions={},
-            )
+            self._run(call)
         except SystemExit as end:
             leave(end.code)
         except BaseException:  # noqa: BLE001  # as the interpreter does
+            import traceback
+
             traceback.print_exc()
             leave(1)
         leave(0)
+
+    def _run(self, call: dict[str, Any]) -> None:
+        if call["profile"] == SCRIPT:
+            os.execv("/bin/sh", ["/bin/sh", "-c", call["params"]])  # noqa: S606  # it is one
+        if call["profile"] == DIRECT:
+            path = self._library.path(call["digest"])
+            self._direct.run(path, call["module"], json.loads(call["params"]))
+            return
+        self._library.enter(call["digest"]).run_module(
+            json_params=call["params"].encode(),
+            profile=call["profile"],
+            module_fqn=call["module"],
+            modlib_path=self._library.path(call["digest"]),
+            extensions={},
+        )
 
 
 class Child:
@@ -283,11 +309,19 @@ class Library:
         """Say whether all is still there; a folder for temporary files may be cleaned."""
         return all(os.path.exists(path) for path in self._stored)
 
-    def add(self, digest: str, archive: bytes) -> None:
-        """Keep a zip file; the first is imported from, of others the rest is compiled."""
+    def keep(self, digest: str, archive: bytes) -> str:
+        """Keep a zip file and return its path."""
         path = self.path(digest)
         with open(path, "wb") as stream:
             stream.write(archive)
+        self._stored.append(path)
+        return path
+
+    def add(self, digest: str, archive: bytes) -> None:
+        """Keep a zip file; the first is imported from, of others the rest is compiled."""
+        import zipfile  # as some others, only where Ansible's modules are run
+
+        path = self.keep(digest, archive)
         with zipfile.ZipFile(path, mode="a") as stored:
             site = f"import sys\nsys.path.insert(0, {path!r})\n"  # as Ansible's wrapper does
             stored.writestr(zipfile.ZipInfo("sitecustomize.py"), site)
@@ -300,15 +334,13 @@ class Library:
             for name in sums:
                 if name not in self._imported or digest in self._differs:
                     self._compile(path, stored, name)
-        self._stored.append(path)
         zipimport.zipimporter(path)  # reads the list of files, for all forks to come
 
     def enter(self, digest: str) -> Any:
         """Let this process, a fork, import from a zip file; return Ansible's loader."""
         path = self.path(digest)
         if digest in self._differs:
-            for name in [name for name in sys.modules if name.split(".")[0].startswith("ansible")]:
-                del sys.modules[name]
+            put_aside()
         for module in list(sys.modules.values()):
             places = getattr(module, "__path__", None)
             if isinstance(places, list):
@@ -343,6 +375,56 @@ class Library:
         stem = importer.prefix + name.rpartition(".")[2]
         found = self._codes.get((importer.archive, stem.replace(os.sep, "/")))
         return self._read_code(importer, name) if found is None else found
+
+
+class DirectLibrary:
+    """Modules of Cobweb's own; what they import has been imported for all forks to come.
+
+    All zip files of a run have the same text in a file of the same name. Ansible's library, which
+    has modules of the same names, is put aside meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._modules: dict[str, types.ModuleType] = {}
+        self._codes: dict[str, types.CodeType] = {}
+
+    def add(self, path: str, name: str) -> None:
+        """Compile the module of a zip file, and let it import all that it will."""
+        aside, before = put_aside(), sys.path[:]
+        try:
+            self._enter(path)
+            code = self._codes[path] = zipimport.zipimporter(path).get_code(name)
+            exec(code, {"__name__": name})  # noqa: S102  # definitions: no more, but for `__main__`
+        except Exception:  # noqa: BLE001, S110  # each fork will say so
+            pass
+        self._modules.update(put_aside())
+        sys.modules.update(aside)
+        sys.path[:] = before
+
+    def run(self, path: str, name: str, arguments: Any) -> None:
+        """Run a module in this process, a fork, as `__main__`."""
+        put_aside()
+        self._enter(path)
+        importer = zipimport.zipimporter(path)
+        main = types.ModuleType("__main__")
+        main.__loader__, main.__file__ = importer, os.path.join(path, name + ".py")
+        vars(main)[CALL] = arguments
+        sys.modules["__main__"] = main
+        code = self._codes.get(path) or importer.get_code(name)
+        exec(code, vars(main))  # noqa: S102  # it is what we are for
+
+    def _enter(self, path: str) -> None:
+        for name, module in self._modules.items():
+            if hasattr(module, "__path__"):
+                module.__path__ = [os.path.join(path, *name.split("."))]
+        sys.modules.update(self._modules)
+        sys.path.insert(0, path)
+
+
+def put_aside() -> dict[str, types.ModuleType]:
+    """Take all out of `sys.modules` that was imported as a part of `ansible`, and return it."""
+    names = [name for name in sys.modules if name.split(".")[0].startswith("ansible")]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 def is_too_late(mark: str) -> bool:

@@ -112,6 +112,11 @@ def place_of(command: str) -> Place | None:
     return Place(python=python, mark=mark)
 
 
+def met_at(place: Place, way: Sequence[str], cwd: str) -> dict[str, Any]:
+    """Return what leads to a server: its interpreter, the way, and the folder of its modules."""
+    return {"python": place.python, "way": list(way), "cwd": cwd}
+
+
 def start_command(way: Sequence[str], python: str) -> tuple[list[str], bytes]:
     """Return what starts a server, and what is sent to it first."""
     source = (files("cobweb_plugins.ansible") / "_module_server.py").read_bytes()
@@ -167,11 +172,15 @@ class Servers:
     """The servers that a lane can ask: its own on this machine, by a broker those on others.
 
     `in_doubt` is set once the broker has ended in the middle of a call: nobody knows how that went.
+    `met` is what led to the last server that has answered: its interpreter, way and folder.
+    `direct` is the call that stands for each that Ansible has made ready, if there is one.
     """
 
     def __init__(self, broker: str = "") -> None:
         self._broker = broker
         self.in_doubt = False
+        self.met: dict[str, Any] | None = None
+        self.direct: Call | None = None
         self._link: socket.socket | None = None
         self._running: dict[str, _Server] = {}
         self._unfit: set[str] = set()
@@ -184,13 +193,17 @@ class Servers:
         `way` is what stands before the command for another host (ssh ...). Lost where the server
         ended after it had begun, or the host cannot be reached at all.
         """
-        if not way:
-            return self._run_here(call, place, cwd)
+        call = self.direct or call
+        answer = self._run_there(call, place, way) if way else self._run_here(call, place, cwd)
+        self.met = answer and met_at(place, way, cwd)
+        return answer
+
+    def _run_there(self, call: Call, place: Place, way: Sequence[str]) -> Answer | None:
         try:
             link = self._link = self._link or _connect(self._broker)
         except OSError:
             return None
-        message = message_of(call, mark=place.mark, cwd=cwd)
+        message = message_of(call, mark=place.mark, cwd="")
         asked = {"way": way, "python": place.python, "message": message, "size": len(call.code)}
         try:
             return _ask_broker(link, encode(asked) + call.code)

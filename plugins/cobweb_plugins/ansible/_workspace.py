@@ -168,6 +168,12 @@ class Workspace:
             own["ANSIBLE_CONFIG"] = str(config.file)
         return {**config.defaults(), **FORCED, **own}
 
+    def module_folders(self) -> tuple[list[Path], list[Path]]:
+        """Return where Ansible looks for modules, and for what they import, in its order."""
+        found = self._search_paths(ansible_config(self.setting.site_dir))
+        libraries, utilities = found["ANSIBLE_LIBRARY"], found["ANSIBLE_MODULE_UTILS"]
+        return _folders(libraries), _folders(utilities)
+
     def ssh_arguments(self) -> str:
         """Return `ssh_args` of hosts that say nothing of it themselves."""
         parsed = ansible_config(self.setting.site_dir).parsed
@@ -204,6 +210,10 @@ def fresh_arguments(arguments: str | None) -> str:
 
 def _path_list(*paths: str) -> str:
     return os.pathsep.join(path for path in paths if path)
+
+
+def _folders(paths: str) -> list[Path]:
+    return [Path(path).expanduser() for path in paths.split(os.pathsep)]
 
 
 def _folder_of_sockets() -> str:

@@ -65,26 +65,42 @@ class StrategyModule(LinearStrategy):  # type: ignore[misc]  # ansible-core has 
             self._results.append(self._convert_wire_task_result_to_raw(raw.as_wire_task_result()))
 
     def _execute(self, host: Any, task: Any, task_vars: dict[str, Any], play_context: Any) -> Any:
-        """Run a task as Ansible's worker does; a copy keeps the templates of the original."""
-        copied = task.copy(exclude_parent=True, exclude_tasks=True)
-        copied._parent = task._parent
-        with _task.TaskContext(copied):
-            result = _MarkingExecutor(
-                self._tqm,
-                host,
-                copied,
-                task_vars,
-                play_context,
-                self._loader,
-                plugin_loader.get_plugin_loader_namespace(),
-                self._final_q,
-                self._variable_manager,
-            ).run()
+        tqm = self._tqm
+        copied, result = run_task(MarkingExecutor, tqm, host, task, task_vars, play_context)
         self._loader.cleanup_all_tmp_files()
         if task.action not in SAID_HERE:
             _keep_to_facts(result, host.vars)
         fields = {**copied.dump_attrs(), "debugger": "never"}  # there is nobody to ask
         return _RawTaskResult(host=host, task=copied, return_data=result, task_fields=fields)
+
+
+def run_task(  # noqa: PLR0913, PLR0917  # what Ansible's worker is given
+    executor: type[MarkingExecutor],
+    tqm: Any,
+    host: Any,
+    task: Any,
+    task_vars: dict[str, Any],
+    play_context: Any,
+) -> tuple[Any, dict[str, Any]]:
+    """Run a task as Ansible's worker does; a copy keeps the templates of the original.
+
+    Return the copy and the result.
+    """
+    copied = task.copy(exclude_parent=True, exclude_tasks=True)
+    copied._parent = task._parent
+    with _task.TaskContext(copied):
+        result = executor(
+            tqm,
+            host,
+            copied,
+            task_vars,
+            play_context,
+            tqm.get_loader(),
+            plugin_loader.get_plugin_loader_namespace(),
+            tqm._final_q,
+            tqm.get_variable_manager(),
+        ).run()
+    return copied, result
 
 
 def _keep_to_facts(result: dict[str, Any], site: Mapping[str, Any]) -> None:
@@ -104,12 +120,13 @@ def _keep_to_facts(result: dict[str, Any], site: Mapping[str, Any]) -> None:
                 del facts[name]
 
 
-class _MarkingExecutor(TaskExecutor):  # type: ignore[misc]  # ansible-core has no types
+class MarkingExecutor(TaskExecutor):  # type: ignore[misc]  # ansible-core has no types
     """Ansible's own, that says where a task goes and marks what it starts on a remote host."""
 
     def __init__(self, tqm: Any, *args: Any) -> None:
         super().__init__(*args)
         self._tqm = tqm
+        self.is_warm = False
 
     def _get_action_handler_with_module_context(self, templar: Any) -> Any:
         """Do so at the one moment when task and connection have their final values."""
@@ -117,7 +134,7 @@ class _MarkingExecutor(TaskExecutor):  # type: ignore[misc]  # ansible-core has 
         if self._tqm.fresh:
             stand_apart(self._connection)
         else:
-            warm_up(self._connection, self._tqm.servers)
+            self.is_warm = warm_up(self._connection, self._tqm.servers)
         place = None
         is_remote = _is_remote(handler, self._connection)
         bound_memory(MEMORY_BYTES if is_remote else None)

@@ -16,23 +16,40 @@ from typing import Any
 
 from ansible.plugins.connection import local, ssh
 
-from cobweb_plugins.ansible._warm import Lost, Servers, call_of, place_of
+from cobweb_plugins.ansible._warm import Lost, Servers, call_of, met_at, place_of
 from cobweb_plugins.ansible._workspace import fresh_arguments
 
-__all__ = ["stand_apart", "warm_up"]
+__all__ = ["PROBE", "ProbedError", "stand_apart", "warm_up"]
 
 Answer = tuple[int, bytes, bytes]
+
+PROBE = b"cobweb: which way?"
+"""What stands for a module where only the way to its server is asked for (`cobweb_probe`)."""
 
 FRESH_TIMEOUT_S = 5
 """The most that ssh may take for a new connection where one is asked for."""
 
 
-def warm_up(connection: Any, servers: Servers) -> None:
-    """Let `connection` run modules by `servers` where that is the same."""
+class ProbedError(BaseException):
+    """Says the way to a module server, `met`, in the place of running a module there.
+
+    None where modules are run without one. It is nothing that a task may rescue.
+    """
+
+    def __init__(self, met: dict[str, Any] | None) -> None:
+        super().__init__()
+        self.met = met
+
+
+def warm_up(connection: Any, servers: Servers) -> bool:
+    """Let `connection` run modules by `servers` where that is the same; say whether it may be."""
     if type(connection) is local.Connection:
         connection.exec_command = partial(_run_here, servers, connection, connection.exec_command)
-    elif type(connection) is ssh.Connection and _is_plain(connection):
+        return True
+    if type(connection) is ssh.Connection and _is_plain(connection):
         connection._run = partial(_run_there, servers, connection, connection._run)
+        return True
+    return False
 
 
 def stand_apart(connection: Any) -> None:
@@ -60,9 +77,12 @@ def _run_here(  # noqa: PLR0913, PLR0917  # three of ours, and what Ansible give
 ) -> Answer:
     """Stand for `exec_command` of the connection local."""
     answer = None
-    if in_data and (place := place_of(cmd)) and (call := call_of(in_data)):
+    place = place_of(cmd) if in_data else None
+    cwd = os.fsdecode(connection.cwd or b"")
+    if in_data == PROBE:
+        raise ProbedError(met_at(place, (), cwd) if place else None)
+    if in_data and place and (call := call_of(in_data)):
         connection._connect()
-        cwd = os.fsdecode(connection.cwd or b"")
         try:
             answer = servers.run(call, place, cwd=cwd)
         except Lost as lost:
@@ -80,8 +100,11 @@ def _run_there(  # three of ours, and what Ansible gives
 ) -> Answer:
     """Stand for `_run` of the connection ssh, whose command line ends with that of the host."""
     answer = None
-    if in_data and (place := place_of(os.fsdecode(cmd[-1]))) and (call := call_of(in_data)):
-        way = [os.fsdecode(part) for part in cmd[:-1]]
+    *way, command = map(os.fsdecode, cmd)
+    place = place_of(command) if in_data else None
+    if in_data == PROBE:
+        raise ProbedError(met_at(place, way, "") if place else None)
+    if in_data and place and (call := call_of(in_data)):
         try:
             answer = servers.run(call, place, way=way)
         except Lost as lost:
