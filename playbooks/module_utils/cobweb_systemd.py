@@ -60,7 +60,8 @@ MASKED = "masked"
 SHOW_S = 30
 JOURNAL_LINES = 10
 JOURNAL_LIMIT = 1_500
-POLL_S = 0.1
+POLLS, SHORTEST_POLL_S, LONGEST_POLL_S = 2, 0.1, 0.5
+"""How often a unit is looked at while it settles: each look has systemd and a process at work."""
 
 
 class Unit:
@@ -173,10 +174,12 @@ def settle(name: str, began: float, settle_s: float, restarts: AbstractSet[str])
     """
     unit = show(name)
     deadline = time.monotonic() + settle_s
+    poll_s = min(max(settle_s / POLLS, SHORTEST_POLL_S), LONGEST_POLL_S)
     while unit.runs and unit["NRestarts"] in restarts:
-        if time.monotonic() >= deadline:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
             return unit
-        time.sleep(POLL_S)
+        time.sleep(min(poll_s, left_s))
         unit = show(name)
     if unit.is_at_rest and unit.comes_to_rest and unit["Result"] == "success":
         raise Failed(

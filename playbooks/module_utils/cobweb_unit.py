@@ -190,9 +190,10 @@ class Service:
             whole_state(whole_place(file), file) == "up" for file in self._files().values()
         )
 
-    def _write_files(self) -> None:
+    def _write_files(self) -> bool:
+        """See that our files are right; say whether systemd has read them anew."""
         if self._files_are_right():
-            return
+            return False
         others = self._others()
         made = self.record.get("made_folder") or not self._folder.exists()
         self._remember(files=[*others, *self._files()], made_folder=made)
@@ -202,6 +203,7 @@ class Service:
             remove_whole(whole_place(self._file(path)))
         tell("daemon-reload")
         self._remember(files=list(self._files()))
+        return True
 
     def _remember(self, **more: Any) -> None:
         self.record = {**self.record, **more}
@@ -214,9 +216,11 @@ class Service:
         if self.is_held:
             return self._hold()
         self._let_go()
-        reasons = self._reasons(show(self.unit))
-        self._write_files()
-        unit = self._loaded()
+        unit = show(self.unit)
+        reasons = self._reasons(unit)
+        if self._write_files():
+            unit = show(self.unit)
+        unit = self._loaded(unit)
         watch = _watched(self.spec)
         started = {
             "watch": digests(watch),
@@ -233,7 +237,7 @@ class Service:
         now = show(self.unit)
         started["invocation"] = now["InvocationID"]
         self._remember(started=started, health=self.spec.get("health"), restarts=now["NRestarts"])
-        return [*filter(None, [action]), *self._switch(show(self.unit))]
+        return [*filter(None, [action]), *self._switch(now)]
 
     def _action(self, unit: Unit, reasons: List[str]) -> str:
         if unit.is_at_rest:
@@ -242,9 +246,8 @@ class Service:
             return "restart"
         return str(self.spec.get("on_change", "restart")) if "watch" in reasons else ""
 
-    def _loaded(self) -> Unit:
-        """Return the unit as it is on disk now; Failed if it cannot be started."""
-        unit = show(self.unit)
+    def _loaded(self, unit: Unit) -> Unit:
+        """Return a unit as it is on disk now; Failed if it cannot be started."""
         if unit["NeedDaemonReload"] == "yes" or unit["LoadState"] == "not-found":
             tell("daemon-reload")
             unit = show(self.unit)
@@ -299,7 +302,7 @@ class Service:
             self._remember(before=before)
         self._write_files()
         if unit.is_masked and not self.spec.get("masked"):
-            unit = self._loaded()
+            unit = self._loaded(show(self.unit))
         if unit.is_known and not unit.is_at_rest:
             tell("stop", self.unit)
         if self.spec.get("masked"):

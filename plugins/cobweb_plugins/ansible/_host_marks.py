@@ -43,29 +43,28 @@ own="$home/marks/$name"
 others() {
   for found in /var/lib/cobweb/marks/$seen "$home"/marks/$seen; do
     case "${found##*/}" in "$site".*) continue ;; esac
-    [ -f "$found" ] && printf '%s\\n' "$found"
+    [ -f "$found" ] && "$1"
   done
 }
 """
 
 _CLAIM = """\
-look() {
-  found=$(others | head -n 1)
-  [ -z "$found" ] && return 0
+take() { rm -f "$found"; }
+refuse() {
   printf '%s ' "$found"
   cat "$found"
-  return 1
+  [ -n "$fresh" ] && rm -f "$own"
+  exit 73
 }
-[ -n "$takes" ] && others | while read -r found; do rm -f "$found"; done
-[ -n "$shared" ] || look || exit 73
+fresh=
+[ -n "$takes" ] && others take
+[ -n "$shared" ] || others refuse
 [ -f "$own" ] || fresh=1
-mkdir -p "$home/marks" 2>/dev/null || exit 0
+[ -d "$home/marks" ] || mkdir -p "$home/marks" 2>/dev/null || exit 0
 printf '%s\\n' "$mark" >"$home/marks/.$$" 2>/dev/null || exit 0
 mv -f "$home/marks/.$$" "$own"
-[ -n "$shared" ] && exit 0
-look && exit 0
-[ -n "$fresh" ] && rm -f "$own"
-exit 73
+[ -n "$shared" ] || others refuse
+exit 0
 """
 
 _RELEASE = """\

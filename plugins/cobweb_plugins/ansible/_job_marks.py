@@ -50,7 +50,7 @@ exit $?"""
 """It waits for its command, also where its terminal is gone, and ends with its exit code."""
 
 _RAISE = """\
-if mkdir -p "$work" 2>/dev/null; then
+if [ -d "$work" ] || mkdir -p "$work" 2>/dev/null; then
   last=0
   [ -f "$work/$site" ] || rm -rf "$work/$site"
   [ -f "$work/$site" ] && read -r last <"$work/$site"
@@ -61,7 +61,7 @@ if mkdir -p "$work" 2>/dev/null; then
   fi
   if [ "$last" -lt "$epoch" ]; then
     { printf '%s\\n' "$epoch" >"$work/.$$" && mv -f "$work/.$$" "$work/$site"; } 2>/dev/null
-    rm -f "$work/$site".*
+    for old in "$work/$site".*; do [ -e "$old" ] && rm -f "$old"; done
   fi
 fi
 """
