@@ -78,12 +78,14 @@ class DirectFiles:
     """Looks at task files, at each once: what is edited while a run goes on counts for the next.
 
     `libraries` and `utilities` are the folders in which Ansible looks for modules and for what they
-    import, in its order.
+    import, in its order; those of Cobweb are in the folder `own`.
     """
 
-    def __init__(self, libraries: Sequence[Path], utilities: Sequence[Path]) -> None:
-        shipped = Path(str(data_dir("playbooks")))
-        self._library, self._utilities = shipped / "library", shipped / "module_utils"
+    def __init__(
+        self, libraries: Sequence[Path], utilities: Sequence[Path], *, own: Path | None = None
+    ) -> None:
+        own = own or Path(str(data_dir("playbooks")))
+        self._library, self._utilities = own / "library", own / "module_utils"
         before = (*_before(self._library, libraries), *_before(self._utilities, utilities))
         self._others = frozenset(
             path.stem for folder in before for path in folder.rglob(f"{PREFIX}*")

@@ -48,6 +48,12 @@ def supervision(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
+def host_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import what all modules share."""
+    return _load(monkeypatch, "module_utils/cobweb_host.py")
+
+
+@pytest.fixture
 def file_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Import the module of `file`, to call its actions without Ansible around."""
     for name in ("host", "supervisor", "command", "entry", "record", "whole", "lines", "part"):
