@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from cobweb.model import Host, Outcome
-from cobweb.plugin import Executor
+from cobweb.model import Host, Outcome, Tasks
+from cobweb.plugin import Executor, data_dir
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
 from cobweb_plugins.ansible._processes import descendants
@@ -32,6 +32,7 @@ pytestmark = [
     ),
     pytest.mark.skipif(not SSHD, reason="apt install openssh-server openssh-client"),
 ]
+SCRIPT = Path(str(data_dir("playbooks"))) / "script"
 Make = Callable[..., Any]
 AllEnd = Callable[[Sequence[int]], bool]
 CONFIG = """
@@ -274,6 +275,60 @@ def test_what_a_lane_that_dies_started_on_a_host_ends(
     (report,) = bench.collect(1)
     assert (report.outcome, report.message) == (Outcome.FAILED, "the process that ran it died")
     assert all_end(pids)
+
+
+@pytest.fixture
+def hanging(bench: Any, fifo: tuple[Path, int]) -> list[int]:
+    """Return the processes of a direct job that never ends, at work on a host that was met."""
+    done = {"creates": "/nowhere", "do": f"echo $$ > {fifo[0]}; sleep 3612 & exec sleep 3613"}
+    check, do = (Tasks(path=str(SCRIPT / f"{name}.yml")) for name in ("check", "do"))
+    (report,) = bench.run(bench.job(check, host="remote", check=True, spec=done))
+    assert (report.outcome, report.state) == (Outcome.OK, "down")
+    assert bench.executor._met["remote"][1]["way"]
+    bench.executor.submit(bench.job(do, host="remote", spec=done, timeout_s=2.0))
+    shell = int(bench.until_written(fifo[1]))
+    return [shell, *descendants(shell)]
+
+
+@pytest.mark.gate("over a real sshd: the way past Ansible leaves nothing behind either, 4 s")
+def test_a_direct_job_that_takes_too_long_ends_on_its_host(
+    bench: Any, hanging: list[int], all_end: AllEnd
+) -> None:
+    (report,) = bench.collect(1)
+    assert report.outcome is Outcome.TIMEOUT
+    assert "may still run" not in report.message
+    assert all_end(hanging)
+
+
+def test_a_direct_job_ends_with_its_run(bench: Any, hanging: list[int], all_end: AllEnd) -> None:
+    bench.executor.close(kill=True)
+    assert all_end(hanging)
+    (report,) = bench.executor.wait(0)
+    assert (report.outcome, report.message) == (Outcome.CANCELLED, "stopped")
+
+
+def test_a_direct_job_whose_lane_dies_ends(bench: Any, hanging: list[int], all_end: AllEnd) -> None:
+    (lane,) = [lane for lane in bench.executor._lanes.values() if lane.job is not None]
+    os.kill(lane.pid, signal.SIGKILL)
+    (report,) = bench.collect(1)
+    assert (report.outcome, report.message) == (Outcome.FAILED, "the process that ran it died")
+    assert all_end(hanging)
+
+
+def test_a_direct_job_whose_connection_is_cut_leaves_its_host_unreachable(
+    bench: Any, hanging: list[int]
+) -> None:
+    """What it left there is told to be at work, and so is ended before the next job."""
+    (bench.folder / "frozen").touch()
+    server = int((bench.folder / "servers").read_text(encoding="utf-8").split()[0])
+    for pid in (server, *set(descendants(server)) - set(hanging)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    (report,) = bench.collect(1)
+    for pid in hanging:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert (report.outcome, report.at_work) == (Outcome.UNREACHABLE, True), report
 
 
 def test_a_raw_command_ends_as_well(bench: Any, fifo: tuple[Path, int], all_end: AllEnd) -> None:
