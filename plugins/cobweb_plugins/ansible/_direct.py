@@ -139,14 +139,12 @@ class DirectFiles:
         sources: dict[str, _Source] = {}
         while wanted:
             path = wanted.pop()
-            where = "" if path.parent == self._library else f"{UTILS.replace('.', '/')}/"
+            where = "" if path.parent == self._library else f"{PACKAGES[-1]}/"
             if path.stem in self._others or (source := self._source(path)) is None:
                 return None
             sources[f"{where}{path.name}"] = source
-            paths = [self._utilities / f"{name}.py" for name in source.imports]
-            wanted += [
-                path for path in paths if f"{UTILS.replace('.', '/')}/{path.name}" not in sources
-            ]
+            new = [name for name in source.imports if f"{PACKAGES[-1]}/{name}.py" not in sources]
+            wanted += [self._utilities / f"{name}.py" for name in new]
         return _zipped(sources)
 
     def _source(self, path: Path) -> _Source | None:

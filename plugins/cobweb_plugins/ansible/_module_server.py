@@ -394,9 +394,11 @@ class DirectLibrary:
         try:
             self._enter(path)
             code = self._codes[path] = zipimport.zipimporter(path).get_code(name)
-            exec(code, {"__name__": name})  # noqa: S102  # definitions: no more, but for `__main__`
+            module = sys.modules[name] = types.ModuleType(name)
+            exec(code, vars(module))  # noqa: S102  # definitions: it does more as `__main__` alone
         except Exception:  # noqa: BLE001, S110  # each fork will say so
             pass
+        sys.modules.pop(name, None)
         self._modules.update(put_aside())
         sys.modules.update(aside)
         sys.path[:] = before

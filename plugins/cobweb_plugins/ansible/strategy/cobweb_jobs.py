@@ -99,7 +99,8 @@ class Jobs:
         self.run({**job, "check": True, "cob": {"state": "up"}, "basedir": str(REHEARSAL.parent)})
         nobody = Host("rehearsal")
         nobody.vars = {"ansible_connection": "ssh", INTERPRETER: sys.executable}
-        self._prober.way(nobody)
+        with contextlib.suppress(Exception):
+            self._prober.way(nobody)
 
     def run(self, message: dict[str, Any]) -> dict[str, Any]:
         """Run one job and return the fields of its report."""
@@ -127,6 +128,8 @@ class Jobs:
 
     def _run(self, message: dict[str, Any]) -> dict[str, Any]:
         host = message["host"]
+        if code := message.get("code"):
+            self._codes[message["direct"]["digest"]] = code.encode()
         self._loader.set_basedir(message["basedir"])
         self._forget()
         with self._variables_of(host, message.get("host_vars", {})):
@@ -139,8 +142,6 @@ class Jobs:
     def _run_direct(self, message: dict[str, Any], host: str) -> dict[str, Any] | None:
         """Run a direct job and return its report; None where Ansible has to do it."""
         direct, cob, servers = message["direct"], message["cob"], self._tqm.servers
-        if code := message.get("code"):
-            self._codes[direct["digest"]] = code.encode()
         is_long = len(message["mark"]) > len(MARK_ROOM)
         if self._hides_all or is_long or VAULT_MARK in json.dumps(cob):
             return None
