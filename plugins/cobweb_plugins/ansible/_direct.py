@@ -13,10 +13,12 @@ import hashlib
 import importlib.util
 import io
 import marshal
+import os
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +26,7 @@ import yaml
 
 from cobweb.plugin import data_dir
 from cobweb_plugins.ansible._results import MESSAGE_FACT, STATE_FACT
+from cobweb_plugins.ansible._workspace import TREES_VARIABLE
 
 PREFIX = "cobweb_"
 COB = "{{ cob }}"
@@ -35,6 +38,16 @@ BY_ANSIBLE = "basic"
 PACKAGES = ("ansible", "ansible/module_utils")
 PYC_HEAD = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 """What a file of bytecode begins with that is not compared with its source (PEP 552)."""
+UNREADABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    RecursionError,
+    yaml.YAMLError,
+)
+"""What the look at a file ends with that is no list of tasks in the form of a direct job."""
 STAMP = (1980, 1, 1, 0, 0, 0)
 """The time of all files in a zip, so that the same files have the same digest."""
 
@@ -87,9 +100,7 @@ class DirectFiles:
         own = own or Path(str(data_dir("playbooks")))
         self._library, self._utilities = own / "library", own / "module_utils"
         before = (*_before(self._library, libraries), *_before(self._utilities, utilities))
-        self._others = frozenset(
-            path.stem for folder in before for path in folder.rglob(f"{PREFIX}*")
-        )
+        self._others = frozenset(name for folder in before for name in _names_in(folder))
         self._known: dict[str, DirectTasks | None] = {}
         self._packed: dict[str, bytes | None] = {}
         self._sources: dict[Path, _Source | None] = {}
@@ -108,7 +119,7 @@ class DirectFiles:
             action = arguments["action"]
             says = _says(rest, call.get("register"))
             names = [task.get("name", "") for task in (call, *rest)]
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError):
+        except UNREADABLE:
             return None
         texts = (module, action, *names)
         if not all(isinstance(text, str) and "{" not in text for text in texts):
@@ -122,7 +133,7 @@ class DirectFiles:
             name=names[0] or module,
             module=module,
             action=action,
-            says_name=names[-1] or "set_fact",
+            says_name=names[-1] or next(iter(rest[-1].keys() - {"name"})) if rest else "",
             says=says,
             code=base64.b64encode(code),
             digest=hashlib.sha256(code).hexdigest()[:32],
@@ -168,12 +179,35 @@ def _zipped(sources: Mapping[str, _Source]) -> bytes:
     return data.getvalue()
 
 
+def has_templates(variables: Mapping[str, Any]) -> bool:
+    """Say whether variables of a connection are templates: they may mean another host each time."""
+    words = (str(value) for name, value in variables.items() if name.startswith("ansible_"))
+    return any(mark in word for word in words for mark in ("{{", "{%", "{#"))
+
+
 def _before(own: Path, folders: Sequence[Path]) -> Iterator[Path]:
     """Yield the folders in which Ansible looks before it looks into our `own`."""
     for folder in folders:
         if folder == own:
             return
         yield folder
+
+
+def _names_in(folder: Path) -> Iterator[str]:
+    """Yield the names of files that may stand for ours, also below links, as Ansible looks."""
+    seen = set()
+    for path, folders, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(path)
+        if real in seen:
+            folders.clear()
+        seen.add(real)
+        yield from (Path(file).stem for file in (*folders, *files) if file.startswith(PREFIX))
+
+
+def _is_name(register: object) -> bool:
+    """Say whether Ansible would register under that name, so that it is seen there."""
+    is_name = isinstance(register, str) and register.isidentifier() and not iskeyword(register)
+    return is_name and register not in ("cob", TREES_VARIABLE)
 
 
 def _is_ours(name: str) -> bool:
@@ -191,7 +225,7 @@ def _says(tasks: Sequence[Any], register: object) -> dict[str, tuple[str, bool]]
         f"{{{{ {register}.message | default('') }}}}": ("message", True),
     }
     facts = task[name]
-    if name not in SET_FACT or not isinstance(register, str):
+    if name not in SET_FACT or not _is_name(register):
         return None
     if not {STATE_FACT} <= facts.keys() <= {STATE_FACT, MESSAGE_FACT}:
         return None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cobweb_plugins.ansible._hidden import Hidden
-from cobweb_plugins.ansible._results import MARK_TASK, Collector, TaskEnd, facts_of
+from cobweb_plugins.ansible._results import MARK_TASK, TOO_MUCH, Collector, TaskEnd, facts_of
 from cobweb_plugins.ansible._warm import SSH_FAILED, Answer, Call, Lost, Place, Servers
 
+FOREIGN = ("rc", "skipped", "unreachable")
+"""What Ansible knows in an answer, and no module of Cobweb says: it is a host's own word."""
 DIRECT, SCRIPT = "direct", "script"
 """What stands in the place of a profile of Ansible where the call is none of its modules."""
 
@@ -43,22 +46,27 @@ class DirectRun:
             return good
         return _collect(collector, hidden, self._say(ended.result))
 
-    def _ask(self, servers: Servers, call: Call) -> Answer | Lost | None:
+    def _ask(self, servers: Servers, call: Call) -> Answer | Lost | MemoryError | None:
         place = Place(python=self.met["python"], mark=self.mark)
         try:
             return servers.run(call, place, way=self.met["way"], cwd=self.met["cwd"])
-        except Lost as lost:
-            return lost
+        except (Lost, MemoryError) as problem:
+            return problem
 
     def _end(
-        self, name: str, answer: Answer | Lost | None, read: Callable[[Answer], Mapping[str, Any]]
+        self,
+        name: str,
+        answer: Answer | Lost | MemoryError | None,
+        read: Callable[[Answer], Mapping[str, Any]],
     ) -> TaskEnd | None:
         match answer:
             case None:
                 return None
+            case MemoryError():
+                result: Mapping[str, Any] = {"failed": True, "msg": TOO_MUCH}
             case Lost() if self.met["way"] and answer.code == SSH_FAILED:
                 said = answer.said.decode(errors="replace")
-                result: Mapping[str, Any] = {
+                result = {
                     "unreachable": True,
                     "msg": f"Failed to connect to the host via ssh: {said}",
                 }
@@ -126,17 +134,29 @@ def _of_script(answer: Answer) -> Mapping[str, Any]:
 def _of_module(answer: Answer) -> Mapping[str, Any]:
     """Return what a module of Cobweb said; one that said nothing has failed."""
     code, out, err = answer
-    try:
-        result = json.loads(out)
-    except (ValueError, RecursionError):
-        result = None
+    result = _read(out)
     if isinstance(result, dict) and (code == 0 or result.get("failed")):
+        lies = [word for word in FOREIGN if word in result]
+        if lies:
+            return {"failed": True, "msg": f"the module said `{lies[0]}`, which none of ours does"}
+        if result.get("failed") and not result.get("msg"):
+            return {**result, "msg": "the module has failed, and does not say why"}
         return result
     said = (err or out).decode(errors="replace").strip()
     lines = said.splitlines()
     why = f": {lines[-1]}" if lines else ""
     message = f"the module ended with exit status {code} and no answer{why}"
     return {"failed": True, "msg": message, "rc": code}
+
+
+def _read(out: bytes) -> object:
+    """Return the answer in what a module wrote, perhaps among other lines; None for none."""
+    for text in (out, out[out.find(b"{") : out.rfind(b"}") + 1]):
+        with contextlib.suppress(ValueError, RecursionError):  # also what is no UTF-8 in the end
+            result = json.loads(text)
+            json.dumps(result, ensure_ascii=False).encode()
+            return result
+    return None
 
 
 def _collect(collector: Collector, hidden: Hidden, end: TaskEnd) -> bool:

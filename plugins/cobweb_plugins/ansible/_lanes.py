@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from cobweb.errors import ExecutorError
 from cobweb.model import Job, Outcome, Report, Tasks
 from cobweb_plugins.ansible._base import BaseExecutor
-from cobweb_plugins.ansible._direct import DirectFiles
+from cobweb_plugins.ansible._direct import DirectFiles, DirectTasks, has_templates
 from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._lane import Lane
 from cobweb_plugins.ansible._runner import installed_version
@@ -56,6 +56,7 @@ class AnsibleExecutor(BaseExecutor):
         self._requeued: dict[int, int] = {}
         self._sweeps: deque[Sweep] = deque()
         self._met: dict[str, tuple[Mapping[str, Any], Mapping[str, Any] | None]] = {}
+        self._varies: dict[str, bool] = {}
 
     def _check_installed(self) -> None:
         found = installed_version()
@@ -103,11 +104,7 @@ class AnsibleExecutor(BaseExecutor):
             lane.give_sweep(job, basedir=basedir)
             return
         end = self._ends.get(job.number, "")
-        direct = met = None
-        host_vars, known = self._met.get(job.host, (None, None))
-        is_met = host_vars == job.host_vars
-        if isinstance(job.action, Tasks) and not job.fresh and not end and (known or not is_met):
-            direct, met = self._files.tasks(job.action.path), known if is_met else None
+        direct, met = (None, None) if end else self._direct(job)
         lane.give(
             job,
             deadline=time.monotonic() + self._timeout(job),
@@ -118,6 +115,18 @@ class AnsibleExecutor(BaseExecutor):
             direct=direct,
             met=met,
         )
+
+    def _direct(self, job: Job) -> tuple[DirectTasks | None, Mapping[str, Any] | None]:
+        """Return the tasks of a direct job, and the way to its host if that is known."""
+        host_vars, known = self._met.get(job.host, (None, None))
+        is_met = host_vars == job.host_vars
+        if job.fresh or not isinstance(job.action, Tasks) or (is_met and known is None):
+            return None, None
+        if job.host not in self._varies:
+            self._varies[job.host] = has_templates(self._setting.hosts[job.host].variables)
+        if self._varies[job.host] or has_templates(job.host_vars):
+            return None, None
+        return self._files.tasks(job.action.path), known if is_met else None
 
     def _hear(self) -> None:
         for connection, hello in self._hub.take_hellos():

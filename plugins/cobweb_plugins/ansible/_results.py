@@ -31,6 +31,8 @@ STATE_LIMIT = 200
 MARK_TASK = "look for marks of other sites on the host"
 """The task of ours that comes first in a job (`_host_marks`); what it found is what it wrote."""
 
+TOO_MUCH = "what the host said takes more memory than a task may have"
+
 EVENTS = ("ok", "failed", "unreachable", "skipped")
 """The last words of the callbacks that end a task."""
 TASKS_LIMIT = 200

@@ -173,7 +173,7 @@ class Servers:
 
     `in_doubt` is set once the broker has ended in the middle of a call: nobody knows how that went.
     `met` is what led to the last server that has answered: its interpreter, way and folder.
-    `direct` is the call that stands for each that Ansible has made ready, if there is one.
+    `direct` is the call that stands for that of the same module which Ansible has made ready.
     """
 
     def __init__(self, broker: str = "") -> None:
@@ -193,7 +193,8 @@ class Servers:
         `way` is what stands before the command for another host (ssh ...). Lost where the server
         ended after it had begun, or the host cannot be reached at all.
         """
-        call = self.direct or call
+        if self.direct is not None and self.direct.module == call.module.rpartition(".")[2]:
+            call = self.direct
         answer = self._run_there(call, place, way) if way else self._run_here(call, place, cwd)
         self.met = answer and met_at(place, way, cwd)
         return answer

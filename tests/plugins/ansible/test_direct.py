@@ -23,7 +23,7 @@ from cobweb_plugins.ansible._hidden import Hidden
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._results import Collector
 from cobweb_plugins.ansible._warm import Answer, Call, Lost, Servers
-from tests.plugins.ansible.conftest import Bench, MakeBench
+from tests.plugins.ansible.conftest import Bench, MakeBench, local_hosts
 from tests.plugins.ansible.test_warm import HERE, make_call, run
 
 SHIPPED = Path(__file__).parents[3] / "playbooks"
@@ -95,6 +95,10 @@ def test_nearly_all_task_files_of_cobweb_are_direct(files: DirectFiles) -> None:
         (CHECK.replace("  register: found", "  when: true\n  register: found"), False),
         (CHECK.replace("  register: found", ""), False),
         (CHECK.replace("found.state", "other.state"), False),
+        (CHECK.replace("found", "cob"), False),
+        (CHECK.replace("found", "my-name"), False),
+        (CHECK.replace("found", "class"), False),
+        ("[" * 3000, False),
         (CHECK.replace("found.state", "found.state | upper"), False),
         (CHECK.replace("cob_state:", "cob_results: {}, cob_state:"), False),
         (CHECK.replace("cob_state:", "cob_message:"), False),
@@ -133,6 +137,17 @@ def test_what_a_site_has_in_the_place_of_ours_is_for_ansible(tmp_path: Path, own
     assert read(DirectFiles(*folders), tmp_path, CHECK) is None
     behind = [LIBRARY, tmp_path / "library"], [UTILITIES, tmp_path / "module_utils"]
     assert read(DirectFiles(*behind), tmp_path, CHECK) is not None
+
+
+def test_a_module_below_a_link_is_the_sites_own_as_well(tmp_path: Path) -> None:
+    """Ansible follows links, also one in a circle."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/cobweb_file.py").touch()
+    (tmp_path / "shared/again").symlink_to(tmp_path)
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library/common").symlink_to(tmp_path / "shared")
+    files = DirectFiles([tmp_path / "library", LIBRARY], [UTILITIES])
+    assert read(files, tmp_path, CHECK) is None
 
 
 # --- what is sent to a host
@@ -278,13 +293,13 @@ def test_bytecode_of_another_python_is_passed_over(servers: Servers, tmp_path: P
 class Answering(Servers):
     """Servers that give one answer."""
 
-    def __init__(self, answer: Answer | Lost | None) -> None:
+    def __init__(self, answer: Answer | Lost | MemoryError | None) -> None:
         super().__init__()
         self._answer = answer
 
     def run(self, *_: Any, **__: Any) -> Answer | None:
         """Give it."""
-        if isinstance(self._answer, Lost):
+        if isinstance(self._answer, Lost | MemoryError):
             raise self._answer
         return self._answer
 
@@ -308,6 +323,14 @@ UNREACHABLE = "look: Failed to connect to the host via ssh: no route"
         ((1, b"", b"Traceback\nValueError: x\n"), "failed", ("", "no answer: ValueError: x")),
         ((137, b'{"st', b""), "failed", ("", "exit status 137 and no answer")),
         ((0, b"[" * 100_000, b""), "failed", ("", "no answer: [[[")),
+        ((0, b'a warning\n{"state": "up"}\nmore\n', b""), "ok", ("up", "")),
+        ((0, b'{"state": "\\ud800"}', b""), "failed", ("", "no answer")),
+        ((0, b'{"state": "up", "a": ' + b"[" * 900 + b"]" * 900 + b"}", b""), "ok", ("up", "")),
+        ((0, b'{"state": "up", "rc": 3}', b""), "failed", ("", "the module said `rc`")),
+        ((0, b'{"state": "up", "unreachable": true}', b""), "failed", ("", "said `unreachable`")),
+        ((0, b'{"state": "up", "skipped": true}', b""), "failed", ("", "said `skipped`")),
+        ((0, b'{"state": "up", "failed": "false"}', b""), "failed", ("", "does not say why")),
+        (MemoryError(), "failed", ("", "look: what the host said takes more memory")),
         (
             (0, b'{"state": "up", "ansible_facts": {"cob_state": "lie"}}', b""),
             "failed",
@@ -324,7 +347,7 @@ def test_what_an_answer_means(answer: Answer | Lost, outcome: str, said: tuple[s
     assert bool(report["message"]) == bool(said[1])
 
 
-def _report(answer: Answer | Lost | None, first: str = "") -> dict[str, Any]:
+def _report(answer: Answer | Lost | MemoryError | None, first: str = "") -> dict[str, Any]:
     direct = {"name": "look", "module": "cobweb_x", "says_name": "say", "says": SAYS}
     met = {"python": "/usr/bin/python3", "way": ["ssh", "h"], "cwd": ""}
     run = DirectRun(direct=direct, met=met, mark="")
@@ -439,6 +462,7 @@ def test_a_host_is_met_only_where_ansible_would_meet_it_so(
     more: dict[str, dict[str, Any]] = {
         "plain": {},
         "template": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+        "template in a list": {"ansible_more": ["{% if cob.name %}{% endif %}"]},
         "same user": {"ansible_become": True},
         "files": {"ansible_pipelining": False},
         "shell": {"ansible_shell_executable": "/bin/bash"},
@@ -454,4 +478,62 @@ def test_a_host_is_met_only_where_ansible_would_meet_it_so(
         reports = bench.run(*(job(bench, "file/check.yml", host=name, spec=spec) for name in more))
         assert {(report.outcome, report.state) for report in reports} == {(Outcome.OK, "down")}
     found = {host for host, known in met(bench).items() if known}
-    assert found == {"plain", "template", "same user"}
+    assert found == {"plain", "same user"}
+
+
+def test_what_depends_on_the_object_is_asked_for_each(
+    make_bench: MakeBench, local: dict[str, str], tmp_path: Path
+) -> None:
+    """One host may be another machine, or another user, for each of its objects."""
+    python = tmp_path / "python3"
+    python.symlink_to(sys.executable)
+    variables = {**local, "ansible_python_interpreter": "{{ cob.spec.python }}"}
+    inventory = {"h1": Host(name="h1", groups=(), variables=variables)}
+    bench = make_bench(AnsibleExecutor, inventory=inventory, parallel=1)
+    tell = {"check": "readlink /proc/$PPID/exe; tr '\\0' ' ' </proc/$PPID/cmdline; exit 3"}
+    (good,) = bench.run(
+        job(bench, "script/check.yml", spec={"check": "exit 0", "python": sys.executable})
+    )
+    assert good.outcome is Outcome.OK
+    said = [
+        bench.run(job(bench, "script/check.yml", spec={**tell, "python": path}))[0].message
+        for path in (sys.executable, str(python), sys.executable)
+    ]
+    assert [str(python) in it for it in said] == [False, True, False], said
+
+
+ACTION = """
+from ansible.plugins.action.normal import ActionModule as Normal
+class ActionModule(Normal):
+    def run(self, tmp=None, task_vars=None):
+        found = self._execute_module("stat", {"path": "/tmp"}, task_vars=task_vars)
+        return {**super().run(tmp, task_vars), "state": "stat said " + min(found["stat"])}
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("[defaults]\naction_plugins = plugins\n", "stat said atime"),
+        ("[tags]\nskip = untagged\n", "the check set no fact cob_state"),
+    ],
+)
+def test_what_a_site_has_ansible_do_at_each_task_is_done(
+    make_bench: MakeBench,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: str,
+    said: str,
+) -> None:
+    """Also where the first job on a host finds out about its Python."""
+    monkeypatch.setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+    site = tmp_path / "site"
+    (site / "plugins").mkdir(parents=True)
+    (site / "plugins/cobweb_file.py").write_text(ACTION, encoding="utf-8")
+    (site / "ansible.cfg").write_text(config, encoding="utf-8")
+    unknown = Host(name="h2", groups=(), variables={"ansible_connection": "local"})
+    bench = make_bench(AnsibleExecutor, inventory={**local_hosts(1), "h2": unknown})
+    spec = {"path": str(tmp_path / "x")}
+    for host in ("h1", "h1", "h2", "h2"):
+        (report,) = bench.run(job(bench, "file/check.yml", host=host, spec=spec))
+        assert said in (report.state, report.message)

@@ -19,10 +19,9 @@ from ansible.executor.task_executor import TaskExecutor
 from ansible.plugins.action import ActionBase
 
 from cobweb_plugins.ansible._job_marks import JOB_VARIABLE, guarded
+from cobweb_plugins.ansible._results import TOO_MUCH
 
-__all__ = ["TOO_MUCH", "guard_commands", "has_posix_shell"]
-
-TOO_MUCH = "what the host said takes more memory than a task may have"
+__all__ = ["guard_commands", "has_posix_shell"]
 
 NO_SHELLS = ("network_cli", "netconf", "httpapi")
 """Connections to devices whose command line is no shell."""

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ansible import constants
+from ansible import constants, context
 from ansible.errors import AnsibleError
 from ansible.executor.task_queue_manager import AnsibleEndPlay, TaskQueueManager
 from ansible.inventory.host import Host
@@ -37,6 +37,8 @@ from cobweb_plugins.ansible._results import (
     RESULTS_FACT,
     SAY_FACTS,
     SECRET_FACT,
+    STATE_FACT,
+    TOO_MUCH,
     Collector,
     TaskEnd,
     bounded,
@@ -44,7 +46,6 @@ from cobweb_plugins.ansible._results import (
 )
 from cobweb_plugins.ansible._sweep import END_VARIABLE, end_tasks
 from cobweb_plugins.ansible._warm import MARK_ROOM, Servers
-from cobweb_plugins.ansible.strategy.cobweb_commands import TOO_MUCH
 from cobweb_plugins.ansible.strategy.cobweb_item import MEMORY_BYTES, bound_memory
 from cobweb_plugins.ansible.strategy.cobweb_probe import INTERPRETER, Prober
 from cobweb_plugins.ansible.strategy.cobweb_vaulted import Vaulted, revive
@@ -82,7 +83,8 @@ class Jobs:
         self._met: dict[str, dict[str, Any]] = {}
         self._codes: dict[str, bytes] = {}
         self._prober = Prober(self._tqm, self._variables, self._loader)
-        self._hides_all = bool(constants.DEFAULT_NO_LOG or constants.TASK_TIMEOUT)
+        self._is_usual = _is_usual()
+        self._replaced: dict[str, bool] = {}
 
     @property
     def dirty(self) -> bool:
@@ -143,7 +145,9 @@ class Jobs:
         """Run a direct job and return its report; None where Ansible has to do it."""
         direct, cob, servers = message["direct"], message["cob"], self._tqm.servers
         is_long = len(message["mark"]) > len(MARK_ROOM)
-        if self._hides_all or is_long or VAULT_MARK in json.dumps(cob):
+        if not self._is_usual or is_long or self._is_replaced(direct["module"]):
+            return None
+        if VAULT_MARK in json.dumps(cob):
             return None
         met = message["met"] or self._probe(host)
         call = direct_call(direct, self._codes[direct["digest"]], cob)
@@ -161,6 +165,12 @@ class Jobs:
             return None
         report = collector.end(ok=good, check=message["check"], facts=self._facts())
         return {**report, "met": met}
+
+    def _is_replaced(self, module: str) -> bool:
+        """Say whether an action plugin runs in the place of a module."""
+        if module not in self._replaced:
+            self._replaced[module] = action_loader.has_plugin(module)
+        return self._replaced[module]
 
     def _probe(self, host: str) -> dict[str, Any] | None:
         """Return the way to the module server of a host, if Ansible can tell without a task."""
@@ -202,8 +212,9 @@ class Jobs:
         """Return what tasks said by facts; a result that shows something vaulted is secret."""
         facts: dict[str, Any] = dict(self._tqm.collector.facts)
         hidden = self._tqm.hidden
-        if isinstance(words := facts.get(MESSAGE_FACT), str):
-            facts[MESSAGE_FACT] = hidden.text(words)
+        for name in (MESSAGE_FACT, STATE_FACT):
+            if isinstance(words := facts.get(name), str):
+                facts[name] = hidden.text(words)
         if isinstance(results := facts.get(RESULTS_FACT), dict):
             shown = {key for key, value in results.items() if hidden.data(value) != value}
             facts[SECRET_FACT] = [*_listed(facts.get(SECRET_FACT)), *shown]
@@ -254,6 +265,12 @@ class Jobs:
         for name in list(cache.keys()):
             facts = {k: v for k, v in cache.get(name).items() if k.startswith(KEPT_FACTS)}
             cache.set(name, facts)
+
+
+def _is_usual() -> bool:
+    """Say whether no general setting of Ansible has a word on each task."""
+    tags = context.CLIARGS.get("skip_tags") or set(context.CLIARGS.get("tags") or ()) - {"all"}
+    return not (constants.DEFAULT_NO_LOG or constants.TASK_TIMEOUT or tags)
 
 
 def _listed(secret: Any) -> Sequence[Any]:
