@@ -497,9 +497,9 @@ def test_what_depends_on_the_object_is_asked_for_each(
     assert good.outcome is Outcome.OK
     said = [
         bench.run(job(bench, "script/check.yml", spec={**tell, "python": path}))[0].message
-        for path in (sys.executable, str(python), sys.executable)
+        for path in (sys.executable, str(python))
     ]
-    assert [str(python) in it for it in said] == [False, True, False], said
+    assert [str(python) in it for it in said] == [False, True], said
 
 
 ACTION = """
