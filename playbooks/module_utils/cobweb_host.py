@@ -62,7 +62,8 @@ def _run_as_ansible_does(actions: Dict[str, Action]) -> NoReturn:
 
 def _answer(actions: Dict[str, Action], action: str, cob: Dict[str, Any]) -> Answer:
     if action not in actions:
-        wrong = f"there is no action {action}; there are {', '.join(sorted(actions))}"
+        known = ", ".join(sorted(actions))
+        wrong = f"value of action must be one of: {known}, got: {action}"  # as Ansible says it
         return {"failed": True, "msg": wrong, "invocation": {}}
     try:
         answer = actions[action](cob)

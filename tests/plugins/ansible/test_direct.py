@@ -188,7 +188,7 @@ def test_each_module_has_with_it_what_it_imports(
         answer = servers.run(call, HERE)
         assert answer is not None
         assert (answer[0], answer[2]) == (1, b""), module
-        assert json.loads(answer[1])["msg"].startswith("there is no action fly; there are ")
+        assert json.loads(answer[1])["msg"].startswith("value of action must be one of: ")
 
 
 def test_nothing_else_of_ansible_is_imported() -> None:

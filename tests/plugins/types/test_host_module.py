@@ -72,7 +72,8 @@ def test_an_error_of_the_system_is_told(call: Way) -> None:
 def test_an_unknown_action_is_refused(call: Way) -> None:
     code, answer = call("fly")
     assert (code, answer["failed"]) == (1, True)
-    assert "check" in answer["msg"]
+    said = "value of action must be one of: break, check, fail, write, got: fly"
+    assert answer["msg"] == said
 
 
 def test_nothing_of_a_spec_goes_to_syslog(call: Way, monkeypatch: pytest.MonkeyPatch) -> None:
