@@ -105,15 +105,22 @@ def _run(cob: Dict[str, Any], name: str) -> Ended:
     with tempfile.TemporaryFile() as script, tempfile.TemporaryFile() as output:
         script.write(spec[name].encode())
         script.flush()
-        process = subprocess.Popen(
-            [*_interpreter(spec), f"/dev/fd/{script.fileno()}"],
-            cwd=spec.get("cwd", "/"),
-            env=_environment(cob),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            pass_fds=(script.fileno(),),
-        )
+        try:
+            process = subprocess.Popen(
+                [*_interpreter(spec), f"/dev/fd/{script.fileno()}"],
+                cwd=spec.get("cwd", "/"),
+                env=_environment(cob),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(script.fileno(),),
+            )
+        except OSError as error:
+            key = "cwd" if error.filename == spec.get("cwd") else "interpreter"
+            raise Failed(
+                f"`{name}` of {cob['id']} does not start: {error.strerror}: {error.filename}, "
+                f"the `{key}` of its spec"
+            ) from None
         _wait(process, name, cob)
         start = max(0, output.seek(0, os.SEEK_END) - OUTPUT_LIMIT)
         output.seek(start)

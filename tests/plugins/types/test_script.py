@@ -85,6 +85,26 @@ def test_what_only_checks_says_why_it_does_not_hold_and_can_be_removed(
     assert cob.check() == "up"
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("cwd", "/nowhere", "No such file or directory: /nowhere"),
+        ("cwd", "/dev/null", "Not a directory: /dev/null"),
+        ("interpreter", ["/bin/nosh", "-e"], "No such file or directory: /bin/nosh"),
+        ("interpreter", "/etc", "Permission denied: /etc"),
+    ],
+)
+def test_what_does_not_start_names_the_word_of_the_spec(
+    script_module: ModuleType, one: dict[str, Any], key: str, value: object, named: str
+) -> None:
+    one["spec"][key] = value
+    with pytest.raises(script_module.Failed) as failed:
+        script_module.check(one)
+    assert (
+        str(failed.value) == f"`check` of h1/thing does not start: {named}, the `{key}` of its spec"
+    )
+
+
 @pytest.mark.parametrize(("code", "state"), [(0, "up"), (1, "down"), (10, "outdated")])
 def test_the_status_of_the_check_is_the_state(
     script_module: ModuleType, one: dict[str, Any], code: int, state: str
