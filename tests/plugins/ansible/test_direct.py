@@ -481,6 +481,7 @@ def test_a_host_is_met_only_where_ansible_would_meet_it_so(
     assert found == {"plain", "same user"}
 
 
+@pytest.mark.gate("work on a wrong machine or as a wrong user would be the worst of this way, 2 s")
 def test_what_depends_on_the_object_is_asked_for_each(
     make_bench: MakeBench, local: dict[str, str], tmp_path: Path
 ) -> None:
@@ -511,6 +512,7 @@ class ActionModule(Normal):
 """
 
 
+@pytest.mark.gate("a site's own action plugin would be passed over in silence, 3 s")
 @pytest.mark.parametrize(
     ("config", "said"),
     [
