@@ -539,3 +539,17 @@ def test_what_a_site_has_ansible_do_at_each_task_is_done(
     for host in ("h1", "h1", "h2", "h2"):
         (report,) = bench.run(job(bench, "file/check.yml", host=host, spec=spec))
         assert said in (report.state, report.message)
+
+
+def test_a_host_that_ansible_does_not_know_is_told(
+    make_bench: MakeBench, local: dict[str, str], tmp_path: Path
+) -> None:
+    """Ansible takes this name for two others."""
+    name = "h[1:2]"
+    bench = make_bench(
+        AnsibleExecutor, inventory={name: Host(name=name, groups=(), variables=local)}
+    )
+    spec = {"path": str(tmp_path / "x")}
+    (report,) = bench.run(job(bench, "file/check.yml", host=name, spec=spec))
+    assert report.outcome is Outcome.FAILED
+    assert report.message == f"Ansible does not know the host {name}"

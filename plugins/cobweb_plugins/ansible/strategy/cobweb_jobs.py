@@ -164,7 +164,7 @@ class Jobs:
             self._tqm.forget_results()
             return None
         report = collector.end(ok=good, check=message["check"], facts=self._facts())
-        return {**report, "met": met}
+        return report if message["met"] else {**report, "met": met}
 
     def _is_replaced(self, module: str) -> bool:
         """Say whether an action plugin runs in the place of a module."""
@@ -198,6 +198,8 @@ class Jobs:
         forgotten.
         """
         known = self._inventory.get_host(host)
+        if known is None or known.name != host:
+            raise AnsibleError(f"Ansible does not know the host {host}")
         if self._met.get(host, host_vars) != host_vars:
             self._variables._fact_cache.set(host, {})
         self._met[host] = host_vars
@@ -225,10 +227,7 @@ class Jobs:
         self._inventory.remove_restriction()
         if [found.name for found in self._inventory.get_hosts([host])] == [host]:
             return host
-        known = self._inventory.get_host(host)
-        if known is None or known.name != host:
-            raise AnsibleError(f"Ansible does not know the host {host}")
-        self._inventory.restrict_to_hosts([known])
+        self._inventory.restrict_to_hosts([self._inventory.get_host(host)])
         return "all"
 
     def _play(self, message: dict[str, Any], pattern: str) -> int:
