@@ -1,7 +1,7 @@
 """The adapter `ansible-inventory`: inventory sources that only Ansible itself can read.
 
-INI files, executable scripts and configurations of inventory plugins are read by running
-`ansible-inventory --list`. What Ansible says in a warning and forgives is an error here.
+INI files, executable scripts and configurations of inventory plugins are read by what
+`ansible-inventory --list` runs. What Ansible says in a warning and forgives is an error here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +23,9 @@ TIMEOUT_S = 300.0
 PLUGIN_KEY = re.compile(r"^plugin\s*:", re.MULTILINE)
 STATIC = (".yml", ".yaml", ".json")
 HEAD_BYTES = 1 << 16
+READER = "cobweb_plugins.ansible.strategy.cobweb_inventory"
+ORDER = "_cobweb_order"
+"""The key by which the reader tells the order of hosts and of groups."""
 
 
 class AnsibleInventory:
@@ -42,7 +46,7 @@ class AnsibleInventory:
             return PLUGIN_KEY.search(file.read(HEAD_BYTES)) is not None
 
     def hosts(self, source: Path) -> Iterable[Host]:
-        """Return the hosts, sorted; CobwebError where Ansible cannot read all of the source."""
+        """Return the hosts in Ansible's order; CobwebError where it cannot read all of it."""
         return self.hosts_after(source, ())
 
     def hosts_after(self, source: Path, before: Sequence[Path]) -> Iterable[Host]:
@@ -54,15 +58,20 @@ class AnsibleInventory:
             self._last = (sources[:-1], _read(*before) if before else {})
         known, data = self._last[1], _read(*sources)
         self._last = (sources, data)
-        names, groups = _members(data)
+        groups = _groups_of(data)
         return [
             Host(
                 name=name,
                 groups=tuple(sorted(groups[name])),
                 variables=_added(_variables(known, name), _variables(data, name)),
             )
-            for name in sorted(names)
+            for name in data[ORDER]["hosts"]
         ]
+
+    def groups(self, source: Path, before: Sequence[Path]) -> Mapping[str, Sequence[str]]:
+        """Return the groups that Ansible has after all sources, of which the hosts were read."""
+        assert self._last[0] == (*before, source), "the hosts are asked for first"
+        return dict(self._last[1][ORDER]["groups"])
 
 
 def _read(*sources: Path) -> dict[str, Any]:
@@ -72,7 +81,8 @@ def _read(*sources: Path) -> dict[str, Any]:
     from cobweb_plugins.ansible._results import bounded
     from cobweb_plugins.ansible._workspace import ansible_tool
 
-    command = [ansible_tool("ansible-inventory"), "--list", *asked]
+    ansible_tool("ansible-inventory")  # which says what to install where there is none
+    command = [sys.executable, "-m", READER, "--list", *asked]
     try:
         done = subprocess.run(
             command,
@@ -121,25 +131,10 @@ def _added(known: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     return {key: it for key, it in now.items() if written.get(key) != json.dumps(it)}
 
 
-def _members(data: Mapping[str, Any]) -> tuple[set[str], dict[str, set[str]]]:
-    """Return all hosts, and the groups of each, direct or by descent, without all and ungrouped."""
-    names: set[str] = set()
-    groups: dict[str, set[str]] = {}
-    for group in data.keys() - {"_meta"}:
-        inside = _hosts_below(data, group, frozenset())
-        names |= inside
-        for name in inside:
-            groups.setdefault(name, set())
-            if group not in ("all", "ungrouped"):
-                groups[name].add(group)
-    return names, groups
-
-
-def _hosts_below(data: Mapping[str, Any], group: str, above: frozenset[str]) -> set[str]:
-    entry = data.get(group)
-    if group in above or not isinstance(entry, Mapping):
-        return set()
-    found = set(entry.get("hosts", ()))
-    for child in entry.get("children", ()):
-        found |= _hosts_below(data, child, above | {group})
+def _groups_of(data: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return the groups of each host, direct or by descent, without all and ungrouped."""
+    found: dict[str, set[str]] = {name: set() for name in data[ORDER]["hosts"]}
+    for group, hosts in data[ORDER]["groups"]:
+        for name in hosts if group not in ("all", "ungrouped") else ():
+            found[name].add(group)
     return found

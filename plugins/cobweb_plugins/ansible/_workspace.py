@@ -13,14 +13,12 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Mapping
 from configparser import ConfigParser, Error
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cobweb.errors import ExecutorError
-from cobweb.model import Host
 from cobweb.plugin import ExecutorSetting, data_dir
 from cobweb_plugins.ansible._job_marks import JOB_VARIABLE
 from cobweb_plugins.ansible._runner import Command
@@ -106,7 +104,7 @@ class Workspace:
         try:
             data = Path(tempfile.mkdtemp(prefix="ansible-", dir=setting.work_dir))
             sockets = Path(tempfile.mkdtemp(prefix="cobweb-", dir=_folder_of_sockets()))
-            _write_private(data / "hosts.yml", json.dumps(_inventory(setting.hosts), default=dict))
+            _write_private(data / "hosts.yml", json.dumps(_inventory(setting), default=dict))
         except OSError as error:
             raise ExecutorError(f"cannot make the files for Ansible: {error}") from error
         return cls(setting=setting, data=data, sockets=sockets)
@@ -228,17 +226,40 @@ def _write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _inventory(hosts: Mapping[str, Host]) -> dict[str, Any]:
-    groups: dict[str, dict[str, Any]] = {}
+def _inventory(setting: ExecutorSetting) -> dict[str, Any]:
+    """Return an inventory whose groups have the site's order; what the site lacks comes last.
+
+    The variables of groups are merged into those of the hosts, so each group lists all of its
+    hosts and none has children.
+    """
+    hosts = setting.hosts
+    groups = {name: dict.fromkeys(members) for name, members in setting.groups.items()}
     for host in hosts.values():
-        for group in host.groups:
-            if group not in ("all", "ungrouped"):
-                groups.setdefault(group, {})[host.name] = {}
+        for group in ("all", *host.groups):
+            groups.setdefault(group, {})[host.name] = None
+    everyone = groups.pop("all", {})
+    groups.pop("ungrouped", None)
     return {
         "all": {
-            "hosts": {host.name: dict(host.variables) for host in hosts.values()},
-            "children": {group: {"hosts": members} for group, members in groups.items()},
+            "hosts": {
+                name: {**_whence(setting.site_dir / hosts[name].source), **hosts[name].variables}
+                for name in everyone
+                if name in hosts
+            },
+            "children": {
+                group: {"hosts": {name: {} for name in members if name in hosts}}
+                for group, members in groups.items()
+            },
         }
+    }
+
+
+def _whence(source: Path) -> dict[str, str]:
+    """Return what Ansible tells a host of the source that names it, in its own variables."""
+    file = Path(os.path.normpath(source))
+    return {
+        "inventory_file": str(file),
+        "inventory_dir": str(file if file.is_dir() else file.parent),
     }
 
 

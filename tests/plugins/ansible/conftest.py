@@ -46,6 +46,7 @@ class Bench:
     parallel: int = 4
     timeout_s: float = LIMIT_S
     mark: SiteMark | None = None
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def open(self) -> None:
@@ -61,6 +62,7 @@ class Bench:
                 timeout_s=self.timeout_s,
                 roles_path=(self.folder / "roles",),
                 mark=self.mark,
+                groups=self.groups,
             )
         )
 

@@ -12,9 +12,11 @@ class Host:
     """One host; `groups` are all that it is in, directly or by descent, sorted, without `all`.
 
     `variables` are merged by Ansible's precedence (group_vars, host_vars) and not templated;
-    vaulted values stay mappings of the form `{"__ansible_vault": "..."}`.
+    vaulted values stay mappings of the form `{"__ansible_vault": "..."}`. `source` is the file (or
+    folder) of the inventory that names it first, relative to the site's folder.
     """
 
     name: str
     groups: tuple[str, ...] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)
+    source: str = field(default="", compare=False)

@@ -189,7 +189,13 @@ _ANSWERS: Mapping[str, Mapping[str, Check]] = {
     },
     "solver": {"solve": _is(Mapping)},
     "planner": {"stages": _is(Stages), "priorities": _is(Mapping), "schedule": _is(Schedule)},
-    "adapter": {"reads": bool, "hosts": _hosts, "hosts_after": _hosts, "generate": _files},
+    "adapter": {
+        "reads": bool,
+        "hosts": _hosts,
+        "hosts_after": _hosts,
+        "groups": _is(Mapping),
+        "generate": _files,
+    },
     "provider": {
         "find": lambda value: value if value is None else _checked(value, Machine),
         "create": _is(Machine),

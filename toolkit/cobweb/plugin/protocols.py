@@ -51,6 +51,7 @@ class ExecutorSetting:
     `hosts` are the hosts that may get jobs and all others of the site, by name; `parallel` bounds
     jobs in flight; `timeout_s` is the default for one job; `work_dir` is private to the run and
     exists; `roles_path` are folders with roles; `options` are free (the simulator's `--fail`, ...).
+    `groups` are the hosts of each group, those below it among them, in the inventory's order.
     `mark` is the site's mark in a run that may change hosts.
     """
 
@@ -64,6 +65,7 @@ class ExecutorSetting:
     roles_path: tuple[Path, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     mark: SiteMark | None = None
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def trees(self) -> Path:
@@ -378,6 +380,17 @@ class JoiningAdapter(Adapter, Protocol):
         """Read a source as `hosts` does, after the files `before` of the same inventory.
 
         Hosts of these may come again, in more groups; a variable comes only with a new value.
+        """
+
+
+@runtime_checkable
+class OrderedAdapter(Adapter, Protocol):
+    """An adapter that knows the order of the hosts in a group, and groups without hosts."""
+
+    def groups(self, source: Path, before: Sequence[Path]) -> Mapping[str, Sequence[str]]:
+        """Return the hosts of each group, those below it among them, after all these sources.
+
+        It is asked once the hosts of `source` were read.
         """
 
 

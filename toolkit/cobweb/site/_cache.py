@@ -45,7 +45,7 @@ _KNOWN, _SITE, _GRAPH = "known", "site", "graph"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What a site says without its objects; `hosts` are names in the inventory's order."""
+    """What a site says without its objects; hosts and groups are in the inventory's order."""
 
     name: str
     dir: Path
@@ -54,6 +54,7 @@ class Head:
     sections: Mapping[str, Any]
     ignored: tuple[Ignored, ...]
     hosts: tuple[str, ...] = field(repr=False)
+    groups: Mapping[str, Sequence[str]] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,9 @@ from cobweb.site.reading._settings import text
 if TYPE_CHECKING:
     from cobweb._cache import Cache
     from cobweb.model import CobType
+    from cobweb.plugin import Adapter
+    from cobweb.plugin._values import Expander
     from cobweb.site._evaluation import Parts
-    from cobweb.site._sections import Expander
-    from cobweb.site.hosts._sources import HostSource
     from cobweb.site.reading._nodes import Map
 
 SITE_FILE = "site.yml"
@@ -71,7 +71,7 @@ def load_site(  # noqa: PLR0913 - keywords of its own for each thing that plugin
     path: Path,
     *,
     types: Mapping[str, CobType] = _NONE,
-    adapters: Sequence[HostSource] = (),
+    adapters: Sequence[Adapter] = (),
     sections: Mapping[str, Mapping[str, Any]] = _NONE,
     expanders: Sequence[Expander] = (),
     allow_outside: bool = False,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cobweb.model import CobType
-    from cobweb.site._sections import Expander
-    from cobweb.site.hosts._sources import HostSource
+    from cobweb.plugin import Adapter
+    from cobweb.plugin._values import Expander
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Foreign:
     """
 
     types: Mapping[str, CobType]
-    adapters: Sequence[HostSource]
+    adapters: Sequence[Adapter]
     sections: Mapping[str, Mapping[str, Any]]
     expanders: Sequence[Expander]
     allow_outside: bool = False

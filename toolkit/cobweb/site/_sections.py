@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 from cobweb.errors import ModelError
 from cobweb.model import CobType, Expansion
@@ -15,22 +15,8 @@ from cobweb.site.hosts._sources import lift
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._nodes import Leaf, Map, Node, at, key_place
 
-
-class Expander(Protocol):
-    """A section that expands; those of plugins have this form."""
-
-    name: ClassVar[str]
-
-    @property
-    def source(self) -> Path:
-        """The file or folder of the code that does it: other code may do another thing."""
-
-    def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
-        """Return what the section stands for; `sections` are all sections of plugins, by name.
-
-        The same sections and files give the same expansion. ModelError where they say what cannot
-        be; its paths begin with the name of a section.
-        """
+if TYPE_CHECKING:
+    from cobweb.plugin._values import Expander
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,11 @@ class Site:
     def hosts(self) -> Mapping[str, Host]:
         """The hosts by name in the inventory's order; each is made when it is asked for."""
         return Lazy(dict.fromkeys(self._head.hosts), lambda name: self._evaluation.hosts[name])
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """The hosts of each group, those below it among them, in the inventory's order."""
+        return self._head.groups
 
     @property
     def is_present(self) -> bool:
@@ -219,6 +224,7 @@ class Site:
             sections=parts.sections,
             ignored=parts.ignored,
             hosts=tuple(self._evaluation.hosts),
+            groups=dict(parts.evaluator.groups),
         )
 
     def _read_what_is_left(self) -> tuple[Finding, ...]:

@@ -13,9 +13,9 @@ import os
 import signal
 import subprocess
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,15 +30,15 @@ class Desired:
     """A site, or the part of it that `limit` selects, as it is to become; `name` is for people.
 
     `graph` has the objects that take part, of which the `movable` ones may be moved. `hosts` are
-    all hosts of the site, `chosen` those that the limit selects (all without one). `evaluated` is
-    `graph` as a generation has it, `whole` makes that of all of the site. `roots` are the folders
-    that the paths of actions are relative to in a generation. `dir` is the site's folder, `commit`
-    the Git commit that it is at. `files` are the kept files and the archives of file trees by their
-    SHA-256 (none for an earlier generation: the state database has them), `secrets` the vaulted
-    values of the site as it is now, by the digest that stands for each in a generation. `kept` are
-    the files of the earlier generation that it is, if it is one. `only` are all that may be moved,
-    where that was asked for; then `chosen` are the hosts of which nothing else is pending.
-    `is_deletion` says that all of the site is to go.
+    all hosts of the site, `groups` those of each group, `chosen` those that the limit selects (all
+    without one). `evaluated` is `graph` as a generation has it, `whole` makes that of all of the
+    site. `roots` are the folders that the paths of actions are relative to in a generation. `dir`
+    is the site's folder, `commit` the Git commit that it is at. `files` are the kept files and the
+    archives of file trees by their SHA-256 (none for an earlier generation: the state database has
+    them), `secrets` the vaulted values of the site as it is now, by the digest that stands for each
+    in a generation. `kept` are the files of the earlier generation that it is, if it is one. `only`
+    are all that may be moved, where that was asked for; then `chosen` are the hosts of which
+    nothing else is pending. `is_deletion` says that all of the site is to go.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Desired:
     secrets: Callable[[], Mapping[str, Mapping[str, Any]]]
     limit: str | None = None
     only: frozenset[CobId] | None = None
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     kept: KeptFiles | None = None
     is_deletion: bool = False
 
@@ -84,6 +85,7 @@ def desired_of(site: Site, limit: str | None = None) -> Desired:
         name=site.name,
         graph=graph,
         hosts=site.hosts,
+        groups=site.groups,
         chosen=frozenset(site.hosts if limit is None else site.select(limit)),
         evaluated=evaluated,
         whole=lambda: evaluated if limit is None else _evaluated(site, site.graph(None)),
@@ -134,15 +136,10 @@ _STATE = ":(exclude).cobweb"
 """The default place of the state database; each run changes it."""
 
 _ELSEWHERE = frozenset(
-    {
-        "GIT_COMMON_DIR",
-        "GIT_DIR",
-        "GIT_INDEX_FILE",
-        "GIT_NAMESPACE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_WORK_TREE",
-    }
+    [
+        *("GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_NAMESPACE"),
+        *("GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_WORK_TREE"),
+    ]
 )
 """Variables that point to another repository than the folder's; a Git hook is called with them."""
 

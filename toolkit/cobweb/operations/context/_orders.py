@@ -139,13 +139,13 @@ def open_executor(
     with private_folder() as work_dir:
         setting = ExecutorSetting(
             hosts=desired.hosts,
+            groups=desired.groups,
             site_dir=desired.dir,
             work_dir=work_dir,
             parallel=orders.parallel,
             timeout_s=orders.timeout_s,
             seed=orders.seed,
             verbosity=orders.verbosity,
-            roles_path=(desired.dir / "roles",),
             options={"defaults": defaults, **orders.options},
             mark=mark,
         )

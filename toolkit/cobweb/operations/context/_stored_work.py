@@ -183,10 +183,10 @@ class KeptWork:
         match action:
             case Tasks(path=path):
                 found = self._place(path, kind, files, is_role=False)
-                return found if isinstance(found, Missing) else Tasks(path=found)
+                return found if isinstance(found, Missing) else replace(action, path=found)
             case Role(name=name) if name.startswith("/"):
                 found = self._place(name, kind, files, is_role=True)
-                return found if isinstance(found, Missing) else Role(name=found)
+                return found if isinstance(found, Missing) else replace(action, name=found)
             case PythonAction(type_name=name, method=method):
                 known = self._python_types.get(name)
                 if hasattr(known, method):

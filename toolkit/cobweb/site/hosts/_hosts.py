@@ -7,6 +7,7 @@ host, `ungrouped` those that are in no other group. A group's depth is the longe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cobweb.errors import Place
@@ -32,6 +33,10 @@ class Group:
         """Ansible's `ansible_group_priority`: the higher wins among groups of one depth."""
         value = self.variables.get("ansible_group_priority")
         return value.value if isinstance(value, Leaf) and isinstance(value.value, int) else 1
+
+    def put_first(self, hosts: Iterable[str]) -> None:
+        """Have these hosts before all that it has by now."""
+        self.hosts = dict.fromkeys([*hosts, *self.hosts])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from string import ascii_letters
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING
 
 from cobweb.errors import CobwebError, Place
 from cobweb.model import Host
@@ -18,6 +18,9 @@ from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, key_place, kind, pl
 from cobweb.site.reading._settings import as_map, known_keys
 from cobweb.site.reading._yaml import ALL_KEYS
 
+if TYPE_CHECKING:
+    from cobweb.plugin import Adapter
+
 _YAML = (".yml", ".yaml", ".json")
 _IGNORED = (".orig", ".bak", ".retry", ".cfg", ".md", ".txt", ".pyc", ".swp", ".example")
 _VARS_FOLDERS = ("group_vars", "host_vars")
@@ -26,22 +29,10 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]{0,252}", re.ASCII)
 _GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
 
-class HostSource(Protocol):
-    """What reads a source that is no Ansible YAML; adapters of plugins have this form."""
-
-    name: ClassVar[str]
-
-    def reads(self, source: Path) -> bool:
-        """Say whether this is the one for a source."""
-
-    def hosts(self, source: Path) -> Iterable[Host]:
-        """Read the hosts of a source; CobwebError where it cannot be read."""
-
-
 class Sources:
     """Fills an inventory from its sources; `folders` are those that may hold group_vars."""
 
-    def __init__(self, files: Files, inventory: Inventory, adapters: Sequence[HostSource]) -> None:
+    def __init__(self, files: Files, inventory: Inventory, adapters: Sequence[Adapter]) -> None:
         self._files = files
         self._findings = files.findings
         self._inventory = inventory
@@ -49,7 +40,7 @@ class Sources:
         self.folders: list[Path] = []
         self._entered: set[Path] = set()
         self._before: list[Path] = []
-        self._joining: HostSource | None = None
+        self._joining: Adapter | None = None
 
     def add(self, node: Node) -> None:
         """Read what stands under `inventory` of the site."""
@@ -124,12 +115,12 @@ class Sources:
         if folder not in self.folders:
             self.folders.append(folder)
 
-    def _adapter(self, source: Path) -> HostSource | None:
+    def _adapter(self, source: Path) -> Adapter | None:
         self._files.foreign = True
         return next((adapter for adapter in self._adapters if adapter.reads(source)), None)
 
     def _adapted(
-        self, adapter: HostSource, source: Path, place: Place, *, is_own: bool = False
+        self, adapter: Adapter, source: Path, place: Place, *, is_own: bool = False
     ) -> None:
         """Read a source by an adapter, or learn what one that was read here brings about.
 
@@ -138,6 +129,7 @@ class Sources:
         joins = getattr(adapter, "hosts_after", None)
         try:
             hosts = list(joins(source, self._before) if joins else adapter.hosts(source))
+            groups = adapter.groups(source, self._before) if hasattr(adapter, "groups") else {}
         except CobwebError as error:
             self._findings.add(
                 place, f"inventory adapter {adapter.name}: {error.message}", error.hint
@@ -146,8 +138,11 @@ class Sources:
         self._before.append(source)
         self._joining = adapter if joins else self._joining
         where = Place(file=self._files.name(source))
+        made = [(self._inventory.add_group(name, where), groups[name]) for name in groups]
         for host in hosts:
             self._adapted_host(host, where, is_own=is_own)
+        for group, members in made:
+            group.put_first(host for host in members if host in self._inventory.hosts)
 
     def _adapted_host(self, host: Host, where: Place, *, is_own: bool) -> None:
         """Take in a host; what is known by its place in a source of our own keeps that."""

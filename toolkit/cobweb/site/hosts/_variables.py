@@ -111,7 +111,8 @@ class Hosts(Mapping[str, Host]):
         values: dict[str, Any] = {key: plain(node) for key, node in shared.items()}
         values.update((key, plain(node)) for key, node in own.items())
         groups = tuple(sorted(set(self._inventory.groups_of(name)) - {ALL}))
-        return Host(name=name, groups=groups, variables=values)
+        source = self._inventory.hosts[name].place.file
+        return Host(name=name, groups=groups, variables=values, source=source)
 
 
 _SUFFIXES = ("", ".yml", ".yaml", ".json")
