@@ -8,7 +8,7 @@ Where z or v names a group of states (`CobType.groups`), any of them will do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from cobweb.errors import Place
@@ -155,7 +155,9 @@ class Graph:
         """Yield the transition dependencies with `ANY` expanded over each type's matrix."""
         for need in self.needs:
             if isinstance(need, TransitionNeed):
-                yield from self._expand_transition(need)
+                for step in self.cobs[need.cob].type.transitions:
+                    if need.covers(step.source, step.dest):
+                        yield replace(need, source=step.source, dest=step.dest)
 
     def lock_needs(self) -> Iterator[LockNeed]:
         """Yield the lock dependencies with `ANY` expanded over each type's states."""
@@ -163,22 +165,4 @@ class Graph:
             if isinstance(need, LockNeed):
                 for state in self.cobs[need.cob].type.states:
                     if need.covers(state):
-                        yield LockNeed(
-                            cob=need.cob,
-                            within=state,
-                            on=need.on,
-                            state=need.state,
-                            place=need.place,
-                        )
-
-    def _expand_transition(self, need: TransitionNeed) -> Iterator[TransitionNeed]:
-        for step in self.cobs[need.cob].type.transitions:
-            if need.covers(step.source, step.dest):
-                yield TransitionNeed(
-                    cob=need.cob,
-                    source=step.source,
-                    dest=step.dest,
-                    on=need.on,
-                    state=need.state,
-                    place=need.place,
-                )
+                        yield replace(need, within=state)

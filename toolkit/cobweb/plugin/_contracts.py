@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from cobweb.model import (
@@ -16,7 +17,7 @@ from cobweb.model import (
     PythonAction,
     decides_what_runs_here,
 )
-from cobweb.plugin._hooks import Kind, RegisteredType
+from cobweb.plugin._hooks import Kind, RegisteredType, Section
 from cobweb.plugin.protocols import (
     Adapter,
     Executor,
@@ -29,12 +30,38 @@ from cobweb.plugin.protocols import (
     Transport,
 )
 
-PROTOCOLS: Mapping[Kind, type] = {
-    Kind.TYPES: RegisteredType,
-    Kind.EXECUTORS: Executor,
-    Kind.SOLVERS: Solver,
-    Kind.TRANSPORTS: Transport,
-    Kind.OBSERVERS: Observer,
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """What a class can be of its kind: one that has any of `methods` is a `protocol`.
+
+    It goes to `table`, as what the border calls `word`; its class attribute `schema` is a JSON
+    Schema, "" where it needs none.
+    """
+
+    table: str
+    word: str
+    protocol: type
+    methods: tuple[str, ...] = ()
+    schema: str = ""
+
+
+FACES: Mapping[Kind, tuple[Face, ...]] = {
+    Kind.TYPES: (Face("types", "type", RegisteredType),),
+    Kind.EXECUTORS: (Face("executors", "executor", Executor),),
+    Kind.SOLVERS: (Face("solvers", "solver", Solver),),
+    Kind.TRANSPORTS: (Face("transports", "transport", Transport),),
+    Kind.OBSERVERS: (Face("observers", "observer", Observer),),
+    Kind.SECTIONS: (Face("sections", "section", Section, schema="schema"),),
+    Kind.ADAPTERS: (
+        Face("adapters", "adapter", Adapter, ("hosts", "reads")),
+        Face("generators", "adapter", Generator, ("generate",), "schema"),
+        Face("providers", "provider", NodeProvider, ("create",), "fields"),
+    ),
+    Kind.PLANNERS: (
+        Face("planners", "planner", Planner, ("stages", "priorities")),
+        Face("task_planners", "planner", TaskPlanner, ("schedule",)),
+    ),
 }
 
 
@@ -48,42 +75,24 @@ def item_problems(kind: Kind, item: object) -> tuple[str, ...]:
     if not inspect.isclass(item):
         return (f"{kind.hook} returned {item!r}, which is no class",)
     problems = [*_name_problems(item)]
-    if kind is Kind.SECTIONS:
-        problems += _section_problems(item)
-    elif kind is Kind.ADAPTERS:
-        problems += _adapter_problems(item)
-    elif kind is Kind.PLANNERS:
-        problems += _planner_problems(item)
-    else:
-        problems += method_problems(PROTOCOLS[kind], item)
+    for face in faces_of(kind, item):
+        problems += method_problems(face.protocol, item)
+        if face.schema and not isinstance(getattr(item, face.schema, None), Mapping):
+            what = "its fields" if face.schema == "fields" else "a schema"
+            place = f"a class attribute `{face.schema}`, a JSON Schema"
+            problems.append(f"{item.__name__} lacks {what} ({place})")
+    if kind is Kind.SECTIONS and getattr(item, "name", None) in RESERVED_SECTIONS:
+        problems.append(f"the section {item.name} is Cobweb's own")  # type: ignore[attr-defined]
     if kind is Kind.EXECUTORS:
         problems += _actions_problems(item)
     return tuple(problems)
 
 
-def makes_files(item: type) -> bool:
-    """Say whether an adapter makes a site's files from a model."""
-    return hasattr(item, "generate")
-
-
-def makes_machines(item: type) -> bool:
-    """Say whether an adapter is a provider of nodes."""
-    return hasattr(item, "create")
-
-
-def reads_hosts(item: type) -> bool:
-    """Say whether an adapter reads an inventory."""
-    return hasattr(item, "hosts") or hasattr(item, "reads")
-
-
-def plans_tasks(item: type) -> bool:
-    """Say whether a planner schedules tasks of nodes."""
-    return hasattr(item, "schedule")
-
-
-def plans_steps(item: type) -> bool:
-    """Say whether a planner puts predicted steps in order."""
-    return hasattr(item, "stages") or hasattr(item, "priorities")
+def faces_of(kind: Kind, item: type) -> tuple[Face, ...]:
+    """Return all that a class is; the first of its kind where it looks like none."""
+    faces = FACES[kind]
+    found = (it for it in faces if any(hasattr(item, method) for method in it.methods))
+    return tuple(found) or faces[:1]
 
 
 def method_problems(protocol: type, cls: type) -> Iterator[str]:
@@ -155,36 +164,6 @@ RESERVED_SECTIONS = frozenset(
     ]
 )
 """The top-level keys of a site.yml that are Cobweb's own."""
-
-
-def _section_problems(cls: type) -> Iterator[str]:
-    if getattr(cls, "name", None) in RESERVED_SECTIONS:
-        yield f"the section {cls.name} is Cobweb's own"  # type: ignore[attr-defined]  # looked at
-    yield from _schema_problems(cls, "schema", "a schema")
-
-
-def _schema_problems(cls: type, attribute: str, what: str) -> Iterator[str]:
-    if not isinstance(getattr(cls, attribute, None), Mapping):
-        yield f"{cls.__name__} lacks {what} (a class attribute `{attribute}`, a JSON Schema)"
-
-
-def _adapter_problems(cls: type) -> Iterator[str]:
-    files, machines = makes_files(cls), makes_machines(cls)
-    if files:
-        yield from method_problems(Generator, cls)
-        yield from _schema_problems(cls, "schema", "a schema")
-    if machines:
-        yield from method_problems(NodeProvider, cls)
-        yield from _schema_problems(cls, "fields", "its fields")
-    if reads_hosts(cls) or not (files or machines):
-        yield from method_problems(Adapter, cls)
-
-
-def _planner_problems(cls: type) -> Iterator[str]:
-    if plans_tasks(cls):
-        yield from method_problems(TaskPlanner, cls)
-    if plans_steps(cls) or not plans_tasks(cls):
-        yield from method_problems(Planner, cls)
 
 
 def _command_problems(item: object) -> Iterator[str]:

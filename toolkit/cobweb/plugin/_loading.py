@@ -30,12 +30,8 @@ from cobweb.plugin._border import (
 )
 from cobweb.plugin._contracts import (
     cob_type_problems,
+    faces_of,
     item_problems,
-    makes_files,
-    makes_machines,
-    plans_steps,
-    plans_tasks,
-    reads_hosts,
     schema_problems,
     uses_python,
 )
@@ -47,7 +43,6 @@ PYTHON = "python_types"
 GENERATORS = "generators"
 EXPANDERS = "expanders"
 PROVIDERS = "providers"
-TASK_PLANNERS = "task_planners"
 UNASKED = "unasked_observers"
 HOOK_NAMES = tuple(kind.hook for kind in Kind)
 
@@ -250,12 +245,10 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
             yield from _make_type(item())
         case Kind.EXECUTORS:
             yield kind, guarded_executor(plugin, item)
-        case Kind.SOLVERS:
-            yield kind, guarded(plugin, "solver", item())
-        case Kind.PLANNERS:
-            yield from _make_planner(plugin, item)
-        case Kind.ADAPTERS:
-            yield from _make_adapter(plugin, item)
+        case Kind.SOLVERS | Kind.PLANNERS | Kind.ADAPTERS:
+            made = item()
+            for face in faces_of(kind, item):
+                yield face.table, guarded(plugin, face.word, made)
         case Kind.SECTIONS:
             yield from _make_section(plugin, item)
         case Kind.TRANSPORTS:
@@ -277,24 +270,6 @@ def _make_section(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
     yield Kind.SECTIONS, item
     if hasattr(item, "expand"):
         yield EXPANDERS, guarded(plugin, "section", item())
-
-
-def _make_planner(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
-    made = guarded(plugin, "planner", item())
-    if plans_steps(item):
-        yield Kind.PLANNERS, made
-    if plans_tasks(item):
-        yield TASK_PLANNERS, made
-
-
-def _make_adapter(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
-    made = item()
-    if reads_hosts(item):
-        yield Kind.ADAPTERS, guarded(plugin, "adapter", made)
-    if makes_files(item):
-        yield GENERATORS, guarded(plugin, "adapter", made)
-    if makes_machines(item):
-        yield PROVIDERS, guarded(plugin, "provider", made)
 
 
 def _make_type(instance: Any) -> Iterator[tuple[str, Any]]:
