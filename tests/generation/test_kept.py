@@ -115,6 +115,12 @@ def test_where_nobody_can_look_into_the_work_every_variable_is_kept(
     assert variables_of(kept_of(action, files)) == expected
 
 
+def test_what_variables_of_a_role_name_is_kept() -> None:
+    action = Role(name="/s/roles/web", vars={"port": "{{ rack }}", "more": [{"a": "{{ cores }}"}]})
+    kept = variables_of(kept_of(action, {"site:roles/web/tasks/main.yml": b""}))
+    assert kept == CONNECTION | {"rack", "cores"}
+
+
 def test_hosts_that_share_a_text_keep_each_what_they_have_of_it() -> None:
     chosen = HostVariables(frozenset(["pool"]))
     shared = {"pool": "{{ size }} {{ rack }}"}

@@ -57,6 +57,10 @@ actions: st.SearchStrategy[Action] = st.sampled_from(
         Tasks(path="/opt/plugin/up.yml"),
         Role(name="/home/ann/site/roles/web"),
         Role(name="galaxy.nginx"),
+        Tasks(path="/home/ann/site/tasks/up.yml", facts=True),
+        Tasks(path="/opt/plugin/up.yml", facts=("!all", "network")),
+        Role(name="galaxy.nginx", facts=False),
+        Role(name="/home/ann/site/roles/web", vars={"a": [1, 0.5, "{{ x }}"]}, facts=("min",)),
         PythonAction(type_name="a.type", method="up"),
     ]
 )

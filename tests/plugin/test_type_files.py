@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cobweb.errors import CobwebError
+from cobweb.model import Role, Tasks
 from cobweb.plugin import type_file
 
 GOOD = """\
@@ -37,6 +38,8 @@ BAD = {
     "connection": ("remove: down", "remove: down\nconnection: {}", "`connection` must be a list"),
     "interrupts": ("attempts: 2", "interrupts: 1", "`interrupts` must be true or false"),
     "checks": ("{tasks: check.yml}", "{tasks: a, interrupts: true}", "unknown keys: interrupts"),
+    "facts": ("attempts: 2", "facts: all", "`facts` must be true, false or a list of subsets"),
+    "vars": ("attempts: 2", "role: x, vars: 1", "`vars` must be a mapping"),
     "schema": ("remove: down", "remove: down\nspec: list.json", "list.json is no mapping"),
 }
 
@@ -64,6 +67,22 @@ def test_groups_of_states_are_read(tmp_path: Path) -> None:
 def test_what_its_results_may_say_of_the_connection_is_read(tmp_path: Path) -> None:
     path = _file(tmp_path, f"{GOOD}connection: [ansible_timeout]\n")
     assert type_file(path)().cob_type().connection == ("ansible_timeout",)
+
+
+def test_facts_and_variables_of_roles_are_read(tmp_path: Path) -> None:
+    """What an action says of facts counts, then its type; else a role has all and tasks none."""
+    text = GOOD + "  up -> down: {role: x.y, vars: {port: '{{ cob.spec.port }}'}, facts: [min]}\n"
+    made = type_file(_file(tmp_path, text))().cob_type()
+    assert made.actions() == (
+        Tasks(path=f"{tmp_path}/thing/check.yml"),
+        Tasks(path=f"{tmp_path}/thing/start.yml"),
+        Role(name="x.y", vars={"port": "{{ cob.spec.port }}"}, facts=("min",)),
+    )
+    for said, found in (("", (False, True)), ("facts: true\n", (True, True))):
+        path = tmp_path / "thing" / "type.yml"
+        path.write_text(GOOD.replace("{tasks: start.yml", "{role: x") + said)
+        actions = type_file(path)().cob_type().actions()
+        assert tuple(it.facts for it in actions if isinstance(it, Tasks | Role)) == found
 
 
 def test_what_serves_is_read(tmp_path: Path) -> None:

@@ -330,6 +330,23 @@ def test_roles_and_attempts(maker: Maker) -> None:
     assert "role `x.y.z` does not exist" in finding.message
 
 
+def test_facts_and_variables_of_roles(maker: Maker) -> None:
+    """An action says which facts it wants, then its type; else a role has all and tasks none."""
+    steps = "down -> up: {role: x.y.z, vars: {p: '{{ q }}'}, facts: [min]}, up -> down: {role: r}"
+    text = (
+        "types: {t: {states: [down, up], preferred: up, remove: down, FACTS"
+        f"check: {{tasks: c.yml}}, transitions: {{{steps}}}}}}}"
+    )
+    files = {"c.yml": "[]", "hosts.yml": "all: {hosts: {h1: }}"}
+    for said, tasks, role in (("", False, True), ("facts: false, ", False, False)):
+        site = maker.site({"site.yml": text.replace("FACTS", said), **files})
+        made = site.types["t"]
+        assert made.check == Tasks(path=str(maker.root / "c.yml"), facts=tasks)
+        up, down = (step.action for step in made.transitions)
+        assert up == Role(name="x.y.z", vars={"p": "{{ q }}"}, facts=("min",))
+        assert down == Role(name="r", facts=role)
+
+
 def test_files_of_types_that_nobody_uses_may_be_missing(maker: Maker) -> None:
     unused = "types: {t: {states: [u], preferred: u, remove: u, check: {tasks: no}}}"
     assert not maker.site(unused).findings_of_files()

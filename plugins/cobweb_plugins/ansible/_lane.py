@@ -7,6 +7,7 @@ from typing import Any
 
 from cobweb.model import Action, Job, JobKind, Role, Tasks
 from cobweb_plugins.ansible._direct import DirectTasks
+from cobweb_plugins.ansible._facts import subsets_of
 from cobweb_plugins.ansible._hub import Connection
 from cobweb_plugins.ansible._sweep import Place, Sweep
 
@@ -34,6 +35,7 @@ class Lane:
         *,
         deadline: float,
         basedir: str,
+        facts_folder: str,
         mark: str,
         first: str,
         end: str,
@@ -47,6 +49,7 @@ class Lane:
         """
         self._take_on(job, deadline)
         more: dict[str, Any] = {"basedir": basedir, "mark": mark, "first": first, "end": end}
+        more["facts_folder"] = facts_folder
         if direct is not None:
             more |= {"direct": direct.message(), "met": met}
             if direct.digest not in self._known:
@@ -95,11 +98,11 @@ def job_message(job: Job) -> dict[str, Any]:
     }
 
 
-def _action(action: Action) -> dict[str, str]:
+def _action(action: Action) -> dict[str, Any]:
     match action:
-        case Tasks(path=path):
-            return {"tasks": path}
-        case Role(name=name):
-            return {"role": name}
+        case Tasks(path=path, facts=facts):
+            return {"tasks": path, "facts": subsets_of(facts)}
+        case Role(name=name, vars=variables, facts=facts):
+            return {"role": name, "vars": variables, "facts": subsets_of(facts)}
         case _:
             return {}

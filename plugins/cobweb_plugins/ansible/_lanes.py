@@ -71,6 +71,7 @@ class AnsibleExecutor(BaseExecutor):
     def _opened(self, workspace: Workspace) -> None:
         self._zygote = Zygote(workspace, self._hub)
         self._files = DirectFiles(*workspace.module_folders())
+        self._facts_folder = str(workspace.data / "facts")
 
     def _running(self) -> bool:
         return bool(self._sweeps) or any(lane.job is not None for lane in self._lanes.values())
@@ -109,6 +110,7 @@ class AnsibleExecutor(BaseExecutor):
             job,
             deadline=time.monotonic() + self._timeout(job),
             basedir=basedir,
+            facts_folder=self._facts_folder,
             mark="" if end else self._mark(job.number),
             first=self._first(job),
             end=end,
@@ -120,7 +122,9 @@ class AnsibleExecutor(BaseExecutor):
         """Return the tasks of a direct job, and the way to its host if that is known."""
         host_vars, known = self._met.get(job.host, (None, None))
         is_met = host_vars == job.host_vars
-        if job.fresh or not isinstance(job.action, Tasks) or (is_met and known is None):
+        if not isinstance(job.action, Tasks) or job.action.facts or job.fresh:
+            return None, None
+        if is_met and known is None:
             return None, None
         if job.host not in self._varies:
             self._varies[job.host] = has_templates(self._setting.hosts[job.host].variables)

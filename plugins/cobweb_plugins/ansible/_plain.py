@@ -10,14 +10,19 @@ task was delegated: where the other host cannot be reached, the job counts as un
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
-from cobweb.model import Job, JobKind, Outcome, Report, Role, Tasks
+from cobweb.model import Action, Job, JobKind, Outcome, Report, Role, Tasks
 from cobweb_plugins.ansible._base import BaseExecutor
+from cobweb_plugins.ansible._facts import subsets_of
 from cobweb_plugins.ansible._hub import Connection
 from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._processes import end_ssh_masters
@@ -101,7 +106,26 @@ class AnsiblePlainExecutor(BaseExecutor):
         playbook = files.playbook(f"{name}.yml", [play])
         arguments = (*self._more_inventory(job), "-e", f"@{variables}", str(playbook))
         memory = 0 if self._is_here(job) else MEMORY_BYTES
-        return files.command(job.number, *arguments, ident=name, memory=memory, mark=mark)
+        command = files.command(job.number, *arguments, ident=name, memory=memory, mark=mark)
+        more = {**self._with_facts(job), **self._with_role(job.action, command.environment)}
+        return replace(command, environment={**command.environment, **more})
+
+    def _with_facts(self, job: Job) -> dict[str, str]:
+        """Return the settings by which jobs that ask for the same facts share them."""
+        subsets = _subsets(job.action)
+        if not subsets:
+            return {}
+        asked = json.dumps([subsets, job.host_vars], sort_keys=True, default=dict)
+        folder = self._files.data / f"facts-{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
+        return {"ANSIBLE_GATHERING": "smart", **self._files.fact_cache(folder)}
+
+    @staticmethod
+    def _with_role(action: Action, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return the setting by which a role that is given by its path is found by its name."""
+        if not isinstance(action, Role) or not action.name.startswith("/"):
+            return {}
+        folders = (str(Path(action.name).parent), environment["ANSIBLE_ROLES_PATH"])
+        return {"ANSIBLE_ROLES_PATH": os.pathsep.join(folders)}
 
     def _is_here(self, job: Job) -> bool:
         return self._setting.hosts[job.host].variables.get("ansible_connection") == "local"
@@ -220,12 +244,21 @@ class _Run:
 
 
 def _play(job: Job) -> dict[str, Any]:
-    play: dict[str, Any] = {"name": "cobweb", "hosts": [job.host], "gather_facts": False}
+    subsets = _subsets(job.action)
+    play: dict[str, Any] = {"name": "cobweb", "hosts": [job.host], "gather_facts": bool(subsets)}
+    if subsets:
+        play["gather_subset"] = subsets
     if isinstance(job.action, Role):
-        return {**play, "roles": [{"role": job.action.name}]}
+        role = {"role": Path(job.action.name).name, "vars": job.action.vars}
+        return {**play, "roles": [role]}
     if not isinstance(job.action, Tasks):
         return play
     return {**play, "tasks": [{"ansible.builtin.import_tasks": {"file": job.action.path}}]}
+
+
+def _subsets(action: Action) -> list[str]:
+    """Return the facts that an action asks for."""
+    return subsets_of(action.facts) if isinstance(action, Tasks | Role) else []
 
 
 def _text_only(value: object) -> object:

@@ -59,7 +59,10 @@ def describe(result: Mapping[str, Any]) -> str:
     if censored := result.get("censored"):
         return bounded(str(censored))
     result = _failing_item(result.get("results")) or result
-    parts = [_text(result.get(key)) for key in ("msg", "reason")]
+    modules = result.get("failed_modules")  # of a gathering of facts
+    inner = modules.values() if isinstance(modules, Mapping) else ()
+    more = (it.get("msg") for it in inner if isinstance(it, Mapping))
+    parts = [_text(it) for it in (result.get("msg"), result.get("reason"), *more)]
     stderr = _text(result.get("stderr")) or _text(result.get("module_stderr"))
     if stderr or not any(parts):
         parts.append(stderr or _text(result.get("stdout")))

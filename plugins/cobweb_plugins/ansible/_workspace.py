@@ -71,17 +71,18 @@ group the ProxyCommand below a shared connection.
 TREES_VARIABLE = "cobweb_trees"
 """Tells tasks where the archives of file trees are."""
 
-_SHARE = "/usr/share/ansible"
+_KINDS = ("action", "become", "connection", "filter", "lookup", "test")
 SEARCH_PATHS = (
-    ("ANSIBLE_ROLES_PATH", "roles_path", f"~/.ansible/roles:{_SHARE}/roles:/etc/ansible/roles"),
-    ("ANSIBLE_LIBRARY", "library", f"~/.ansible/plugins/modules:{_SHARE}/plugins/modules"),
-    (
-        "ANSIBLE_MODULE_UTILS",
-        "module_utils",
-        f"~/.ansible/plugins/module_utils:{_SHARE}/plugins/module_utils",
+    ("ANSIBLE_ROLES_PATH", "roles_path", "roles", "roles"),
+    ("ANSIBLE_COLLECTIONS_PATH", "collections_path", "collections", "collections"),
+    ("ANSIBLE_LIBRARY", "library", "library", "plugins/modules"),
+    ("ANSIBLE_MODULE_UTILS", "module_utils", "module_utils", "plugins/module_utils"),
+    *(
+        (f"ANSIBLE_{kind.upper()}_PLUGINS", f"{kind}_plugins", f"{kind}_plugins", f"plugins/{kind}")
+        for kind in _KINDS
     ),
 )
-"""Environment variable, key in ansible.cfg, and Ansible's own value."""
+"""Environment variable, key in ansible.cfg, the site's folder, and the one in Ansible's homes."""
 
 
 SOCKET_ROOM = 55
@@ -166,6 +167,13 @@ class Workspace:
             own["ANSIBLE_CONFIG"] = str(config.file)
         return {**config.defaults(), **FORCED, **own}
 
+    def fact_cache(self, folder: Path) -> dict[str, str]:
+        """Return the settings by which facts are kept in a folder; none where the user has some."""
+        said = ansible_config(self.setting.site_dir).parsed.has_option("defaults", "fact_caching")
+        if said or "ANSIBLE_CACHE_PLUGIN" in os.environ:
+            return {}
+        return {"ANSIBLE_CACHE_PLUGIN": "jsonfile", "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(folder)}
+
     def module_folders(self) -> tuple[list[Path], list[Path]]:
         """Return where Ansible looks for modules, and for what they import, in its order."""
         found = self._search_paths(ansible_config(self.setting.site_dir))
@@ -180,19 +188,20 @@ class Workspace:
 
     def _search_paths(self, config: _Config) -> dict[str, str]:
         """Return ours before the user's, or before Ansible's own where the user has none."""
-        site = self.setting.site_dir
         shipped = Path(str(data_dir("playbooks")))
-        ours = {
-            "ANSIBLE_ROLES_PATH": (*self.setting.roles_path, site / "roles"),
-            "ANSIBLE_LIBRARY": (site / "library", shipped / "library"),
-            "ANSIBLE_MODULE_UTILS": (site / "module_utils", shipped / "module_utils"),
+        more = {
+            "ANSIBLE_LIBRARY": (shipped / "library",),
+            "ANSIBLE_MODULE_UTILS": (shipped / "module_utils",),
         }
+        before = {"ANSIBLE_ROLES_PATH": self.setting.roles_path}
         return {
             variable: _path_list(
-                *map(str, ours[variable]),
-                os.environ.get(variable) or config.paths("defaults", key) or usual,
+                *map(str, before.get(variable, ())),
+                str(self.setting.site_dir / folder),
+                *map(str, more.get(variable, ())),
+                os.environ.get(variable) or config.paths("defaults", key) or _usual(inside),
             )
-            for variable, key, usual in SEARCH_PATHS
+            for variable, key, folder, inside in SEARCH_PATHS
         }
 
     def remove(self) -> None:
@@ -204,6 +213,13 @@ class Workspace:
 def fresh_arguments(arguments: str | None) -> str:
     """Return arguments for ssh with which it shares no connection: of two, the first ones count."""
     return f"{FRESH_SSH_ARGS} {arguments or ''}".strip()
+
+
+def _usual(inside: str) -> str:
+    """Return where Ansible looks for what is called so where nothing is said."""
+    homes = [os.environ.get("ANSIBLE_HOME", "~/.ansible"), "/usr/share/ansible"]
+    homes += ["/etc/ansible"] if inside == "roles" else []
+    return _path_list(*(f"{home}/{inside}" for home in homes))
 
 
 def _path_list(*paths: str) -> str:

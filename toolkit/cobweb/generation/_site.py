@@ -136,11 +136,13 @@ class EvaluatedSite:
         return None if names is None else names | words_of(self._switch_texts())
 
     def _switch_texts(self) -> Iterator[str]:
-        """Yield the texts by which hosts take back what was not confirmed; templates, too."""
+        """Yield the texts by which hosts take back what was not confirmed, and roles' variables."""
         kinds = {id(cob.type): cob.type for cob in self._graph.cobs.values()}
         switches = (cob.confirm for cob in self._graph.cobs.values() if cob.confirm is not None)
         for kind in kinds.values():
             yield from (kind.revert, kind.prepare)
+            roles = (action for action in kind.actions() if isinstance(action, Role))
+            yield from (canonical_json(role.vars) for role in roles)
         for switch in switches:
             yield from (switch.revert, switch.prepare)
 
@@ -202,12 +204,13 @@ def _type(kind: CobType, paths: Paths) -> dict[str, Any]:
     }
 
 
-def _action(action: Action, kind: CobType, paths: Paths) -> dict[str, str]:
+def _action(action: Action, kind: CobType, paths: Paths) -> dict[str, Any]:
     match action:
-        case Tasks(path=path):
-            return {"tasks": paths.written(path, kind.place)}
-        case Role(name=name):
-            return {"role": paths.written(name, kind.place)}
+        case Tasks(path=path, facts=facts):
+            return {"tasks": paths.written(path, kind.place)} | ({"facts": facts} if facts else {})
+        case Role(name=name, facts=facts, vars=more):
+            said = ({} if facts is True else {"facts": facts}) | ({"vars": more} if more else {})
+            return {"role": paths.written(name, kind.place), **said}
         case PythonAction(type_name=name, method=method):
             return {"python": f"{name}.{method}"}
         case Nothing():

@@ -161,7 +161,7 @@ class StoredSite:
                 id=CobId(cob),
                 type=types[it["type"]],
                 spec=_numbers(it["spec"]),
-                confirm=_switch(switches.get(cob)),
+                confirm=Confirm(**switches[cob]) if switches.get(cob) else None,
                 want=wants.get(cob, ""),
                 machine=machines.get(cob),
                 protect=cob in self.protected,
@@ -232,12 +232,14 @@ def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:
     )
 
 
-def _action(it: Mapping[str, str], paths: Paths) -> Action:
+def _action(it: Mapping[str, Any], paths: Paths) -> Action:
+    facts = it.get("facts", "role" in it)
+    facts = tuple(facts) if isinstance(facts, list) else facts
     match it:
         case {"tasks": path}:
-            return Tasks(path=paths.read(path))
+            return Tasks(path=paths.read(path), facts=facts)
         case {"role": name}:
-            return Role(name=paths.read(name))
+            return Role(name=paths.read(name), facts=facts, vars=_numbers(it.get("vars", {})))
         case {"python": method}:
             name, _, method = method.rpartition(".")
             return PythonAction(type_name=name, method=method)
@@ -245,10 +247,6 @@ def _action(it: Mapping[str, str], paths: Paths) -> Action:
             return Missing(message=message)
         case _:
             return Nothing()
-
-
-def _switch(it: Mapping[str, Any] | None) -> Confirm | None:
-    return None if it is None else Confirm(**it)
 
 
 def _need(it: Mapping[str, str]) -> Need:
@@ -262,9 +260,7 @@ def _limit(it: Mapping[str, Any]) -> Limit:
     return Limit(
         name=it["name"],
         groups=tuple(
-            LimitGroup(
-                name=group["name"], members=frozenset(group["members"]), bound=group["bound"]
-            )
+            LimitGroup(**{**group, "members": frozenset(group["members"])})
             for group in it["groups"]
         ),
         source=it["from"],

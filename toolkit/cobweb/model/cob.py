@@ -45,16 +45,25 @@ def name_of(cob: CobId) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tasks:
-    """An Ansible task file, run on the COB's host; `path` is absolute."""
+    """An Ansible task file, run on the COB's host; `path` is absolute.
+
+    With `facts` they are gathered before, once per host and run: all of them, or named subsets.
+    """
 
     path: str
+    facts: bool | tuple[str, ...] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """An Ansible role, run on the COB's host; `name` as Ansible finds it, or an absolute path."""
+    """An Ansible role, run on the COB's host; `name` as Ansible finds it, or an absolute path.
+
+    `vars` are variables of the role, templates over those of the host and `cob`.
+    """
 
     name: str
+    vars: Mapping[str, Any] = field(default_factory=dict)
+    facts: bool | tuple[str, ...] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

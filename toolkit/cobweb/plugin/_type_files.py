@@ -21,16 +21,18 @@ from cobweb.plugin._hooks import RegisteredType
 _KEYS = frozenset(
     [
         *("description", "states", "preferred", "remove", "spec", "check", "transitions"),
-        *("revert", "prepare", "groups", "serving", "connection"),
+        *("revert", "prepare", "groups", "serving", "connection", "facts"),
     ]
 )
-_ACTION_KEYS = frozenset(["tasks", "role", "timeout", "attempts"])
+_ACTION_KEYS = frozenset(["tasks", "role", "vars", "facts", "timeout", "attempts"])
 _STEP_KEYS = _ACTION_KEYS | {"interrupts"}
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "states": ((list,), "a list of words"),
     "serving": ((list,), "a list of words"),
     "connection": ((list,), "a list of words"),
     "interrupts": ((bool,), "true or false"),
+    "facts": ((bool, list), "true, false or a list of subsets"),
+    "vars": ((Mapping,), "a mapping"),
     "transitions": ((Mapping, NoneType), "a mapping"),
     "groups": ((Mapping, NoneType), "a mapping"),
     "spec": ((Mapping, str, NoneType), "a JSON Schema or the path of one"),
@@ -70,10 +72,11 @@ def _read(path: Path) -> CobType:
             states=tuple(body["states"]),
             preferred=body["preferred"],
             remove=body["remove"],
-            check=_action(path, check),
+            check=_action(path, check, body.get("facts")),
             check_timeout_s=check.get("timeout"),
             transitions=tuple(
-                _transition(path, key, it) for key, it in (body.get("transitions") or {}).items()
+                _transition(path, key, it, body.get("facts"))
+                for key, it in (body.get("transitions") or {}).items()
             ),
             spec_schema=_schema(path, body.get("spec")),
             revert=_shell_text(path, body, "revert"),
@@ -113,7 +116,7 @@ def _mapping(value: Any, what: str, known: frozenset[str]) -> Mapping[str, Any]:
         )
     for key in value.keys() - {"check"}:
         kinds, said = _KINDS.get(key, ((str,), "a text"))
-        if not isinstance(value[key], kinds) or isinstance(value[key], bool) != (bool in kinds):
+        if not isinstance(value[key], kinds) or (type(value[key]) is bool and bool not in kinds):
             raise CobwebError(f"{what}: `{key}` must be {said}")
         if said == "a list of words" and not all(isinstance(it, str) for it in value[key]):
             raise CobwebError(f"{what}: `{key}` must be {said}")
@@ -124,7 +127,7 @@ def _mapping(value: Any, what: str, known: frozenset[str]) -> Mapping[str, Any]:
     return value
 
 
-def _transition(path: Path, key: str, value: Any) -> Transition:
+def _transition(path: Path, key: str, value: Any, facts: Any) -> Transition:
     what = f"{path}: `{key}`"
     source, arrow, dest = (part.strip() for part in str(key).partition("->"))
     if not (source and arrow and dest):
@@ -133,7 +136,7 @@ def _transition(path: Path, key: str, value: Any) -> Transition:
     return Transition(
         source=source,
         dest=dest,
-        action=_action(path, body),
+        action=_action(path, body, facts),
         timeout_s=body.get("timeout"),
         attempts=body.get("attempts", 1),
         interrupts=body.get("interrupts", False),
@@ -147,10 +150,15 @@ def _groups(path: Path, value: Mapping[str, Any] | None) -> dict[str, tuple[str,
     return {name: tuple(states) for name, states in (value or {}).items()}
 
 
-def _action(path: Path, body: Mapping[str, Any]) -> Action:
+def _action(path: Path, body: Mapping[str, Any], usual: Any) -> Action:
+    """Return what a body says to do; `usual` is what the type says of facts, None for nothing."""
+    facts = body.get("facts", usual)
+    facts = "role" in body if facts is None else tuple(facts) if isinstance(facts, list) else facts
     if "tasks" in body:
-        return Tasks(path=str(path.parent / body["tasks"]))
-    return Role(name=body["role"]) if "role" in body else Nothing()
+        return Tasks(path=str(path.parent / body["tasks"]), facts=facts)
+    if "role" in body:
+        return Role(name=body["role"], facts=facts, vars=body.get("vars", {}))
+    return Nothing()
 
 
 def _schema(path: Path, value: Any) -> Mapping[str, Any] | None:

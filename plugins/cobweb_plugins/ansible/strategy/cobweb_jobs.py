@@ -4,7 +4,7 @@
 It imports ansible-core, which is under the GNU General Public License v3 or later, and so stands
 under the same licence. Private parts that it leans on: `TaskQueueManager._final_q`,
 `_failed_hosts`, `_unreachable_hosts`, `VariableManager._extra_vars`, `_nonpersistent_fact_cache`,
-`_vars_cache`, `_fact_cache`.
+`_vars_cache`, `_fact_cache`, `Role._role_name`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ansible.template import trust_as_template
 from ansible.utils.vars import transform_to_native_types
 
 from cobweb_plugins.ansible._direct_run import DirectRun, direct_call
+from cobweb_plugins.ansible._facts import GATHERED, RunFacts
 from cobweb_plugins.ansible._hidden import Hidden
 from cobweb_plugins.ansible._results import (
     EVENTS,
@@ -54,7 +55,6 @@ __all__ = ["Jobs", "rehearse"]
 
 VAULT_MARK = "__ansible_vault"
 REHEARSAL = Path(__file__).with_name("rehearsal.yml")
-KEPT_FACTS = "discovered_interpreter_"
 
 
 def rehearse(tqm: Any) -> None:
@@ -85,6 +85,10 @@ class Jobs:
         self._prober = Prober(self._tqm, self._variables, self._loader)
         self._is_usual = _is_usual()
         self._replaced: dict[str, bool] = {}
+        self._facts = RunFacts()
+        self._keeps_facts = constants.CACHE_PLUGIN not in ("memory", "ansible.builtin.memory")
+        if not self._keeps_facts:
+            self._variables._fact_cache = self._facts
 
     @property
     def dirty(self) -> bool:
@@ -140,6 +144,7 @@ class Jobs:
                 return report or self._run_with(message, host, self._pattern(host))
             finally:
                 bound_memory(None)
+                self._facts.end()
 
     def _run_direct(self, message: dict[str, Any], host: str) -> dict[str, Any] | None:
         """Run a direct job and return its report; None where Ansible has to do it."""
@@ -163,7 +168,7 @@ class Jobs:
         if good is None:
             self._tqm.forget_results()
             return None
-        report = collector.end(ok=good, check=message["check"], facts=self._facts())
+        report = collector.end(ok=good, check=message["check"], facts=self._said())
         return report if message["met"] else {**report, "met": met}
 
     def _is_replaced(self, module: str) -> bool:
@@ -181,10 +186,10 @@ class Jobs:
         cob = {key: revive(value) for key, value in message.get("cob", {}).items()}
         self._variables._extra_vars = {**self._base_variables, "cob": cob}
         self._tqm.hide(host, cob)
-        code = self._play(message, pattern)
+        code = self._play(message, pattern, gathers=self._gathers(message, host))
         ok = code == self._tqm.RUN_OK and host not in self._tqm._unreachable_hosts
         check = message.get("check", False)
-        report = self._tqm.collector.end(ok=ok, check=check, facts=self._facts())
+        report = self._tqm.collector.end(ok=ok, check=check, facts=self._said())
         if ok and "direct" in message:
             met = self._tqm.servers.met
             report["met"] = met and {**met, "place": self._tqm.remote_place}
@@ -210,7 +215,7 @@ class Jobs:
         finally:
             known.vars = usual
 
-    def _facts(self) -> dict[str, Any]:
+    def _said(self) -> dict[str, Any]:
         """Return what tasks said by facts; a result that shows something vaulted is secret."""
         facts: dict[str, Any] = dict(self._tqm.collector.facts)
         hidden = self._tqm.hidden
@@ -230,13 +235,27 @@ class Jobs:
         self._inventory.restrict_to_hosts([self._inventory.get_host(host)])
         return "all"
 
-    def _play(self, message: dict[str, Any], pattern: str) -> int:
+    def _gathers(self, message: dict[str, Any], host: str) -> bool:
+        """Say whether a job has to gather facts: it asks for some that nobody has gathered yet."""
+        subsets = message.get("facts")
+        if not subsets or message.get("end"):
+            return False
+        if self._keeps_facts:
+            with contextlib.suppress(KeyError):
+                return not self._variables._fact_cache.get(host).get(GATHERED)
+            return True
+        folder = Path(message["facts_folder"])
+        return self._facts.begin(host, message["host_vars"], subsets, folder)
+
+    def _play(self, message: dict[str, Any], pattern: str, *, gathers: bool) -> int:
         data: dict[str, Any] = {
             "name": "cobweb",
             "hosts": [pattern],
-            "gather_facts": False,
+            "gather_facts": gathers,
             "strategy": "cobweb_item",
         }
+        if gathers:
+            data["gather_subset"] = message["facts"]
         if first := message.get("first"):
             data["pre_tasks"] = [{"name": MARK_TASK, **_shell(first), "changed_when": False}]
         if message["op"] == "sweep":
@@ -245,10 +264,12 @@ class Jobs:
             data["vars"] = {END_VARIABLE: message["end"]}
             data["tasks"] = _trusted(end_tasks())
         elif "role" in message:
-            data["roles"] = [{"role": message["role"]}]
+            data["roles"] = [{"role": message["role"], "vars": _trusted(message["vars"])}]
         elif "tasks" in message:
             data["tasks"] = [{"ansible.builtin.import_tasks": {"file": message["tasks"]}}]
         play = Play.load(data, variable_manager=self._variables, loader=self._loader)
+        for role in play.roles:
+            role._role_name = Path(role._role_name).name  # a role may be given by its path
         try:
             return int(self._tqm.run(play))
         except AnsibleEndPlay as end:
@@ -258,12 +279,6 @@ class Jobs:
         """Drop what earlier jobs set: which lane serves a host is chance, so nothing may stay."""
         self._variables._nonpersistent_fact_cache.clear()
         self._variables._vars_cache.clear()
-        if constants.CACHE_PLUGIN not in ("memory", "ansible.builtin.memory"):
-            return
-        cache = self._variables._fact_cache
-        for name in list(cache.keys()):
-            facts = {k: v for k, v in cache.get(name).items() if k.startswith(KEPT_FACTS)}
-            cache.set(name, facts)
 
 
 def _is_usual() -> bool:

@@ -22,14 +22,14 @@ from cobweb.model import (
 from cobweb.site.objects._confirm import shell_texts
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._findings import did_you_mean, one_of
-from cobweb.site.reading._nodes import Map, Node, key_place, kind, plain
+from cobweb.site.reading._nodes import Map, Node, Seq, holds_vault, key_place, kind, plain
 from cobweb.site.reading._settings import as_map, flag, known_keys, number, required, text, texts
 
 _KEYS = (
     *("states", "preferred", "remove", "spec", "check", "transitions", "revert", "prepare"),
-    *("groups", "serving", "connection", "description"),
+    *("groups", "serving", "connection", "facts", "description"),
 )
-_ACTION_KEYS = ("tasks", "role", "timeout", "attempts")
+_ACTION_KEYS = ("tasks", "role", "vars", "facts", "timeout", "attempts")
 _STEP_KEYS = (*_ACTION_KEYS, "interrupts")
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 _VARIABLE = re.compile(r"ansible_[a-z0-9_]+")
@@ -87,6 +87,7 @@ class Types:
         states = self._states(body, what)
         preferred = self._state(body, "preferred", states, what)
         remove = self._state(body, "remove", states, what)
+        self._type_body = body
         check = self._check(name, body)
         transitions = self._transitions(name, body, states)
         groups = self._groups(body, states)
@@ -294,6 +295,9 @@ class Types:
             message = f"{label} has both `tasks` and `role`"
             self._findings.add(key_place(body, "role"), message, "keep one")
             return None
+        if "vars" in body.items and "role" not in body.items:
+            place, message = key_place(body, "vars"), f"{label} has `vars` and no `role`"
+            self._findings.add(place, message, "tasks know `cob`, and the variables of the host")
         action = self._work(body, label)
         if action is None:
             return None
@@ -327,11 +331,29 @@ class Types:
         if "tasks" in body.items:
             path = text(body, "tasks", label, self._findings)
             place = body.items["tasks"].place
-            return Tasks(path=str(self._task_file(path, place))) if path else None
+            facts = self._facts(body, default=False)
+            return Tasks(path=str(self._task_file(path, place)), facts=facts) if path else None
         if "role" in body.items:
             role = text(body, "role", label, self._findings)
-            return Role(name=self._role(role)) if role else None
+            more, facts = self._vars(body, label), self._facts(body, default=True)
+            return Role(name=self._role(role), vars=more, facts=facts) if role else None
         return Nothing()
+
+    def _facts(self, body: Map, *, default: bool) -> bool | tuple[str, ...]:
+        """Return which facts an action asks for; where it says nothing its type does."""
+        said = body if "facts" in body.items else self._type_body
+        if isinstance(said.items.get("facts"), Seq):
+            return tuple(name for name, _ in texts(said, "facts", "an action", self._findings))
+        return flag(said, "facts", "an action", self._findings, default=default)
+
+    def _vars(self, body: Map, label: str) -> Mapping[str, object]:
+        """Return the variables of a role; they are kept as they are, so no secret may be there."""
+        section = as_map(body.items.get("vars"), f"`vars` of {label}", self._findings)
+        found: Mapping[str, object] = plain(section) if section else {}
+        if section and holds_vault(found):
+            hint = "put it into the spec, or into the variables of the host"
+            self._findings.add(section.place, f"`vars` of {label} has a vaulted value", hint)
+        return found
 
     def _task_file(self, name: str, place: Place) -> Path:
         site = self._files.site_dir
