@@ -106,13 +106,16 @@ def _read(*sources: Path) -> dict[str, Any]:
 
 
 def _environment(source: Path) -> dict[str, str]:
-    from cobweb_plugins.ansible._workspace import ansible_config
+    from cobweb_plugins.ansible._workspace import ansible_config, search_paths
 
-    config = ansible_config(source.parent)
+    site = next((it for it in source.parents if (it / "site.yml").is_file()), source.parent)
+    beside = (source.parent / "ansible.cfg").is_file()
+    config = ansible_config(source.parent if beside else site)
     known = {} if config.file is None else {"ANSIBLE_CONFIG": str(config.file)}
     return {
         **os.environ,
         **known,
+        **search_paths(site, config),
         "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True",
         "ANSIBLE_INVENTORY_UNPARSED_FAILED": "True",
         "ANSIBLE_NOCOLOR": "True",

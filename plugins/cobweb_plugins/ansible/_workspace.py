@@ -13,6 +13,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Sequence
 from configparser import ConfigParser, Error
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +72,7 @@ group the ProxyCommand below a shared connection.
 TREES_VARIABLE = "cobweb_trees"
 """Tells tasks where the archives of file trees are."""
 
-_KINDS = ("action", "become", "connection", "filter", "lookup", "test")
+_KINDS = ("action", "become", "connection", "filter", "inventory", "lookup", "test")
 SEARCH_PATHS = (
     ("ANSIBLE_ROLES_PATH", "roles_path", "roles", "roles"),
     ("ANSIBLE_COLLECTIONS_PATH", "collections_path", "collections", "collections"),
@@ -161,7 +162,7 @@ class Workspace:
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.sockets / "cp"),
             "ANSIBLE_STRATEGY_PLUGINS": str(HERE / "strategy"),
             "ANSIBLE_VARS_PLUGINS": str(HERE / "vars"),
-            **self._search_paths(config),
+            **search_paths(self.setting.site_dir, config, self.setting.roles_path),
         }
         if config.file is not None:
             own["ANSIBLE_CONFIG"] = str(config.file)
@@ -176,7 +177,8 @@ class Workspace:
 
     def module_folders(self) -> tuple[list[Path], list[Path]]:
         """Return where Ansible looks for modules, and for what they import, in its order."""
-        found = self._search_paths(ansible_config(self.setting.site_dir))
+        site_dir = self.setting.site_dir
+        found = search_paths(site_dir, ansible_config(site_dir))
         libraries, utilities = found["ANSIBLE_LIBRARY"], found["ANSIBLE_MODULE_UTILS"]
         return _folders(libraries), _folders(utilities)
 
@@ -185,24 +187,6 @@ class Workspace:
         parsed = ansible_config(self.setting.site_dir).parsed
         written = parsed.get("ssh_connection", "ssh_args", fallback="")
         return {**os.environ, **self.environment()}.get("ANSIBLE_SSH_ARGS", written)
-
-    def _search_paths(self, config: _Config) -> dict[str, str]:
-        """Return ours before the user's, or before Ansible's own where the user has none."""
-        shipped = Path(str(data_dir("playbooks")))
-        more = {
-            "ANSIBLE_LIBRARY": (shipped / "library",),
-            "ANSIBLE_MODULE_UTILS": (shipped / "module_utils",),
-        }
-        before = {"ANSIBLE_ROLES_PATH": self.setting.roles_path}
-        return {
-            variable: _path_list(
-                *map(str, before.get(variable, ())),
-                str(self.setting.site_dir / folder),
-                *map(str, more.get(variable, ())),
-                os.environ.get(variable) or config.paths("defaults", key) or _usual(inside),
-            )
-            for variable, key, folder, inside in SEARCH_PATHS
-        }
 
     def remove(self) -> None:
         """Remove both folders with all that is in them."""
@@ -213,6 +197,28 @@ class Workspace:
 def fresh_arguments(arguments: str | None) -> str:
     """Return arguments for ssh with which it shares no connection: of two, the first ones count."""
     return f"{FRESH_SSH_ARGS} {arguments or ''}".strip()
+
+
+def search_paths(site_dir: Path, config: _Config, roles: Sequence[Path] = ()) -> dict[str, str]:
+    """Return where Ansible is to look: beside a site first, then where the user or Ansible says.
+
+    Folders in `roles` come before the site's own.
+    """
+    shipped = Path(str(data_dir("playbooks")))
+    more = {
+        "ANSIBLE_LIBRARY": [shipped / "library"],
+        "ANSIBLE_MODULE_UTILS": [shipped / "module_utils"],
+    }
+    before = {"ANSIBLE_ROLES_PATH": roles}
+    return {
+        variable: _path_list(
+            *map(str, before.get(variable, ())),
+            str(site_dir / folder),
+            *map(str, more.get(variable, ())),
+            os.environ.get(variable) or config.paths("defaults", key) or _usual(inside),
+        )
+        for variable, key, folder, inside in SEARCH_PATHS
+    }
 
 
 def _usual(inside: str) -> str:

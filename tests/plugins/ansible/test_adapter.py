@@ -162,3 +162,34 @@ def test_what_ansible_cannot_read_is_an_error(name: str) -> None:
     """A source that Ansible only warns about is an error that names it."""
     with pytest.raises(CobwebError, match=name):
         list(AnsibleInventory().hosts(SOURCES / name))
+
+
+PLUGIN = """
+from ansible.plugins.inventory import BaseInventoryPlugin
+DOCUMENTATION = "name: KIND\\noptions: {plugin: {description: x}}\\n"
+class InventoryModule(BaseInventoryPlugin):
+    NAME = "KIND"
+    def parse(self, inventory, loader, path, cache=True):
+        super().parse(inventory, loader, path)
+        self._read_config_data(path)
+        inventory.add_group("made")
+        inventory.add_host("made-by-KIND".replace(".", "-"), group="made")
+"""
+
+
+@pytest.mark.gate("Ansible itself reads two sources")
+@pytest.mark.parametrize("where", ["", "inventories/prod/"])
+def test_plugins_for_inventories_are_found_beside_the_site(tmp_path: Path, where: str) -> None:
+    """In a collection, and in a folder for them; also for an inventory further down."""
+    beside = "collections/ansible_collections/my/cloud/plugins/inventory/hosts.py"
+    for name, kind in ((beside, "my.cloud.hosts"), ("inventory_plugins/near.py", "near")):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(PLUGIN.replace("KIND", kind))
+    (tmp_path / "ansible.cfg").write_text("[inventory]\nenable_plugins = near, my.cloud.hosts\n")
+    (tmp_path / where).mkdir(parents=True, exist_ok=True)
+    for number, kind in enumerate(("near", "my.cloud.hosts")):
+        (tmp_path / where / f"{number}.yml").write_text(f"plugin: {kind}\n")
+    sources = f"inventory: [{where}0.yml, {where}1.yml]\n"
+    site = site_in(tmp_path, {"site.yml": f"cobweb: 1\n{sources}"})
+    assert site.groups["made"] == ["made-by-near", "made-by-my-cloud-hosts"]
