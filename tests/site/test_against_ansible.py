@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -214,3 +216,28 @@ def test_names_of_hexadecimal_letters_are_no_address(tmp_path: Path) -> None:
     theirs = Theirs(tmp_path / "inv/hosts.yml", tmp_path)
     for pattern in ("a:b:c", "a:b:c:!a", "2001:db8::56e", "c"):
         assert list(site.select(pattern)) == theirs.hosts(pattern), pattern
+
+
+def _hostvars(said: str) -> Any:
+    return json.loads(said)["_meta"]["hostvars"]
+
+
+UNSAFE = """\
+alpha: !unsafe "a{{ b }}"
+beta: !unsafe [x, 7, "7", !!str 7, true, null, 1.5, {"{{ k }}": "{{ z }}", deep: [&d y, !vault v]}]
+gamma: {inner: !unsafe &g {p: "{% q %}"}, base: &b "{{ b }}", reused: !unsafe [*b], other: *g}
+"""
+
+
+def test_texts_that_are_no_templates_are_told_as_ansible_tells_them(tmp_path: Path) -> None:
+    _write(tmp_path, {"red": {"hosts": {"h1": None}}}, {})
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/red.yml").write_text(UNSAFE)
+    command = [sys.executable, "-m", "ansible", "inventory", "--playbook-dir", str(tmp_path)]
+    asked = [*command, "-i", str(tmp_path / "inv/hosts.yml"), "--list"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    site = load_site(tmp_path)
+    assert json.loads(json.dumps(dict(site.hosts["h1"].variables))) == _hostvars(said)["h1"]
+    assert '"__ansible_unsafe": "a{{ b }}"' in said
+    assert site.explain("h1.alpha").value == "a{{ b }}"
+    assert site.explain("h1.alpha").template is None

@@ -253,6 +253,39 @@ def test_files_become_contents(maker: Maker) -> None:
     assert cobs[CobId("app01/b")].spec == {"content": "{{ raw }}\n", "mode": "0600"}
 
 
+def test_an_unsafe_text_is_no_template_wherever_it_is_used(maker: Maker) -> None:
+    site = maker.site(
+        {
+            "site.yml": "inventory: {app: {hosts: {app01: {other: !unsafe '{{ y }}'}}}}\n"
+            "cobs: {a: {type: simple, on: app, spec: {a: '{{ word }}', b: 'is {{ word }}',"
+            " c: '{{ all }}', d: '{{ via }}', e: '{{ other }}', f: '{{ word | upper }}'}}}",
+            "group_vars/app.yml": "word: !unsafe 'x{{ y }}'\nvia: '{{ word }}'\n"
+            "all: !unsafe {k: ['{{ z }}', 1]}\n",
+        }
+    )
+    (cob,) = site.graph().cobs.values()
+    assert cob.spec == {
+        "a": "x{{ y }}",
+        "b": "is x{{ y }}",
+        "c": {"k": ["{{ z }}", 1]},
+        "d": "x{{ y }}",
+        "e": "{{ y }}",
+        "f": "X{{ Y }}",
+    }
+    assert site.hosts["app01"].variables["other"] == {"__ansible_unsafe": "{{ y }}"}
+
+
+def test_what_is_unsafe_is_an_unknown_tag_in_what_is_no_file_of_ansible(maker: Maker) -> None:
+    site = "cobs: {a: {type: simple, on: app, spec: {a: !unsafe x, b: !unsafe [y]}}}"
+    found = maker.findings(site)
+    assert [it.split(" (")[0] for it in found] == [
+        "site.yml:2:45: unknown tag `!unsafe`",
+        "site.yml:2:59: unknown tag `!unsafe`",
+    ]
+    found = maker.findings({"site.yml": "", "group_vars/all.yml": "ansible_port: !unsafe [x]"})
+    assert found == ["group_vars/all.yml:1:15: `ansible_port` must be a port number, 1 to 65535"]
+
+
 def test_a_vaulted_file_and_a_vaulted_value_fit_every_schema(maker: Maker) -> None:
     vault = "$ANSIBLE_VAULT;1.1;AES256\n3132\n"
     site = maker.site(

@@ -276,6 +276,11 @@ CASES = (
         tasks="- assert: {that: [greeting == 'hello h1']}",
     ),
     Case(
+        name="what is unsafe in host variables is no template",
+        tasks="- debug: {msg: '{{ unsafe.deep[0] }}'}",
+        last="{{ 1 + 1 }}",
+    ),
+    Case(
         name="files beside the task file are found",
         tasks="- debug: {msg: \"{{ lookup('file', 'beside.txt') }}\"}",
         last="I stand beside",
@@ -355,7 +360,12 @@ def _prepare(folder: Path) -> dict[str, Host]:
         f"[defaults]\nvault_password_file = {folder / 'password'}\n"
         "callbacks_enabled = ansible.builtin.tree\n"
     )
-    variables = {**LOCAL, "greeting": "hello {{ inventory_hostname }}", "vaulted": cipher}
+    variables = {
+        **LOCAL,
+        "greeting": "hello {{ inventory_hostname }}",
+        "vaulted": cipher,
+        "unsafe": {"deep": [{"__ansible_unsafe": "{{ 1 + 1 }}"}]},
+    }
     hosts = {name: Host(name=name, groups=("app",), variables=variables) for name in ("h1", "h2")}
     return {**hosts, "closed": Host(name="closed", variables=CLOSED)}
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from cobweb.errors import ModelError
 from cobweb.model import CobType, Expansion
 from cobweb.site.hosts._hosts import Inventory
-from cobweb.site.hosts._sources import lift
 from cobweb.site.reading._files import Files
-from cobweb.site.reading._nodes import Leaf, Map, Node, at, key_place
+from cobweb.site.reading._nodes import Leaf, Map, Node, at, key_place, lift
 
 if TYPE_CHECKING:
     from cobweb.plugin._values import Expander

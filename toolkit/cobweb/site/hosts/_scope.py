@@ -13,7 +13,7 @@ from cobweb.site.hosts._connection import is_fact
 from cobweb.site.hosts._hosts import ALL, Inventory
 from cobweb.site.hosts._variables import Variables
 from cobweb.site.reading._findings import did_you_mean
-from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, plain
+from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, plain, unmarked
 from cobweb.site.templates._meter import RenderError
 from cobweb.site.templates._rendering import Templates, is_template
 from cobweb.site.templates._sandbox import checked
@@ -81,7 +81,7 @@ class Evaluator:
         """Return a node's plain value if no part of it is a template."""
         known = self._constants.get(id(node))
         if known is None:
-            made = None if _has_template(node) else _Constant(value=plain(node))
+            made = None if _has_template(node) else _Constant(value=unmarked(plain(node)))
             self._constants[id(node)] = known = (node, made)
         return known[1]
 

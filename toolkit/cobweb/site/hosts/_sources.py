@@ -14,7 +14,7 @@ from cobweb.site.hosts._connection import check_variables
 from cobweb.site.hosts._hosts import ALL, HostEntry, Inventory
 from cobweb.site.reading._files import Files, Member
 from cobweb.site.reading._findings import on_a_line
-from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, key_place, kind, plain
+from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, key_place, kind, lift, plain
 from cobweb.site.reading._settings import as_map, known_keys
 from cobweb.site.reading._yaml import ALL_KEYS
 
@@ -256,15 +256,6 @@ def _members(files: Files, folder: Path) -> list[Member]:
         and not member.path.name.endswith("~")
         and member.path.suffix not in _IGNORED
     ]
-
-
-def lift(value: object, place: Place) -> Node:
-    """Return plain data as a node, all of it at one place."""
-    if isinstance(value, dict) and not (len(value) == 1 and "__ansible_vault" in value):
-        return Map(items={str(key): lift(item, place) for key, item in value.items()}, place=place)
-    if isinstance(value, list | tuple):
-        return Seq(items=tuple(lift(item, place) for item in value), place=place)
-    return Leaf(value=value, place=place)
 
 
 MAX_HOSTS = 100_000

@@ -1,7 +1,8 @@
 """Values that know where they were written: what the YAML reader makes and modules are merged from.
 
 A `Leaf` holds one scalar, a `Seq` a list, a `Map` a mapping with text keys. A vaulted value is a
-leaf whose value is `{"__ansible_vault": text}`: it passes through everything untouched.
+leaf whose value is `{"__ansible_vault": text}`: it passes through everything untouched. A text that
+is never a template is `{"__ansible_unsafe": text}`, until a spec or a template uses it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from cobweb.errors import Place
 VAULT_KEY = "__ansible_vault"
 """The only key of a vaulted value's mark; its value is the ciphertext."""
 
+UNSAFE_KEY = "__ansible_unsafe"
+"""The only key of the mark of a text that is no template; its value is the text."""
+
 
 class Priority(IntEnum):
     """How strongly a value was written: `!default`, plain, or `!force`."""
@@ -27,7 +31,7 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """One scalar: text, int, float, bool, None, or the mark of a vaulted value."""
+    """One scalar: text, int, float, bool, None, or a mark of Ansible's."""
 
     value: Any
     place: Place
@@ -68,6 +72,24 @@ def plain(node: Node) -> Any:
     return {key: plain(value) for key, value in node.items.items()}
 
 
+def lift(value: object, place: Place) -> Node:
+    """Return plain data as a node, all of it at one place."""
+    if isinstance(value, dict) and not (len(value) == 1 and _MARKS & value.keys()):
+        return Map(items={str(key): lift(item, place) for key, item in value.items()}, place=place)
+    if isinstance(value, list | tuple):
+        return Seq(items=tuple(lift(item, place) for item in value), place=place)
+    return Leaf(value=value, place=place)
+
+
+def unmarked(value: Any) -> Any:
+    """Return plain data with the texts that are no templates as what they are."""
+    if isinstance(value, dict):
+        if value.keys() == {UNSAFE_KEY}:
+            return value[UNSAFE_KEY]
+        return {key: unmarked(it) for key, it in value.items()}
+    return [unmarked(it) for it in value] if isinstance(value, list) else value
+
+
 def kind(node: Node) -> str:
     """Return what a node is, in the words of a message."""
     if isinstance(node, Seq):
@@ -77,7 +99,7 @@ def kind(node: Node) -> str:
     if node.value is None:
         return "nothing"
     names = {str: "text", bool: "true or false", int: "a number", float: "a number"}
-    return names.get(type(node.value), "a vaulted value")
+    return names.get(type(unmarked(node.value)), "a vaulted value")
 
 
 def at(node: Node, path: Iterator[str | int]) -> Node:
@@ -109,6 +131,7 @@ def told_apart(value: object) -> tuple[object, ...] | None:
     return (kind_of, written) if len(written) <= _SMALL else None
 
 
+_MARKS = {VAULT_KEY, UNSAFE_KEY}
 _SCALARS = (str, int, float, bool)
 _SMALL = 1000
 

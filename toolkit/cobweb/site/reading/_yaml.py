@@ -18,7 +18,17 @@ import yaml
 from yaml.composer import ComposerError
 
 from cobweb.errors import Finding, Place
-from cobweb.site.reading._nodes import VAULT_KEY, Leaf, Map, Node, Priority, Seq, key_place, kind
+from cobweb.site.reading._nodes import (
+    UNSAFE_KEY,
+    VAULT_KEY,
+    Leaf,
+    Map,
+    Node,
+    Priority,
+    Seq,
+    key_place,
+    kind,
+)
 
 MAX_BYTES = 64 * 2**20
 """A longer file is not read."""
@@ -35,6 +45,7 @@ _PLAIN = " plain"
 
 _PRIORITIES = {"!default": Priority.DEFAULT, "!force": Priority.FORCE}
 _VAULTS = ("!vault", "!vault-encrypted")
+_UNSAFE = "!unsafe"
 _CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -109,6 +120,7 @@ class _Reader:
         self.findings: list[Finding] = []
         self._ansible = ansible
         self._is_ansible = ansible == ALL_KEYS
+        self._is_unsafe = False
         self._words = words
         self._file = file
         self._next = next_event
@@ -134,9 +146,11 @@ class _Reader:
         if type(event) is yaml.AliasEvent:
             return self._again(self._anchor(event))
         anchor = self._anchored(event) if event.anchor is not None else None
-        before = self._size
+        before, was_unsafe = self._size, self._is_unsafe
         self._size += 1
+        self._is_unsafe = was_unsafe or event.tag == _UNSAFE
         node = self._leaf(event) if type(event) is yaml.ScalarEvent else self._inner(event, depth)
+        self._is_unsafe = was_unsafe
         if anchor is not None:
             anchor.node, anchor.size = node, self._size - before
         return node
@@ -172,13 +186,15 @@ class _Reader:
 
     def _leaf(self, event: Any) -> Leaf:
         tag = _tag_of(event)
-        if tag == _PLAIN:
-            value = scalar(event.value)
+        if tag == _PLAIN or (tag == _UNSAFE and self._is_ansible):
+            value = scalar(event.value)  # below `!unsafe` a quoted number is one, to Ansible
             if self._is_ansible and event.value in _WORDS:
                 value = _WORDS[event.value]
                 self._words.setdefault(event.value, []).append(self._place(event))
-            return Leaf(value=value, place=self._place(event))
-        value = self._scalar(event, tag)
+        else:
+            value = self._scalar(event, tag)
+        if self._is_unsafe and isinstance(value, str):
+            value = {UNSAFE_KEY: value}
         priority = _PRIORITIES.get(tag, Priority.NORMAL)
         return Leaf(value=value, place=self._place(event), priority=priority)
 
@@ -285,8 +301,11 @@ class _Reader:
             self._unknown_tag(event)
 
     def _unknown_tag(self, event: Any) -> None:
+        if event.tag == _UNSAFE and self._is_ansible:
+            return
         shown = event.tag.replace(_CORE, "!!")
-        self._find(event, f"unknown tag `{shown}`", "known are `!default`, `!force` and `!vault`")
+        hint = "known are `!default`, `!force` and `!vault`, and `!unsafe` in files of Ansible"
+        self._find(event, f"unknown tag `{shown}`", hint)
 
     def _place(self, event: Any) -> Place:
         mark = event.start_mark
