@@ -19,6 +19,7 @@ from cobweb.plugin import (
     Plugins,
     Solver,
     TaskPlanner,
+    UnvaultingAdapter,
     load_plugins,
 )
 
@@ -183,6 +184,36 @@ def test_a_result_of_another_type_is_the_plugins_mistake(call: str, install: Ins
     function, text = ODD[call]
     with pytest.raises(PluginError, match=rf"plugin odd: .*{call}\(\) {text}"):
         function(load_plugins())
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("[]", "returned list, not Mapping"),
+        ("{'a': 'clear'}", "returned a value that is not vaulted"),
+        ("{'a': [{'b': 5}]}", "returned a value that is not vaulted"),
+        ("{'a': {'__ansible_vault': 'clear'}}", "returned a value that is not vaulted"),
+        ("{'a': {1: None}}", "returned int, not str"),
+    ],
+)
+def test_no_value_of_a_vaulted_file_passes_in_the_clear(
+    answer: str, text: str, install: Install
+) -> None:
+    opener = f"{RETURNS.rstrip()}\n    A.unvaulted = lambda self, path, site_dir: {answer}\n"
+    install("odd", opener)
+    adapter = load_plugins().adapters["odd"]
+    assert isinstance(adapter, UnvaultingAdapter)
+    with pytest.raises(PluginError, match=rf"adapter odd: unvaulted\(\) {text}"):
+        adapter.unvaulted(Path("x"), Path())
+
+
+def test_vaulted_values_and_what_tells_nothing_pass(install: Install) -> None:
+    answer = {"a": [{"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n61"}, True, None], "b": {}}
+    opener = f"{RETURNS.rstrip()}\n    A.unvaulted = lambda self, path, site_dir: {answer}\n"
+    install("odd", opener)
+    adapter = load_plugins().adapters["odd"]
+    assert isinstance(adapter, UnvaultingAdapter)
+    assert adapter.unvaulted(Path("x"), Path()) == answer
 
 
 def test_reads_is_true_or_false(install: Install) -> None:

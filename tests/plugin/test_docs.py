@@ -27,6 +27,7 @@ from cobweb.plugin import (
     Solver,
     TaskPlanner,
     Transport,
+    UnvaultingAdapter,
     _hooks,
 )
 
@@ -66,7 +67,7 @@ def test_there_is_no_hook_without_a_kind() -> None:
     "protocol",
     [
         *(PythonType, Executor, Solver, Planner, TaskPlanner),
-        *(Adapter, JoiningAdapter, Generator, Observer, Transport),
+        *(Adapter, JoiningAdapter, UnvaultingAdapter, Generator, Observer, Transport),
     ],
 )
 def test_each_method_of_each_protocol_is_in_the_table(protocol: type) -> None:

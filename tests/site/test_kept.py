@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from cobweb._cache import Cache
-from cobweb.errors import Place, SiteError
+from cobweb.errors import CobwebError, Place, SiteError
 from cobweb.model import CobId, Graph, Host
 from cobweb.site import Site, _key, load_site
 from cobweb.site._cache import pack, unpack
@@ -194,6 +194,76 @@ def test_cobwebs_own_code_is_not_looked_at_for_a_site_that_was_never_kept(
         site = load_site(root, cache=cache)
     site.graph()
     assert load_site(root, cache=cache).is_kept
+
+
+class Opener:
+    """An adapter that opens vaulted files, and counts how often."""
+
+    name: ClassVar[str] = "opener"
+
+    def __init__(self) -> None:
+        self.opened: list[tuple[str, Path]] = []
+
+    def reads(self, source: Path) -> bool:
+        return source.suffix == ".sh"
+
+    def hosts(self, source: Path) -> list[Host]:
+        raise NotImplementedError
+
+    def unvaulted(self, path: Path, site_dir: Path) -> dict[str, Any]:
+        self.opened.append((path.name, site_dir))
+        if "damaged" in path.read_text():
+            raise CobwebError("it is damaged", hint="look")
+        mark = {"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n3132\n"}
+        return {"vault_pw": mark, "ansible_port": mark, "on": True, "deep": [{"k": mark}, None]}
+
+
+VAULTED = "$ANSIBLE_VAULT;1.1;AES256\n3132\n"
+OF_VAULT = {
+    "site.yml": "cobs: {a: {type: simple, on: all, spec: {a: '{{ vault_pw }}', b: '{{ deep }}',"
+    " c: '{{ on }}'}}}",
+    "group_vars/all/vault.yml": VAULTED,
+    "group_vars/all/vars.yml": "plain: 1\n",
+    "tasks/check.yml": "- debug:",
+    "check.yml": "- debug:",
+}
+
+
+def test_a_vaulted_file_is_opened_once_and_its_site_is_kept(maker: Maker, cache: Cache) -> None:
+    maker.root /= "site"
+    opener = Opener()
+    site = maker.site(OF_VAULT, adapters=[opener], cache=cache)
+    spec = site.graph().cobs[CobId("app01/a")].spec
+    mark = {"__ansible_vault": VAULTED}
+    assert spec == {"a": mark, "b": [{"k": mark}, None], "c": True}
+    assert dict(site.hosts["db01"].variables)["plain"] == 1
+    found = site.explain("app01.deep")
+    assert (found.value, str(found.place)) == (
+        [{"k": "(vaulted)"}, None],
+        "group_vars/all/vault.yml",
+    )
+    assert opener.opened == [("vault.yml", maker.root)]
+    again = load_site(maker.root, adapters=[opener], cache=cache)
+    assert again._kept is not None
+    assert same(again.graph(), site.graph())
+    assert len(opener.opened) == 1
+    maker.write({"group_vars/all/vault.yml": VAULTED + "33\n"})
+    assert load_site(maker.root, adapters=[opener], cache=cache)._kept is None
+    assert len(opener.opened) == 2
+
+
+def test_what_an_opener_says_of_a_file_is_a_finding(maker: Maker) -> None:
+    files = {**OF_VAULT, "group_vars/all/vault.yml": VAULTED + "damaged"}
+    told = "group_vars/all/vault.yml: it is damaged (look)"
+    assert told in maker.findings(files, adapters=[Opener()])
+    told = "group_vars/all/vault.yml: the whole file is vaulted (vault single values, as"
+    assert [it for it in maker.findings(files) if it.startswith(told)]
+
+
+def test_only_variables_may_be_vaulted_as_a_whole(maker: Maker) -> None:
+    files = {"site.yml": "inventory: hosts.yml", "hosts.yml": VAULTED}
+    (told,) = maker.findings(files, adapters=[Opener()])
+    assert told.startswith("hosts.yml: the whole file is vaulted")
 
 
 class Program:

@@ -507,7 +507,10 @@ def _here() -> Path:
 
 
 def _distrusted(adapter: Adapter) -> Adapter:
-    """Return an adapter that tells no hosts: what it reads may be a program, or start one."""
+    """Return an adapter that tells no hosts: what it reads may be a program, or start one.
+
+    Nor does it open vaulted files: where the password is may be said by a program, too.
+    """
 
     class Distrusted:
         name: ClassVar[str] = adapter.name
@@ -519,4 +522,12 @@ def _distrusted(adapter: Adapter) -> Adapter:
                 hint="`--trust-inventory` if you trust all who write this site, or write YAML",
             )
 
-    return Distrusted()
+    class DistrustedOpener(Distrusted):
+        def unvaulted(self, _path: Path, _site_dir: Path) -> Mapping[str, Any]:
+            raise CobwebError(
+                "the whole file is vaulted, and what tells its password may be a program",
+                hint="`--trust-inventory` if you trust all who write this site, or vault single"
+                " values, as `ansible-vault encrypt_string` does",
+            )
+
+    return DistrustedOpener() if hasattr(adapter, "unvaulted") else Distrusted()

@@ -26,6 +26,9 @@ HEAD_BYTES = 1 << 16
 READER = "cobweb_plugins.ansible.strategy.cobweb_inventory"
 ORDER = "_cobweb_order"
 """The key by which the reader tells the order of hosts and of groups."""
+UNVAULTED = "cobweb_plugins.ansible.strategy.cobweb_unvaulted"
+VAULT_HEADER = b"$ANSIBLE_VAULT;"
+SEE = "see whether `ansible-vault view` opens it"
 
 
 class AnsibleInventory:
@@ -53,6 +56,7 @@ class AnsibleInventory:
         """Return the hosts of all sources with the variables that the last one adds or changes."""
         if not source.exists():
             raise CobwebError(f"no such file: {source}")
+        _refuse_vaulted(source)
         sources = (*before, source)
         if not before or self._last[0] != sources[:-1]:  # it is what was read just now, or unknown
             self._last = (sources[:-1], _read(*before) if before else {})
@@ -72,6 +76,47 @@ class AnsibleInventory:
         """Return the groups that Ansible has after all sources, of which the hosts were read."""
         assert self._last[0] == (*before, source), "the hosts are asked for first"
         return dict(self._last[1][ORDER]["groups"])
+
+    def unvaulted(self, path: Path, site_dir: Path) -> Mapping[str, Any]:
+        """Return what is in a vaulted file, opened with the secrets that Ansible finds there.
+
+        It is opened in a process of its own, which vaults each value anew.
+        """
+        from cobweb_plugins.ansible._results import bounded
+        from cobweb_plugins.ansible._workspace import ansible_tool
+
+        ansible_tool("ansible-vault")  # what says how to install it
+        command = (sys.executable, "-P", "-m", UNVAULTED, str(path))
+        try:
+            done = subprocess.run(
+                command,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=_environment(site_dir / "site.yml"),
+                cwd=site_dir,
+                timeout=TIMEOUT_S,
+                start_new_session=True,  # without a terminal, on which somebody could be asked
+            )
+            said = dict(json_of(done.stdout, "its output"))
+        except (OSError, subprocess.TimeoutExpired, JsonError) as error:
+            cause = type(error).__name__
+            raise CobwebError(f"the vaulted file cannot be opened: {cause}", hint=SEE) from error
+        if "problem" in said:
+            raise CobwebError(bounded(said["problem"]), hint=said["hint"])
+        return dict(said["data"])
+
+
+def _refuse_vaulted(source: Path) -> None:
+    """Refuse an inventory that is vaulted itself: Ansible would print it in the clear."""
+    for path in source.iterdir() if source.is_dir() else [source]:
+        if path.is_file() and os.access(path, os.R_OK):
+            with path.open("rb") as file:
+                if file.read(len(VAULT_HEADER)) == VAULT_HEADER:
+                    hint = "vault its variables, in files of group_vars or one by one"
+                    raise CobwebError(f"{path} is an inventory that is vaulted", hint=hint)
 
 
 def _read(*sources: Path) -> dict[str, Any]:
@@ -106,7 +151,7 @@ def _read(*sources: Path) -> dict[str, Any]:
 
 
 def _environment(source: Path) -> dict[str, str]:
-    from cobweb_plugins.ansible._workspace import ansible_config, search_paths
+    from cobweb_plugins.ansible._workspace import ansible_config, search_paths, vars_plugins
 
     site = next((it for it in source.parents if (it / "site.yml").is_file()), source.parent)
     beside = (source.parent / "ansible.cfg").is_file()
@@ -116,6 +161,7 @@ def _environment(source: Path) -> dict[str, str]:
         **os.environ,
         **known,
         **search_paths(site, config),
+        **vars_plugins(config),
         "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "True",
         "ANSIBLE_INVENTORY_UNPARSED_FAILED": "True",
         "ANSIBLE_NOCOLOR": "True",

@@ -346,3 +346,19 @@ def ansible_tool(name: str) -> str:
             f"{name} is not installed", hint="install Cobweb with its extra `ansible`"
         )
     return found
+
+
+_GROUP_VARS = tuple(f"{it}host_group_vars" for it in ("", "ansible.builtin.", "ansible.legacy."))
+_OUR_VARS = "cobweb_group_vars"
+
+
+def vars_plugins(config: _Config) -> dict[str, str]:
+    """Have Ansible read group_vars by our plugin, which lets nothing out of vaulted files."""
+    written = config.parsed.get("defaults", "vars_plugins_enabled", fallback="host_group_vars")
+    enabled = os.environ.get("ANSIBLE_VARS_ENABLED", written)
+    ours = [_OUR_VARS if name.strip() in _GROUP_VARS else name for name in enabled.split(",")]
+    folders = os.environ.get("ANSIBLE_VARS_PLUGINS") or config.paths("defaults", "vars_plugins")
+    return {
+        "ANSIBLE_VARS_ENABLED": ",".join(ours),
+        "ANSIBLE_VARS_PLUGINS": _path_list(str(HERE / "vars"), folders or _usual("plugins/vars")),
+    }

@@ -55,6 +55,7 @@ from cobweb.plugin.protocols import (
     TaskPlanner,
     Transport,
     UnaskedObserver,
+    UnvaultingAdapter,
 )
 
 __all__ = [
@@ -99,6 +100,7 @@ __all__ = [
     "Tone",
     "Transport",
     "UnaskedObserver",
+    "UnvaultingAdapter",
     "answered",
     "data_dir",
     "field_problems",

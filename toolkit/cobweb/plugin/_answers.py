@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from cobweb.model import Job, JobKind, Outcome, Report
 from cobweb.plugin.protocols import Found
@@ -10,15 +11,9 @@ from cobweb.plugin.protocols import Found
 
 def answered(job: Job, answer: object) -> Report:
     """Return the report of a job whose method returned `answer`: a check's or a transition's."""
+    done = partial(Report, number=job.number, outcome=Outcome.OK)
     if job.kind is JobKind.TRANSITION:
-        results = answer if isinstance(answer, Mapping) else {}
-        return Report(number=job.number, outcome=Outcome.OK, results=results)
+        return done(results=answer if isinstance(answer, Mapping) else {})
     if isinstance(answer, Found):
-        return Report(
-            number=job.number,
-            outcome=Outcome.OK,
-            state=answer.state,
-            message=answer.message,
-            results=answer.results,
-        )
-    return Report(number=job.number, outcome=Outcome.OK, state=str(answer or ""))
+        return done(state=answer.state, message=answer.message, results=answer.results)
+    return done(state=str(answer or ""))

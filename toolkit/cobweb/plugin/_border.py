@@ -17,6 +17,7 @@ from typing import Any
 
 from cobweb.errors import CobwebError, PluginError
 from cobweb.model import Expansion, Host, Report, Schedule
+from cobweb.plugin._provider_fields import VAULT
 from cobweb.plugin.protocols import Executor, Link, Machine, Observer, Stages, Transport
 
 
@@ -59,11 +60,7 @@ def guarded(plugin: str, word: str, inner: Any) -> Any:
     It has those methods of the kind that `inner` has, and its data, so it is of the same protocols;
     a section's `source` is the folder of its code.
     """
-    methods = {
-        name: _passage(plugin, f"{word} {inner.name}", name, check)
-        for name, check in _ANSWERS[word].items()
-        if hasattr(inner, name)
-    }
+    methods = _passages(plugin, word, inner)
     data = {name: getattr(inner, name) for name in _DATA if hasattr(inner, name)}
     if word == "section":
         data["source"] = Path(inspect.getfile(type(inner))).parent
@@ -84,11 +81,7 @@ def guarded_observer(plugin: str, made: type[Observer]) -> Callable[[], Observer
 def guarded_executor(plugin: str, made: type[Executor]) -> type[Executor]:
     """Return a class that behaves like `made`, behind the border; one report per job."""
     whole = f"executor {made.name}"
-    more = {
-        name: _passage(plugin, whole, name, check)
-        for name, check in _ANSWERS["executor"].items()
-        if hasattr(made, name)
-    }
+    more = _passages(plugin, "executor", made)
 
     def begin(self: Any) -> None:
         self._in_flight = set()
@@ -124,6 +117,13 @@ def guarded_transport(plugin: str, inner: Transport) -> Transport:
     return made
 
 
+def _passages(plugin: str, word: str, inner: Any) -> dict[str, Callable[..., Any]]:
+    """Return the methods of what is called `word` that `inner` has."""
+    checks = {name: it for name, it in _ANSWERS[word].items() if hasattr(inner, name)}
+    whole = f"{word} {inner.name}"
+    return {name: _passage(plugin, whole, name, check) for name, check in checks.items()}
+
+
 def _passage(plugin: str, whole: str, method: str, check: Check) -> Callable[..., Any]:
     """Return a method that hands its call on; the answer is checked within the border."""
     sends_job = method in _SENDS_JOB
@@ -151,6 +151,18 @@ def _checked(value: Any, wanted: type) -> Any:
 def _hosts(value: Iterable[Any]) -> tuple[Host, ...]:
     """Read hosts to their end within the border."""
     return tuple(_checked(host, Host) for host in value)
+
+
+def _vaulted(value: Any) -> Any:
+    """Let nothing pass in the clear but keys, true, false and null."""
+    if isinstance(value, list):
+        return [_vaulted(item) for item in value]
+    if isinstance(value, Mapping) and value.keys() != {VAULT}:
+        return {_checked(key, str): _vaulted(item) for key, item in value.items()}
+    is_vaulted = isinstance(value, Mapping) and str(value[VAULT]).startswith("$ANSIBLE_VAULT;")
+    if not (is_vaulted or value is None or isinstance(value, bool)):
+        raise _BreachError("returned a value that is not vaulted")
+    return value
 
 
 def _files(made: Any) -> Any:
@@ -194,6 +206,7 @@ _ANSWERS: Mapping[str, Mapping[str, Check]] = {
         "hosts": _hosts,
         "hosts_after": _hosts,
         "groups": _is(Mapping),
+        "unvaulted": lambda value: _vaulted(_checked(value, Mapping)),
         "generate": _files,
     },
     "provider": {

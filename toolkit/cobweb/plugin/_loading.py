@@ -39,15 +39,10 @@ from cobweb.plugin._hooks import PROJECT, Kind
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import INTERFACE
 
-PYTHON = "python_types"
-GENERATORS = "generators"
-EXPANDERS = "expanders"
-PROVIDERS = "providers"
-UNASKED = "unasked_observers"
 HOOK_NAMES = tuple(kind.hook for kind in Kind)
 
 Tables = dict[str, dict[str, Any]]
-"""Kind -> name -> what was registered; further tables are those named above."""
+"""Field of `Plugins`, as most kinds are -> name -> what was registered."""
 
 
 class _RejectedError(CobwebError):
@@ -226,8 +221,8 @@ def _refuse_schemas(tables: Tables) -> None:
     for table, owner, field in (
         (Kind.TYPES, "type", "spec_schema"),
         (Kind.SECTIONS, "section", "schema"),
-        (GENERATORS, "the model of", "schema"),
-        (PROVIDERS, "the fields of", "fields"),
+        ("generators", "the model of", "schema"),
+        ("providers", "the fields of", "fields"),
     ):
         for name, made in tables.get(table, {}).items():
             what = f"the schema of {owner} {name}"
@@ -263,13 +258,13 @@ def _make_observer(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
     make = guarded_observer(plugin, item)
     yield Kind.OBSERVERS, make
     if hasattr(item, "unasked"):
-        yield UNASKED, make
+        yield "unasked_observers", make
 
 
 def _make_section(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
     yield Kind.SECTIONS, item
     if hasattr(item, "expand"):
-        yield EXPANDERS, guarded(plugin, "section", item())
+        yield "expanders", guarded(plugin, "section", item())
 
 
 def _make_type(instance: Any) -> Iterator[tuple[str, Any]]:
@@ -278,7 +273,7 @@ def _make_type(instance: Any) -> Iterator[tuple[str, Any]]:
         raise _RejectedError("; ".join(problems))
     yield Kind.TYPES, cob_type
     if uses_python(cob_type):
-        yield PYTHON, instance
+        yield "python_types", instance
 
 
 OURS = "cobweb"

@@ -27,9 +27,7 @@ _KEYS = frozenset(
 _ACTION_KEYS = frozenset(["tasks", "role", "vars", "facts", "timeout", "attempts"])
 _STEP_KEYS = _ACTION_KEYS | {"interrupts"}
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
-    "states": ((list,), "a list of words"),
-    "serving": ((list,), "a list of words"),
-    "connection": ((list,), "a list of words"),
+    **dict.fromkeys(("states", "serving", "connection"), ((list,), "a list of words")),
     "interrupts": ((bool,), "true or false"),
     "facts": ((bool, list), "true, false or a list of subsets"),
     "vars": ((Mapping,), "a mapping"),

@@ -394,6 +394,19 @@ class OrderedAdapter(Adapter, Protocol):
         """
 
 
+@runtime_checkable
+class UnvaultingAdapter(Adapter, Protocol):
+    """An adapter that opens files of variables that are vaulted as a whole."""
+
+    def unvaulted(self, path: Path, site_dir: Path) -> Mapping[str, Any]:
+        """Return what is in a file, each text and number vaulted again for itself.
+
+        That is `{"__ansible_vault": CIPHER TEXT}`, the same one as long as the value is the same.
+        In the clear are keys, true, false and null, and nothing else. CobwebError where it cannot
+        be opened, which shows nothing of it.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequest:
     """A node that a provider is asked about; the same one each time that it is asked.

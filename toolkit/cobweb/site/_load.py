@@ -42,6 +42,8 @@ def read_parts(site_file: Path, foreign: Foreign) -> Parts:
     """Return what the site is made of; SiteError with all findings of reading it."""
     findings = Findings()
     files = Files(site_file, findings, allow_outside=foreign.allow_outside)
+    openers = (getattr(adapter, "unvaulted", None) for adapter in foreign.adapters)
+    files.unvault = next(filter(None, openers), None)
     root = load_modules(site_file, files)
     sections = sections_of(root, foreign.sections, findings)
     expanders = () if findings else foreign.expanders

@@ -9,6 +9,7 @@ uses.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,9 +19,11 @@ from ansible.errors import AnsibleError
 from ansible.parsing.vault import EncryptedString, VaultHelper
 
 from cobweb_plugins.ansible._hidden import Hidden
+from cobweb_plugins.ansible.strategy.cobweb_unvaulted import is_template
 
 __all__ = ["VaultUse", "Vaulted", "revive"]
 
+_EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _OF_OTHERS = frozenset({"groups", "hostvars", "vars"})
 
 
@@ -45,8 +48,16 @@ class Vaulted:
 
     def hidden(self, *values: Any) -> Hidden:
         """Return what hides all that is vaulted in some data."""
-        texts = (self._text(it) for value in values for it in _encrypted(value))
-        return Hidden(text for text in texts if text is not None)
+        return Hidden(
+            text for value in values for it in _encrypted(value) for text in self._texts(it)
+        )
+
+    def _texts(self, value: EncryptedString) -> list[str]:
+        """Return what is hidden of a value: of a template, what stands around expressions."""
+        text = self._text(value)
+        if text is None:
+            return []
+        return _EXPRESSION.split(text) if is_template(value._ciphertext) else [text]
 
     def _text(self, value: EncryptedString) -> str | None:
         """Return the text; None where it cannot be decrypted, and so was not used either."""

@@ -14,6 +14,7 @@ from ansible.plugins.vars import BaseVarsPlugin
 
 from cobweb_plugins.ansible.strategy.cobweb_commands import guard_commands
 from cobweb_plugins.ansible.strategy.cobweb_environment import guard_environment
+from cobweb_plugins.ansible.strategy.cobweb_unvaulted import let_templates_be
 
 DOCUMENTATION = """
     name: cobweb_none
@@ -33,6 +34,7 @@ class VarsModule(BaseVarsPlugin):  # type: ignore[misc]  # ansible-core has no t
         super().__init__()
         guard_environment()
         guard_commands()
+        let_templates_be()
 
     def get_vars(self, loader: Any, path: str, entities: Any) -> dict[str, Any]:
         """Return no variables."""

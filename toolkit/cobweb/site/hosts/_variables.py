@@ -155,7 +155,7 @@ class VarFiles:
             self._files.findings.add(place, f"Ansible reads `{names[0]}` and not this file", hint)
         variables: dict[str, Node] = {}
         for path in _files_of(self._files, found[0]):
-            read = self._files.read(path, ansible=ALL_KEYS)
+            read = self._files.read(path, ansible=ALL_KEYS, unvault=True)
             node = as_map(read, "a file of variables", self._files.findings)
             if node is not None:
                 check_variables(node, self._files.findings)

@@ -16,18 +16,21 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cobweb._text import is_below
-from cobweb.errors import Place
+from cobweb.errors import CobwebError, Place
 from cobweb.site.reading._findings import Findings, did_you_mean
-from cobweb.site.reading._nodes import Node, kind
+from cobweb.site.reading._nodes import Node, kind, lift
 
 VAULT_HEADER = b"$ANSIBLE_VAULT;"
 """What a vaulted file or value begins with."""
 
 Notes = Mapping[tuple[str, str], str]
 """What was asked (a question's name; a path, after a NUL what else) -> what was said."""
+
+Unvault = Callable[[Path, Path], Mapping[str, Any]]
+"""Opens a vaulted file of a site, whose folder comes second; each value in it stays vaulted."""
 
 _FILE, _DIR, _NEITHER = "file", "dir", ""
 
@@ -78,6 +81,7 @@ class Files:
         self.foreign = False
         """Whether a plugin was asked for hosts; the notes do not say all then."""
         self._has_changed = False
+        self.unvault: Unvault | None = None
 
     @property
     def tell_all(self) -> bool:
@@ -166,11 +170,13 @@ class Files:
         """Note the digest of a folder's tree that was read."""
         self._note("tree", f"{folder}\0{json.dumps(exclude)}", digest)
 
-    def read(self, path: Path, *, empty_hint: str = "", ansible: str = "") -> Node | None:
+    def read(
+        self, path: Path, *, empty_hint: str = "", ansible: str = "", unvault: bool = False
+    ) -> Node | None:
         """Return the document of a YAML or JSON file, None if it is empty or unreadable.
 
         With `empty_hint` an empty file is a finding. What is below the key `ansible`, or all of
-        it, is read as Ansible does.
+        it, is read as Ansible does. With `unvault` the file may be vaulted as a whole.
         """
         try:
             data = self.data(path)
@@ -180,9 +186,7 @@ class Files:
             self.findings.add(Place(file=self.name(path)), message, hint)
             return None
         if data.startswith(VAULT_HEADER):
-            hint = "vault single values, as `ansible-vault encrypt_string` does"
-            self.findings.add(Place(file=self.name(path)), "the whole file is vaulted", hint)
-            return None
+            return self._unvaulted(path, self.unvault if unvault else None)
         from cobweb.site.reading._yaml import read_yaml
 
         words: dict[str, list[Place]] = {}
@@ -192,6 +196,17 @@ class Files:
         if empty_hint and not found and (node is None or kind(node) == "nothing"):
             self.findings.add(Place(file=self.name(path)), "the file is empty", empty_hint)
         return node
+
+    def _unvaulted(self, path: Path, unvault: Unvault | None) -> Node | None:
+        where, message = Place(file=self.name(path)), "the whole file is vaulted"
+        hint = "vault single values, as `ansible-vault encrypt_string` does"
+        try:
+            if unvault is not None:
+                return lift(dict(unvault(path, self.site_dir)), where)
+        except CobwebError as error:
+            message, hint = error.message, error.hint
+        self.findings.add(where, message, hint)
+        return None
 
     def _warn_of_words(self, words: Mapping[str, list[Place]]) -> None:
         for word, places in words.items():
