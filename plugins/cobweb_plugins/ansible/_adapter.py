@@ -127,7 +127,7 @@ def _read(*sources: Path) -> dict[str, Any]:
     from cobweb_plugins.ansible._workspace import ansible_tool
 
     ansible_tool("ansible-inventory")  # which says what to install where there is none
-    command = [sys.executable, "-m", READER, "--list", *asked]
+    command = [sys.executable, "-P", "-m", READER, "--list", *asked]
     try:
         done = subprocess.run(
             command,
