@@ -1,4 +1,4 @@
-"""Ansible as the hand of Cobweb: two executors and an inventory adapter.
+"""Ansible as the hand of Cobweb: two executors, an inventory adapter, the command `install`.
 
 `ansible` keeps one warmed ansible-playbook process and forks lanes from it, so that no transition
 pays the start of a process; `ansible-plain` starts one ansible-playbook per job and uses public
@@ -8,10 +8,19 @@ interfaces only. docs/executor-ansible.md says how both work.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cobweb.plugin import Adapter, Executor, hookimpl
 
-__all__ = ["cobweb_interface", "cobweb_register_adapters", "cobweb_register_executors"]
+if TYPE_CHECKING:
+    import click
+
+__all__ = [
+    "cobweb_interface",
+    "cobweb_register_adapters",
+    "cobweb_register_commands",
+    "cobweb_register_executors",
+]
 
 cobweb_interface = 1
 
@@ -30,3 +39,11 @@ def cobweb_register_adapters() -> Sequence[type[Adapter]]:
     from cobweb_plugins.ansible._adapter import AnsibleInventory  # on demand
 
     return [AnsibleInventory]
+
+
+@hookimpl
+def cobweb_register_commands() -> Sequence[click.Command]:
+    """Register `install`."""
+    from cobweb_plugins.ansible._install._command import command  # on demand
+
+    return [command]

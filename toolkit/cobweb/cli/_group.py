@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -48,10 +47,11 @@ COMMANDS: Mapping[str, str] = {
     "completion": "Print the completion script of a shell.",
     "cluster": "Create, change, look at and delete clusters of the catalog's templates.",
     "import": "Read what other tools have written into the site.",
+    "install": "Install the roles and collections that requirements.yml names.",
 }
 """Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
 
-PLUGGED = frozenset({"cluster", "import", "report"})
+PLUGGED = frozenset({"cluster", "import", "install", "report"})
 """Those of them that built-in plugins bring."""
 
 _OWN_PLUGINS = "cobweb_plugins."
@@ -120,11 +120,10 @@ def _foreign(ctx: click.Context) -> Mapping[str, click.Command]:
 
 def _loaded(ctx: click.Context) -> Mapping[str, click.Command]:
     """Return the commands of all plugins by name, those with a built-in's name left out."""
-    cache: MutableMapping[str, Any] = ctx.meta
     key = "cobweb.commands"
-    if key not in cache:
-        cache[key] = _load_commands(ctx)
-    found: Mapping[str, click.Command] = cache[key]
+    if key not in ctx.meta:
+        ctx.meta[key] = _load_commands(ctx)
+    found: Mapping[str, click.Command] = ctx.meta[key]
     return found
 
 

@@ -30,7 +30,7 @@ def missing_actions(use: ActionUse, files: Files) -> Iterator[Finding]:
         else:
             yield from _bad_tasks(path, files)
     elif isinstance(use.action, Role) and not _role_exists(use.action.name, files):
-        hint = f"put it into {files.site_dir.name}/roles/, or install it with ansible-galaxy"
+        hint = f"put it into {files.site_dir.name}/roles/, or `cobweb install` it"
         message = f"{what}: role `{use.action.name}` does not exist"
         yield Finding(place=use.place, message=message, hint=hint)
 

@@ -1,0 +1,249 @@
+"""Has ansible-galaxy install what is missing into the private folder, dependencies included.
+
+Of roles, Cobweb follows the dependencies itself: galaxy would follow a name such as `../x` out of
+the folder. Those of collections are galaxy's business, for it knows which versions there are; what
+is intact in the site is shown to it by links, so that it is not fetched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from cobweb.errors import CobwebError, RefusedError
+from cobweb.plugin import JsonError, json_file
+from cobweb_plugins.ansible._install._galaxy import Galaxy
+from cobweb_plugins.ansible._install._lock import Locked
+from cobweb_plugins.ansible._install._requirements import (
+    COLLECTION_NAME,
+    Item,
+    Kind,
+    Package,
+    Requirement,
+    entries_below,
+    is_from_server,
+    role_item,
+    scalars,
+)
+from cobweb_plugins.ansible._install._survey import Survey, closure
+from cobweb_plugins.ansible._install._tree import tree_digest
+
+MOST_ROLES = 1000
+"""How many roles a site may require, with all that they depend on."""
+
+_ROLE_KEYS = ("name", "role", "scm", "src", "version")
+_META = ("meta/main.yml", "meta/main.yaml")
+_META_REQUIREMENTS = ("meta/requirements.yml", "meta/requirements.yaml")
+_MOST_META_BYTES = 1 << 20
+
+
+@dataclass(kw_only=True)
+class Fetched:
+    """What was installed into the private folder: where, and what the lock is to say of it.
+
+    `direct` are the requirements by package; the names of all are known now.
+    """
+
+    direct: dict[Package, Requirement]
+    sources: dict[Package, str] = field(default_factory=dict)
+    locked: dict[Package, Locked] = field(default_factory=dict)
+
+    def add(self, folder: Path, package: Package, source: str) -> None:
+        """Add what is at `source`, relative to `folder`."""
+        tree = folder / source
+        version, dependencies = _facts(tree, package)
+        digest = tree_digest(tree, package.kind) or ""
+        self.sources[package] = source
+        self.locked[package] = Locked(
+            version=version, sha256=digest, dependencies=tuple(sorted({*dependencies}))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetcher:
+    """Fetches what a survey lacks; `anew` are packages that are fetched as if they were not there.
+
+    `named` are those of them that the user has named.
+    """
+
+    site_dir: Path
+    folder: Path
+    galaxy: Galaxy
+    survey: Survey
+    anew: Collection[Package]
+    named: Collection[Package]
+
+    def fetch(self) -> Fetched:
+        """Install what is missing, and return it; CobwebError as galaxy fails."""
+        fetched = Fetched(direct=dict(self.survey.direct))
+        self._roles(fetched)
+        self._collections(fetched)
+        return fetched
+
+    def _is_there(self, package: Package) -> bool:
+        return package not in self.anew and self.survey.is_as_locked(package)
+
+    def _locked(self, package: Package) -> Locked | None:
+        """Return what the lock holds a package to."""
+        return None if package in self.anew else self.survey.lock.get(package)
+
+    def _roles(self, fetched: Fetched) -> None:
+        direct = {p: it for p, it in fetched.direct.items() if p.kind is Kind.ROLE}
+        wave: dict[Package, Item] = {package: it.item for package, it in direct.items()}
+        known: set[Package] = set()
+        while wave:
+            known |= wave.keys()
+            if len(known) > MOST_ROLES:
+                raise CobwebError(f"more than {MOST_ROLES} roles, with what they depend on")
+            trees = {it: self.site_dir / it.path for it in wave if self._is_there(it)}
+            missing = {it: item for it, item in wave.items() if it not in trees}
+            self._install_roles(missing, fetched)
+            trees |= {it: self.folder / fetched.sources[it] for it in missing}
+            wave = {
+                package: item
+                for tree in trees.values()
+                for package, item in _role_dependencies(tree)
+                if package not in known
+            }
+
+    def _install_roles(self, missing: dict[Package, Item], fetched: Fetched) -> None:
+        own = [it for it in missing if it not in self.survey.lock and self._is_taken(it)]
+        if own:
+            raise RefusedError([own_folder(it) for it in own])
+        if not missing:
+            return
+        items = [_pinned_role(item, self._locked(it)) for it, item in missing.items()]
+        self.galaxy.roles(items, self.folder / "roles")
+        for package in missing:
+            if not (self.folder / package.path).is_dir():
+                raise CobwebError(f"ansible-galaxy has not installed {package}")
+            fetched.add(self.folder, package, package.path)
+
+    def _is_taken(self, package: Package) -> bool:
+        path = self.site_dir / package.path
+        return path.exists() or path.is_symlink()
+
+    def _collections(self, fetched: Fetched) -> None:
+        required = closure(fetched.direct, self.survey.lock)
+        states = (it for it in self.survey.states if it.kind is Kind.COLLECTION)
+        needed = [it for it in states if it in required and not self._is_there(it)]
+        newly_named: set[Package] = set()
+        for number, each in enumerate(self.survey.nameless):
+            packages = self._names_of(each, number)
+            newly_named |= {*packages}
+            fetched.direct |= dict.fromkeys(packages, each)
+        items = [item for it in needed if (item := self._item(it)) is not None]
+        items += [each.item for each in self.survey.nameless]
+        if not items:
+            return
+        into = self.folder / "collections"
+        self._link_intact(into, but=newly_named)
+        self.galaxy.collections(items, into, dependencies=True)
+        for package, path in _installed(into):
+            fetched.add(self.folder, package, str(path.relative_to(self.folder)))
+
+    def _names_of(self, requirement: Requirement, number: int) -> list[Package]:
+        """Return what a collection's source is called; only galaxy can tell."""
+        into = self.folder / f"nameless-{number}"
+        self.galaxy.collections([requirement.item], into, dependencies=False)
+        return [package for package, _ in _installed(into)]
+
+    def _item(self, package: Package) -> Item | None:
+        """Return what galaxy is asked for; None for what comes with others."""
+        locked, direct = self._locked(package), self.survey.direct.get(package)
+        if direct is None:
+            if locked is None:
+                return {"name": package.name} if package in self.named else None
+            return {"name": package.name, "version": f"=={locked.version}"}
+        if locked is None or not is_from_server(direct.item):
+            return direct.item
+        wanted = direct.item.get("version", "*")
+        version = f"=={locked.version}" if wanted == "*" else f"{wanted},=={locked.version}"
+        return {**direct.item, "version": version}
+
+    def _link_intact(self, into: Path, but: Collection[Package]) -> None:
+        for package in self.survey.states:
+            if package.kind is Kind.COLLECTION and package not in but and self._is_there(package):
+                link = into.parent / package.path
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to((self.site_dir / package.path).absolute())
+
+
+def own_folder(package: Package) -> str:
+    """Return why a package cannot be installed where the user has a folder of that name."""
+    return (
+        f"{package.path} is a folder of your own: no lock knows it, and it is not overwritten;"
+        f" move it away, or take {package.name} out of the requirements"
+    )
+
+
+def _pinned_role(item: Item, locked: Locked | None) -> Item:
+    if locked is None or not locked.version or item.get("version") or not is_from_server(item):
+        return item
+    return {**item, "version": locked.version}
+
+
+def _installed(into: Path) -> Iterator[tuple[Package, Path]]:
+    """Yield the collections that galaxy has put below a folder, sorted; links are not its own."""
+    for path in sorted((into / "ansible_collections").glob("*/*")):
+        if path.is_dir() and not path.is_symlink():
+            name = f"{path.parent.name}.{path.name}"
+            if not COLLECTION_NAME.fullmatch(name):
+                raise CobwebError(f"ansible-galaxy has installed {name}, no name of a collection")
+            yield Package(kind=Kind.COLLECTION, name=name), path
+
+
+def _facts(tree: Path, package: Package) -> tuple[str, Iterable[str]]:
+    """Return the version of an installed package, and the names that it depends on."""
+    if package.kind is Kind.ROLE:
+        info = scalars(_yaml_of(tree, ("meta/.galaxy_install_info",)) or _NOTHING)
+        return info.get("version") or "", [it.name for it, _ in _role_dependencies(tree)]
+    try:
+        known = json_file(tree / "MANIFEST.json")["collection_info"]
+        return str(known["version"]), [str(name) for name in known.get("dependencies") or ()]
+    except (OSError, JsonError, KeyError, TypeError) as error:
+        raise CobwebError(f"{package} has no MANIFEST.json that can be read: {error}") from error
+
+
+_NOTHING = yaml.MappingNode("", [])
+
+
+def _role_dependencies(tree: Path) -> list[tuple[Package, Item]]:
+    """Return the roles that a role needs of a server or repository, as galaxy chooses them.
+
+    A dependency without a dot in its name and with no source is a role beside it, which whoever
+    wrote the role has to bring.
+    """
+    meta = _yaml_of(tree, _META)
+    more = _yaml_of(tree, _META_REQUIREMENTS)
+    nodes = entries_below(meta, "dependencies")
+    if nodes is None:
+        raise CobwebError(f"the role {tree.name} has dependencies that are no list")
+    nodes += more.value if isinstance(more, yaml.SequenceNode) else []
+    found: list[tuple[Package, Item]] = []
+    for node in nodes:
+        known = {key: it for key, it in scalars(node).items() if key in _ROLE_KEYS and it}
+        try:
+            item = role_item(node.value if isinstance(node, yaml.ScalarNode) else known)
+        except ValueError as error:
+            message = f"a dependency of the role {tree.name} cannot be installed: {error}"
+            raise CobwebError(message) from error
+        if "." in item["name"] or "." in item["src"] or item.get("scm"):
+            found.append((Package(kind=Kind.ROLE, name=item["name"]), item))
+    return found
+
+
+def _yaml_of(tree: Path, names: Iterable[str]) -> yaml.Node | None:
+    """Return the YAML of the first of these files that is there."""
+    path = next((tree / name for name in names if (tree / name).is_file()), None)
+    if path is None:
+        return None
+    try:
+        with path.open(encoding="utf-8") as file:
+            node: yaml.Node | None = yaml.compose(file.read(_MOST_META_BYTES), yaml.SafeLoader)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise CobwebError(f"cannot read {path.name} of the role {tree.name}: {error}") from error
+    return node

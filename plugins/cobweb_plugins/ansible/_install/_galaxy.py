@@ -1,0 +1,124 @@
+"""Runs ansible-galaxy, by its command line only, so that it writes into one private folder.
+
+It runs under a guard: when Cobweb is killed, galaxy and all that it started is ended and the folder
+removed. Until then the lock of the site's edits, which the guard inherits, is held.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cobweb.errors import CobwebError
+from cobweb_plugins.ansible._install._requirements import Item
+from cobweb_plugins.ansible._results import bounded
+from cobweb_plugins.ansible._workspace import SHORT_FOLDER, ansible_config, ansible_tool
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_NOISE = re.compile(
+    r"^(Starting galaxy|Process install|Starting collection|- downloading).*$", re.MULTILINE
+)
+
+
+class Galaxy:
+    """ansible-galaxy for one site; everything is below `folder`, and nothing outlives it.
+
+    `held` is the descriptor of the lock of the site's edits; `tell` hears what is begun.
+    """
+
+    def __init__(
+        self, site_dir: Path, folder: Path, held: int, tell: Callable[[str], None]
+    ) -> None:
+        self._tool = ansible_tool("ansible-galaxy")
+        self._site_dir = site_dir
+        self._folder = folder
+        self._held = held
+        self._tell = tell
+        self._config = ansible_config(site_dir).file
+
+    def roles(self, items: Sequence[Item], into: Path) -> None:
+        """Install roles, without what they depend on, into `into`; CobwebError if galaxy fails."""
+        self._tell(f"ansible-galaxy fetches {', '.join(str(item['name']) for item in items)}")
+        asked = self._asked([{**item} for item in items])
+        words = ("role", "install", "--no-deps", "-r", str(asked), "-p", str(into))
+        self._run(words, roles=into, collections=into)
+
+    def collections(self, items: Sequence[Item], into: Path, *, dependencies: bool) -> None:
+        """Install collections below `into`/ansible_collections; CobwebError if galaxy fails.
+
+        What is there already is taken for installed, and left alone.
+        """
+        names = (str(item.get("name") or item["source"]) for item in items)
+        self._tell(_PASSWORD.sub("***", f"ansible-galaxy fetches {', '.join(names)}"))
+        asked = self._asked({"collections": [{**item} for item in items]})
+        words = ["collection", "install", "-r", str(asked), "-p", str(into)]
+        if not dependencies:
+            words.append("--no-deps")
+        self._run(words, roles=into, collections=into)
+
+    def _asked(self, data: object) -> Path:
+        path = self._folder / "asked.yml"
+        path.write_text(json.dumps(data), encoding="utf-8")  # JSON is YAML
+        return path
+
+    def _run(self, words: Sequence[str], *, roles: Path, collections: Path) -> None:
+        temporary = self._folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        environment = {
+            **os.environ,
+            **({} if self._config is None else {"ANSIBLE_CONFIG": str(self._config.absolute())}),
+            "ANSIBLE_NOCOLOR": "True",
+            "ANSIBLE_FORCE_COLOR": "False",
+            "ANSIBLE_ROLES_PATH": str(roles),
+            "ANSIBLE_COLLECTIONS_PATH": str(collections),
+            "ANSIBLE_COLLECTIONS_SCAN_SYS_PATH": "False",
+            "ANSIBLE_LOCAL_TEMP": str(temporary),
+            "TMPDIR": str(temporary),
+            "GIT_TERMINAL_PROMPT": "0",
+        }
+        code, said = self._guarded([self._tool, *words], environment)
+        if code:
+            raise CobwebError(
+                f"ansible-galaxy failed: {_words(said)}", hint="nothing was changed in the site"
+            )
+
+    def _guarded(self, command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+        """Return the exit code of a command and what it said, the errors last."""
+        with tempfile.TemporaryDirectory(prefix="cobweb-", dir=SHORT_FOLDER) as sockets:
+            path = str(Path(sockets) / "s")
+            with socket.socket(socket.AF_UNIX) as server:
+                server.bind(path)
+                server.listen(1)  # the guard waits for the end of it; nobody has to answer
+                guard = [sys.executable, "-P", "-m", "cobweb_plugins.ansible._guard"]
+                process = subprocess.Popen(
+                    [*guard, path, str(self._folder), "1", "0", *command],
+                    cwd=self._site_dir,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="replace",
+                    pass_fds=(self._held,),
+                )
+                try:
+                    out, err = process.communicate()
+                except BaseException:
+                    server.close()
+                    process.wait()
+                    raise
+        return process.returncode, f"{out}\n{err}"
+
+
+def _words(said: str) -> str:
+    """Return what galaxy said in a few words, without colours and passwords of URLs."""
+    text = _NOISE.sub("", _ANSI.sub("", said))
+    return bounded(_PASSWORD.sub("***", text)) or "it said nothing"
