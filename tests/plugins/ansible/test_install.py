@@ -12,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from jsonschema import Draft202012Validator
 
 from cobweb.cli import main
 from cobweb.plugin import data_dir
+from tests.support.galaxy_server import GalaxyServer, archive, galaxy_server
 
 SITE = "cobweb: 1\nname: small\n"
 REQUIREMENTS = """\
@@ -310,7 +311,10 @@ def test_what_nothing_requires_is_told_and_dropped_by_an_update(site: Site) -> N
     assert "collections" not in site.lock()
 
 
-@pytest.mark.parametrize("renames", [0, 1, 2])
+LATER = pytest.mark.full("the moments beside the one in the gate")
+
+
+@pytest.mark.parametrize("renames", [pytest.param(0, marks=LATER), 1, pytest.param(2, marks=LATER)])
 def test_an_install_that_dies_while_it_moves_is_finished_by_the_next(
     site: Site, renames: int
 ) -> None:
@@ -326,6 +330,30 @@ def test_an_install_that_dies_while_it_moves_is_finished_by_the_next(
     assert not [*(site.dir / "collections/ansible_collections/acme").iterdir()]
     assert not (site.dir / ".cobweb-install").exists()
     assert "collections" not in site.lock()
+
+
+@pytest.mark.parametrize(
+    ("move", "message"),
+    [
+        ({"kind": "role", "name": "../../x"}, "../../x is no name of a role"),
+        ({"kind": "role", "name": "linked"}, "there are links beside it"),
+        ({"kind": "thing", "name": "x"}, "'thing' is not a valid Kind"),
+        ({}, "'kind'"),
+    ],
+)
+def test_what_a_repository_brings_as_a_journal_leads_nowhere(
+    bare: Site, tmp_path: Path, move: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "x" / "linked").mkdir(parents=True)
+    moves = [{**move, "arrives": True, "before": None}]
+    data = {"format": 1, "lock": "format: 1\n", "moves": moves}
+    bare.write(".cobweb-install/journal.json", json.dumps(data))
+    (bare.dir / ".cobweb-install" / "roles").symlink_to(tmp_path / "x")
+    bare.write("requirements.yml", "[]\n")
+    err = bare.refused()
+    assert message in err
+    assert "remove .cobweb-install if no install of yours was cut off" in err
+    assert (tmp_path / "x" / "linked").is_dir()
 
 
 @pytest.mark.full("fetches for each rename; the gate dies while it removes")
@@ -386,7 +414,7 @@ def test_a_killed_install_has_changed_nothing_and_leaves_no_process(site: Site) 
     assert not (site.dir / ".cobweb-install").exists()
 
 
-@pytest.mark.gate("a role and a collection from Git, whose name only galaxy can tell: 4 s")
+@pytest.mark.full("a role and a collection from Git, whose name only galaxy can tell")
 def test_what_comes_from_git_is_pinned_too(bare: Site, tmp_path: Path) -> None:
     _repository(tmp_path / "role", {"meta/main.yml": "dependencies:\n", "tasks/main.yml": "[]\n"})
     head = "namespace: acme\nname: git\nversion: 1.0.0\nreadme: README.md\nauthors: [a]\n"
@@ -409,6 +437,83 @@ def _repository(folder: Path, files: Mapping[str, str]) -> None:
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.invalid"]
     for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "first"]):
         subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def server(bare: Site) -> Iterator[GalaxyServer]:
+    """Return a Galaxy server that `bare` has in its ansible.cfg."""
+    with galaxy_server() as server:
+        bare.write("ansible.cfg", f"[galaxy]\nserver = {server.url}\n")
+        yield server
+
+
+def _published_role(version: str) -> bytes:
+    return archive({"x/meta/main.yml": "dependencies:\n", "x/tasks/main.yml": f"# {version}\n"})
+
+
+@pytest.mark.gate("what most sites have, names on a server: three calls of ansible-galaxy, 3 s")
+def test_versions_of_a_server_are_those_of_the_lock_until_an_update(
+    bare: Site, server: GalaxyServer
+) -> None:
+    server.publish("acme.tools", "1.0.0", acme__base=">=1.0.0")
+    server.publish("acme.base", "1.0.0")
+    bare.write("requirements.yml", "collections: [acme.tools]\n")
+    assert set(bare.states().values()) == {"installed"}
+
+    server.publish("acme.tools", "1.1.0", acme__base=">=1.1.0")
+    server.publish("acme.base", "1.1.0")
+    shutil.rmtree(bare.dir / "collections")
+    before = (bare.dir / LOCK).read_text(encoding="utf-8")
+    assert set(bare.states().values()) == {"installed"}
+    assert (bare.dir / LOCK).read_text(encoding="utf-8") == before
+
+    assert set(bare.states("--update").values()) == {"installed"}
+    assert {it["version"] for it in bare.lock()["collections"].values()} == {"1.1.0"}
+    server.asked.clear()
+    assert set(bare.states().values()) == {"unchanged"}
+    assert not server.asked
+
+
+@pytest.mark.full("the same for roles; the gate has it of collections")
+def test_versions_of_roles_are_those_of_the_lock_until_an_update(
+    bare: Site, server: GalaxyServer
+) -> None:
+    server.roles["acme.web"] = {"1.0.0": _published_role("1.0.0")}
+    bare.write("requirements.yml", "- acme.web\n")
+    assert bare.states() == {"acme.web": "installed"}
+    server.roles["acme.web"]["2.0.0"] = _published_role("2.0.0")
+    shutil.rmtree(bare.dir / "roles")
+    assert bare.states() == {"acme.web": "installed"}
+    assert bare.lock()["roles"]["acme.web"]["version"] == "1.0.0"
+    assert bare.states("--update") == {"acme.web": "installed"}
+    assert bare.lock()["roles"]["acme.web"]["version"] == "2.0.0"
+
+
+@pytest.mark.full("each state of a dependency; the gate has the way of most")
+def test_a_dependency_on_a_server_is_pinned_and_fetched_alone(
+    bare: Site, server: GalaxyServer
+) -> None:
+    server.publish("acme.tools", "1.0.0", acme__base=">=1.0.0")
+    server.publish("acme.base", "1.0.0")
+    bare.write("requirements.yml", "collections: [acme.tools]\n")
+    assert set(bare.states().values()) == {"installed"}
+    server.publish("acme.base", "2.0.0")
+    shutil.rmtree(bare.dir / "collections/ansible_collections/acme/base")
+    assert bare.states() == {"acme.base": "installed", "acme.tools": "unchanged"}
+    assert bare.lock()["collections"]["acme.base"]["version"] == "1.0.0"
+
+    bare.write("requirements.yml", "collections: [acme.tools, acme.more]\n")
+    server.publish("acme.more", "1.0.0", acme__base=">=2.0.0")
+    err = bare.refused()
+    assert "acme.base:==1.0.0" in err
+    assert "acme.base:>=2.0.0" in err
+    assert "the lock holds versions until `cobweb install --update NAME`" in err
+    assert bare.states("--update", "acme.base", "acme.more") == {
+        "acme.base": "installed",
+        "acme.more": "installed",
+        "acme.tools": "unchanged",
+    }
+    assert bare.lock()["collections"]["acme.base"]["version"] == "2.0.0"
 
 
 def test_what_galaxy_says_is_told_in_a_few_words(bare: Site) -> None:

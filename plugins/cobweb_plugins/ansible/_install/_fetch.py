@@ -37,26 +37,25 @@ MOST_ROLES = 1000
 _ROLE_KEYS = ("name", "role", "scm", "src", "version")
 _META = ("meta/main.yml", "meta/main.yaml")
 _META_REQUIREMENTS = ("meta/requirements.yml", "meta/requirements.yaml")
+_DOTS_OF_A_ROLE_INSIDE = 2
 _MOST_META_BYTES = 1 << 20
 
 
 @dataclass(kw_only=True)
 class Fetched:
-    """What was installed into the private folder: where, and what the lock is to say of it.
+    """What was installed into the private folder, and what the lock is to say of it.
 
     `direct` are the requirements by package; the names of all are known now.
     """
 
     direct: dict[Package, Requirement]
-    sources: dict[Package, str] = field(default_factory=dict)
     locked: dict[Package, Locked] = field(default_factory=dict)
 
-    def add(self, folder: Path, package: Package, source: str) -> None:
-        """Add what is at `source`, relative to `folder`."""
-        tree = folder / source
+    def add(self, folder: Path, package: Package) -> None:
+        """Add what is in the private folder `folder`, at the path that it has in the site."""
+        tree = folder / package.path
         version, dependencies = _facts(tree, package)
         digest = tree_digest(tree, package.kind) or ""
-        self.sources[package] = source
         self.locked[package] = Locked(
             version=version, sha256=digest, dependencies=tuple(sorted({*dependencies}))
         )
@@ -101,7 +100,7 @@ class Fetcher:
             trees = {it: self.site_dir / it.path for it in wave if self._is_there(it)}
             missing = {it: item for it, item in wave.items() if it not in trees}
             self._install_roles(missing, fetched)
-            trees |= {it: self.folder / fetched.sources[it] for it in missing}
+            trees |= {it: self.folder / it.path for it in missing}
             wave = {
                 package: item
                 for tree in trees.values()
@@ -120,7 +119,7 @@ class Fetcher:
         for package in missing:
             if not (self.folder / package.path).is_dir():
                 raise CobwebError(f"ansible-galaxy has not installed {package}")
-            fetched.add(self.folder, package, package.path)
+            fetched.add(self.folder, package)
 
     def _is_taken(self, package: Package) -> bool:
         path = self.site_dir / package.path
@@ -140,16 +139,22 @@ class Fetcher:
         if not items:
             return
         into = self.folder / "collections"
-        self._link_intact(into, but=newly_named)
-        self.galaxy.collections(items, into, dependencies=True)
-        for package, path in _installed(into):
-            fetched.add(self.folder, package, str(path.relative_to(self.folder)))
+        intact = [
+            it
+            for it in self.survey.states
+            if it.kind is Kind.COLLECTION and it not in newly_named and self._is_there(it)
+        ]
+        self._link(intact, into)
+        held = [{"name": it.name, "version": f"=={self._version(it)}"} for it in intact]
+        self.galaxy.collections(items, into, held=held)
+        for package in _installed(into):
+            fetched.add(self.folder, package)
 
     def _names_of(self, requirement: Requirement, number: int) -> list[Package]:
         """Return what a collection's source is called; only galaxy can tell."""
         into = self.folder / f"nameless-{number}"
-        self.galaxy.collections([requirement.item], into, dependencies=False)
-        return [package for package, _ in _installed(into)]
+        self.galaxy.collections([requirement.item], into)
+        return [*_installed(into)]
 
     def _item(self, package: Package) -> Item | None:
         """Return what galaxy is asked for; None for what comes with others."""
@@ -160,16 +165,18 @@ class Fetcher:
             return {"name": package.name, "version": f"=={locked.version}"}
         if locked is None or not is_from_server(direct.item):
             return direct.item
-        wanted = direct.item.get("version", "*")
-        version = f"=={locked.version}" if wanted == "*" else f"{wanted},=={locked.version}"
-        return {**direct.item, "version": version}
+        # The entry is the one that was locked, so the version is one that it allows.
+        return {**direct.item, "version": f"=={locked.version}"}
 
-    def _link_intact(self, into: Path, but: Collection[Package]) -> None:
-        for package in self.survey.states:
-            if package.kind is Kind.COLLECTION and package not in but and self._is_there(package):
-                link = into.parent / package.path
-                link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to((self.site_dir / package.path).absolute())
+    def _version(self, package: Package) -> str:
+        return self.survey.lock[package].version
+
+    def _link(self, packages: Iterable[Package], into: Path) -> None:
+        """Show galaxy what is there; it is held to these versions, and would replace no link."""
+        for package in packages:
+            link = into.parent / package.path
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to((self.site_dir / package.path).absolute())
 
 
 def own_folder(package: Package) -> str:
@@ -186,14 +193,14 @@ def _pinned_role(item: Item, locked: Locked | None) -> Item:
     return {**item, "version": locked.version}
 
 
-def _installed(into: Path) -> Iterator[tuple[Package, Path]]:
+def _installed(into: Path) -> Iterator[Package]:
     """Yield the collections that galaxy has put below a folder, sorted; links are not its own."""
     for path in sorted((into / "ansible_collections").glob("*/*")):
         if path.is_dir() and not path.is_symlink():
             name = f"{path.parent.name}.{path.name}"
             if not COLLECTION_NAME.fullmatch(name):
                 raise CobwebError(f"ansible-galaxy has installed {name}, no name of a collection")
-            yield Package(kind=Kind.COLLECTION, name=name), path
+            yield Package(kind=Kind.COLLECTION, name=name)
 
 
 def _facts(tree: Path, package: Package) -> tuple[str, Iterable[str]]:
@@ -215,7 +222,7 @@ def _role_dependencies(tree: Path) -> list[tuple[Package, Item]]:
     """Return the roles that a role needs of a server or repository, as galaxy chooses them.
 
     A dependency without a dot in its name and with no source is a role beside it, which whoever
-    wrote the role has to bring.
+    wrote the role has to bring, and one of three names is in a collection.
     """
     meta = _yaml_of(tree, _META)
     more = _yaml_of(tree, _META_REQUIREMENTS)
@@ -231,7 +238,8 @@ def _role_dependencies(tree: Path) -> list[tuple[Package, Item]]:
         except ValueError as error:
             message = f"a dependency of the role {tree.name} cannot be installed: {error}"
             raise CobwebError(message) from error
-        if "." in item["name"] or "." in item["src"] or item.get("scm"):
+        is_inside = item["src"].count(".") == _DOTS_OF_A_ROLE_INSIDE and is_from_server(item)
+        if ("." in item["name"] + item["src"] or item.get("scm")) and not is_inside:
             found.append((Package(kind=Kind.ROLE, name=item["name"]), item))
     return found
 

@@ -17,15 +17,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cobweb.errors import CobwebError
-from cobweb_plugins.ansible._install._requirements import Item
+from cobweb_plugins.ansible._install._requirements import Item, without_passwords
 from cobweb_plugins.ansible._results import bounded
 from cobweb_plugins.ansible._workspace import SHORT_FOLDER, ansible_config, ansible_tool
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _NOISE = re.compile(
-    r"^(Starting galaxy|Process install|Starting collection|- downloading).*$", re.MULTILINE
+    r"\[(WARNING|ERROR)\]:|- you can use --ignore-errors.*|: \[RequirementInformation.*"
 )
+"""What helps nobody: labels, the advice to go on without a role, objects of its resolver."""
 
 
 class Galaxy:
@@ -37,12 +37,10 @@ class Galaxy:
     def __init__(
         self, site_dir: Path, folder: Path, held: int, tell: Callable[[str], None]
     ) -> None:
-        self._tool = ansible_tool("ansible-galaxy")
         self._site_dir = site_dir
         self._folder = folder
         self._held = held
         self._tell = tell
-        self._config = ansible_config(site_dir).file
 
     def roles(self, items: Sequence[Item], into: Path) -> None:
         """Install roles, without what they depend on, into `into`; CobwebError if galaxy fails."""
@@ -51,16 +49,19 @@ class Galaxy:
         words = ("role", "install", "--no-deps", "-r", str(asked), "-p", str(into))
         self._run(words, roles=into, collections=into)
 
-    def collections(self, items: Sequence[Item], into: Path, *, dependencies: bool) -> None:
+    def collections(
+        self, items: Sequence[Item], into: Path, *, held: Sequence[Item] | None = None
+    ) -> None:
         """Install collections below `into`/ansible_collections; CobwebError if galaxy fails.
 
-        What is there already is taken for installed, and left alone.
+        With `held`, those that are there already, by their versions, it is with all that the
+        collections depend on, as far as that is not there.
         """
         names = (str(item.get("name") or item["source"]) for item in items)
-        self._tell(_PASSWORD.sub("***", f"ansible-galaxy fetches {', '.join(names)}"))
-        asked = self._asked({"collections": [{**item} for item in items]})
+        self._tell(without_passwords(f"ansible-galaxy fetches {', '.join(names)}"))
+        asked = self._asked({"collections": [{**item} for item in (*items, *(held or ()))]})
         words = ["collection", "install", "-r", str(asked), "-p", str(into)]
-        if not dependencies:
+        if held is None:
             words.append("--no-deps")
         self._run(words, roles=into, collections=into)
 
@@ -70,13 +71,15 @@ class Galaxy:
         return path
 
     def _run(self, words: Sequence[str], *, roles: Path, collections: Path) -> None:
+        config = ansible_config(self._site_dir).file
         temporary = self._folder / "tmp"
         temporary.mkdir(exist_ok=True)
         environment = {
             **os.environ,
-            **({} if self._config is None else {"ANSIBLE_CONFIG": str(self._config.absolute())}),
+            **({} if config is None else {"ANSIBLE_CONFIG": str(config.absolute())}),
             "ANSIBLE_NOCOLOR": "True",
             "ANSIBLE_FORCE_COLOR": "False",
+            "ANSIBLE_GALAXY_DISPLAY_PROGRESS": "False",
             "ANSIBLE_ROLES_PATH": str(roles),
             "ANSIBLE_COLLECTIONS_PATH": str(collections),
             "ANSIBLE_COLLECTIONS_SCAN_SYS_PATH": "False",
@@ -84,14 +87,16 @@ class Galaxy:
             "TMPDIR": str(temporary),
             "GIT_TERMINAL_PROMPT": "0",
         }
-        code, said = self._guarded([self._tool, *words], environment)
+        code, said = self._guarded([ansible_tool("ansible-galaxy"), *words], environment)
         if code:
-            raise CobwebError(
-                f"ansible-galaxy failed: {_words(said)}", hint="nothing was changed in the site"
-            )
+            message = f"ansible-galaxy failed: {_words(said)}"
+            hint = "nothing was changed in the site"
+            if "Failed to resolve" in said:
+                hint += "; the lock holds versions until `cobweb install --update NAME`"
+            raise CobwebError(message, hint=hint)
 
     def _guarded(self, command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-        """Return the exit code of a command and what it said, the errors last."""
+        """Return the exit code of a command and what it said of errors, or else at all."""
         with tempfile.TemporaryDirectory(prefix="cobweb-", dir=SHORT_FOLDER) as sockets:
             path = str(Path(sockets) / "s")
             with socket.socket(socket.AF_UNIX) as server:
@@ -115,10 +120,10 @@ class Galaxy:
                     server.close()
                     process.wait()
                     raise
-        return process.returncode, f"{out}\n{err}"
+        return process.returncode, err if err.strip() else out
 
 
 def _words(said: str) -> str:
     """Return what galaxy said in a few words, without colours and passwords of URLs."""
     text = _NOISE.sub("", _ANSI.sub("", said))
-    return bounded(_PASSWORD.sub("***", text)) or "it said nothing"
+    return bounded(without_passwords(text)) or "it said nothing"

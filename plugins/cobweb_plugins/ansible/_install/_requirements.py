@@ -31,6 +31,7 @@ COLLECTION_KEYS = ("name", "signatures", "source", "type", "version")
 _TYPES = ("dir", "file", "galaxy", "git", "subdirs", "url")
 _MOST_COMMAS = 2
 _MOST_MANIFEST_BYTES = 1 << 22
+_PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _NULL = "tag:yaml.org,2002:null"
 
 Item = Mapping[str, Any]
@@ -42,6 +43,9 @@ class Kind(StrEnum):
 
     COLLECTION = "collection"
     ROLE = "role"
+
+
+NAMES = {Kind.COLLECTION: COLLECTION_NAME, Kind.ROLE: ROLE_NAME}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -77,12 +81,9 @@ class Requirement:
     @property
     def label(self) -> str:
         """Its name, or where it comes from."""
-        return self.package.name if self.package else str(self.item.get("name") or self.source)
-
-    @property
-    def source(self) -> str:
-        """Where it comes from; empty for what comes from a Galaxy server."""
-        return str(self.item.get("source") or "")
+        if self.package:
+            return self.package.name
+        return without_passwords(str(self.item.get("name") or self.item["source"]))
 
     @property
     def digest(self) -> str:
@@ -130,6 +131,11 @@ def role_item(entry: str | Mapping[str, Any]) -> dict[str, str]:
     if item["src"].startswith("-"):
         raise ValueError("its `src` would be taken for an option")
     return item
+
+
+def without_passwords(text: str) -> str:
+    """Return text without what stands before the `@` of URLs."""
+    return _PASSWORD.sub("***", text)
 
 
 def is_from_server(item: Item) -> bool:

@@ -193,25 +193,24 @@ def _new_lock(found: Survey, fetched: Fetched) -> dict[Package, Locked]:
 
 def _arrivals(site: SiteAccess, fetched: Fetched) -> list[Move]:
     moves = []
-    for package, source in sorted(fetched.sources.items()):
+    for package, locked in sorted(fetched.locked.items()):
         before = tree_digest(site.dir / package.path, package.kind)
-        if before != fetched.locked[package].sha256:
-            name = package.name
-            moves.append(Move(kind=package.kind, name=name, source=source, before=before))
+        if before != locked.sha256:
+            moves.append(Move(package=package, arrives=True, before=before))
     return moves
 
 
 def _departures(found: Survey, dropped: Iterable[Package]) -> list[Move]:
     """Return the folders of dropped packages that nobody has changed."""
     return [
-        Move(kind=it.kind, name=it.name, source=None, before=found.found[it])
+        Move(package=it, arrives=False, before=found.found[it])
         for it in dropped
         if found.is_as_locked(it)
     ]
 
 
 def _items(lock: Lock, moves: Sequence[Move], kept: Lock) -> tuple[Item, ...]:
-    done = {move.package: "removed" if move.source is None else "installed" for move in moves}
+    done = {move.package: "installed" if move.arrives else "removed" for move in moves}
     return tuple(
         _item(it, lock[it], done.get(it, State.UNCHANGED if it in kept else State.NOT_REQUIRED))
         for it in sorted(lock)

@@ -12,15 +12,16 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from cobweb.errors import CobwebError, RefusedError
+from cobweb.plugin import JsonError, json_file
 from cobweb_plugins.ansible._install._lock import LOCK_FILE
-from cobweb_plugins.ansible._install._requirements import Kind, Package
+from cobweb_plugins.ansible._install._requirements import NAMES, Kind, Package
 from cobweb_plugins.ansible._install._tree import tree_digest
 
 FOLDER = ".cobweb-install"
@@ -30,20 +31,15 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A folder that comes to its place in the site; without `source` one that leaves it.
+    """A folder that comes to its place in the site, or else one that leaves it.
 
-    `source` is relative to the private folder, and `before` the digest of what is at the place now.
+    It comes from the same path in the private folder. `before` is the digest of what is at its
+    place until then.
     """
 
-    kind: Kind
-    name: str
-    source: str | None
+    package: Package
+    arrives: bool
     before: str | None
-
-    @property
-    def package(self) -> Package:
-        """The role or collection that is moved."""
-        return Package(kind=self.kind, name=self.name)
 
 
 class Staging:
@@ -65,10 +61,7 @@ class Staging:
             self.held = os.open(self._site_dir, os.O_RDONLY | os.O_DIRECTORY)
             self._stack.callback(os.close, self.held)
             self._lock()
-            if self._journal.exists():
-                self._finish()
-                self._tell("an install that was cut off was finished first")
-            self._clean()
+            self._take_over()
             self.folder.mkdir(mode=0o700)
             (self.folder / ".gitignore").write_text("*\n", encoding="utf-8")
         except BaseException as error:
@@ -95,11 +88,12 @@ class Staging:
         """
         refuse_places([move.package for move in moves], self._site_dir)
         self._refuse_changed(moves)
-        data = {"format": _FORMAT, "lock": lock, "moves": [asdict(move) for move in moves]}
         try:
-            draft = self.folder / "journal.draft"
-            draft.write_text(json.dumps(data), encoding="utf-8")
-            draft.replace(self._journal)
+            with (self.folder / "journal.draft").open("w", encoding="utf-8") as draft:
+                draft.write(_journal_text(moves, lock))
+                draft.flush()
+                os.fsync(draft.fileno())
+            Path(draft.name).replace(self._journal)
             self._finish()
         except OSError as error:
             hint = "the next `cobweb install` goes on with it"
@@ -116,50 +110,79 @@ class Staging:
             self._tell("waiting for another edit of this site")
             fcntl.flock(self.held, fcntl.LOCK_EX)
 
-    def _clean(self) -> None:
+    def _take_over(self) -> None:
+        """Finish or remove what an install has left that was cut off."""
         if self.folder.is_symlink():
             raise CobwebError(f"{self.folder} is a link", hint="remove it")
+        if self._journal.exists():
+            self._finish()
+            self._tell("an install that was cut off was finished first")
         if self.folder.exists():
             shutil.rmtree(self.folder)
 
     def _finish(self) -> None:
         """Do what the journal says and was not done yet; the journal goes last."""
-        data = json.loads(self._journal.read_text(encoding="utf-8"))
-        moves = [Move(**{**each, "kind": Kind(each["kind"])}) for each in data["moves"]]
+        moves, text = self._read_journal()
         pending = [move for move in moves if self._is_pending(move)]
-        self._refuse_changed([it for it in pending if not self._is_away(it)])
+        refuse_places([move.package for move in pending], self._site_dir)
+        self._refuse_changed(pending)
         for move in pending:
-            place = self._site_dir / move.package.path
+            place, away = self._site_dir / move.package.path, self._away(move)
             if os.path.lexists(place):
-                away = self._away(move)
                 away.parent.mkdir(parents=True, exist_ok=True)
                 place.rename(away)
-            if move.source is not None:
+            if move.arrives:
                 place.parent.mkdir(parents=True, exist_ok=True)
-                (self.folder / move.source).rename(place)
-        lock = self._site_dir / LOCK_FILE
+                (self.folder / move.package.path).rename(place)
         draft = self.folder / "lock.draft"
-        draft.write_text(data["lock"], encoding="utf-8")
-        draft.replace(lock)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(self._site_dir / LOCK_FILE)
         self._journal.unlink()
+
+    def _read_journal(self) -> tuple[list[Move], str]:
+        """Return moves and the lock's text; CobwebError for a journal that is none of ours.
+
+        A repository may bring a folder of this name: nothing of it leads out of the site.
+        """
+        try:
+            data = json_file(self._journal)
+            moves, text, known = (
+                [*map(_read_move, data["moves"])],
+                str(data["lock"]),
+                data["format"],
+            )
+        except (KeyError, TypeError, ValueError, JsonError) as error:
+            raise self._damaged(str(error)) from error
+        if known != _FORMAT:
+            raise self._damaged(f"its format is not {_FORMAT}")
+        paths = [self.folder / move.package.path for move in moves] + [*map(self._away, moves)]
+        above = {
+            parent for path in paths for parent in path.parents if self.folder in parent.parents
+        }
+        if any(parent.is_symlink() for parent in above):
+            raise self._damaged("there are links beside it")
+        return moves, text
+
+    def _damaged(self, why: str) -> CobwebError:
+        hint = f"remove {FOLDER} if no install of yours was cut off"
+        return CobwebError(f"{self._journal} is damaged: {why}", hint=hint)
 
     def _away(self, move: Move) -> Path:
         return self.folder / "before" / move.package.path
 
-    def _is_away(self, move: Move) -> bool:
-        return os.path.lexists(self._away(move))
-
     def _is_pending(self, move: Move) -> bool:
-        if move.source is None:
-            return not self._is_away(move)
-        return (self.folder / move.source).exists()
+        if move.arrives:
+            return (self.folder / move.package.path).exists()
+        return not os.path.lexists(self._away(move))
 
     def _refuse_changed(self, moves: Sequence[Move]) -> None:
-        reasons = [
-            f"{move.package.path} was changed while it was installed; move it away"
-            for move in moves
-            if tree_digest(self._site_dir / move.package.path, move.kind) != move.before
-        ]
+        """Refuse moves to places that are not as they were, or were emptied by the move itself."""
+        reasons = []
+        for move in moves:
+            before = None if os.path.lexists(self._away(move)) else move.before
+            if tree_digest(self._site_dir / move.package.path, move.package.kind) != before:
+                path = move.package.path
+                reasons.append(f"{path} was changed while it was installed; move it away")
         if reasons:
             raise RefusedError(reasons)
 
@@ -185,3 +208,25 @@ def refuse_places(packages: Sequence[Package], site_dir: Path) -> None:
             reasons.append(f"{parent} is on another file system than the site")
     if reasons:
         raise RefusedError(reasons)
+
+
+def _journal_text(moves: Sequence[Move], lock: str) -> str:
+    written = [
+        {
+            "kind": move.package.kind,
+            "name": move.package.name,
+            "arrives": move.arrives,
+            "before": move.before,
+        }
+        for move in moves
+    ]
+    return json.dumps({"format": _FORMAT, "lock": lock, "moves": written})
+
+
+def _read_move(data: Mapping[str, Any]) -> Move:
+    """Return a move; ValueError for a name that is none."""
+    kind, name = Kind(data["kind"]), str(data["name"])
+    if not NAMES[kind].fullmatch(name):
+        raise ValueError(f"{name} is no name of a {kind}")
+    package = Package(kind=kind, name=name)
+    return Move(package=package, arrives=bool(data["arrives"]), before=data["before"])
