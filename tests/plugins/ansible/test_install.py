@@ -533,6 +533,28 @@ def test_a_galaxy_that_is_missing_is_told(bare: Site, monkeypatch: pytest.Monkey
     assert "ansible-galaxy is not installed" in bare.refused()
 
 
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda site: (site / ".cobweb-install").symlink_to("sources"), "install is a link"),
+        (lambda site: os.mkfifo(site / "roles/web/fifo"), "fifo is neither a file nor a folder"),
+        (lambda site: shutil.copy(site / "site.yml", site / ".cobweb-install"), "cannot use"),
+    ],
+    ids=["link", "fifo", "file"],
+)
+def test_what_stands_in_the_way_is_told(
+    site: Site, spoil: Callable[[Path], object], message: str
+) -> None:
+    spoil(site.dir)
+    assert message in site.refused()
+
+
+def test_roles_that_are_a_file_are_told(bare: Site) -> None:
+    bare.write("roles", "")
+    bare.write("requirements.yml", "[{src: 'file:///nowhere/web.tar.gz'}]\n")
+    assert "roles is no folder" in bare.refused()
+
+
 @pytest.mark.parametrize("name", ["roles", "collections", "collections/ansible_collections"])
 def test_a_folder_that_leads_out_of_the_site_is_refused(
     bare: Site, tmp_path: Path, name: str

@@ -127,23 +127,19 @@ class Fetcher:
 
     def _collections(self, fetched: Fetched) -> None:
         required = closure(fetched.direct, self.survey.lock)
-        states = (it for it in self.survey.states if it.kind is Kind.COLLECTION)
-        needed = [it for it in states if it in required and not self._is_there(it)]
         newly_named: set[Package] = set()
         for number, each in enumerate(self.survey.nameless):
             packages = self._names_of(each, number)
             newly_named |= {*packages}
             fetched.direct |= dict.fromkeys(packages, each)
-        items = [item for it in needed if (item := self._item(it)) is not None]
+        collections = sorted(it for it in required if it.kind is Kind.COLLECTION)
+        needed = [it for it in collections if it not in newly_named]
+        intact = [it for it in needed if self._is_there(it)]
+        items = [item for it in needed if it not in intact and (item := self._item(it))]
         items += [each.item for each in self.survey.nameless]
         if not items:
             return
         into = self.folder / "collections"
-        intact = [
-            it
-            for it in self.survey.states
-            if it.kind is Kind.COLLECTION and it not in newly_named and self._is_there(it)
-        ]
         self._link(intact, into)
         held = [{"name": it.name, "version": f"=={self._version(it)}"} for it in intact]
         self.galaxy.collections(items, into, held=held)
@@ -210,9 +206,13 @@ def _facts(tree: Path, package: Package) -> tuple[str, Iterable[str]]:
         return info.get("version") or "", [it.name for it, _ in _role_dependencies(tree)]
     try:
         known = json_file(tree / "MANIFEST.json")["collection_info"]
-        return str(known["version"]), [str(name) for name in known.get("dependencies") or ()]
+        version, names = str(known["version"]), [*map(str, known.get("dependencies") or ())]
     except (OSError, JsonError, KeyError, TypeError) as error:
         raise CobwebError(f"{package} has no MANIFEST.json that can be read: {error}") from error
+    wrong = [name for name in names if not COLLECTION_NAME.fullmatch(name)]
+    if wrong:
+        raise CobwebError(f"{package} depends on {wrong[0]}, which is no NAMESPACE.NAME")
+    return version, names
 
 
 _NOTHING = yaml.MappingNode("", [])

@@ -100,7 +100,7 @@ def install(site: SiteAccess, wish: Wish) -> Outcome:
             staging.commit(moves, lock_text(kept))
     left = [it for it in dropped if found.is_by_hand(it)]
     notes = _notes_of_stale([it for it in stale if it not in dropped]) + _notes_of_left(left)
-    return Outcome(items=_items(lock, moves, kept), notes=notes, wrote_lock=wrote)
+    return Outcome(items=_items(lock, moves, stale), notes=notes, wrote_lock=wrote)
 
 
 def _look(site: SiteAccess) -> Survey:
@@ -209,10 +209,10 @@ def _departures(found: Survey, dropped: Iterable[Package]) -> list[Move]:
     ]
 
 
-def _items(lock: Lock, moves: Sequence[Move], kept: Lock) -> tuple[Item, ...]:
+def _items(lock: Lock, moves: Sequence[Move], stale: Sequence[Package]) -> tuple[Item, ...]:
     done = {move.package: "installed" if move.arrives else "removed" for move in moves}
     return tuple(
-        _item(it, lock[it], done.get(it, State.UNCHANGED if it in kept else State.NOT_REQUIRED))
+        _item(it, lock[it], done.get(it, State.NOT_REQUIRED if it in stale else State.UNCHANGED))
         for it in sorted(lock)
     )
 
