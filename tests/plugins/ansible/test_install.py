@@ -23,7 +23,7 @@ from jsonschema import Draft202012Validator
 
 from cobweb.cli import main
 from cobweb.plugin import data_dir
-from tests.support.galaxy_server import GalaxyServer, archive, galaxy_server
+from tests.support.galaxy_server import GalaxyServer, archive, collection, galaxy_server
 
 SITE = "cobweb: 1\nname: small\n"
 REQUIREMENTS = """\
@@ -220,6 +220,18 @@ def test_a_dependency_may_not_lead_out_of_the_site(bare: Site) -> None:
     bare.write("requirements.yml", "[{src: sources/web.tar.gz, name: web}]")
     err = bare.refused()
     assert "a dependency of the role web cannot be installed: ../../x is no name" in err
+
+
+@pytest.mark.full("from a server; the gate has an archive in the site")
+def test_a_collection_may_not_call_itself_out_of_the_site(
+    bare: Site, server: GalaxyServer, tmp_path: Path
+) -> None:
+    (tmp_path / "kept").mkdir()
+    server.roles["evil"] = {"1": collection(f"a.{tmp_path}/kept", "1.0.0", {})}
+    url = f"{server.url}/api/files/evil/1"
+    bare.write("requirements.yml", f"collections: [{{name: '{url}', type: url}}]\n")
+    assert f"calls itself a.{tmp_path}/kept, which is no NAMESPACE.NAME" in bare.refused()
+    assert not [*(tmp_path / "kept").iterdir()]
 
 
 def test_a_collection_that_is_missing_is_fetched_alone(site: Site) -> None:

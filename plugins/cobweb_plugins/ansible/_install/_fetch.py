@@ -2,7 +2,8 @@
 
 Of roles, Cobweb follows the dependencies itself: galaxy would follow a name such as `../x` out of
 the folder. Those of collections are galaxy's business, for it knows which versions there are; what
-is intact in the site is shown to it by links, so that it is not fetched again.
+is intact in the site is shown to it by links, so that it is not fetched again. One that names
+itself (from Git or a URL) is fetched as an archive first: galaxy would follow the name anywhere.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from cobweb_plugins.ansible._install._requirements import (
     Requirement,
     entries_below,
     is_from_server,
+    name_inside,
     role_item,
     scalars,
 )
@@ -127,38 +129,46 @@ class Fetcher:
 
     def _collections(self, fetched: Fetched) -> None:
         required = closure(fetched.direct, self.survey.lock)
-        newly_named: set[Package] = set()
-        for number, each in enumerate(self.survey.nameless):
-            packages = self._names_of(each, number)
-            newly_named |= {*packages}
-            fetched.direct |= dict.fromkeys(packages, each)
-        collections = sorted(it for it in required if it.kind is Kind.COLLECTION)
-        needed = [it for it in collections if it not in newly_named]
-        intact = [it for it in needed if self._is_there(it)]
-        items = [item for it in needed if it not in intact and (item := self._item(it))]
-        items += [each.item for each in self.survey.nameless]
+        needed = sorted(it for it in required if it.kind is Kind.COLLECTION)
+        missing = [it for it in needed if not self._is_there(it)]
+        archives = self._archives(missing, fetched)
+        items: list[Item] = [{"name": str(it), "type": "file"} for it in archives.values()]
+        items += [item for it in missing if it not in archives and (item := self._item(it))]
         if not items:
             return
         into = self.folder / "collections"
+        intact = [it for it in needed if it not in missing and it not in archives]
         self._link(intact, into)
         held = [{"name": it.name, "version": f"=={self._version(it)}"} for it in intact]
         self.galaxy.collections(items, into, held=held)
         for package in _installed(into):
             fetched.add(self.folder, package)
 
-    def _names_of(self, requirement: Requirement, number: int) -> list[Package]:
-        """Return what a collection's source is called; only galaxy can tell."""
-        into = self.folder / f"nameless-{number}"
-        self.galaxy.collections([requirement.item], into)
-        return [*_installed(into)]
+    def _archives(self, missing: Iterable[Package], fetched: Fetched) -> dict[Package, Path]:
+        """Fetch archives of collections that name themselves, and look at the names first."""
+        direct = (self.survey.direct.get(it) for it in missing)
+        asked = {it.digest: it for it in direct if it is not None and it.package is None}
+        asked |= {it.digest: it for it in self.survey.nameless}
+        found: dict[Package, Path] = {}
+        for number, each in enumerate(asked.values()):
+            paths = self.galaxy.archives(each.item, self.folder / f"archives-{number}")
+            if not paths:
+                raise CobwebError(f"ansible-galaxy has fetched nothing of {each.label}")
+            packages = {Package(kind=Kind.COLLECTION, name=_own_name(it)): it for it in paths}
+            others = {it: asks for it, asks in fetched.direct.items() if asks is not each}
+            fetched.direct = {**others, **dict.fromkeys(packages, each)}
+            found |= packages
+        return found
 
     def _item(self, package: Package) -> Item | None:
-        """Return what galaxy is asked for; None for what comes with others."""
+        """Return what galaxy is asked for; None for what comes with others, or names itself."""
         locked, direct = self._locked(package), self.survey.direct.get(package)
         if direct is None:
             if locked is None:
                 return {"name": package.name} if package in self.named else None
             return {"name": package.name, "version": f"=={locked.version}"}
+        if direct.package is None:
+            return None
         if locked is None or not is_from_server(direct.item):
             return direct.item
         # The entry is the one that was locked, so the version is one that it allows.
@@ -181,6 +191,13 @@ def own_folder(package: Package) -> str:
         f"{package.path} is a folder of your own: no lock knows it, and it is not overwritten;"
         f" move it away, or take {package.name} out of the requirements"
     )
+
+
+def _own_name(path: Path) -> str:
+    try:
+        return name_inside(path)
+    except ValueError as error:
+        raise CobwebError(f"this collection cannot be installed: {error}") from error
 
 
 def _pinned_role(item: Item, locked: Locked | None) -> Item:

@@ -49,21 +49,29 @@ class Galaxy:
         words = ("role", "install", "--no-deps", "-r", str(asked), "-p", str(into))
         self._run(words, roles=into, collections=into)
 
-    def collections(
-        self, items: Sequence[Item], into: Path, *, held: Sequence[Item] | None = None
-    ) -> None:
+    def archives(self, item: Item, into: Path) -> list[Path]:
+        """Fetch the archives of a collection, or of several, into `into`, and install nothing."""
+        self._tell_of([item])
+        asked = self._asked({"collections": [{**item}]})
+        words = ("collection", "download", "--no-deps", "-r", str(asked), "-p", str(into))
+        self._run(words, roles=into, collections=into)
+        return sorted(path for path in into.glob("*") if path.suffix != ".yml")
+
+    def collections(self, items: Sequence[Item], into: Path, *, held: Sequence[Item]) -> None:
         """Install collections below `into`/ansible_collections; CobwebError if galaxy fails.
 
-        With `held`, those that are there already, by their versions, it is with all that the
-        collections depend on, as far as that is not there.
+        It is with all that they depend on, as far as that is not there; `held` are those that are,
+        by their versions.
         """
-        names = (str(item.get("name") or item["source"]) for item in items)
-        self._tell(without_passwords(f"ansible-galaxy fetches {', '.join(names)}"))
-        asked = self._asked({"collections": [{**item} for item in (*items, *(held or ()))]})
-        words = ["collection", "install", "-r", str(asked), "-p", str(into)]
-        if held is None:
-            words.append("--no-deps")
+        self._tell_of(items)
+        asked = self._asked({"collections": [{**item} for item in (*items, *held)]})
+        words = ("collection", "install", "-r", str(asked), "-p", str(into))
         self._run(words, roles=into, collections=into)
+
+    def _tell_of(self, items: Sequence[Item]) -> None:
+        names = (str(item.get("name") or item["source"]) for item in items)
+        shown = (Path(it).name if it.startswith(f"{self._folder}/") else it for it in names)
+        self._tell(without_passwords(f"ansible-galaxy fetches {', '.join(shown)}"))
 
     def _asked(self, data: object) -> Path:
         path = self._folder / "asked.yml"

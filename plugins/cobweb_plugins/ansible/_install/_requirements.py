@@ -133,6 +133,24 @@ def role_item(entry: str | Mapping[str, Any]) -> dict[str, str]:
     return item
 
 
+def name_inside(path: Path) -> str:
+    """Return the name that a collection's archive gives itself; ValueError if it is none.
+
+    ansible-galaxy installs a collection of the name `a./tmp/x` into /tmp/x.
+    """
+    try:
+        with tarfile.open(path) as archive:
+            file = archive.extractfile("MANIFEST.json")
+            data = file.read(_MOST_MANIFEST_BYTES) if file else b""
+        known = json_of(data.decode(), "MANIFEST.json")["collection_info"]
+        name = f"{known['namespace']}.{known['name']}"
+    except (OSError, tarfile.TarError, KeyError, TypeError, ValueError, JsonError) as error:
+        raise ValueError(f"{path.name} is no archive of a collection ({error})") from error
+    if not COLLECTION_NAME.fullmatch(name):
+        raise ValueError(f"{path.name} calls itself {name}, which is no NAMESPACE.NAME")
+    return name
+
+
 def without_passwords(text: str) -> str:
     """Return text without what stands before the `@` of URLs."""
     return _PASSWORD.sub("***", text)
@@ -277,26 +295,11 @@ def _collection_name(site_dir: Path, item: Mapping[str, Any]) -> str:
     path = site_dir / (source or name)
     if kind == "galaxy" or (not kind and not _is_pointer(source or name, path)):
         raise ValueError(f"{name} is neither NAMESPACE.NAME nor a file or URL of a collection")
-    return _name_inside(path) if kind in ("", "file") and path.is_file() else ""
+    return name_inside(path) if kind in ("", "file") and path.is_file() else ""
 
 
 def _is_pointer(text: str, path: Path) -> bool:
     return "://" in text or text.startswith("git@") or path.exists()
-
-
-def _name_inside(path: Path) -> str:
-    """Return the name that a collection's archive has; galaxy would follow it anywhere."""
-    try:
-        with tarfile.open(path) as archive:
-            file = archive.extractfile("MANIFEST.json")
-            data = file.read(_MOST_MANIFEST_BYTES) if file else b""
-        known = json_of(data.decode(), "MANIFEST.json")["collection_info"]
-        name = f"{known['namespace']}.{known['name']}"
-    except (OSError, tarfile.TarError, KeyError, TypeError, ValueError, JsonError) as error:
-        raise ValueError(f"{path.name} is no archive of a collection ({error})") from error
-    if not COLLECTION_NAME.fullmatch(name):
-        raise ValueError(f"{path.name} calls itself {name}, which is no NAMESPACE.NAME")
-    return name
 
 
 def _parts(text: str) -> dict[str, str]:
