@@ -9,6 +9,7 @@ is its own: which lane serves a host is chance, so nothing of it stays.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -39,8 +40,9 @@ class _Gathered:
 
     def has(self, host_vars: Mapping[str, Any], subsets: Sequence[str]) -> bool:
         """Say whether it is of the same machine, and has all that is asked for."""
-        wanted = {*subsets} - {*self.subsets}
-        return self.host_vars == host_vars and (ALL in self.subsets or not wanted)
+        wanted, there = {*subsets}, {*self.subsets}
+        has_all = there in ({ALL}, wanted) or (ALL not in wanted and wanted <= there)
+        return self.host_vars == host_vars and has_all
 
 
 class RunFacts:
@@ -68,7 +70,7 @@ class RunFacts:
         if self._own() is not None:
             return False
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._lock = os.open(self._folder / f"{host}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        self._lock = os.open(self._path(host, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         if self._own() is None:
             return True
@@ -111,15 +113,19 @@ class RunFacts:
     def _share(self, facts: Mapping[str, Any]) -> None:
         """Write the facts that were gathered, beside those of other subsets of the same machine."""
         before, subsets = self._of(self._host), [*(self._subsets or ())]
-        if before is not None and before.host_vars == self._host_vars:
-            facts, subsets = {**before.facts, **facts}, sorted({*before.subsets, *subsets})
+        if before is not None and before.host_vars == self._host_vars and ALL not in subsets:
+            facts, subsets = {**before.facts, **facts}, sorted({*before.subsets, *subsets} - {ALL})
         data = {"host_vars": self._host_vars, "subsets": subsets, "facts": facts}
-        path = self._folder / f"{self._host}.json"
+        path = self._path(self._host, "json")
         part = path.with_suffix(".part")
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(data, file)
         part.replace(path)
+
+    def _path(self, host: str, kind: str) -> Path:
+        """Return a file of a host, whose own name may be as long as that of a file."""
+        return self._folder / f"{hashlib.sha256(host.encode()).hexdigest()}.{kind}"
 
     def _own(self) -> _Gathered | None:
         found = self._of(self._host)
@@ -128,7 +134,7 @@ class RunFacts:
 
     def _of(self, host: str) -> _Gathered | None:
         """Return what is shared of a host; each state of its file is read once."""
-        path = self._folder / f"{host}.json"
+        path = self._path(host, "json")
         with suppress(FileNotFoundError):
             status = path.stat()
             version = (status.st_ino, status.st_mtime_ns)

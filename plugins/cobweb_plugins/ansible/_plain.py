@@ -249,8 +249,9 @@ def _play(job: Job) -> dict[str, Any]:
     if subsets:
         play["gather_subset"] = subsets
     if isinstance(job.action, Role):
-        role = {"role": Path(job.action.name).name, "vars": job.action.vars}
-        return {**play, "roles": [role]}
+        name = job.action.name
+        role = Path(name).name if name.startswith("/") else name  # its folder is searched first
+        return {**play, "roles": [{"role": role, "vars": job.action.vars}]}
     if not isinstance(job.action, Tasks):
         return play
     return {**play, "tasks": [{"ansible.builtin.import_tasks": {"file": job.action.path}}]}

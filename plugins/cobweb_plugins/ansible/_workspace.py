@@ -259,12 +259,14 @@ def _inventory(setting: ExecutorSetting) -> dict[str, Any]:
     for host in hosts.values():
         for group in ("all", *host.groups):
             groups.setdefault(group, {})[host.name] = None
+    sources = {host.source for host in hosts.values()}
+    whence = {source: _whence(setting.site_dir / source) for source in sources}
     everyone = groups.pop("all", {})
     groups.pop("ungrouped", None)
     return {
         "all": {
             "hosts": {
-                name: {**_whence(setting.site_dir / hosts[name].source), **hosts[name].variables}
+                name: {**whence[hosts[name].source], **hosts[name].variables}
                 for name in everyone
                 if name in hosts
             },

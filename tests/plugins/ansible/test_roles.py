@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cobweb.model import Action, Outcome, Report, Role, Tasks
+from cobweb_plugins.ansible._facts import GATHERED, RunFacts
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from tests.plugins.ansible.conftest import BOTH, Bench, MakeBench
 
@@ -79,6 +81,26 @@ def test_subsets_and_no_facts(make_bench: MakeBench, kind: Any) -> None:
     assert isinstance(third.results["other"], int)
     assert [gatherings([it]) for it in (first, second, third)] == [1, 0, 1]
     assert fourth.outcome is Outcome.OK
+
+
+def test_what_is_gathered_counts_for_what_it_has(tmp_path: Path) -> None:
+    """All facts are all; some, or all but some, are not, and what is asked for is added."""
+    facts = RunFacts()
+
+    def asks(*subsets: str, host: str = "h" * 253) -> bool:
+        gathers = facts.begin(host, {}, subsets, tmp_path)
+        if gathers:
+            facts.set(host, {GATHERED: True, **dict.fromkeys(subsets, 1)})
+        seen = facts.get(host)
+        facts.end()
+        assert seen.keys() >= {*subsets} or "all" in seen
+        return gathers
+
+    assert [asks("min"), asks("min"), asks("network"), asks("network", "min")] == [1, 0, 1, 0]
+    assert [asks("all", "!hardware"), asks("hardware"), asks("all"), asks("all")] == [1, 1, 1, 0]
+    assert [asks("hardware"), asks("!all", "min")] == [0, 0]
+    with pytest.raises(KeyError):
+        facts.get("h" * 253)
 
 
 @BOTH

@@ -268,8 +268,9 @@ class Jobs:
         elif "tasks" in message:
             data["tasks"] = [{"ansible.builtin.import_tasks": {"file": message["tasks"]}}]
         play = Play.load(data, variable_manager=self._variables, loader=self._loader)
-        for role in play.roles:
-            role._role_name = Path(role._role_name).name  # a role may be given by its path
+        for role in play.roles:  # which may be given by its path
+            if role._role_name.startswith("/"):
+                role._role_name = Path(role._role_name).name
         try:
             return int(self._tqm.run(play))
         except AnsibleEndPlay as end:
