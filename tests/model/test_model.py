@@ -21,6 +21,7 @@ from cobweb.model import (
     LimitGroup,
     LockNeed,
     Nothing,
+    Role,
     State,
     Transition,
     TransitionNeed,
@@ -47,6 +48,13 @@ def make_type(matrix: Sequence[tuple[State, State]], states: tuple[State, ...] =
 
 def words(way: tuple[Transition, ...] | None) -> list[str] | None:
     return None if way is None else [str(step) for step in way]
+
+
+def test_steps_by_role_can_be_looked_up() -> None:
+    """What is done counts by its value, whatever its variables hold."""
+    roles = [Role(name="r", vars={"a": [1]}), Role(name="r", vars={"a": [2]}), Role(name="r")]
+    steps = [Transition(source="a", dest="b", action=role) for role in roles]
+    assert list(dict.fromkeys([*steps, *steps])) == steps
 
 
 def test_ids_have_a_host_and_a_name() -> None:

@@ -363,6 +363,31 @@ def test_roles_and_attempts(maker: Maker) -> None:
     assert "role `x.y.z` does not exist" in finding.message
 
 
+@pytest.mark.parametrize("by", ["ansible.cfg", "environment"])
+def test_roles_are_looked_for_where_ansible_is_told_to(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """By the site's ansible.cfg, relative to it, or by the environment; also for collections."""
+    monkeypatch.delenv("ANSIBLE_CONFIG", raising=False)
+    steps = "down -> up: {role: far}, up -> down: {role: my.own.away}"
+    kind = "states: [down, up], preferred: up, remove: down, check: {tasks: c.yml}"
+    files = {
+        "site.yml": f"types: {{t: {{{kind}, transitions: {{{steps}}}}}}}\n"
+        "cobs: {a: {type: t, on: all}}",
+        "c.yml": "[]",
+        "elsewhere/far/tasks/main.yml": "[]",
+        "more/ansible_collections/my/own/roles/away/tasks/main.yml": "[]",
+    }
+    assert len(maker.site(files).findings_of_files()) == 2
+    for name, folder in (("roles_path", "elsewhere"), ("collections_path", "more")):
+        if by == "environment":
+            path = f"/nowhere:{maker.root / folder}"
+            monkeypatch.setenv(f"ANSIBLE_{name.upper()}", path)
+        else:
+            files["ansible.cfg"] = files.get("ansible.cfg", "[defaults]\n") + f"{name} = {folder}\n"
+    assert not maker.site(files).findings_of_files()
+
+
 def test_facts_and_variables_of_roles(maker: Maker) -> None:
     """An action says which facts it wants, then its type; else a role has all and tasks none."""
     steps = "down -> up: {role: x.y.z, vars: {p: '{{ q }}'}, facts: [min]}, up -> down: {role: r}"

@@ -62,7 +62,7 @@ class Role:
     """
 
     name: str
-    vars: Mapping[str, Any] = field(default_factory=dict)
+    vars: Mapping[str, Any] = field(default_factory=dict, hash=False)
     facts: bool | tuple[str, ...] = True
 
 

@@ -55,6 +55,10 @@ def _load(
         return
     done[path] = True
     node = files.read(path, empty_hint=_EMPTY_HINT, ansible="inventory")
+    if isinstance(node, Seq):
+        hint = "is it a playbook? Name the site's file by `-C`, as in `-C cluster.yml`"
+        files.findings.add(node.place, "a site file must be a mapping, not a list", hint)
+        return
     module = as_map(node, "a site file", files.findings)
     if module is None:
         return

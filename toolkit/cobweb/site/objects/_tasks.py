@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from configparser import ConfigParser, Error
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -12,8 +15,9 @@ from cobweb.model import Role, Tasks
 from cobweb.site.objects._types import ActionUse
 from cobweb.site.reading._files import Files
 
-_ROLE_FOLDERS = ("~/.ansible/roles", "/usr/share/ansible/roles", "/etc/ansible/roles")
-_COLLECTIONS = ("~/.ansible/collections", "/usr/share/ansible/collections")
+_CONFIGS = ("~/.ansible.cfg", "/etc/ansible/ansible.cfg")
+_ROLES = "~/.ansible/roles:/usr/share/ansible/roles:/etc/ansible/roles"
+_COLLECTIONS = "~/.ansible/collections:/usr/share/ansible/collections"
 _COLLECTION_PARTS = 3
 
 
@@ -62,11 +66,26 @@ def _role_exists(name: str, files: Files) -> bool:
     if path.is_absolute():
         return files.is_dir(path)
     own = files.is_dir(files.site_dir / "roles" / name)
-    if own or any(files.is_installed(Path(each).expanduser() / name) for each in _ROLE_FOLDERS):
+    if own or any(files.is_installed(it / name) for it in _said(files, "roles_path", _ROLES)):
         return True
     parts = name.split(".")
     if len(parts) != _COLLECTION_PARTS:
         return False
     inside = Path("ansible_collections", parts[0], parts[1], "roles", parts[2])
     own = files.is_dir(files.site_dir / "collections" / inside)
-    return own or any(files.is_installed(Path(it).expanduser() / inside) for it in _COLLECTIONS)
+    folders = _said(files, "collections_path", _COLLECTIONS)
+    return own or any(files.is_installed(it / inside) for it in folders)
+
+
+def _said(files: Files, key: str, usual: str) -> list[Path]:
+    """Return the folders of a path that the user's environment or ansible.cfg says, or `usual`."""
+    site = files.site_dir / "ansible.cfg"
+    named = (os.environ.get("ANSIBLE_CONFIG"), str(site), *_CONFIGS)
+    config = next((it for it in named if it and Path(it).expanduser().is_file()), str(site))
+    path = Path(config).expanduser()
+    parsed = ConfigParser(interpolation=None, strict=False, inline_comment_prefixes=(";",))
+    with suppress(OSError, Error, UnicodeDecodeError):  # what is wrong with it the run tells
+        data = path.read_bytes() if files.refusal(path) else files.data(path)
+        parsed.read_string(data.decode())
+    said = os.environ.get(f"ANSIBLE_{key.upper()}") or parsed.get("defaults", key, fallback="")
+    return [path.parent / Path(part).expanduser() for part in (said or usual).split(":")]
