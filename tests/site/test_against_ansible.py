@@ -196,6 +196,18 @@ def _compare(site: Site, theirs: Theirs, pattern: str) -> None:
         assert list(site.select(pattern)) == expected, pattern
 
 
+@pytest.mark.parametrize("first", ["hosts", "children"])
+def test_hosts_come_in_the_order_of_writing(tmp_path: Path, first: str) -> None:
+    """Those of a group before or after those of its children: a glob has no other order."""
+    body = {"hosts": {"h5": None}, "children": {"g4": {"hosts": {"h3": None, "h9": None}}}}
+    keys = sorted(body, key=lambda key: key != first)
+    groups = {"g2": {key: body[key] for key in keys}, "g1": {"hosts": {"h1": None}}}
+    site = _write(tmp_path, groups, {})
+    theirs = Theirs(tmp_path / "inv/hosts.yml", tmp_path)
+    for pattern in ("h*", "h*[0]", "~h[0-9]", "g2", "all", "g*"):
+        assert list(site.select(pattern)) == theirs.hosts(pattern), pattern
+
+
 def test_order_of_hosts_is_that_of_ansible(tmp_path: Path) -> None:
     """In an inventory whose groups are one level deep Ansible's own order is fixed."""
     groups = {

@@ -102,7 +102,7 @@ def test_a_host_and_a_group_of_one_name_are_worth_a_word(maker: Any) -> None:
     site = maker.site("inventory: {web: {hosts: {db: }}, db: {hosts: {d1: }}}")
     (note,) = site.notes()
     assert str(note) == (
-        "site.yml:2:27: `db` is a host and a group: a pattern means the group (rename one of them)"
+        "site.yml:2:27: `db` is a host and a group: a pattern means the host (rename one of them)"
     )
 
 

@@ -14,7 +14,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,28 +29,13 @@ def subsets_of(facts: bool | Sequence[str]) -> list[str]:  # noqa: FBT001  # as 
     return ([ALL] if facts else []) if isinstance(facts, bool) else [*facts]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Gathered:
-    """What was gathered on a host that had these variables of a connection besides its own."""
-
-    host_vars: Mapping[str, Any]
-    subsets: Sequence[str]
-    facts: Mapping[str, Any]
-
-    def has(self, host_vars: Mapping[str, Any], subsets: Sequence[str]) -> bool:
-        """Say whether it is of the same machine, and has all that is asked for."""
-        wanted, there = {*subsets}, {*self.subsets}
-        has_all = there in ({ALL}, wanted) or (ALL not in wanted and wanted <= there)
-        return self.host_vars == host_vars and has_all
-
-
 class RunFacts:
     """Stands where Ansible has a cache of facts: `get`, `set`, `delete` and `keys` by host."""
 
     def __init__(self) -> None:
         self._folder = Path()
         self._found: dict[str, dict[str, Any]] = {}
-        self._read: dict[str, tuple[tuple[int, int], _Gathered]] = {}
+        self._read: dict[Path, tuple[tuple[int, int], Mapping[str, Any]]] = {}
         self._host = ""
         self._host_vars: Mapping[str, Any] = {}
         self._subsets: Sequence[str] | None = None
@@ -90,10 +74,10 @@ class RunFacts:
         """Return the facts of a host; KeyError where there are none."""
         gathered = None
         if self._subsets is not None:
-            gathered = self._own() if host == self._host else self._of(host)
+            gathered = self._own() if host == self._host else self._of(self._path("host", host))
         if gathered is None and host not in self._found:
             raise KeyError(host)
-        return {**(gathered.facts if gathered else {}), **self._found.get(host, {})}
+        return {**(gathered or {}), **self._found.get(host, {})}
 
     def set(self, host: str, facts: Mapping[str, Any]) -> None:
         """Take the facts of a host; those that were gathered for all are written for all."""
@@ -111,37 +95,42 @@ class RunFacts:
         return list(self._found)
 
     def _share(self, facts: Mapping[str, Any]) -> None:
-        """Write the facts that were gathered, beside those of other subsets of the same machine."""
-        before, subsets = self._of(self._host), [*(self._subsets or ())]
-        if before is not None and before.host_vars == self._host_vars and ALL not in subsets:
-            facts, subsets = {**before.facts, **facts}, sorted({*before.subsets, *subsets} - {ALL})
-        data = {"host_vars": self._host_vars, "subsets": subsets, "facts": facts}
-        path = self._path(self._host, "json")
-        part = path.with_suffix(".part")
+        """Write what was gathered, for those who ask for it, and as what is known of the host."""
+        part, link = self._path("part", self._host), self._path("link", self._host)
+        for left in (part, link):  # by a lane that was killed
+            left.unlink(missing_ok=True)
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(data, file)
-        part.replace(path)
+            json.dump(facts, file)
+        os.link(part, link)
+        link.replace(self._path("host", self._host))
+        part.replace(self._path("asked", *self._asked(self._subsets or ())))
 
-    def _path(self, host: str, kind: str) -> Path:
-        """Return a file of a host, whose own name may be as long as that of a file."""
-        return self._folder / f"{hashlib.sha256(host.encode()).hexdigest()}.{kind}"
+    def _asked(self, subsets: Sequence[str]) -> tuple[Any, ...]:
+        """Return what tells gatherings apart: the machine, and what was asked for, not less."""
+        return self._host, self._host_vars, sorted({*subsets})
 
-    def _own(self) -> _Gathered | None:
-        found = self._of(self._host)
-        fits = found is not None and found.has(self._host_vars, self._subsets or ())
-        return found if fits else None
+    def _path(self, kind: str, *parts: Any) -> Path:
+        """Return a file; the name of a host may be as long as that of a file."""
+        text = json.dumps([kind, *parts], sort_keys=True)
+        return self._folder / hashlib.sha256(text.encode()).hexdigest()
 
-    def _of(self, host: str) -> _Gathered | None:
-        """Return what is shared of a host; each state of its file is read once."""
-        path = self._path(host, "json")
+    def _own(self) -> Mapping[str, Any] | None:
+        """Return what is asked for, if it was gathered, or all of it was."""
+        for subsets in ([ALL], self._subsets or ()):
+            found = self._of(self._path("asked", *self._asked(subsets)))
+            if found is not None:
+                return found
+        return None
+
+    def _of(self, path: Path) -> Mapping[str, Any] | None:
+        """Return the facts in a file; each state of it is read once."""
         with suppress(FileNotFoundError):
             status = path.stat()
             version = (status.st_ino, status.st_mtime_ns)
-            if host not in self._read or self._read[host][0] != version:
-                found = _Gathered(**json.loads(path.read_text(encoding="utf-8")))
-                self._read[host] = (version, found)
-            return self._read[host][1]
+            if path not in self._read or self._read[path][0] != version:
+                self._read[path] = (version, json.loads(path.read_text(encoding="utf-8")))
+            return self._read[path][1]
         return None
 
     def _unlock(self) -> None:

@@ -318,7 +318,8 @@ class _Config:
         if not text or self.file is None:
             return ""
         here = self.file.parent
-        return _path_list(*(str(here / Path(part).expanduser()) for part in text.split(":")))
+        parts = (Path(os.path.expandvars(part)).expanduser() for part in text.split(":"))
+        return _path_list(*(str(here / part) for part in parts))
 
 
 def ansible_config(site_dir: Path) -> _Config:

@@ -84,7 +84,7 @@ def test_subsets_and_no_facts(make_bench: MakeBench, kind: Any) -> None:
 
 
 def test_what_is_gathered_counts_for_what_it_has(tmp_path: Path) -> None:
-    """All facts are all; some, or all but some, are not, and what is asked for is added."""
+    """All facts are enough for everybody; some are for who asks for the same ones."""
     facts = RunFacts()
 
     def asks(*subsets: str, host: str = "h" * 253) -> bool:
@@ -96,9 +96,10 @@ def test_what_is_gathered_counts_for_what_it_has(tmp_path: Path) -> None:
         assert seen.keys() >= {*subsets} or "all" in seen
         return gathers
 
-    assert [asks("min"), asks("min"), asks("network"), asks("network", "min")] == [1, 0, 1, 0]
-    assert [asks("all", "!hardware"), asks("hardware"), asks("all"), asks("all")] == [1, 1, 1, 0]
-    assert [asks("hardware"), asks("!all", "min")] == [0, 0]
+    assert [asks("min"), asks("min"), asks("network"), asks("network", "min")] == [1, 0, 1, 1]
+    assert [asks("!all", "!min", "distribution"), asks("distribution"), asks("!all")] == [1, 1, 1]
+    assert [asks("all", "!hardware"), asks("hardware"), asks("all", "!hardware")] == [1, 1, 0]
+    assert [asks("all"), asks("all"), asks("virtual"), asks("!all", "min")] == [1, 0, 0, 0]
     assert facts.get("h" * 253) == {}
 
 
@@ -113,6 +114,39 @@ def test_facts_that_cannot_be_gathered_fail_the_job(make_bench: MakeBench, kind:
     assert "no-such-subset" in report.message
     (report,) = bench.run(bench.job(good))
     assert report.outcome is Outcome.OK
+
+
+LIES = """#!/usr/bin/python
+import json
+names = "inventory_hostname inventory_hostname_short group_names omit inventory_dir groups".split()
+print(json.dumps({"ansible_facts": {**dict.fromkeys(names, "bad"), "ansible_os_family": "Lie"}}))
+"""
+SEE = """
+- ansible.builtin.set_fact:
+    cob_results:
+      name: "{{ inventory_hostname }} {{ inventory_hostname_short }}"
+      groups: "{{ group_names }} {{ groups.app }}"
+      dir: "{{ inventory_dir == 'bad' }}"
+      lie: "{{ ansible_os_family }}"
+- ansible.builtin.command: {argv: ["true"], chdir: "{{ omit }}"}
+"""
+
+
+@BOTH
+def test_facts_do_not_say_who_a_host_is(make_bench: MakeBench, kind: Any) -> None:
+    """Its name, its groups and `omit` are Ansible's own, whatever the host claims to have found."""
+    bench = make_bench(kind, hosts=1)
+    bench.write("site/library/setup.py", LIES)
+    mine = role(bench, "mine", {"tasks/main.yml": SEE})
+    for _ in range(2):
+        (report,) = bench.run(bench.job(mine))
+        assert report.outcome is Outcome.OK, report.message
+        assert report.results == {
+            "name": "h1 h1",
+            "groups": "['app'] ['h1']",
+            "dir": False,
+            "lie": "Lie",
+        }
 
 
 TRAITS = {

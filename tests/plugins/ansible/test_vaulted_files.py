@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,9 @@ inner: !vault "{OTHER!r}"
 base: &base {{a: 1}}
 more: {{<<: *base, b: 2}}
 """.replace(repr(OTHER), OTHER.replace("\n", "\\n"))
+
+
+BOMB = "".join(f"a{it}: &a{it} [{', '.join([f'*a{it - 1}'] * 9)}]\n" for it in range(1, 8))
 
 
 def secret(password: bytes = b"open sesame") -> Any:
@@ -153,7 +158,12 @@ def test_the_secret_and_the_vault_id_are_those_of_the_file(tmp_path: Path) -> No
         (f"[{CANARY}]", "what is vaulted in the file is no mapping"),
         (f"a: {CANARY}\nb: [*{CANARY}]", "what is vaulted in the file is no YAML (line 2"),
         (f'a: "{CANARY}', "is no YAML"),
-        (f"a: !{CANARY} x", "a value has the tag"),
+        (f"a: !{CANARY} x", "a value has a tag (line 1"),
+        (f"a: !{CANARY}", "a value has a tag (line 1"),
+        (f"a: !<tag:yaml.org,2002:{CANARY}> x", "a value has a tag (line 1"),
+        (f"a: !vault {CANARY}", "a value with `!vault` is not vaulted (line 1"),
+        (f"a: {{__ansible_vault: {CANARY}}}", "a mapping has the key `__ansible_vault` alone"),
+        ("a0: &a0 [x]\n" + BOMB, "more than 20,000 values"),
         (f"a: !!binary {CANARY}", "a value has the tag `!!binary` (line 1"),
         (f"a: !!set {{{CANARY}: }}", "a value has the tag `!!set`"),
         (f"a: {CANARY}\na: 1", "`a` is written twice in one mapping"),
@@ -169,8 +179,28 @@ def test_what_cannot_be_read_is_told_without_any_value(
     with pytest.raises(opening.UnvaultError) as caught:
         opened(path)
     assert told in caught.value.message
-    if "tag" not in told:
-        assert CANARY not in str(caught.value.__dict__)
+    assert CANARY not in str(caught.value.__dict__)
+
+
+WAIT = "AnsibleInventory().unvaulted(Path(sys.argv[1]), Path(sys.argv[2]))"
+
+
+def test_who_opens_a_file_ends_with_who_asks(
+    tmp_path: Path,
+    mark: str,
+    marked: Callable[[str], list[int]],
+    all_end: Callable[[Sequence[int]], bool],
+) -> None:
+    """It has secrets, and a session of its own that no terminal and no signal reaches."""
+    os.mkfifo(tmp_path / "vault.yml")
+    lines = "import sys; from pathlib import Path\n"
+    lines += "from cobweb_plugins.ansible._adapter import AnsibleInventory\n"
+    command = [sys.executable, "-c", lines + WAIT, str(tmp_path / "vault.yml"), str(tmp_path)]
+    with subprocess.Popen(command) as asking, (tmp_path / "vault.yml").open("wb"):
+        opening = marked(mark)  # one of them has the file open for reading by now
+        assert len(opening) == 2
+        asking.kill()
+        assert all_end(opening)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "null\n"])

@@ -75,7 +75,7 @@ def _hosts(root: Map, files: Files, foreign: Foreign, made: Expanded) -> tuple[E
     if not (made.asked or inventory.hosts or files.findings):
         files.findings.add(place, "the inventory has no hosts", "name some under a group's `hosts`")
     for name in sorted(inventory.hosts.keys() & inventory.groups.keys()):
-        message = f"`{name}` is a host and a group: a pattern means the group"
+        message = f"`{name}` is a host and a group: a pattern means the host"
         files.warnings.add(inventory.hosts[name].place, message, "rename one of them")
     folders = [folder for folder in sources.folders if files.resolve(folder) != files.site_dir]
     variables = Variables(inventory, [*folders, files.site_file.parent], files)

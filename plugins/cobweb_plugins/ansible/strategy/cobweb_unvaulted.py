@@ -17,15 +17,19 @@ value for one; what stands in a vaulted file may be one (`let_templates_be`).
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import hmac
 import json
+import os
 import re
+import signal
 import sys
 from binascii import Error as HexError
 from binascii import hexlify
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +40,18 @@ from ansible.parsing.vault import VaultLib, parse_vaulttext_envelope
 __all__ = ["UnvaultError", "is_template", "is_whole", "let_templates_be", "unvaulted"]
 
 HEADER = b"$ANSIBLE_VAULT;"
+_PR_SET_PDEATHSIG = 1
 VAULT_MARK = "__ansible_vault"
 TEMPLATE_SALT = b"cobweb: template"
 _BEGIN_OF_TEMPLATE = hexlify(hexlify(TEMPLATE_SALT)).decode()
 _SIGN = re.compile(r"\{[{%#]")
 _ITERATIONS = 10_000
+MOST_VALUES = 20_000
+"""Each takes some 4 ms; aliases may stand for any number of them."""
 _PROMPTS = ("prompt", "prompt_ask_vault_pass")
 _CORE = "tag:yaml.org,2002:"
 _TEXTS = {_CORE + it for it in ("str", "int", "float", "timestamp")}
+_OTHERS = {"binary", "map", "omap", "pairs", "seq", "set"}
 _VAULTS = ("!vault", "!vault-encrypted")
 _UNSAFE = "!unsafe"
 
@@ -108,6 +116,8 @@ class _Reader:
             return {}
         if not isinstance(node, yaml.MappingNode):
             raise UnvaultError("what is vaulted in the file is no mapping", "write `key: value`")
+        if next(islice(_values(node), MOST_VALUES, None), None) is not None:
+            raise UnvaultError(f"more than {MOST_VALUES:,} values are vaulted in the file")
         found: dict[str, Any] = self._value(node, (), unsafe=False)
         return found
 
@@ -131,6 +141,8 @@ class _Reader:
         if tag == _UNSAFE:
             tag = loader.resolve(yaml.ScalarNode, node.value, (True, False))
         if tag in _VAULTS:
+            if not node.value.startswith(HEADER.decode()):
+                raise UnvaultError(f"a value with `!vault` is not vaulted{_line(node)}")
             return {VAULT_MARK: node.value}
         if tag == _CORE + "null":
             return None
@@ -144,6 +156,8 @@ class _Reader:
     def _entries(self, node: yaml.MappingNode) -> dict[str, yaml.Node]:
         """Return the values of a mapping by their keys, those of `<<` too."""
         own = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if own == [VAULT_MARK]:
+            raise UnvaultError(f"a mapping has the key `{VAULT_MARK}` alone{_line(node)}")
         if len(own) < len(node.value):
             raise UnvaultError(f"a key is no text{_line(node)}", "put quotes round a template")
         twice = next((key for key in own if own.count(key) > 1 and key != "<<"), None)
@@ -156,9 +170,17 @@ class _Reader:
         return {key.value: value for key, value in node.value}
 
 
+def _values(node: yaml.Node) -> Iterator[yaml.Node]:
+    """Yield a node and all in it, keys left out; what aliases name comes each time."""
+    yield node
+    for item in () if isinstance(node, yaml.ScalarNode) else node.value:
+        yield from _values(item[1] if isinstance(node, yaml.MappingNode) else item)
+
+
 def _unfit(node: yaml.Node) -> UnvaultError:
-    tag = node.tag.replace(_CORE, "!!")
-    return UnvaultError(f"a value has the tag `{tag}`{_line(node)}", "leave the tag out")
+    tag = node.tag.removeprefix(_CORE)
+    named = f"the tag `!!{tag}`" if tag in _OTHERS else "a tag"  # which may be a password with `!`
+    return UnvaultError(f"a value has {named}{_line(node)}", "put quotes round it, or leave it out")
 
 
 def _line(node: yaml.Node) -> str:
@@ -221,8 +243,16 @@ def _answer(path: str) -> Mapping[str, Any]:
         return {"problem": f"the vaulted file cannot be read: {type(error).__name__}", "hint": ""}
 
 
+def _end_with_parent() -> None:
+    """Be killed with the process that asks: this one has a session of its own, and secrets."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:
+        sys.exit(1)
+
+
 def main() -> None:
     """Write what is in the file that is named on the command line."""
+    _end_with_parent()
     stdout, sys.stdout = sys.stdout, sys.stderr  # Ansible writes there when it is verbose
     json.dump(_answer(sys.argv[1]), stdout)
 

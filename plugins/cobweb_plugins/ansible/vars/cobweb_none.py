@@ -14,6 +14,7 @@ from ansible.plugins.vars import BaseVarsPlugin
 
 from cobweb_plugins.ansible.strategy.cobweb_commands import guard_commands
 from cobweb_plugins.ansible.strategy.cobweb_environment import guard_environment
+from cobweb_plugins.ansible.strategy.cobweb_reserved import guard_facts
 from cobweb_plugins.ansible.strategy.cobweb_unvaulted import let_templates_be
 
 DOCUMENTATION = """
@@ -34,6 +35,7 @@ class VarsModule(BaseVarsPlugin):  # type: ignore[misc]  # ansible-core has no t
         super().__init__()
         guard_environment()
         guard_commands()
+        guard_facts()
         let_templates_be()
 
     def get_vars(self, loader: Any, path: str, entities: Any) -> dict[str, Any]:

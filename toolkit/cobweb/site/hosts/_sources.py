@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from string import ascii_letters
 from typing import TYPE_CHECKING
@@ -181,8 +182,9 @@ class Sources:
         if variables:
             check_variables(variables, self._findings)
             group.variables.update(variables.items)
-        self._members(body, "children", name, lambda *child: self._child(name, *child))
-        self._members(body, "hosts", name, lambda *host: self._hosts(name, *host))
+        takers = {"children": self._child, "hosts": self._hosts}
+        for section in (it for it in body.items if it in takers):  # Ansible's order, too
+            self._members(body, section, name, partial(takers[section], name))
         return True
 
     def _members(

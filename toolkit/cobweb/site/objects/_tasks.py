@@ -88,4 +88,5 @@ def _said(files: Files, key: str, usual: str) -> list[Path]:
         data = path.read_bytes() if files.refusal(path) else files.data(path)
         parsed.read_string(data.decode())
     said = os.environ.get(f"ANSIBLE_{key.upper()}") or parsed.get("defaults", key, fallback="")
-    return [path.parent / Path(part).expanduser() for part in (said or usual).split(":")]
+    parts = os.path.expandvars(said or usual).split(":")
+    return [path.parent / Path(part).expanduser() for part in parts]
