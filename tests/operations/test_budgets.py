@@ -285,6 +285,34 @@ def canaries(fleet: Fleet) -> list[tuple[str, bool]]:
     return [(" ".join(it.units), it.through) for it in fleet.store.canaries()]
 
 
+def test_a_canary_is_one_of_those_that_the_run_may_move(fleet: Fleet) -> None:
+    """Who tries a version on one host has a canary there: when it fails, no other gets it."""
+    fleet.limit = CANARIED
+    release(fleet, 1)
+    assert fleet.apply().exit_code == 0
+    release(fleet, 2)
+    assert fleet.plan(limit="d").limits[0].canary == ("d",)
+    assert fleet.apply(limit="d", fail=["d/web"]).exit_code == 1
+    assert canaries(fleet) == [("d", False)]
+    assert fleet.apply(fail=["d/web"]).exit_code == 1
+    assert set(fleet.moves()) <= {"d/web"}
+    assert fleet.apply().exit_code == 0
+    assert fleet.moves()[0] == "d/web"
+
+
+def test_a_canary_that_this_run_does_not_move_is_not_home(fleet: Fleet) -> None:
+    """It has failed, or has its new content yet to come: nobody follows it there."""
+    fleet.limit = CANARIED
+    release(fleet, 1)
+    assert fleet.apply().exit_code == 0
+    release(fleet, 2)
+    assert fleet.apply(fail=["a/web"]).exit_code == 1
+    assert fleet.apply(limit="d").exit_code == 1
+    assert fleet.moves() == []
+    assert fleet.apply().exit_code == 0
+    assert fleet.moves()[0] == "a/web"
+
+
 def test_a_verdict_holds_for_a_later_generation_with_the_same_contents(fleet: Fleet) -> None:
     """What failed on one server is not tried on another one since somebody has edited a note."""
     fleet.limit = CANARIED

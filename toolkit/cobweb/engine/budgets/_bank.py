@@ -64,7 +64,7 @@ class Bank:
         for book in lender.books:
             name = book.budget.name
             found = {cob for unit in book.units for cob in unit.far}
-            if lender.canaries.trial_of(name) is not None:
+            if lender.canaries.by_limit.get(name) is not None:
                 found.update(cob for unit in book.units for cob in unit.far_scope)
             self._rounds[name] = _Round(book, sorted(found))
             for unit in book.units:
@@ -234,7 +234,7 @@ class Bank:
 
     def tell_verdict(self, name: str, holder: CobId) -> None:
         """Let an object go if it waits and its canary lets it."""
-        trial = self._lender.canaries.trial_of(name)
+        trial = self._lender.canaries.by_limit.get(name)
         pair = (place_of(name), holder)
         line = self._ear.heard.get(pair)
         if trial is None or line is None or "waits" not in line.word.state.split():

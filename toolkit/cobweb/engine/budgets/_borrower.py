@@ -177,7 +177,7 @@ class Borrower:
         assert node.standing is not None
         canaries = self._lender.canaries
         units = [unit for unit in node.standing.scopes if unit.key[0] == name]
-        trial = canaries.trial_of(name)
+        trial = canaries.by_limit.get(name)
         if trial is None:
             return []
         words = []

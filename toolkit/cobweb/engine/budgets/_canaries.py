@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cobweb.engine._machine import Machine
-from cobweb.engine._node import CHECKING, Node
+from cobweb.engine._node import CHECKING, IMMOVABLE, Node
 from cobweb.engine._values import CanaryWritten, Lending, LimitPaused
 from cobweb.engine.budgets._departures import Departure
 from cobweb.engine.budgets._trials import Contents, Trial, TrialStage, trials_of
@@ -25,15 +25,11 @@ class Canaries:
         self._lender = lender
         self._lending = lending
         self.all = trials_of(machine, lender.books, Contents(lending.contents, graph))
-        self._trial_of = {book.budget.name: it for it in self.all for book in it.books}
-
-    def trial_of(self, limit: str) -> Trial | None:
-        """Return the canary of a budget."""
-        return self._trial_of.get(limit)
+        self.by_limit = {book.budget.name: it for it in self.all for book in it.books}
 
     def of(self, unit: UnitBook) -> Trial | None:
         """Return the canary that a unit waits for, or is part of."""
-        return self._trial_of.get(unit.book.budget.name)
+        return self.by_limit.get(unit.book.budget.name)
 
     def begin(self, trial: Trial) -> None:
         """Have those go first who did before, else see whether any unit has something to change.
@@ -75,14 +71,17 @@ class Canaries:
         return unit.out and self._lender.bank is None and self._may_go_first(unit)
 
     def _changes(self, unit: UnitBook) -> bool:
-        bank, is_here = self._lender.bank, any(map(self._lender.changes, unit.scope))
+        bank, new = self._lender.bank, filter(self._lender.changes, unit.scope)
+        is_here = any(not node.stuck & IMMOVABLE for node in new)
         return is_here or (bank is not None and any(bank.stands(unit, "changes")))
 
     def _is_home(self, trial: Trial, unit: UnitBook) -> bool:
         """Say whether a unit that went first is where it should be, on all engines."""
         bank = self._lender.bank
         is_far = bank is None or all(bank.stands(unit, "home", trial.round))
-        return is_home(self._machine, unit) and not unit.held and is_far
+        left = (node for node in unit.scope if node.stuck & IMMOVABLE)  # by this run
+        is_left = any(node.away or self._lender.changes(node) for node in left)
+        return not is_left and is_home(self._machine, unit) and not unit.held and is_far
 
     def _write(self, trial: Trial) -> None:
         self._machine.effects.append(CanaryWritten(trial.name, trial.value))
@@ -137,20 +136,20 @@ class Canaries:
 
     def let_all(self, limit: str) -> None:
         """Let all others follow, as the lender of a limit says."""
-        trial = self._trial_of[limit]
+        trial = self.by_limit[limit]
         trial.stage = TrialStage.THROUGH
         self._let_on(trial)
 
     def let_first(self, unit: UnitBook) -> None:
         """Let a unit go first, as the lender says."""
-        trial = self._trial_of[unit.key[0]]
+        trial = self.by_limit[unit.key[0]]
         if unit not in trial.chosen and trial.is_open:
             trial.choose([*trial.chosen, unit])
             self._let_on(trial)
 
     def doubt(self, limit: str) -> None:
         """Have what went first be checked again."""
-        for unit in self._trial_of[limit].chosen:
+        for unit in self.by_limit[limit].chosen:
             checks = (self._machine.checked_at.get(node.id, 0) for node in unit.members)
             unit.last = max((unit.last, *checks))
 
@@ -169,7 +168,7 @@ class Canaries:
 
     def end_pause(self, limit: str) -> None:
         """Have the canary of a limit checked again, now that its pause is over."""
-        trial = self._trial_of[limit]
+        trial = self.by_limit[limit]
         trial.stage = TrialStage.CHECKED
         self.doubt(limit)
         if self._lender.bank is not None:
