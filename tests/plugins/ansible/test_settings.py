@@ -173,13 +173,14 @@ def test_our_settings_yield_to_ansible_cfg(tmp_path: Path, monkeypatch: pytest.M
     """Defaults of ours are left out where the user's file or environment says something."""
     for name in [name for name in os.environ if name.startswith("ANSIBLE_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("MINE", "my")
     workspace = Workspace.create(setting(tmp_path))
     try:
         assert "ServerAliveInterval=3" in workspace.environment()["ANSIBLE_SSH_ARGS"]
         assert workspace.environment()["ANSIBLE_PIPELINING"] == "True"
         assert workspace.environment()["ANSIBLE_HOST_KEY_CHECKING"] == "True"
         (tmp_path / "site" / "ansible.cfg").write_text(
-            "[defaults]\nhost_key_checking = no ; for now\nroles_path = my/roles\n"
+            "[defaults]\nhost_key_checking = no ; for now\nroles_path = $MINE/roles\n"
             "[ssh_connection]\nssh_args = -C\npipelining = no\n"
         )
         theirs = workspace.environment()
