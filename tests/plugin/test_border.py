@@ -15,6 +15,7 @@ from cobweb.plugin import (
     Executor,
     ExecutorSetting,
     MarkingExecutor,
+    OrderedAdapter,
     Planner,
     Plugins,
     Solver,
@@ -214,6 +215,15 @@ def test_vaulted_values_and_what_tells_nothing_pass(install: Install) -> None:
     adapter = load_plugins().adapters["odd"]
     assert isinstance(adapter, UnvaultingAdapter)
     assert adapter.unvaulted(Path("x"), Path()) == answer
+
+
+@pytest.mark.parametrize("answer", ["None", "5", "['db']", "{'db': None}", "{'db': 5}"])
+def test_groups_are_hosts_by_name(answer: str, install: Install) -> None:
+    install("odd", f"{RETURNS.rstrip()}\n    A.groups = lambda self, source, before: {answer}\n")
+    adapter = load_plugins().adapters["odd"]
+    assert isinstance(adapter, OrderedAdapter)
+    with pytest.raises(PluginError, match=r"adapter odd: groups\(\) raised"):
+        adapter.groups(Path("x"), ())
 
 
 def test_reads_is_true_or_false(install: Install) -> None:

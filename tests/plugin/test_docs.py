@@ -22,6 +22,7 @@ from cobweb.plugin import (
     JoiningAdapter,
     Kind,
     Observer,
+    OrderedAdapter,
     Planner,
     PythonType,
     Solver,
@@ -67,7 +68,8 @@ def test_there_is_no_hook_without_a_kind() -> None:
     "protocol",
     [
         *(PythonType, Executor, Solver, Planner, TaskPlanner),
-        *(Adapter, JoiningAdapter, UnvaultingAdapter, Generator, Observer, Transport),
+        *(Adapter, JoiningAdapter, OrderedAdapter, UnvaultingAdapter),
+        *(Generator, Observer, Transport),
     ],
 )
 def test_each_method_of_each_protocol_is_in_the_table(protocol: type) -> None:

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 from cobweb.errors import UsageError
 from cobweb.site import Site, load_site
 from tests.support.examples import examples
+from tests.support.loaded_ansible import loaded_ansible
 
 pytestmark = [pytest.mark.gate("random inventories beside real Ansible")]
 
@@ -78,11 +78,7 @@ def _stem(place: str) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def _ansible() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from ansible.plugins.loader import init_plugin_loader
-
-        init_plugin_loader([])
+    with loaded_ansible():
         yield
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from cobweb.site.templates._filters import FILTERS
 from cobweb.site.templates._meter import RenderError
 from cobweb.site.templates._rendering import Templates
+from tests.support.loaded_ansible import loaded_ansible
 
 VALUES: dict[str, Any] = {
     "words": ["b", "a", "b"],
@@ -107,13 +107,10 @@ def mine(expression: str) -> Any:
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_results_equal_those_of_ansible(expression: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with loaded_ansible():
         from ansible.parsing.dataloader import DataLoader
-        from ansible.plugins.loader import init_plugin_loader
         from ansible.template import Templar, trust_as_template
 
-        init_plugin_loader([])
         templar = Templar(loader=DataLoader(), variables=VALUES)
         expected = templar.template(trust_as_template("{{ " + expression + " }}"))
     assert mine(expression) == expected

@@ -463,14 +463,19 @@ def _published_role(version: str) -> bytes:
     return archive({"x/meta/main.yml": "dependencies:\n", "x/tasks/main.yml": f"# {version}\n"})
 
 
-@pytest.mark.gate("what most sites have, names on a server: three calls of ansible-galaxy, 3 s")
-def test_versions_of_a_server_are_those_of_the_lock_until_an_update(
-    bare: Site, server: GalaxyServer
-) -> None:
+def install_tools(bare: Site, server: GalaxyServer) -> None:
+    """Install a collection that depends on another one, both from a server."""
     server.publish("acme.tools", "1.0.0", acme__base=">=1.0.0")
     server.publish("acme.base", "1.0.0")
     bare.write("requirements.yml", "collections: [acme.tools]\n")
     assert set(bare.states().values()) == {"installed"}
+
+
+@pytest.mark.gate("what most sites have, names on a server: three calls of ansible-galaxy, 3 s")
+def test_versions_of_a_server_are_those_of_the_lock_until_an_update(
+    bare: Site, server: GalaxyServer
+) -> None:
+    install_tools(bare, server)
 
     server.publish("acme.tools", "1.1.0", acme__base=">=1.1.0")
     server.publish("acme.base", "1.1.0")
@@ -505,10 +510,7 @@ def test_versions_of_roles_are_those_of_the_lock_until_an_update(
 def test_a_dependency_on_a_server_is_pinned_and_fetched_alone(
     bare: Site, server: GalaxyServer
 ) -> None:
-    server.publish("acme.tools", "1.0.0", acme__base=">=1.0.0")
-    server.publish("acme.base", "1.0.0")
-    bare.write("requirements.yml", "collections: [acme.tools]\n")
-    assert set(bare.states().values()) == {"installed"}
+    install_tools(bare, server)
     server.publish("acme.base", "2.0.0")
     shutil.rmtree(bare.dir / "collections/ansible_collections/acme/base")
     assert bare.states() == {"acme.base": "installed", "acme.tools": "unchanged"}

@@ -6,7 +6,6 @@ import json
 import random
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from cobweb_plugins.ansible._adapter import AnsibleInventory
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._workspace import ansible_tool
 from tests.plugins.ansible.conftest import LOCAL, PLAIN, MakeBench
+from tests.support.loaded_ansible import loaded_ansible
 
 pytestmark = [pytest.mark.gate("Ansible itself reads each inventory")]
 
@@ -80,11 +80,7 @@ FORMS = [as_yaml, as_ini, as_script, as_plugin]
 
 @pytest.fixture(scope="module", autouse=True)
 def _ansible() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from ansible.plugins.loader import init_plugin_loader
-
-        init_plugin_loader([])
+    with loaded_ansible():
         yield
 
 

@@ -205,7 +205,7 @@ _ANSWERS: Mapping[str, Mapping[str, Check]] = {
         "reads": bool,
         "hosts": _hosts,
         "hosts_after": _hosts,
-        "groups": _is(Mapping),
+        "groups": lambda value: {str(name): tuple(map(str, value[name])) for name in value},
         "unvaulted": lambda value: _vaulted(_checked(value, Mapping)),
         "generate": _files,
     },

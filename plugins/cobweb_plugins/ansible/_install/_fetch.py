@@ -20,6 +20,7 @@ from cobweb_plugins.ansible._install._galaxy import Galaxy
 from cobweb_plugins.ansible._install._lock import Locked
 from cobweb_plugins.ansible._install._requirements import (
     COLLECTION_NAME,
+    ROLE_KEYS,
     Item,
     Kind,
     Package,
@@ -36,7 +37,6 @@ from cobweb_plugins.ansible._install._tree import tree_digest
 MOST_ROLES = 1000
 """How many roles a site may require, with all that they depend on."""
 
-_ROLE_KEYS = ("name", "role", "scm", "src", "version")
 _META = ("meta/main.yml", "meta/main.yaml")
 _META_REQUIREMENTS = ("meta/requirements.yml", "meta/requirements.yaml")
 _DOTS_OF_A_ROLE_INSIDE = 2
@@ -249,7 +249,7 @@ def _role_dependencies(tree: Path) -> list[tuple[Package, Item]]:
     nodes += more.value if isinstance(more, yaml.SequenceNode) else []
     found: list[tuple[Package, Item]] = []
     for node in nodes:
-        known = {key: it for key, it in scalars(node).items() if key in _ROLE_KEYS and it}
+        known = {key: it for key, it in scalars(node).items() if key in ROLE_KEYS and it}
         try:
             item = role_item(node.value if isinstance(node, yaml.ScalarNode) else known)
         except ValueError as error:
