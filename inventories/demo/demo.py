@@ -29,6 +29,8 @@ from pathlib import Path
 from typing import Self
 
 ADDRESS = "127.0.0.1"
+CONNECT_S = 0.05
+"""A service is down for some tenths of a second: a client that waits longer does not see it."""
 POLL_S = 0.01
 END_WAIT_S = 30.0
 GREETING = "good morning"
@@ -198,7 +200,7 @@ def free_ports(*names: str) -> dict[str, int]:
 def listens(port: int) -> bool:
     """Say whether a port accepts connections; one that is only slow to do so does."""
     try:
-        with socket.create_connection((ADDRESS, port), timeout=1.0):
+        with socket.create_connection((ADDRESS, port), timeout=CONNECT_S):
             return True
     except OSError as error:
         return isinstance(error, TimeoutError)
