@@ -206,11 +206,12 @@ def _type(kind: CobType, paths: Paths) -> dict[str, Any]:
 
 def _action(action: Action, kind: CobType, paths: Paths) -> dict[str, Any]:
     match action:
-        case Tasks(path=path, facts=facts):
-            return {"tasks": paths.written(path, kind.place)} | ({"facts": facts} if facts else {})
-        case Role(name=name, facts=facts, vars=more):
-            said = ({} if facts is True else {"facts": facts}) | ({"vars": more} if more else {})
-            return {"role": paths.written(name, kind.place), **said}
+        case Tasks(path=name) | Role(name=name):
+            key, usual = ("role", True) if isinstance(action, Role) else ("tasks", False)
+            facts = {} if action.facts is usual else {"facts": action.facts}
+            more = {it: getattr(action, it, None) for it in ("vars", "together", "finds")}
+            said = {it: value for it, value in more.items() if value}
+            return {key: paths.written(name, kind.place), **facts, **said}
         case PythonAction(type_name=name, method=method):
             return {"python": f"{name}.{method}"}
         case Nothing():

@@ -234,12 +234,16 @@ def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:
 
 def _action(it: Mapping[str, Any], paths: Paths) -> Action:
     facts = it.get("facts", "role" in it)
-    facts = tuple(facts) if isinstance(facts, list) else facts
+    said: dict[str, Any] = {
+        "facts": tuple(facts) if isinstance(facts, list) else facts,
+        "together": it.get("together", False),
+        "finds": tuple(it.get("finds", ())),
+    }
     match it:
         case {"tasks": path}:
-            return Tasks(path=paths.read(path), facts=facts)
+            return Tasks(path=paths.read(path), **said)
         case {"role": name}:
-            return Role(name=paths.read(name), facts=facts, vars=_numbers(it.get("vars", {})))
+            return Role(name=paths.read(name), vars=_numbers(it.get("vars", {})), **said)
         case {"python": method}:
             name, _, method = method.rpartition(".")
             return PythonAction(type_name=name, method=method)

@@ -48,22 +48,30 @@ class Tasks:
     """An Ansible task file, run on the COB's host; `path` is absolute.
 
     With `facts` they are gathered before, once per host and run: all of them, or named subsets.
+    What goes `together` is one play of all instances of the COB that may go at once. A check that
+    `finds` three states is run in check mode, and is in the first of them where nothing would
+    change, else in the third if the journal says so, else in the second.
     """
 
     path: str
     facts: bool | tuple[str, ...] = False
+    together: bool = False
+    finds: tuple[State, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
     """An Ansible role, run on the COB's host; `name` as Ansible finds it, or an absolute path.
 
-    `vars` are variables of the role, templates over those of the host and `cob`.
+    `vars` are variables of the role, templates over those of the host and `cob`. The rest is as for
+    `Tasks`.
     """
 
     name: str
     vars: Mapping[str, Any] = field(default_factory=dict, hash=False)
     facts: bool | tuple[str, ...] = True
+    together: bool = False
+    finds: tuple[State, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +128,8 @@ class CobType:
     instead of a state, and is met in any of these. `serving` are the states in which an object
     works for its users now (design, section 5b); () stands for the preferred state alone.
     `connection` names variables of the connection that its results may say besides the usual ones.
+    `inputs` are globs of the variables whose values are part of an object's content, as its spec
+    is; None stands for those that begin with the name of a role of the type.
     `shared` is plain data that work in Python gets beside the spec of any object of the type. It is
     no part of an object's content: another value changes none.
     """
@@ -137,6 +147,7 @@ class CobType:
     groups: Mapping[str, tuple[State, ...]] = field(default_factory=dict)
     serving: tuple[State, ...] = ()
     connection: tuple[str, ...] = ()
+    inputs: tuple[str, ...] | None = None
     shared: Mapping[str, Any] = field(default_factory=dict)
     place: Place | None = None
     _ways: dict[tuple[State, State], tuple[Transition, ...] | None] = field(

@@ -8,27 +8,27 @@ in files of their own beside it, `revert.sh.j2` and `prepare.sh.j2`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar
 
 from cobweb.errors import CobwebError
-from cobweb.model import Action, CobType, Nothing, Role, Tasks, Transition
+from cobweb.model import OUTDATED, Action, CobType, Nothing, Role, State, Tasks, Transition
 from cobweb.plugin._hooks import RegisteredType
 
 _KEYS = frozenset(
     [
         *("description", "states", "preferred", "remove", "spec", "check", "transitions"),
-        *("revert", "prepare", "groups", "serving", "connection", "facts"),
+        *("revert", "prepare", "groups", "serving", "connection", "inputs", "facts", "together"),
     ]
 )
-_ACTION_KEYS = frozenset(["tasks", "role", "vars", "facts", "timeout", "attempts"])
+_ACTION_KEYS = frozenset(["tasks", "role", "vars", "facts", "together", "timeout", "attempts"])
 _STEP_KEYS = _ACTION_KEYS | {"interrupts"}
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
-    **dict.fromkeys(("states", "serving", "connection"), ((list,), "a list of words")),
-    "interrupts": ((bool,), "true or false"),
+    **dict.fromkeys(("states", "serving", "connection", "inputs"), ((list,), "a list of words")),
+    **dict.fromkeys(("interrupts", "together"), ((bool,), "true or false")),
     "facts": ((bool, list), "true, false or a list of subsets"),
     "vars": ((Mapping,), "a mapping"),
     "transitions": ((Mapping, NoneType), "a mapping"),
@@ -62,18 +62,23 @@ def type_file(path: Path) -> type[RegisteredType]:
 def _read(path: Path) -> CobType:
     body = _mapping(_yaml(path), f"{path}", _KEYS)
     try:
-        check = _mapping(body["check"], f"{path}: `check`", _ACTION_KEYS)
+        check = _mapping(body["check"], f"{path}: `check`", _ACTION_KEYS | {"mode"})
         if "tasks" not in check and "role" not in check:
             raise CobwebError(f"{path}: `check` has neither `tasks` nor `role`")
+        if check.get("mode", "check") != "check" or (
+            "mode" in check and OUTDATED not in body["states"]
+        ):
+            raise CobwebError(f"{path}: `mode` of `check` can be `check`, which finds `{OUTDATED}`")
+        finds = (body["preferred"], OUTDATED, body["remove"]) if "mode" in check else ()
         return CobType(
             name=path.parent.name,
             states=tuple(body["states"]),
             preferred=body["preferred"],
             remove=body["remove"],
-            check=_action(path, check, body.get("facts")),
+            check=_action(path, check, body, finds),
             check_timeout_s=check.get("timeout"),
             transitions=tuple(
-                _transition(path, key, it, body.get("facts"))
+                _transition(path, key, it, body)
                 for key, it in (body.get("transitions") or {}).items()
             ),
             spec_schema=_schema(path, body.get("spec")),
@@ -82,6 +87,7 @@ def _read(path: Path) -> CobType:
             groups=_groups(path, body.get("groups")),
             serving=tuple(body.get("serving", ())),
             connection=tuple(body.get("connection", ())),
+            inputs=tuple(body["inputs"]) if "inputs" in body else None,
         )
     except KeyError as error:
         raise CobwebError(f"{path}: {error.args[0]} is missing") from None
@@ -125,7 +131,7 @@ def _mapping(value: Any, what: str, known: frozenset[str]) -> Mapping[str, Any]:
     return value
 
 
-def _transition(path: Path, key: str, value: Any, facts: Any) -> Transition:
+def _transition(path: Path, key: str, value: Any, usual: Mapping[str, Any]) -> Transition:
     what = f"{path}: `{key}`"
     source, arrow, dest = (part.strip() for part in str(key).partition("->"))
     if not (source and arrow and dest):
@@ -134,7 +140,7 @@ def _transition(path: Path, key: str, value: Any, facts: Any) -> Transition:
     return Transition(
         source=source,
         dest=dest,
-        action=_action(path, body, facts),
+        action=_action(path, body, usual),
         timeout_s=body.get("timeout"),
         attempts=body.get("attempts", 1),
         interrupts=body.get("interrupts", False),
@@ -148,14 +154,23 @@ def _groups(path: Path, value: Mapping[str, Any] | None) -> dict[str, tuple[str,
     return {name: tuple(states) for name, states in (value or {}).items()}
 
 
-def _action(path: Path, body: Mapping[str, Any], usual: Any) -> Action:
-    """Return what a body says to do; `usual` is what the type says of facts, None for nothing."""
-    facts = body.get("facts", usual)
-    facts = "role" in body if facts is None else tuple(facts) if isinstance(facts, list) else facts
+def _action(
+    path: Path, body: Mapping[str, Any], usual: Mapping[str, Any], finds: Sequence[State] = ()
+) -> Action:
+    """Return what a body says to do; where it says nothing, what its type does counts."""
+    facts, together = (
+        body.get(key, usual.get(key, default))
+        for key, default in (("facts", "role" in body), ("together", False))
+    )
+    said = {
+        "facts": tuple(facts) if isinstance(facts, list) else facts,
+        "together": together,
+        "finds": tuple(finds),
+    }
     if "tasks" in body:
-        return Tasks(path=str(path.parent / body["tasks"]), facts=facts)
+        return Tasks(path=str(path.parent / body["tasks"]), **said)
     if "role" in body:
-        return Role(name=body["role"], facts=facts, vars=body.get("vars", {}))
+        return Role(name=body["role"], vars=body.get("vars", {}), **said)
     return Nothing()
 
 

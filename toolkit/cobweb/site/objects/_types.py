@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cobweb.errors import Place
 from cobweb.model import (
+    OUTDATED,
     UNKNOWN,
     Action,
     CobType,
@@ -27,10 +29,11 @@ from cobweb.site.reading._settings import as_map, flag, known_keys, number, requ
 
 _KEYS = (
     *("states", "preferred", "remove", "spec", "check", "transitions", "revert", "prepare"),
-    *("groups", "serving", "connection", "facts", "description"),
+    *("groups", "serving", "connection", "inputs", "facts", "together", "description"),
 )
-_ACTION_KEYS = ("tasks", "role", "vars", "facts", "timeout", "attempts")
-_STEP_KEYS = (*_ACTION_KEYS, "interrupts")
+_WORK_KEYS = ("tasks", "role", "vars", "facts", "together", "timeout", "attempts")
+_ACTION_KEYS = (*_WORK_KEYS, "mode")
+_STEP_KEYS = (*_WORK_KEYS, "interrupts")
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 _VARIABLE = re.compile(r"ansible_[a-z0-9_]+")
 _ARROW = re.compile(r"\s*(\S+)\s*->\s*(\S+)\s*")
@@ -88,7 +91,8 @@ class Types:
         preferred = self._state(body, "preferred", states, what)
         remove = self._state(body, "remove", states, what)
         self._type_body = body
-        check = self._check(name, body)
+        self._finds = (preferred or "", OUTDATED, remove or "")
+        check = self._check(name, body, states)
         transitions = self._transitions(name, body, states)
         groups = self._groups(body, states)
         serving = self._serving(body, states, what)
@@ -109,6 +113,7 @@ class Types:
             groups=groups,
             serving=serving,
             connection=self._connection(body, what),
+            inputs=self._inputs(body, what),
             place=place,
         )
 
@@ -163,6 +168,12 @@ class Types:
                 hint = "they begin with `ansible_`"
                 self._findings.add(place, f"`{name}` is no variable of a connection", hint)
         return tuple(dict.fromkeys(name for name, _ in written))
+
+    def _inputs(self, body: Map, what: str) -> tuple[str, ...] | None:
+        """Return globs of variables; None where the type says nothing of them."""
+        if "inputs" not in body.items:
+            return None
+        return tuple(name for name, _ in texts(body, "inputs", what, self._findings))
 
     def _some_states(
         self,
@@ -224,16 +235,31 @@ class Types:
         self._findings.add(place, f"the type has no state `{state}`", hint)
         return None
 
-    def _check(self, name: str, body: Map) -> tuple[Action, float | None] | None:
+    def _check(
+        self, name: str, body: Map, states: tuple[State, ...]
+    ) -> tuple[Action, float | None] | None:
         node = body.items.get("check")
         if node is None:
             return None
+        self._look_at_mode(node, states)
         read = self._action(name, "check", node)
         if read and isinstance(read[0], Nothing):
             message = f"`check` of type `{name}` has neither `tasks` nor `role`"
             self._findings.add(node.place, message, "only tasks can find the true state")
             return None
         return (read[0], read[1]) if read else None
+
+    def _look_at_mode(self, node: Node, states: tuple[State, ...]) -> None:
+        """Find what is wrong with a check that says how it is run."""
+        if not isinstance(node, Map) or text(node, "mode", "`check`", self._findings) is None:
+            return
+        if text(node, "mode", "`check`", self._findings) != "check":
+            message = "`mode` of `check` can be `check` alone: Ansible's check mode"
+            self._findings.add(node.items["mode"].place, message, "leave it out, or write `check`")
+        elif states and OUTDATED not in states:
+            message = f"a check in check mode finds `{OUTDATED}`, which the type lacks"
+            hint = f"name it in `states`, with `{OUTDATED} -> {self._finds[0]}`"
+            self._findings.add(node.items["mode"].place, message, hint)
 
     def _transitions(
         self, name: str, body: Map, states: tuple[State, ...]
@@ -331,20 +357,26 @@ class Types:
         if "tasks" in body.items:
             path = text(body, "tasks", label, self._findings)
             place = body.items["tasks"].place
-            facts = self._facts(body, default=False)
-            return Tasks(path=str(self._task_file(path, place)), facts=facts) if path else None
+            said = self._said(body, facts=False)
+            return Tasks(path=str(self._task_file(path, place)), **said) if path else None
         if "role" in body.items:
             role = text(body, "role", label, self._findings)
-            more, facts = self._vars(body, label), self._facts(body, default=True)
-            return Role(name=self._role(role), vars=more, facts=facts) if role else None
+            more, said = self._vars(body, label), self._said(body, facts=True)
+            return Role(name=self._role(role), vars=more, **said) if role else None
         return Nothing()
 
-    def _facts(self, body: Map, *, default: bool) -> bool | tuple[str, ...]:
-        """Return which facts an action asks for; where it says nothing its type does."""
+    def _said(self, body: Map, *, facts: bool) -> dict[str, Any]:
+        """Return how an action is carried out; where it says nothing its type does."""
         said = body if "facts" in body.items else self._type_body
+        asked: bool | tuple[str, ...]
         if isinstance(said.items.get("facts"), Seq):
-            return tuple(name for name, _ in texts(said, "facts", "an action", self._findings))
-        return flag(said, "facts", "an action", self._findings, default=default)
+            asked = tuple(name for name, _ in texts(said, "facts", "an action", self._findings))
+        else:
+            asked = flag(said, "facts", "an action", self._findings, default=facts)
+        where = body if "together" in body.items else self._type_body
+        together = flag(where, "together", "an action", self._findings, default=False)
+        finds = self._finds if "mode" in body.items else ()
+        return {"facts": asked, "together": together, "finds": finds}
 
     def _vars(self, body: Map, label: str) -> Mapping[str, object]:
         """Return the variables of a role; they are kept as they are, so no secret may be there."""
