@@ -100,9 +100,9 @@ def job_message(job: Job) -> dict[str, Any]:
 
 def _action(action: Action) -> dict[str, Any]:
     match action:
-        case Tasks(path=path, facts=facts):
-            return {"tasks": path, "facts": subsets_of(facts)}
-        case Role(name=name, vars=variables, facts=facts):
-            return {"role": name, "vars": variables, "facts": subsets_of(facts)}
+        case Tasks(path=path, facts=facts, finds=finds):
+            return {"tasks": path, "facts": subsets_of(facts), "finds": finds}
+        case Role(name=name, vars=more, facts=facts, finds=finds):
+            return {"role": name, "vars": more, "facts": subsets_of(facts), "finds": finds}
         case _:
             return {}

@@ -122,7 +122,7 @@ class AnsibleExecutor(BaseExecutor):
         """Return the tasks of a direct job, and the way to its host if that is known."""
         host_vars, known = self._met.get(job.host, (None, None))
         is_met = host_vars == job.host_vars
-        if not isinstance(job.action, Tasks) or job.action.facts or job.fresh:
+        if not isinstance(job.action, Tasks) or _is_whole(job):
             return None, None
         if is_met and known is None:
             return None, None
@@ -248,6 +248,12 @@ class AnsibleExecutor(BaseExecutor):
             self._hub.serve(END_LIMIT_S)
             self._hear()
         self._zygote.close(END_LIMIT_S)
+
+
+def _is_whole(job: Job) -> bool:
+    """Say whether a job of tasks needs all of Ansible."""
+    assert isinstance(job.action, Tasks)
+    return bool(job.action.facts or job.action.finds or job.fresh)
 
 
 def _cancelled(lane: Lane, job: Job) -> Report:

@@ -104,7 +104,8 @@ class AnsiblePlainExecutor(BaseExecutor):
             mark = ""
         variables = files.playbook(f"{name}.json", known)
         playbook = files.playbook(f"{name}.yml", [play])
-        arguments = (*self._more_inventory(job), "-e", f"@{variables}", str(playbook))
+        mode = ("--check",) if getattr(job.action, "finds", ()) else ()
+        arguments = (*mode, *self._more_inventory(job), "-e", f"@{variables}", str(playbook))
         memory = 0 if self._is_here(job) else MEMORY_BYTES
         command = files.command(job.number, *arguments, ident=name, memory=memory, mark=mark)
         more = {**self._with_facts(job), **self._with_role(job.action, command.environment)}
@@ -238,8 +239,12 @@ class _Run:
             return failed(self.job, f"Ansible does not know the host {self.job.host}")
         if self.thread.code != 0 and not self._collector.failure:
             return failed(self.job, self.thread.problem())
-        check = self.job.kind is JobKind.CHECK
-        fields = self._collector.end(ok=self.thread.code == 0, check=check)
+        fields = self._collector.end(
+            ok=self.thread.code == 0,
+            check=self.job.kind is JobKind.CHECK,
+            finds=getattr(self.job.action, "finds", ()),
+            recorded=self.job.cob_vars.get("recorded"),
+        )
         return ended(self.job, fields)
 
 

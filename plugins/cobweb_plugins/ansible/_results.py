@@ -33,6 +33,9 @@ MARK_TASK = "look for marks of other sites on the host"
 
 TOO_MUCH = "what the host said takes more memory than a task may have"
 
+SKIPPED_BY_CONDITION = frozenset(["skip_reason", "skipped_reason", "false_condition"])
+"""What a result says of why its task was passed over, unless that is check mode."""
+
 EVENTS = ("ok", "failed", "unreachable", "skipped")
 """The last words of the callbacks that end a task."""
 TASKS_LIMIT = 200
@@ -138,6 +141,8 @@ class Collector:
     def __init__(self) -> None:
         self._tasks: list[dict[str, str]] = []
         self._said: list[str] = []
+        self._changed: dict[str, None] = {}
+        self._unseen: dict[str, None] = {}
         self.facts: dict[str, Any] = {}
         self._lie = ""
         self.failure = ""
@@ -154,6 +159,10 @@ class Collector:
             self._lie = f"{end.name}: a module of the host said `{name}`, which is for set_fact"
         status = "changed" if end.event == "ok" and end.changed else end.event
         self._tasks.append({"name": end.name, "status": status, "message": text})
+        if status == "changed":
+            self._changed[end.name] = None
+        if _is_unseen(end):
+            self._unseen[end.name] = None
         if end.event == "ok" and end.result.get(MESSAGE_FACT):
             self._said.append(_text(end.result[MESSAGE_FACT]))
         if end.ignored or end.event not in ("failed", "unreachable"):
@@ -167,15 +176,27 @@ class Collector:
         return {"outcome": outcome, "tasks": self._tasks[-TASKS_LIMIT:], **fields}
 
     def end(
-        self, *, ok: bool, check: bool, facts: Mapping[str, Any] | None = None
+        self,
+        *,
+        ok: bool,
+        check: bool,
+        facts: Mapping[str, Any] | None = None,
+        finds: Sequence[str] = (),
+        recorded: str | None = None,
     ) -> dict[str, Any]:
         """Return the fields of the report of a job that came to its end; `facts` are `FACTS`.
 
         Without them those that tasks said count. What tasks handed back is in it also where a later
-        one failed.
+        one failed. A check in check mode `finds` one of three states: the last one where nothing
+        else is `recorded`. What would change is not there for the tasks after it, so that one of
+        these may fail, and it is known all the same that something would.
         """
         facts = self.facts if facts is None else facts
         results, problem = handed_back(facts)
+        if finds and not self.unreachable and (ok or self._changed):
+            found = finds[0] if not self._changed else finds[2 if recorded == finds[2] else 1]
+            words = self._would_change() if self._changed else ""
+            return self.report("ok", state=found, message=words, results=results)
         if not ok:
             outcome = "unreachable" if self.unreachable else "failed"
             message = self.failure or "Ansible gave no reason"
@@ -185,6 +206,23 @@ class Collector:
             return self.report("failed", message=problem, results=results)
         words = _text(facts.get(MESSAGE_FACT)) if check else "; ".join(self._said)
         return self.report("ok", state=state, message=bounded(words), results=results)
+
+    def _would_change(self) -> str:
+        """Say what check mode found, and which tasks it could not look at."""
+        words = f"would change: {', '.join(self._changed)}"
+        words += f"; then {self.failure}" if self.failure else ""
+        words += f"; not looked at: {', '.join(self._unseen)}" if self._unseen else ""
+        return bounded(words)
+
+
+def _is_unseen(end: TaskEnd) -> bool:
+    """Say whether a task, or an item of its loop, was passed over since check mode cannot do it.
+
+    ansible-runner's events do not say why a task was passed over: its result is empty.
+    """
+    parts = tuple(_items(end.result)) or (end.result,)
+    skipped = (one for one in parts if end.event == "skipped" or one.get("skipped"))
+    return any(one and not one.keys() & SKIPPED_BY_CONDITION for one in skipped)
 
 
 def handed_back(facts: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:

@@ -4,7 +4,7 @@
 It imports ansible-core, which is under the GNU General Public License v3 or later, and so stands
 under the same licence. Private parts that it leans on: `TaskQueueManager._final_q`,
 `_failed_hosts`, `_unreachable_hosts`, `VariableManager._extra_vars`, `_nonpersistent_fact_cache`,
-`_vars_cache`, `_fact_cache`, `Role._role_name`.
+`_vars_cache`, `_fact_cache`, `_options_vars`, `Role._role_name`.
 """
 
 from __future__ import annotations
@@ -186,10 +186,17 @@ class Jobs:
         cob = {key: revive(value) for key, value in message.get("cob", {}).items()}
         self._variables._extra_vars = {**self._base_variables, "cob": cob}
         self._tqm.hide(host, cob)
+        finds = message.get("finds", ())
+        self._variables._options_vars["ansible_check_mode"] = bool(finds)
         code = self._play(message, pattern, gathers=self._gathers(message, host))
         ok = code == self._tqm.RUN_OK and host not in self._tqm._unreachable_hosts
-        check = message.get("check", False)
-        report = self._tqm.collector.end(ok=ok, check=check, facts=self._said())
+        report = self._tqm.collector.end(
+            ok=ok,
+            check=message.get("check", False),
+            facts=self._said(),
+            finds=finds,
+            recorded=message.get("cob", {}).get("recorded"),
+        )
         if ok and "direct" in message:
             met = self._tqm.servers.met
             report["met"] = met and {**met, "place": self._tqm.remote_place}
@@ -253,6 +260,7 @@ class Jobs:
             "hosts": [pattern],
             "gather_facts": gathers,
             "strategy": "cobweb_item",
+            "check_mode": bool(message.get("finds")),
         }
         if gathers:
             data["gather_subset"] = message["facts"]
