@@ -65,6 +65,7 @@ class BaseExecutor(ABC):
         self._marks = HostMarks(setting)
         self._releases: dict[int, str] = {}
         self._ends: dict[int, str] = {}
+        self._leads: dict[int, int] = {}
         self._site = uuid.uuid4().hex if setting.mark is None else setting.mark.site
         self._epoch = 0 if setting.mark is None else setting.mark.epoch
         self._workspace = Workspace.create(setting)
@@ -87,7 +88,7 @@ class BaseExecutor(ABC):
             # Modules for devices are at work on this machine, in lanes that end with their Cobweb.
             self._reports.append(Report(number=job.number, outcome=Outcome.OK))
         elif not is_windows(variables):
-            self._ends[job.number] = self._sweep_script(jobs)
+            self._ends[job.number] = self._sweep_script([self._leads.get(it, it) for it in jobs])
             self._take(job)
         elif variables.get(UNGUARDED_VARIABLE) is True:
             self._reports.append(Report(number=job.number, outcome=Outcome.OK))

@@ -22,10 +22,10 @@ from typing import Any, ClassVar
 
 from cobweb.errors import ExecutorError
 from cobweb.model import Job, Outcome, Report, Tasks
-from cobweb_plugins.ansible._base import BaseExecutor
 from cobweb_plugins.ansible._direct import DirectFiles, DirectTasks, has_templates
 from cobweb_plugins.ansible._jobs import cancelled, ended, failed, timed_out
 from cobweb_plugins.ansible._lane import Lane
+from cobweb_plugins.ansible._playbooks import PlaybookExecutor
 from cobweb_plugins.ansible._runner import installed_version
 from cobweb_plugins.ansible._sweep import LIMIT_EACH_S, LIMIT_S, Sweep
 from cobweb_plugins.ansible._workspace import Workspace
@@ -40,8 +40,10 @@ REQUEUES = 3
 """How often a job goes back into the queue because its lane died before it began."""
 
 
-class AnsibleExecutor(BaseExecutor):
+class AnsibleExecutor(PlaybookExecutor):
     """Runs task files and roles through Ansible, without the start of a process per job.
+
+    Jobs that go together have one, as with `ansible-plain`.
 
     Leans on private parts of ansible-core: `open` refuses a version that it was not tested with,
     for which `ansible-plain` stands.
@@ -69,14 +71,17 @@ class AnsibleExecutor(BaseExecutor):
             )
 
     def _opened(self, workspace: Workspace) -> None:
+        super()._opened(workspace)
         self._zygote = Zygote(workspace, self._hub)
         self._files = DirectFiles(*workspace.module_folders())
         self._facts_folder = str(workspace.data / "facts")
 
     def _running(self) -> bool:
-        return bool(self._sweeps) or any(lane.job is not None for lane in self._lanes.values())
+        is_at_work = any(lane.job is not None for lane in self._lanes.values())
+        return super()._running() or bool(self._sweeps) or is_at_work
 
     def _deadlines(self) -> Iterable[float]:
+        yield from super()._deadlines()
         yield from (lane.deadline for lane in self._lanes.values() if lane.job is not None)
         yield from (sweep.deadline for sweep in self._sweeps)
         if self._zygote.start_deadline is not None:
@@ -84,6 +89,7 @@ class AnsibleExecutor(BaseExecutor):
 
     def _dispatch(self) -> None:
         """Give queued jobs to idle lanes, and ask for more lanes where they do not suffice."""
+        self._dispatch_plays()
         if self._zygote.broken:
             problem = f"Ansible did not start: {self._zygote.broken}"
             self._reports += [failed(job, problem, began=False) for job in self._queue]
@@ -136,11 +142,14 @@ class AnsibleExecutor(BaseExecutor):
         for connection, hello in self._hub.take_hellos():
             if hello["op"] == "zygote":
                 self._zygote.connected(connection)
+            elif hello["op"] == "guard" and hello["number"]:
+                self._greet(connection, hello)
             elif hello["op"] == "guard":
                 self._zygote.guarded(connection, hello["pid"])
             else:
                 self._lanes[hello["lane"]] = Lane(connection, hello["pid"])
                 self._zygote.requested.discard(hello["lane"])
+        self._hear_runs()
         self._zygote.serve()
         for number, lane in tuple(self._lanes.items()):
             self._hear_lane(number, lane)
@@ -194,6 +203,7 @@ class AnsibleExecutor(BaseExecutor):
         self._hub.remove(self._lanes.pop(number).connection)
 
     def _expire(self, now: float) -> None:
+        super()._expire(now)
         for sweep in [sweep for sweep in self._sweeps if now >= sweep.deadline]:
             self._sweeps.remove(sweep)
             self._reports.append(sweep.doubtful(NO_ANSWER))
@@ -208,6 +218,7 @@ class AnsibleExecutor(BaseExecutor):
                 self._stop(number, lane, late)
 
     def _stop_all(self) -> None:
+        super()._stop_all()
         for number, lane in tuple(self._lanes.items()):
             if isinstance(lane.job, Job):
                 self._stop(number, lane, partial(_cancelled, lane, lane.job))

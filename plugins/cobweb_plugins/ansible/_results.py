@@ -31,6 +31,9 @@ STATE_LIMIT = 200
 MARK_TASK = "look for marks of other sites on the host"
 """The task of ours that comes first in a job (`_host_marks`); what it found is what it wrote."""
 
+END_TASK = "the end of the play"
+"""The task of ours that comes last where jobs go together, and is no part of any report."""
+
 TOO_MUCH = "what the host said takes more memory than a task may have"
 
 SKIPPED_BY_CONDITION = frozenset(["skip_reason", "skipped_reason", "false_condition"])

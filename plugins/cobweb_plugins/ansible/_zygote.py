@@ -104,8 +104,6 @@ class Zygote:
     def _start(self) -> None:
         if self.broken:
             return
-        if self._starts == 0:
-            self._hub.listen(self._workspace.socket)
         self._starts += 1
         self.start_deadline = time.monotonic() + START_LIMIT_S
         workspace = self._workspace

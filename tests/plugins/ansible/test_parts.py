@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cobweb_plugins.ansible._plain import _text_only
+from cobweb_plugins.ansible._playbooks import _text_only
 from cobweb_plugins.ansible._processes import Tree, descendants, end_ssh_masters
 from cobweb_plugins.ansible._results import (
     MESSAGE_LIMIT,

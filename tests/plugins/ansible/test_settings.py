@@ -16,7 +16,7 @@ import pytest
 from cobweb.errors import ExecutorError
 from cobweb.model import Host, Outcome, Role
 from cobweb.plugin import ExecutorSetting
-from cobweb_plugins.ansible import _lanes, _plain, cobweb_register_adapters
+from cobweb_plugins.ansible import _lanes, _plain, _playbooks, cobweb_register_adapters
 from cobweb_plugins.ansible import cobweb_register_executors as registered
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
 from cobweb_plugins.ansible._plain import AnsiblePlainExecutor
@@ -257,4 +257,4 @@ def test_a_plain_job_on_another_host_has_a_bound_of_memory(make_bench: Make) -> 
     tasks = bench.tasks("limit.yml", "- debug: {msg: \"{{ lookup('pipe', 'ulimit -d') }}\"}\n")
     reports = bench.run(*(bench.job(tasks, host=name) for name in ("far", "near")))
     said = [report.tasks[-1].message for report in reports]
-    assert said == [str(_plain.MEMORY_BYTES // 1024), "unlimited"]
+    assert said == [str(_playbooks.MEMORY_BYTES // 1024), "unlimited"]
