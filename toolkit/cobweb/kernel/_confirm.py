@@ -52,7 +52,6 @@ LEAST_REVERT_S = 30.0
 GRACE_S = 30.0
 """Time for a host to be reached again once it has gone back."""
 
-
 AT_ONCE_S = 0.0
 
 _Steps = Generator[tuple[Job, float], Report, Report]
@@ -97,8 +96,7 @@ class DeadManSwitch:
 
     def job(self, number: int) -> Job | None:
         """Return the job of which this is the step at work; None if it is none."""
-        found = self._at_work.get(number)
-        return None if found is None else found[0]
+        return self._at_work.get(number, (None,))[0]
 
     def take(self, report: Report) -> Report | None:
         """Return what the report of a job or step says of a whole job; None if that goes on."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cobweb.engine import Changeover, Engine, EngineSettings
@@ -17,6 +18,7 @@ from cobweb.model import CobId, Graph, State
 from cobweb.store import Entry
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context(Protocol):
     """The execution context of one run; frozen.
 
@@ -29,22 +31,15 @@ class Context(Protocol):
     what an object is to a host that has not switched yet.
     """
 
-    @property
-    def graph(self) -> Graph: ...
-    @property
-    def generation(self) -> int: ...
-    @property
-    def change(self) -> Changeover | None: ...
-    @property
-    def at_once(self) -> Sequence[Sequence[str]]: ...
-    @property
-    def held(self) -> Sequence[tuple[CobId, CobId, State]]: ...
-    @property
-    def left(self) -> Sequence[Wait]: ...
-    @property
-    def first_names(self) -> Mapping[CobId, CobId]: ...
-    @property
-    def renew(self) -> AbstractSet[CobId]: ...
+    graph: Graph
+    generation: int
+    change: Changeover | None = None
+    at_once: tuple[tuple[str, ...], ...] = ()
+    held: tuple[tuple[CobId, CobId, State], ...] = ()
+    left: tuple[Wait, ...] = ()
+    first_names: Mapping[CobId, CobId] = field(default_factory=dict)
+    renew: frozenset[CobId] = frozenset()
+
     @property
     def known(self) -> Mapping[CobId, State]: ...
     @property

@@ -42,12 +42,9 @@ class PatientJournal:
 
         The next batch is to begin with what could not be stored.
         """
-        self.carry_out(lambda: self._write(entries))
+        again = {"again": True}
+        self.carry_out(lambda: self._store.write(entries, **(again if self._was_away else {})))
         self._was_away = False
-
-    def _write(self, entries: Sequence[Entry]) -> None:
-        again = {"again": True} if self._was_away else {}  # asked anew at each try
-        self._store.write(entries, **again)
 
     def carry_out(self, work: Callable[[], _Answer]) -> _Answer:
         """Do what may be done twice with the store; errors as those of `write`."""

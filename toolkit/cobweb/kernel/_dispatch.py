@@ -7,9 +7,10 @@ The dispatcher keeps no more than `parallel` jobs in flight at the executor, let
 first (weights of the planner), and carries out what an executor leaves to the runtime: Python types
 in threads, which wait most of their time and so have room of their own, and actions without work.
 Transitions can be held back, all of them, until they are let go. Before one starts it is lent the
-archive of its file tree. A job whose object has left work on its host starts when that was ended,
-one whose object has a late call of a Python type when that has returned; it waits for it as long as
-it might take itself.
+archive of its file tree. Jobs that go together are taken at once, whatever there is room for, while
+no other instance of their COB is at work or to be checked. A job whose object has left work on its
+host starts when that was ended, one whose object has a late call of a Python type when that has
+returned; it waits for it as long as it might take itself.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 from cobweb.errors import PluginError, StoreError
 from cobweb.kernel._confirm import DeadManSwitch
@@ -37,6 +39,7 @@ from cobweb.model import (
     Outcome,
     PythonAction,
     Report,
+    name_of,
 )
 from cobweb.plugin import (
     CobContext,
@@ -113,13 +116,13 @@ class Dispatcher:
         self._switch = DeadManSwitch(setting, now=self.now, next_number=self.next_number)
         self.work = WorkEnder(at_work, next_number=self.next_number)
 
-    def carrier(self, job: Job) -> str:
-        """Return the name of the executor that carries a job out; "" where that is the runtime."""
-        return self._executor.name if self.reaches(job.action) else ""
+    def carrier(self, job: Job) -> tuple[str, bool]:
+        """Return the executor that carries a job out, "" for the runtime, and if it can be lost.
 
-    def can_be_lost(self, job: Job) -> bool:
-        """Say whether a job may go on where nobody sees it, and can be ended there."""
-        return self.reaches(job.action) and self._ending is not None
+        Such a job may go on where nobody sees it, and can be ended there.
+        """
+        reaches = self.reaches(job.action)
+        return self._executor.name if reaches else "", reaches and self._ending is not None
 
     def next_number(self) -> int:
         """Return a job number that was not used in this run."""
@@ -219,17 +222,37 @@ class Dispatcher:
             False: MOST_CALLS - len(self._calls),
         }
         taken: list[Job] = []
+        early: dict[tuple[str, ...], list[tuple[float, int, Job]]] = {}
         while fits := [queue for kind, queue in self._ready.items() if queue and room[kind] > 0]:
-            job = heapq.heappop(min(fits, key=lambda queue: queue[0][:2]))[2]
-            if not self._waits(job) or self._waits_behind_call(job):
+            entry = heapq.heappop(min(fits, key=lambda queue: queue[0][:2]))
+            if not self._waits(entry[2]) or self._waits_behind_call(entry[2]):
                 continue
-            made, lacks = finish(job)
-            if lacks and puts_aside:
-                self._aside.setdefault(lacks, []).append(job)
-            elif self.withdraw(job):
-                taken.append(made)
-                room[self.reaches(made.action)] -= 1
+            step = _step(entry[2])
+            team = () if step in early else self._team(entry[2], taken)
+            if not team:
+                early.setdefault(step, []).append(entry)
+            for job in team:
+                made, lacks = finish(job)
+                if lacks and puts_aside:
+                    self._aside.setdefault(lacks, []).append(job)
+                elif self.withdraw(job):
+                    taken.append(made)
+                    room[self.reaches(made.action)] -= 1
+        for entry in chain.from_iterable(early.values()):
+            heapq.heappush(self._ready[self.reaches(entry[2].action)], entry)
         return tuple(taken)
+
+    def _team(self, job: Job, taken: Sequence[Job]) -> Sequence[Job]:
+        """Return a job and the ready ones that go with it; none while it has to wait for others."""
+        if not getattr(job.action, "together", False):
+            return [job]
+        ready = [it for queue in self._ready.values() for _, _, it in queue if self._waits(it)]
+        checks = (it for it in ready if it.kind is JobKind.CHECK and it.kind is not job.kind)
+        before = map(_step, (*self._in_flight.values(), *taken, *checks))
+        own = _step(job)
+        if any(step[:2] == own[:2] for step in before):
+            return []
+        return [job, *(it for it in ready if _step(it) == own)]
 
     def _waits_behind_call(self, job: Job) -> bool:
         """Keep a job back whose object has a late call; say so."""
@@ -284,12 +307,10 @@ class Dispatcher:
     def wait(self, most_s: float | None = None) -> list[tuple[Job, Report]]:
         """Return ended jobs with their reports; block until one, a retry, `wake` or `most_s`."""
         timeout_s = self._timeout_s(most_s)
-        reports: list[Report] = []
-        if len(self._calls) < len(self._in_flight) or not (self._calls or self._behind_call):
-            reports.extend(self._executor.wait(timeout_s))
-            reports.extend(self._calls.ended(block_s=0.0))
-        else:
-            reports.extend(self._calls.ended(block_s=timeout_s))
+        has_calls = bool(self._calls or self._behind_call)
+        calls_alone = has_calls and len(self._calls) >= len(self._in_flight)
+        reports = [] if calls_alone else [*self._executor.wait(timeout_s)]
+        reports += self._calls.ended(block_s=timeout_s if calls_alone else 0.0)
         ended = [whole for report in reports if (whole := self._take_report(report))]
         for step in self._switch.due():
             self._start(step)
@@ -332,8 +353,10 @@ class Dispatcher:
         for number in [number for number, report in reports.items() if report.at_work]:
             self._note_lost(number)
         jobs, self._in_flight = self.running(), {}
-        stopped = {job.number: Report(number=job.number, outcome=Outcome.CANCELLED) for job in jobs}
-        return [(job, reports.get(job.number, stopped[job.number])) for job in jobs]
+        cut = Outcome.CANCELLED
+        return [
+            (it, reports.get(it.number) or Report(number=it.number, outcome=cut)) for it in jobs
+        ]
 
     def close(self, *, kill: bool = False) -> None:
         """Close the executor and forget what was in flight."""
@@ -376,12 +399,11 @@ class Dispatcher:
     def _timeout_s(self, most_s: float | None) -> float | None:
         while self._later and not self._waits(self._later[0][2]):
             heapq.heappop(self._later)
-        waits = [due - self.now() for due, _, _ in (*self._later[:1], *self._switch.paused[:1])]
-        waits += [due - self.now() for due, _ in self._pauses[:1]]
+        heaps = (self._later, self._switch.paused, self._pauses)
+        waits = [heap[0][0] - self.now() for heap in heaps if heap]
         behind = [deadline for deadline, _ in self._behind_call.values()]
         waits += [due - time.monotonic() for due in (*self._calls.deadlines_s(), *behind)]
-        if most_s is not None:
-            waits.append(most_s)
+        waits += () if most_s is None else (most_s,)
         return max(0.0, min(waits)) if waits else None
 
     def _start(self, job: Job) -> None:
@@ -420,6 +442,11 @@ class Dispatcher:
         """Report a job that cannot be carried out."""
         report = Report(number=job.number, outcome=Outcome.FAILED, message=message)
         self._calls.answer(job, report)
+
+
+def _step(job: Job) -> tuple[str, ...]:
+    """Return what jobs of instances of one COB have in common: its name and type; and the step."""
+    return name_of(job.cob), job.type_name, job.source, job.dest
 
 
 def describe(jobs: Sequence[Job]) -> list[str]:

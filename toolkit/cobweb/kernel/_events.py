@@ -73,13 +73,13 @@ class Event(dict[str, Any]):
 Sink = Callable[[Event], None]
 
 
-def of_effect(effect: Effect) -> EventBody | None:
-    """Return what an effect has to tell, or None if it tells nothing."""
+def of_effect(effect: Effect) -> tuple[EventBody, ...]:
+    """Return what an effect has to tell: one thing, or nothing."""
     if isinstance(effect, LimitPaused):
         pause = {"limit": effect.limit, "units": list(effect.units), "seconds": effect.pause_s}
-        return "limit.pause", pause
+        return (("limit.pause", pause),)
     kind, fields = _EVENTS.get(type(effect), ("", ()))
-    return (kind, {name: getattr(effect, name) for name in fields}) if kind else None
+    return ((kind, {name: getattr(effect, name) for name in fields}),) if kind else ()
 
 
 class EventPublisher:

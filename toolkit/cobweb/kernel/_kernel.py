@@ -48,13 +48,12 @@ from cobweb.kernel._confirm import switch_of
 from cobweb.kernel._context import Context
 from cobweb.kernel._deferred_values import finished, refused_results, refused_words
 from cobweb.kernel._dispatch import Dispatcher
-from cobweb.kernel._events import EventPublisher
-from cobweb.kernel._hosted_objects import HostedObjects
-from cobweb.kernel._machines import BY_MACHINE
+from cobweb.kernel._events import EventPublisher, of_effect
+from cobweb.kernel._machines import HostedObjects
 from cobweb.kernel._mail import Mail, Part
 from cobweb.kernel._record import Journal, Record
 from cobweb.kernel._reports import Reports
-from cobweb.kernel._run_state import RunState
+from cobweb.kernel._run_state import BY_MACHINE, RunState
 from cobweb.kernel._unreachable_threshold import UnreachableThreshold
 from cobweb.model import (
     OUTDATED,
@@ -189,7 +188,7 @@ class Kernel:
         if self._mail is not None:
             changed = changed & self.engine.states().keys()
         for cob in sorted(changed):
-            self.record.became_unknown(cob, "content")
+            self.record.found(cob, UNKNOWN, "content")
         self.record.tell(("cob.gave_up", {"cob": wait.cob}) for wait in context.left)
         self._dispatcher.hold_transitions()
         self._absorb(self.engine.start(context.known, context.held, **context.beliefs()))
@@ -337,7 +336,7 @@ class Kernel:
                 if (effect.state, effect.reason) != (UNKNOWN, StateReason.CHECK):
                     self._note_state(effect)
                 continue
-            self.record.effect(effect)
+            self.record.tell(of_effect(effect))
             if not isinstance(effect, _TOLD_ONLY):
                 self._note(effect)
 

@@ -11,9 +11,8 @@ from typing import Any, Protocol
 
 import cobweb
 from cobweb._text import shortened
-from cobweb.engine import Effect
 from cobweb.kernel._dispatch import Dispatcher
-from cobweb.kernel._events import EVENTS_FORMAT, Event, EventBody, EventPublisher, of_effect
+from cobweb.kernel._events import EVENTS_FORMAT, Event, EventBody, EventPublisher
 from cobweb.kernel._run_state import RunState
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
@@ -83,12 +82,6 @@ class Record:
         self._entries, events, self._numbered = [], self._numbered, []
         self._publisher.tell(events)
 
-    def effect(self, effect: Effect) -> None:
-        """Add the event of an effect, if it has one."""
-        told = of_effect(effect)
-        if told is not None:
-            self._told.append(told)
-
     def run_started(self, run: str, graph: Graph, *, generation: int) -> None:
         """Tell that the run starts, and what is wanted at its end."""
         self._told.append(("version", {"events": EVENTS_FORMAT, "cobweb": cobweb.__version__}))
@@ -119,10 +112,6 @@ class Record:
         }
         self._told.append(("run.end", end | ({"unreachable": lost} if lost else {})))
 
-    def became_unknown(self, cob: CobId, reason: str, **said: Any) -> None:
-        """Tell that a state is not known (any more), and what the check said that failed."""
-        self.found(cob, UNKNOWN, reason, **said)
-
     def checked(self, cob: CobId, report: Report, *, message: str = "") -> dict[str, Any]:
         """Tell how a check ended; return what is said of it if it failed, as `message` has it."""
         is_ok = report.outcome is Outcome.OK and not message
@@ -132,11 +121,12 @@ class Record:
         return said
 
     def found(self, cob: CobId, state: State, reason: str, **more: Any) -> None:
-        """Tell which state was found, and what else belongs to the reason."""
+        """Tell which state was found, or that none is known; and what belongs to the reason."""
         self._told.append(("cob.state", {"cob": cob, "state": state, "reason": reason, **more}))
 
     def began(self, job: Job, locks: Locks, now_s: float, dispatcher: Dispatcher) -> None:
         """Add the begin of a transition, which `dispatcher` starts; of a later attempt no event."""
+        executor, can_be_lost = dispatcher.carrier(job)
         self._entries.append(
             TransitionBegan(
                 cob=job.cob,
@@ -144,8 +134,8 @@ class Record:
                 dest=job.dest,
                 time=now_s,
                 attempt=job.attempt,
-                executor=dispatcher.carrier(job),
-                at_work=dispatcher.can_be_lost(job),
+                executor=executor,
+                at_work=can_be_lost,
             )
         )
         if job.attempt > 1:

@@ -23,9 +23,8 @@ from cobweb.engine import (
 )
 from cobweb.kernel._deferred_values import kept_results
 from cobweb.kernel._dispatch import Dispatcher
-from cobweb.kernel._machines import BY_MACHINE
 from cobweb.kernel._record import LONGEST_MESSAGE, Record
-from cobweb.kernel._run_state import RunState
+from cobweb.kernel._run_state import BY_MACHINE, RunState
 from cobweb.model import (
     UNKNOWN,
     CobId,
@@ -139,7 +138,7 @@ class Reports:
 
     def doubt(self, cob: CobId) -> None:
         """Have an object looked at again whose machine has gone from under it."""
-        self._record.became_unknown(cob, BY_MACHINE)
+        self._record.found(cob, UNKNOWN, BY_MACHINE)
         self._step(StateDoubted(cob=cob))
 
     def drop_waiting(self, host: str | None, reason: str) -> None:
@@ -207,7 +206,7 @@ class Reports:
             StateWritten(cob=job.cob, state=UNKNOWN, reason="check", time=time, failed=True)
         )
         said = self._record.checked(job.cob, report, message=run_state.messages.get(job.cob, ""))
-        self._record.became_unknown(job.cob, "check", **said)
+        self._record.found(job.cob, UNKNOWN, "check", **said)
         self._step(CheckEnded(cob=job.cob, state=None))
 
     def _take_transition(self, job: Job, report: Report) -> None:

@@ -11,6 +11,9 @@ from cobweb.kernel._context import Context
 from cobweb.kernel._deferred_values import applied_now
 from cobweb.model import CobId, Job, State
 
+BY_MACHINE = "machine"
+"""The reason of a state that is believed because of the machine."""
+
 
 @dataclass(slots=True, kw_only=True)
 class RunState:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from cobweb.generation import tree_of
@@ -45,5 +44,4 @@ def _write(path: Path, data: bytes) -> None:
         draft.write_bytes(data)
         draft.replace(path)  # atomic
     finally:
-        with suppress(OSError):
-            draft.unlink()
+        draft.unlink(missing_ok=True)

@@ -82,9 +82,10 @@ class Executor(Protocol):
     """Carries out checks and transitions on hosts, many at once, and reports each as it ends.
 
     All methods are called from one thread. The caller never has more than `parallel` jobs
-    submitted and not reported; two jobs of one host may be in flight at the same time.
-    `actions` are the kinds of action that it carries out itself; the runtime sees to the others
-    (a `PythonAction` in a worker thread, `Nothing` at once).
+    submitted and not reported, but for those that go together, which it submits between two calls
+    of `wait`; two jobs of one host may be in flight at the same time. `actions` are the kinds that
+    it carries out itself; the runtime sees to the others (a `PythonAction` in a worker thread,
+    `Nothing` at once).
     """
 
     name: ClassVar[str]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cobweb.engine import Blocked, Changeover, Engine, EngineSettings, Lending, WaitKind
 from cobweb.generation import contents as contents_of
+from cobweb.kernel._context import Context
 from cobweb.kernel._machines import with_machines
 from cobweb.kernel._result import Wait, waits_of, with_given_up
 from cobweb.model import OUTDATED, Cob, CobId, Graph, State, host_of
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionContext:
+class ExecutionContext(Context):
     """The way from what is believed to what is desired.
 
     `believed` are the records that a plan is based on, `records` those with what is gone elsewhere.
@@ -53,14 +54,11 @@ class ExecutionContext:
     `desired` has the hosts of removed objects as well, `graph` the objects of both generations, of
     one that is in both as it is wanted. `before` is what is believed against that, `past` against
     what hosts stand in, of the objects of which that differs and whose hosts switch in the run.
-    `at_once` have switched when the run begins. `held` are old locks in force, `dead` those not.
-    `orders` are those that the look-ahead has found beforehand, `renew` are taken for changed.
-    `left` are left alone, since it is known that they would wait for ever. `first_names` are what
-    hosts know objects by that were renamed.
+    `dead` are old locks that are not in force any more, `orders` those that the look-ahead has
+    found beforehand. `Context` says what else there is.
     """
 
     desired: Desired
-    generation: int
     believed: Mapping[CobId, CobRecord]
     records: Mapping[CobId, CobRecord]
     before: KnownStates
@@ -68,18 +66,11 @@ class ExecutionContext:
     refresh: Refresh = Refresh.CHANGED
     removal: Removal
     retyped: Mapping[CobId, tuple[str, str]]
-    graph: Graph
-    change: Changeover | None = None
-    at_once: tuple[tuple[str, ...], ...] = ()
     active: Mapping[str, int] = field(default_factory=dict)
     lending: Lending = field(default_factory=Lending)
-    held: tuple[Lock, ...] = ()
     dead: tuple[Lock, ...] = ()
     movable: frozenset[CobId] = frozenset()
     orders: tuple[Foreseen, ...] = ()
-    renew: frozenset[CobId] = frozenset()
-    left: tuple[Wait, ...] = ()
-    first_names: Mapping[CobId, CobId] = field(default_factory=dict)
 
     @property
     def removed(self) -> frozenset[CobId]:

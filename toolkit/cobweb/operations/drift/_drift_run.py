@@ -143,7 +143,9 @@ class _DriftRun:
         self._dispatcher = dispatcher
         self._record = record
         self._caller = caller
-        self._parallel = orders.parallel
+        checks = (it.cob.type.check for it in look.subjects)
+        whole = any(getattr(check, "together", False) for check in checks)
+        self._parallel = max(orders.parallel, len(look.subjects) if whole else 0)
         self._simulates = orders.simulates
         self._drifted: dict[CobId, Drifted] = {}
         self._doubtful: dict[CobId, Doubtful] = {}
@@ -354,9 +356,8 @@ class _DriftRun:
         cob = subject.cob.id
         report = report or Report(number=0, outcome=Outcome.FAILED, message=message)
         self._unchecked[cob] = message
-        self._record.became_unknown(
-            cob, "check", **self._record.checked(cob, report, message=message)
-        )
+        said = self._record.checked(cob, report, message=message)
+        self._record.found(cob, UNKNOWN, "check", **said)
 
     def _meet_hosts(self) -> None:
         """Take note of hosts that answer again, where all that the journal has of them is checked.

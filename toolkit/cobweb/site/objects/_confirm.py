@@ -50,6 +50,9 @@ def confirm_of(body: Map, cob_type: CobType, what: str, findings: Findings) -> C
         message = f"{label}: nothing says how its host takes a change back"
         hint = f"the type `{cob_type.name}` has no `revert`; write `confirm: {{..., revert: ...}}`"
         findings.add(node.place, message, hint)
+    if any(getattr(it, "together", False) for it in cob_type.actions()):
+        message = f"{label}: what goes `together` is not confirmed host by host"
+        findings.add(node.place, message, f"the type `{cob_type.name}` says `together`")
     return None if within_s is None else Confirm(within_s=within_s, revert=revert, prepare=prepare)
 
 
