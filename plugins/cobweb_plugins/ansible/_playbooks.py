@@ -106,7 +106,18 @@ class PlaybookExecutor(BaseExecutor):
     def _dispatch_plays(self) -> None:
         """Start the plays of jobs that go together, as far as there is room."""
         while self._plays and len(self._runs) < self._setting.parallel:
-            self._start_run(*self._plays.popleft())
+            self._start_run(*self._in_order(self._plays.popleft()))
+
+    def _in_order(self, jobs: Iterable[Job]) -> list[Job]:
+        """Return jobs in the order that their hosts have in the smallest group of all of them.
+
+        So the first one is who it is for Ansible in a play of this group: who does what is done
+        once.
+        """
+        by_host = {job.host: job for job in jobs}
+        groups = (it for it in self._setting.groups.values() if by_host.keys() <= {*it})
+        order = min(groups, key=len, default=[*by_host])
+        return [by_host[host] for host in order if host in by_host]
 
     def _start_run(self, *jobs: Job) -> None:
         """Start the play of some jobs, which is known by the number of the first."""

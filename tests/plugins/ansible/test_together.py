@@ -165,3 +165,16 @@ def test_a_play_that_takes_too_long(make_bench: MakeBench, kind: Any) -> None:
     bench = make_bench(kind, hosts=2)
     reports = bench.run(*jobs(bench, "- command: sleep 1000\n", count=2, timeout_s=5.0))
     assert outcomes(reports) == [str(Outcome.TIMEOUT)] * 2
+
+
+@BOTH
+def test_the_first_host_is_that_of_the_group(make_bench: MakeBench, kind: Any) -> None:
+    """It does what is done once, as in a play of the group."""
+    groups = {"all": ["h1", "h2", "h3"], "ring": ["h3", "h1"], "other": ["h2", "h1", "h3"]}
+    bench = make_bench(kind, hosts=3, groups=groups)
+    text = "- ansible.builtin.shell: echo {{ ansible_play_hosts | join(' ') }} >> DIR/first\n"
+    text += "  run_once: true\n"
+    first, second, third = jobs(bench, text)
+    assert outcomes(bench.run(first, third)) == ["ok"] * 2
+    assert outcomes(bench.run(*(replace(it, number=it.number + 50) for it in (first, second))))
+    assert lines(bench, "first") == ["h3 h1", "h1 h2"]
