@@ -15,6 +15,7 @@ from cobweb.errors import CobwebError, Place, SiteError
 from cobweb.model import CobId, Graph, Host
 from cobweb.site import Site, _key, load_site
 from cobweb.site._cache import pack, unpack
+from cobweb_plugins.ansible._adapter import AnsibleInventory
 from tests.site.conftest import TYPES
 from tests.support.random_sites import Case, cases
 
@@ -114,7 +115,7 @@ def test_types_of_plugins_are_those_of_today(root: Path, cache: Cache) -> None:
 def test_mistakes_are_never_kept(root: Path, cache: Cache, tmp_path: Path) -> None:
     (root / "tasks/check.yml").unlink()
     for _ in range(2):
-        site = load_site(root, cache=cache)
+        site = load_site(root, cache=cache, adapters=(AnsibleInventory(),))
         site.graph()
         assert [finding.message for finding in site.findings_of_files()] != []
     (root / "site.yml").write_text(SITE.replace("rack }}", "rakc }}"), encoding="utf-8")

@@ -19,6 +19,7 @@ from cobweb.model import (
     Transition,
 )
 from cobweb.site import find_site, load_site
+from cobweb_plugins.ansible._adapter import AnsibleInventory
 
 Maker = Any
 
@@ -351,7 +352,8 @@ def test_roles_and_attempts(maker: Maker) -> None:
             "{down -> up: {role: x.y.z, attempts: 3, timeout: 60}, up -> down: {}}}}\n"
             "cobs: {a: {type: t, on: app01}}",
             "roles/mine/tasks/main.yml": "[]",
-        }
+        },
+        adapters=(AnsibleInventory(),),
     )
     made = site.types["t"]
     assert made.check == Role(name=str(maker.root / "roles/mine"))
@@ -378,14 +380,14 @@ def test_roles_are_looked_for_where_ansible_is_told_to(
         "elsewhere/far/tasks/main.yml": "[]",
         "more/ansible_collections/my/own/roles/away/tasks/main.yml": "[]",
     }
-    assert len(maker.site(files).findings_of_files()) == 2
+    assert len(maker.site(files, adapters=(AnsibleInventory(),)).findings_of_files()) == 2
     for name, folder in (("roles_path", "elsewhere"), ("collections_path", "more")):
         if by == "environment":
             path = f"/nowhere:{maker.root / folder}"
             monkeypatch.setenv(f"ANSIBLE_{name.upper()}", path)
         else:
             files["ansible.cfg"] = files.get("ansible.cfg", "[defaults]\n") + f"{name} = {folder}\n"
-    assert not maker.site(files).findings_of_files()
+    assert not maker.site(files, adapters=(AnsibleInventory(),)).findings_of_files()
 
 
 def test_facts_and_variables_of_roles(maker: Maker) -> None:
@@ -420,7 +422,8 @@ def test_task_files_are_looked_for_in_three_places(maker: Maker) -> None:
             "lib/c.yml": "[]",
             "playbooks/u.yml": "[]",
             "tasks/d.yml": "- name: [",
-        }
+        },
+        adapters=(AnsibleInventory(),),
     )
     actions = [step.action for step in site.types["t"].transitions]
     paths = [action.path for action in actions if isinstance(action, Tasks)]

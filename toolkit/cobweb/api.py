@@ -530,4 +530,8 @@ def _distrusted(adapter: Adapter) -> Adapter:
                 " values, as `ansible-vault encrypt_string` does",
             )
 
-    return DistrustedOpener() if hasattr(adapter, "unvaulted") else Distrusted()
+    made = DistrustedOpener() if hasattr(adapter, "unvaulted") else Distrusted()
+    for name in ("look_at", "source"):  # it runs nothing of the site
+        if hasattr(adapter, name):
+            setattr(made, name, getattr(adapter, name))
+    return made

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cobweb.errors import CobwebError
+from cobweb.errors import CobwebError, Finding
 from cobweb.model import Host
-from cobweb.plugin import JsonError, json_of
+from cobweb.plugin import ActionUse, JsonError, SiteFiles, json_of
 
 TIMEOUT_S = 300.0
 PLUGIN_KEY = re.compile(r"^plugin\s*:", re.MULTILINE)
@@ -76,6 +76,14 @@ class AnsibleInventory:
         """Return the groups that Ansible has after all sources, of which the hosts were read."""
         assert self._last[0] == (*before, source), "the hosts are asked for first"
         return dict(self._last[1][ORDER]["groups"])
+
+    def look_at(
+        self, uses: Sequence[ActionUse], files: SiteFiles
+    ) -> tuple[Sequence[Finding], Sequence[Finding]]:
+        """Return what is wrong with task files and roles, and what is worth a word."""
+        from cobweb_plugins.ansible._actions import look_at  # on demand
+
+        return look_at(uses, files) if uses else ((), ())
 
     def unvaulted(self, path: Path, site_dir: Path) -> Mapping[str, Any]:
         """Return what is in a vaulted file, opened with the secrets that Ansible finds there.

@@ -199,7 +199,9 @@ def fresh_arguments(arguments: str | None) -> str:
     return f"{FRESH_SSH_ARGS} {arguments or ''}".strip()
 
 
-def search_paths(site_dir: Path, config: _Config, roles: Sequence[Path] = ()) -> dict[str, str]:
+def search_paths(
+    site_dir: Path, config: AnsibleConfig, roles: Sequence[Path] = ()
+) -> dict[str, str]:
     """Return where Ansible is to look: beside a site first, then where the user or Ansible says.
 
     Folders in `roles` come before the site's own.
@@ -288,7 +290,7 @@ def _whence(source: Path) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Config:
+class AnsibleConfig:
     """The ansible.cfg in effect, if there is one that can be read."""
 
     file: Path | None
@@ -322,22 +324,29 @@ class _Config:
         return _path_list(*(str(here / part) for part in parts))
 
 
-def ansible_config(site_dir: Path) -> _Config:
-    """Find the ansible.cfg in effect: $ANSIBLE_CONFIG, the site's, the user's, the system's."""
+def config_files(site_dir: Path) -> tuple[Path, ...]:
+    """Return where an ansible.cfg may be; the first that is there counts, and no other."""
+    said = os.environ.get("ANSIBLE_CONFIG")
+    usual = (site_dir / "ansible.cfg", Path("~/.ansible.cfg").expanduser())
+    return (*([Path(said)] if said else []), *usual, Path("/etc/ansible/ansible.cfg"))
+
+
+def no_config() -> AnsibleConfig:
+    """Return what there is without an ansible.cfg."""
     parsed = ConfigParser(interpolation=None, strict=False, inline_comment_prefixes=(";",))
-    candidates = (
-        os.environ.get("ANSIBLE_CONFIG"),
-        site_dir / "ansible.cfg",
-        Path("~/.ansible.cfg").expanduser(),
-        "/etc/ansible/ansible.cfg",
-    )
-    file = next((Path(c) for c in candidates if c and Path(c).is_file()), None)
+    return AnsibleConfig(file=None, parsed=parsed)
+
+
+def ansible_config(site_dir: Path) -> AnsibleConfig:
+    """Find the ansible.cfg in effect: $ANSIBLE_CONFIG, the site's, the user's, the system's."""
+    parsed = no_config().parsed
+    file = next((it for it in config_files(site_dir) if it.is_file()), None)
     if file is not None:
         try:
             parsed.read(file, encoding="utf-8")
         except (OSError, Error, UnicodeDecodeError) as error:
             raise ExecutorError(f"cannot read {file}: {error}") from error
-    return _Config(file=file, parsed=parsed)
+    return AnsibleConfig(file=file, parsed=parsed)
 
 
 def ansible_tool(name: str) -> str:
@@ -355,7 +364,7 @@ _GROUP_VARS = tuple(f"{it}host_group_vars" for it in ("", "ansible.builtin.", "a
 _OUR_VARS = "cobweb_group_vars"
 
 
-def vars_plugins(config: _Config) -> dict[str, str]:
+def vars_plugins(config: AnsibleConfig) -> dict[str, str]:
     """Have Ansible read group_vars by our plugin, which lets nothing out of vaulted files."""
     written = config.parsed.get("defaults", "vars_plugins_enabled", fallback="host_group_vars")
     enabled = os.environ.get("ANSIBLE_VARS_ENABLED", written)

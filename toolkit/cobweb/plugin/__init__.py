@@ -29,6 +29,8 @@ from cobweb.plugin._type_files import type_file
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import (
     INTERFACE,
+    ActionAdapter,
+    ActionUse,
     Adapter,
     CobContext,
     EndingExecutor,
@@ -49,6 +51,7 @@ from cobweb.plugin.protocols import (
     PlannedStep,
     Planner,
     PythonType,
+    SiteFiles,
     SiteMark,
     Solver,
     Stages,
@@ -62,6 +65,8 @@ __all__ = [
     "ACCESS_KEY",
     "INTERFACE",
     "MOST_BEHIND",
+    "ActionAdapter",
+    "ActionUse",
     "Adapter",
     "Cell",
     "CobContext",
@@ -93,6 +98,7 @@ __all__ = [
     "RegisteredType",
     "Section",
     "SiteAccess",
+    "SiteFiles",
     "SiteMark",
     "Solver",
     "Stages",

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cobweb.errors import CobwebError, PluginError
+from cobweb.errors import CobwebError, Finding, PluginError
 from cobweb.model import Expansion, Host, Report, Schedule
 from cobweb.plugin._provider_fields import VAULT
 from cobweb.plugin.protocols import Executor, Link, Machine, Observer, Stages, Transport
@@ -58,11 +58,11 @@ def guarded(plugin: str, word: str, inner: Any) -> Any:
     """Return what answers as `inner` does, behind the border; `word` is what it is called.
 
     It has those methods of the kind that `inner` has, and its data, so it is of the same protocols;
-    a section's `source` is the folder of its code.
+    `source` is the folder of its code where a site that is kept hangs on that.
     """
     methods = _passages(plugin, word, inner)
     data = {name: getattr(inner, name) for name in _DATA if hasattr(inner, name)}
-    if word == "section":
+    if methods.keys() & {"expand", "look_at"}:
         data["source"] = Path(inspect.getfile(type(inner))).parent
     return type(type(inner).__name__, (), {**methods, **data, "_inner": inner})()
 
@@ -148,9 +148,14 @@ def _checked(value: Any, wanted: type) -> Any:
     return value
 
 
-def _hosts(value: Iterable[Any]) -> tuple[Host, ...]:
-    """Read hosts to their end within the border."""
-    return tuple(_checked(host, Host) for host in value)
+def _all(wanted: type) -> Check:
+    """Read values to their end within the border."""
+    return lambda values: tuple(_checked(value, wanted) for value in values)
+
+
+def _judged(value: Any) -> Any:
+    wrong, notes = map(_all(Finding), value)
+    return wrong, notes
 
 
 def _vaulted(value: Any) -> Any:
@@ -203,10 +208,11 @@ _ANSWERS: Mapping[str, Mapping[str, Check]] = {
     "planner": {"stages": _is(Stages), "priorities": _is(Mapping), "schedule": _is(Schedule)},
     "adapter": {
         "reads": bool,
-        "hosts": _hosts,
-        "hosts_after": _hosts,
+        "hosts": _all(Host),
+        "hosts_after": _all(Host),
         "groups": lambda value: {str(name): tuple(map(str, value[name])) for name in value},
         "unvaulted": lambda value: _vaulted(_checked(value, Mapping)),
+        "look_at": _judged,
         "generate": _files,
     },
     "provider": {

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from cobweb.errors import Finding, Place
 from cobweb.model import (
     Action,
     CobId,
@@ -405,6 +406,68 @@ class UnvaultingAdapter(Adapter, Protocol):
         That is `{"__ansible_vault": CIPHER TEXT}`, the same one as long as the value is the same.
         In the clear are keys, true, false and null, and nothing else. CobwebError where it cannot
         be opened, which shows nothing of it.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionUse:
+    """Where a site names an action: its `what` (`check`, `down -> up`) of a type that is in use.
+
+    The type `spans_hosts` if one of its objects is on more than one host.
+    """
+
+    type_name: str
+    what: str
+    action: Action
+    place: Place
+    spans_hosts: bool = False
+
+
+class SiteFiles(Protocol):
+    """The files that a site may read; what is asked of the disk, and what it says, is noted.
+
+    What is not for the site is as if it was not there, and reading it raises OSError.
+    """
+
+    @property
+    def site_dir(self) -> Path:
+        """The folder of the site, absolute."""
+
+    def name(self, path: Path) -> str:
+        """Return the name of a file in places."""
+
+    def data(self, path: Path) -> bytes:
+        """Return the bytes of a file; OSError where it cannot be read."""
+
+    def is_larger(self, path: Path, most_bytes: int) -> bool:
+        """Say whether a file is larger than so many bytes; OSError where there is none."""
+
+    def is_file(self, path: Path) -> bool:
+        """Say whether there is a file of this name."""
+
+    def is_dir(self, path: Path) -> bool:
+        """Say whether there is a folder of this name."""
+
+    def members(self, folder: Path) -> Sequence[tuple[Path, bool, bool, bool]]:
+        """Return what is in a folder: its path; whether it is a folder, a file, and a link."""
+
+    def absent(self, what: str, *paths: Path, otherwise: str) -> tuple[str, str]:
+        """Return message and hint for a name in the site, none of whose `paths` can be used."""
+
+    def installed(self, folder: Path) -> SiteFiles:
+        """Return the files below a folder that no site names, wherever it is; noted as well."""
+
+
+@runtime_checkable
+class ActionAdapter(Adapter, Protocol):
+    """An adapter that knows what the task files and roles of actions mean."""
+
+    def look_at(
+        self, uses: Sequence[ActionUse], files: SiteFiles
+    ) -> tuple[Sequence[Finding], Sequence[Finding]]:
+        """Return what is wrong with actions, and what is worth a word; read nothing but `files`.
+
+        Nothing of the site is run: it is asked whoever wrote the site.
         """
 
 

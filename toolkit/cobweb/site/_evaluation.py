@@ -18,7 +18,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from cobweb._garbage import no_collections
+from cobweb.errors import Finding
 from cobweb.model import Cob, CobId, CobType, Graph, Need, State, cob_id, host_of
+from cobweb.plugin import ActionUse
 from cobweb.site.hosts._patterns import Patterns
 from cobweb.site.hosts._scope import EvaluationError, Evaluator, text_of
 from cobweb.site.hosts._variables import Hosts
@@ -29,7 +31,6 @@ from cobweb.site.objects._limits import Limits
 from cobweb.site.objects._needs import Expansion
 from cobweb.site.objects._references import References
 from cobweb.site.objects._specs import Specs, marked_properties
-from cobweb.site.objects._types import ActionUse
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._findings import bounded
 from cobweb.site.templates._rendering import is_template
@@ -40,7 +41,7 @@ class Parts:
     """What a site is made of, once its files are read; `foreign` are the types of plugins.
 
     One that shares something of this site is the site's own. A site that is not `present` has no
-    objects: all that it had go.
+    objects: all that it had go. `looks` are the methods `look_at` of adapters.
     """
 
     base_key: Callable[[], str]
@@ -50,6 +51,7 @@ class Parts:
     types: Mapping[str, CobType]
     foreign: frozenset[str]
     uses: tuple[ActionUse, ...]
+    looks: tuple[Callable[..., tuple[Sequence[Finding], Sequence[Finding]]], ...]
     files: Files
     evaluator: Evaluator
     patterns: Patterns

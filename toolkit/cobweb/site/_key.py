@@ -30,17 +30,19 @@ def place_key(site_file: Path) -> str:
     return _digest([str(site_file.absolute()), str(site_file.parent.resolve())])
 
 
-_OF_ANSIBLE = ("ANSIBLE_CONFIG", "ANSIBLE_ROLES_PATH", "ANSIBLE_COLLECTIONS_PATH")
+_OF_ANSIBLE = ("ANSIBLE_CONFIG", "ANSIBLE_ROLES_PATH", "ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_HOME")
 
 
 def base_key(site_file: Path, foreign: Foreign) -> str:
     """Return the digest of what is known before a file of the site is read.
 
-    That is where the site is, which files it may use, what plugins add and the code that expands
-    their sections, whose home it is and what the environment says of Ansible (roles are looked for
-    there), the versions of Python and of the libraries that evaluate, the contents of Cobweb's own
-    modules, and how this machine writes the numbers of a packed graph.
+    That is where the site is, which files it may use, what plugins add and their code that expands
+    sections or looks at actions, whose home it is and what the environment says of Ansible (roles
+    are looked for there), the versions of Python and of the libraries that evaluate, the contents
+    of Cobweb's own modules, and how this machine writes the numbers of a packed graph.
     """
+    lookers = [it for it in foreign.adapters if hasattr(it, "look_at")]
+    sources = [it.source for it in (*foreign.expanders, *lookers) if hasattr(it, "source")]
     parts = [
         place_key(site_file),
         [str(repository_of(site_file.parent.resolve())), foreign.allow_outside],
@@ -48,7 +50,8 @@ def base_key(site_file: Path, foreign: Foreign) -> str:
         [os.environ.get(name, "") for name in _OF_ANSIBLE],
         repr(sorted(foreign.types.items())),
         repr(sorted((name, dict(schema)) for name, schema in foreign.sections.items())),
-        *(said for each in foreign.expanders for said in code_of(each.source)),
+        [it.name for it in lookers],
+        *(said for source in sources for said in code_of(source)),
         sys.version,
         sys.byteorder,
         array("I").itemsize,

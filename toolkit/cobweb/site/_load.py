@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cobweb.errors import SiteError
+from cobweb.plugin import ActionAdapter
 from cobweb.site._evaluation import Evaluation, Parts
 from cobweb.site._find import state_url_of
 from cobweb.site._key import base_key
@@ -113,6 +114,7 @@ def _resolved(
         types=types,
         foreign=frozenset(foreign.types) - sharing.keys(),
         uses=tuple(reader.uses),
+        looks=tuple(it.look_at for it in foreign.adapters if isinstance(it, ActionAdapter)),
         files=files,
         evaluator=evaluator,
         patterns=patterns,

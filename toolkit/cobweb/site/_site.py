@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -190,8 +191,8 @@ class Site:
     def findings_of_files(self) -> tuple[Finding, ...]:
         """Return what is wrong with the files that only a run needs, and in unused variables.
 
-        Task files and roles of the types in use that do not exist or are no task files, and
-        mistakes in host_vars of hosts without objects. Reads all of them.
+        What adapters find wrong with the task files and roles of the types in use, and mistakes in
+        host_vars of hosts without objects. Reads all of them.
         """
         return () if self._kept else self._read_what_is_left()
 
@@ -229,16 +230,26 @@ class Site:
 
     def _read_what_is_left(self) -> tuple[Finding, ...]:
         """Return what is wrong with the files that only a run needs, and in unused variables."""
-        from cobweb.site.objects._tasks import missing_actions
-
         parts = self._parts
         with bounded(parts.files.site_file):
             parts.evaluator.variables.read_all()
         found = Findings()
-        used = {cob.type.name for cob in parts.cobs.defs.values()}
-        for use in parts.uses:
-            if use.type_name in used:
-                found.extend(missing_actions(use, parts.files))
+        found.extend(self._mistakes_of_actions)
         found.extend(parts.files.findings.sorted())
         self.work_files()
         return found.sorted()
+
+    @cached_property
+    def _mistakes_of_actions(self) -> tuple[Finding, ...]:
+        """What is wrong with the actions of the types in use; what is worth a word is kept, too."""
+        parts, found = self._parts, list[Finding]()
+        hosts: dict[str, int] = {}
+        for cob in parts.cobs.defs.values():
+            hosts[cob.type.name] = max(len(cob.hosts), hosts.get(cob.type.name, 0))
+        used = [it for it in parts.uses if it.type_name in hosts]
+        uses = [replace(it, spans_hosts=hosts[it.type_name] > 1) for it in used]
+        for look_at in parts.looks:
+            wrong, notes = look_at(uses, parts.files)
+            found += wrong
+            parts.files.warnings.extend(notes)
+        return tuple(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from cobweb.model import (
     Transition,
     decides_what_runs_here,
 )
+from cobweb.plugin import ActionUse
 from cobweb.site.objects._confirm import shell_texts
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._findings import did_you_mean, one_of
@@ -37,16 +37,6 @@ _STEP_KEYS = (*_WORK_KEYS, "interrupts")
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 _VARIABLE = re.compile(r"ansible_[a-z0-9_]+")
 _ARROW = re.compile(r"\s*(\S+)\s*->\s*(\S+)\s*")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionUse:
-    """Where the site names a task file or a role, for the search for missing ones."""
-
-    type_name: str
-    what: str
-    action: Action
-    place: Place
 
 
 class Types:

@@ -28,7 +28,7 @@ MAX_FILES = 500
 def work_files(types: Iterable[CobType], files: Files) -> dict[str, bytes]:
     """Return the contents of the files that types work with, by their names in a generation.
 
-    What cannot be read is left out: to tell of it is the task of `missing_actions`.
+    What cannot be read is left out: to tell of it is the task of an `ActionAdapter`.
     """
     site = str(files.site_dir)
     paths = Paths({SITE_ROOT: site, OWN_ROOT: str(data_dir("playbooks"))})

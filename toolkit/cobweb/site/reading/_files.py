@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,13 +81,13 @@ class Files:
         self.notes: dict[tuple[str, str], str] = {}
         self.foreign = False
         """Whether a plugin was asked for hosts; the notes do not say all then."""
-        self._has_changed = False
+        self._changed: set[str] = set()
         self.unvault: Unvault | None = None
 
     @property
     def tell_all(self) -> bool:
         """Whether the notes say all that the site is made from, and the disk said it only so."""
-        return not (self.foreign or self._has_changed)
+        return not (self.foreign or self._changed)
 
     def name(self, path: Path) -> str:
         """Return the name of a file in places."""
@@ -117,9 +118,11 @@ class Files:
         """Say whether there is a folder of this name."""
         return self._kind(path) == _DIR
 
-    def is_installed(self, folder: Path) -> bool:
-        """Say whether there is a folder that no site names, where it may be outside."""
-        return self._asked("kind", str(folder)) == _DIR
+    def installed(self, folder: Path) -> Files:
+        """Return the files below a folder that no site names, wherever it is; noted here."""
+        found = copy(self)
+        vars(found)["_root"] = str(self.resolve(folder))
+        return found
 
     def refusal(self, path: Path) -> tuple[str, str] | None:
         """Return why a path is not for the site to use, and what helps; None if it is."""
@@ -221,7 +224,7 @@ class Files:
     def _note(self, question: str, path: str, said: str) -> None:
         """Note what was said first; that it was another thing later, too."""
         if self.notes.setdefault((question, path), said) != said:
-            self._has_changed = True
+            self._changed.add(path)
 
     def _asked(self, question: str, path: str) -> str:
         """Ask once: a site is evaluated as if its files were read at one moment."""
