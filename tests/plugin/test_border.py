@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from cobweb.errors import CobwebError, PluginError
 from cobweb.model import Graph, Job, JobKind, Nothing, TaskGraphBuilder, cob_id
 from cobweb.plugin import (
+    ActionAdapter,
     Adapter,
     Executor,
     ExecutorSetting,
@@ -18,6 +19,7 @@ from cobweb.plugin import (
     OrderedAdapter,
     Planner,
     Plugins,
+    SiteFiles,
     Solver,
     TaskPlanner,
     UnvaultingAdapter,
@@ -224,6 +226,23 @@ def test_groups_are_hosts_by_name(answer: str, install: Install) -> None:
     assert isinstance(adapter, OrderedAdapter)
     with pytest.raises(PluginError, match=r"adapter odd: groups\(\) raised"):
         adapter.groups(Path("x"), ())
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("None", "raised TypeError"),
+        ("[[], [], []]", "raised ValueError"),
+        ("[['x'], []]", "returned str, not Finding"),
+        ("[[], (None for _ in 'x')]", "returned NoneType, not Finding"),
+    ],
+)
+def test_what_is_said_of_actions_are_findings(answer: str, text: str, install: Install) -> None:
+    install("odd", f"{RETURNS.rstrip()}\n    A.look_at = lambda self, uses, files: {answer}\n")
+    adapter = load_plugins().adapters["odd"]
+    assert isinstance(adapter, ActionAdapter)
+    with pytest.raises(PluginError, match=rf"adapter odd: look_at\(\) {text}"):
+        adapter.look_at((), cast("SiteFiles", None))
 
 
 def test_reads_is_true_or_false(install: Install) -> None:

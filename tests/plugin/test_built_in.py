@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from cobweb.plugin import Kind, Plugins, RegisteredType, load_plugins
+from cobweb.plugin import Plugins, RegisteredType, load_plugins
 from cobweb.testing import NamedCheck, TypeCase, type_checks
 
 
@@ -38,12 +38,6 @@ def test_they_register_what_the_design_names() -> None:
     assert {"ansible", "simulate"} <= set(plugins.executors)
     assert set(plugins.planners) >= {"event", "stages"} <= set(plugins.task_planners)
     assert "ansible-inventory" in plugins.adapters
-
-
-def test_types_are_there_without_executors() -> None:
-    plugins = load_plugins(only=[Kind.TYPES, Kind.ADAPTERS])
-    assert "file" in plugins.types
-    assert not plugins.executors
 
 
 @pytest.mark.parametrize("check", _type_checks(), ids=str)

@@ -16,6 +16,7 @@ import cobweb.testing
 from cobweb.cli import main
 from cobweb.plugin import (
     MOST_BEHIND,
+    ActionAdapter,
     Adapter,
     Executor,
     Generator,
@@ -29,8 +30,8 @@ from cobweb.plugin import (
     TaskPlanner,
     Transport,
     UnvaultingAdapter,
-    _hooks,
 )
+from cobweb.plugin._hooks import HOOKS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "plugins"
 BLOCK = re.compile(r"^```(\w+)\n# ([\w./]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -56,11 +57,11 @@ def test_each_hook_is_documented_as_it_says_itself(kind: Kind) -> None:
     text = (DOCS / "index.md").read_text()
     documented = re.search(rf"^### {kind.hook}\n\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
     assert documented, f"docs/plugins/index.md lacks a section on {kind.hook}"
-    assert documented.group(1) == inspect.getdoc(getattr(_hooks, kind.hook))
+    assert documented.group(1) == inspect.getdoc(getattr(HOOKS, kind.hook))
 
 
 def test_there_is_no_hook_without_a_kind() -> None:
-    hooks = {name for name in vars(_hooks) if name.startswith("cobweb_register_")}
+    hooks = {name for name in vars(HOOKS) if name.startswith("cobweb_register_")}
     assert hooks == {kind.hook for kind in Kind}
 
 
@@ -68,7 +69,7 @@ def test_there_is_no_hook_without_a_kind() -> None:
     "protocol",
     [
         *(PythonType, Executor, Solver, Planner, TaskPlanner),
-        *(Adapter, JoiningAdapter, OrderedAdapter, UnvaultingAdapter),
+        *(Adapter, JoiningAdapter, OrderedAdapter, UnvaultingAdapter, ActionAdapter),
         *(Generator, Observer, Transport),
     ],
 )

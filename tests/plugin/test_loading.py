@@ -130,18 +130,6 @@ def test_a_whole_plugin_is_loaded_with_all_that_it_registers(install: Install) -
     assert plugins.planners["whole"].name == "whole"
 
 
-def test_only_the_hooks_of_wanted_kinds_are_called(install: Install) -> None:
-    source = """
-        @hookimpl
-        def cobweb_register_solvers(): raise AssertionError("not asked for")
-    """
-    install("lazy", source)
-    plugins = load_plugins(only=[Kind.TYPES])
-    assert "lazy" in [plugin.name for plugin in plugins.loaded]
-    assert not plugins.solvers
-    assert "not asked for" in _failure(load_plugins(only=[Kind.SOLVERS]), "lazy").reason
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
     """A plugin's source and what is said of it."""

@@ -133,9 +133,9 @@ def test_what_cannot_be_read_is_left_out(maker: Maker, monkeypatch: pytest.Monke
         if path.name in ("secret", "closed"):
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    def read(files: Files, path: Path) -> bytes:
+    def read(files: Files, path: Path, most_bytes: int | None = None) -> bytes:
         closed(path)
-        return data(files, path)
+        return data(files, path, most_bytes)
 
     def listed(files: Files, folder: Path) -> tuple[Member, ...]:
         closed(folder)

@@ -59,6 +59,10 @@ def look_at(
     return (*wrong, *look.spanning()), look.blind()
 
 
+def _name(path: Path, files: SiteFiles) -> str:
+    return os.path.relpath(path, files.site_dir)
+
+
 def _label(use: ActionUse) -> str:
     return f"`{use.what}` of type `{use.type_name}`"
 
@@ -112,10 +116,10 @@ class _Look:
         )
 
     def _no_tasks(self, use: ActionUse, path: Path) -> tuple[Finding, ...]:
-        if self._files.is_file(path):
+        if self._files.kind(path) == "file":
             return tuple(_bad_tasks(path, self._files))
         hint = "looked for beside the file that names it, and in playbooks/ and tasks/"
-        told = f"{_label(use)}: task file `{self._files.name(path)}`"
+        told = f"{_label(use)}: task file `{_name(path, self._files)}`"
         message, hint = self._files.absent(told, path, otherwise=hint)
         return (Finding(place=use.place, message=message, hint=hint),)
 
@@ -128,7 +132,7 @@ class _Look:
             return
         for (part, path, role), words in self._reached(begin):
             own = role is None or role.is_own
-            file = self._files.name(path) if own else str(path)
+            file = _name(path, self._files) if own else str(path)
             for (line, column), word in words.spanning.items() if is_spanning else ():
                 place = Place(file=file, line=line, column=column)
                 self._spanning.setdefault((place, word), {})[_label(use)] = None
@@ -160,7 +164,7 @@ class _Look:
         files = self._files if role is None else role.files
         for folder in (path.parent, base, self._files.site_dir):
             found = Path(os.path.normpath(folder / name))
-            if files.is_file(found):
+            if files.kind(found) == "file":
                 yield part, found, role
                 return
 
@@ -174,14 +178,13 @@ class _Look:
         if (part, path) not in self._words:
             self._words[part, path] = Words()
             with suppress(OSError):
-                if not files.is_larger(path, MAX_BYTES):
-                    self._words[part, path] = words_of(files.data(path), part)
+                self._words[part, path] = words_of(files.data(path, MAX_BYTES), part)
         return self._words[part, path]
 
 
 def _bad_tasks(path: Path, files: SiteFiles) -> Iterator[Finding]:
     """Yield why a file cannot be tasks; what the tasks mean is for Ansible to say."""
-    place = Place(file=files.name(path))
+    place = Place(file=_name(path, files))
     try:
         root = tasks_node(files.data(path).decode("utf-8"))
     except OSError as error:

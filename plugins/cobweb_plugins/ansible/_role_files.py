@@ -101,7 +101,7 @@ class Roles:
         return None
 
     def _own(self, folder: Path) -> FoundRole | None:
-        is_there = self._files.is_dir(folder)
+        is_there = self._files.kind(folder) == "dir"
         return FoundRole(folder=folder, files=self._files, is_own=True) if is_there else None
 
     def _beside(self, role: FoundRole, path: Path) -> FoundRole | None:
@@ -113,14 +113,16 @@ class Roles:
 
 def _installed(files: SiteFiles, folder: Path) -> FoundRole | None:
     below = files.installed(folder)
-    return FoundRole(folder=folder, files=below, is_own=False) if below.is_dir(folder) else None
+    return (
+        FoundRole(folder=folder, files=below, is_own=False) if below.kind(folder) == "dir" else None
+    )
 
 
 def _noted_config(files: SiteFiles) -> AnsibleConfig:
     """Return the ansible.cfg in effect, noted as read; what is wrong with it the run tells."""
     for path in config_files(files.site_dir):
         below = files.installed(Path(os.path.realpath(path)).parent)
-        if below.is_file(path):
+        if below.kind(path) == "file":
             with suppress(OSError):
                 below.data(path)
             break

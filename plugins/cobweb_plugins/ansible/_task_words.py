@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 import yaml
+from yaml.events import CollectionEndEvent, CollectionStartEvent
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 Position = tuple[int, int]
@@ -30,6 +31,9 @@ KEYWORDS: Mapping[str, tuple[str, ...]] = {
     "max_fail_percentage": (),
 }
 """Keywords of a task or a block that speak of other hosts -> values with which they say nothing."""
+
+MAX_DEPTH = 100
+"""What is nested more deeply is not looked at."""
 
 _BLIND = frozenset(["command", "shell", "raw", "script", "expect"])
 """Modules that do in check mode nothing at all, if they are not told more."""
@@ -82,7 +86,7 @@ def words_of(data: bytes, part: Part) -> Words:
         _look_for_words(bare, None, found)
         return found
     try:
-        root = tasks_node(text)
+        root = _composed(text, _Loader)
     except (yaml.YAMLError, RecursionError):
         return found
     if root is None:
@@ -101,11 +105,20 @@ def tasks_node(text: str) -> Node | None:
 
     The loader in C is quick, the other one says better what is wrong.
     """
-    node: Node | None
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        return _composed(text, _Loader)
     except yaml.YAMLError:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        return _composed(text, yaml.SafeLoader)
+
+
+def _composed(text: str, loader: Any) -> Node | None:
+    """Compose a document that is not nested too deeply: the loader in C would not survive that."""
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise RecursionError("it is nested too deeply")
+    node: Node | None = yaml.compose(text, Loader=loader)
     return node
 
 

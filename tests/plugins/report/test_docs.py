@@ -25,8 +25,9 @@ def page() -> str:
 
 def test_the_page_names_every_form(page: str) -> None:
     (command,) = cobweb_register_commands()
-    assert len(forms_of(command)) == 7
-    for form in forms_of(command):
+    forms = forms_of(command) or ()
+    assert len(forms) == 7
+    for form in forms:
         assert f"`{form}`" in page
 
 

@@ -163,14 +163,14 @@ def _load_commands(ctx: click.Context) -> Mapping[str, click.Command]:
 def _with_site(ctx: click.Context, command: click.Command) -> click.Command:
     """Give a command of a plugin what it asked for: shared options, and access to the site."""
     from cobweb.cli._access import CliAccess
-    from cobweb.plugin import ACCESS_KEY, forms_of, is_on_site, leaves
+    from cobweb.plugin import ACCESS_KEY, forms_of, leaves
 
     ctx.meta[ACCESS_KEY] = CliAccess
-    forms = [Format(form) for form in forms_of(command)]
-    for leaf in leaves(command) if is_on_site(command) else ():
+    forms = forms_of(command)
+    for leaf in () if forms is None else leaves(command):
         if not any(parameter.name == "site" for parameter in leaf.params):
             shared = click.Command(None)
-            site_options(output_option(*forms)(shared))
+            site_options(output_option(*map(Format, forms or ()))(shared))
             leaf.params += [shared.params[0], *reversed(shared.params[1:])]
     return command
 

@@ -15,12 +15,10 @@ from cobweb.plugin._access import (
     ACCESS_KEY,
     SiteAccess,
     forms_of,
-    is_on_site,
     leaves,
     on_site,
     site_access,
 )
-from cobweb.plugin._answers import answered
 from cobweb.plugin._hooks import Kind, RegisteredType, Section, hookimpl
 from cobweb.plugin._loading import load_plugins
 from cobweb.plugin._observers import MOST_BEHIND, Observers
@@ -28,7 +26,6 @@ from cobweb.plugin._provider_fields import field_problems, secret_fields
 from cobweb.plugin._type_files import type_file
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import (
-    INTERFACE,
     ActionAdapter,
     ActionUse,
     Adapter,
@@ -59,11 +56,11 @@ from cobweb.plugin.protocols import (
     Transport,
     UnaskedObserver,
     UnvaultingAdapter,
+    answered,
 )
 
 __all__ = [
     "ACCESS_KEY",
-    "INTERFACE",
     "MOST_BEHIND",
     "ActionAdapter",
     "ActionUse",
@@ -112,7 +109,6 @@ __all__ = [
     "field_problems",
     "forms_of",
     "hookimpl",
-    "is_on_site",
     "json_file",
     "json_of",
     "leaves",

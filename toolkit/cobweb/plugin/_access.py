@@ -136,22 +136,15 @@ def on_site(command: _C, *forms: str) -> _C:
     return command
 
 
-def is_on_site(command: click.Command) -> bool:
-    """Say whether a command was marked by `on_site`."""
-    return hasattr(command, _MARK)
-
-
-def forms_of(command: click.Command) -> Sequence[str]:
-    """Return the forms that a command was marked with by `on_site`."""
-    forms: Sequence[str] = getattr(command, _MARK, ())
+def forms_of(command: click.Command) -> Sequence[str] | None:
+    """Return the forms that a command was marked with by `on_site`; None for one that was not."""
+    forms: Sequence[str] | None = getattr(command, _MARK, None)
     return forms
 
 
 def leaves(command: click.Command) -> Iterator[click.Command]:
     """Yield the commands of a group, and of its groups; a command that is none yields itself."""
-    commands: Mapping[str, click.Command] | None = getattr(command, "commands", None)
-    if commands is None:
-        yield command
-        return
-    for each in commands.values():
+    for each in getattr(command, "commands", {}).values():
         yield from leaves(each)
+    if not hasattr(command, "commands"):
+        yield command

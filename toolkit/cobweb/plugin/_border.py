@@ -183,11 +183,7 @@ def _nothing(_value: object) -> None:
 
 
 def _messages(value: Iterable[Any]) -> tuple[tuple[str, bytes], ...]:
-    found = tuple((sender, message) for sender, message in value)
-    for sender, message in found:
-        _checked(sender, str)
-        _checked(message, bytes)
-    return found
+    return tuple((_checked(sender, str), _checked(message, bytes)) for sender, message in value)
 
 
 _OF_LINKS: Mapping[str, Check] = {"send": _nothing, "receive": _messages, "close": _nothing}
@@ -196,13 +192,9 @@ _DATA = ("name", "schema", "fields")
 _SENDS_JOB = frozenset({"submit", "end_work"})
 _ANSWERS: Mapping[str, Mapping[str, Check]] = {
     "executor": {
-        "open": _nothing,
-        "submit": _nothing,
-        "wake": _nothing,
+        **dict.fromkeys(("open", "submit", "wake", "close", "end_work"), _nothing),
         "now": lambda value: value,
-        "close": _nothing,
         "unmark": _is(Mapping),
-        "end_work": _nothing,
     },
     "solver": {"solve": _is(Mapping)},
     "planner": {"stages": _is(Stages), "priorities": _is(Mapping), "schedule": _is(Schedule)},

@@ -138,11 +138,6 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def uses_python(cob_type: CobType) -> bool:
-    """Say whether any action of the type is a Python method."""
-    return any(isinstance(action, PythonAction) for action in cob_type.actions())
-
-
 def _name_problems(cls: type) -> Iterator[str]:
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name:

@@ -7,27 +7,13 @@ heavy to import belongs into the methods of what they return.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pluggy
 
 from cobweb.model import CobType
-from cobweb.plugin.protocols import (
-    Adapter,
-    Executor,
-    Generator,
-    NodeProvider,
-    Observer,
-    Planner,
-    Solver,
-    TaskPlanner,
-    Transport,
-)
-
-if TYPE_CHECKING:
-    import click
 
 PROJECT = "cobweb"
 """The name of the entry-point group and of the markers."""
@@ -77,46 +63,35 @@ class Section(Protocol):
     schema: ClassVar[Mapping[str, Any]]
 
 
-@_spec
-def cobweb_register_types() -> Sequence[type[RegisteredType]]:  # type: ignore[empty-body]  # a hook
-    """Return classes of COB types, each with `name` and `cob_type()`, or whole `PythonType`s."""
+_RETURNS: Mapping[Kind, str] = {
+    Kind.TYPES: "Return classes of COB types, each with `name` and `cob_type()`, or "
+    "whole `PythonType`s.",
+    Kind.EXECUTORS: "Return `Executor` classes; one instance is made without arguments for "
+    "each run.",
+    Kind.SOLVERS: "Return `Solver` classes; one instance of each is made without arguments.",
+    Kind.PLANNERS: "Return `Planner` or `TaskPlanner` classes; one instance of each is made "
+    "without arguments.",
+    Kind.ADAPTERS: "Return classes of `Adapter`, `Generator`, `NodeProvider`; one instance "
+    "of each is made.",
+    Kind.COMMANDS: "Return click commands with a name; they become `cobweb NAME` unless a "
+    "built-in has it.",
+    Kind.SECTIONS: "Return classes with `name` and `schema`: further top-level keys of `site.yml`.",
+    Kind.TRANSPORTS: "Return `Transport` classes; one instance of each is made without arguments.",
+    Kind.OBSERVERS: "Return `Observer` classes; one instance is made without arguments for "
+    "each call.",
+}
+"""What the hook of each kind is to do: its docstring, which docs/plugins/index.md has too."""
 
 
-@_spec
-def cobweb_register_executors() -> Sequence[type[Executor]]:  # type: ignore[empty-body]  # a hook
-    """Return `Executor` classes; one instance is made without arguments for each run."""
+def _hook(kind: Kind) -> Callable[[], Sequence[Any]]:
+    """Return the specification of a hook; pluggy holds implementations to its arguments."""
+
+    def hook() -> Sequence[Any]:
+        return ()
+
+    hook.__name__, hook.__doc__ = kind.hook, _RETURNS[kind]
+    return _spec(hook)
 
 
-@_spec
-def cobweb_register_solvers() -> Sequence[type[Solver]]:  # type: ignore[empty-body]  # a hook
-    """Return `Solver` classes; one instance of each is made without arguments."""
-
-
-@_spec
-def cobweb_register_planners() -> Sequence[type[Planner | TaskPlanner]]:  # type: ignore[empty-body]  # a hook
-    """Return `Planner` or `TaskPlanner` classes; one instance of each is made without arguments."""
-
-
-@_spec
-def cobweb_register_adapters() -> Sequence[type[Adapter | Generator | NodeProvider]]:  # type: ignore[empty-body]  # a hook
-    """Return classes of `Adapter`, `Generator`, `NodeProvider`; one instance of each is made."""
-
-
-@_spec
-def cobweb_register_commands() -> Sequence[click.Command]:  # type: ignore[empty-body]  # a hook
-    """Return click commands with a name; they become `cobweb NAME` unless a built-in has it."""
-
-
-@_spec
-def cobweb_register_sections() -> Sequence[type[Section]]:  # type: ignore[empty-body]  # a hook
-    """Return classes with `name` and `schema`: further top-level keys of `site.yml`."""
-
-
-@_spec
-def cobweb_register_transports() -> Sequence[type[Transport]]:  # type: ignore[empty-body]  # a hook
-    """Return `Transport` classes; one instance of each is made without arguments."""
-
-
-@_spec
-def cobweb_register_observers() -> Sequence[type[Observer]]:  # type: ignore[empty-body]  # a hook
-    """Return `Observer` classes; one instance is made without arguments for each call."""
+HOOKS = type("Hooks", (), {kind.hook: _hook(kind) for kind in Kind})
+"""The specifications by name."""

@@ -20,7 +20,7 @@ import pluggy
 
 from cobweb._text import did_you_mean
 from cobweb.errors import CobwebError, PluginError
-from cobweb.plugin import _hooks
+from cobweb.model import PythonAction
 from cobweb.plugin._border import (
     describe,
     guarded,
@@ -33,9 +33,8 @@ from cobweb.plugin._contracts import (
     faces_of,
     item_problems,
     schema_problems,
-    uses_python,
 )
-from cobweb.plugin._hooks import PROJECT, Kind
+from cobweb.plugin._hooks import HOOKS, PROJECT, Kind
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import INTERFACE
 
@@ -49,15 +48,15 @@ class _RejectedError(CobwebError):
     """Why a plugin is left out."""
 
 
-def load_plugins(*, strict: bool = False, only: Collection[Kind] | None = None) -> Plugins:
-    """Load all installed plugins; `only` bounds the kinds whose hooks are called.
+def load_plugins(*, strict: bool = False) -> Plugins:
+    """Load all installed plugins.
 
     A plugin that breaks its contract is left out whole and is in `failed`; with `strict`,
     PluginError says all of them. Of two that register one name the later is left out; the order is:
     the built-in ones, then by name. What plugins print while they load goes to
     stderr, never into our data.
     """
-    loader = _Loader(tuple(kind for kind in Kind if only is None or kind in only))
+    loader = _Loader()
     with _printing_to_stderr():
         for found in find_entry_points():
             loader.add(found)
@@ -88,8 +87,7 @@ def _printing_to_stderr() -> Iterator[None]:
 class _Loader:
     """Collects what whole plugins register, and who registered it."""
 
-    def __init__(self, kinds: tuple[Kind, ...]) -> None:
-        self._kinds = kinds
+    def __init__(self) -> None:
         self._loaded: list[LoadedPlugin] = []
         self._failed: list[FailedPlugin] = []
         self._owners: dict[tuple[Kind, str], Found] = {}
@@ -102,7 +100,7 @@ class _Loader:
         try:
             with _contained("it cannot be examined"):
                 plugin, manager = _import(found)
-                items = {kind: it for kind in self._kinds if (it := _registered(manager, kind))}
+                items = {kind: it for kind in Kind if (it := _registered(manager, kind))}
                 names = {kind: tuple(item.name for item in items[kind]) for kind in items}
                 for kind, mine in names.items():
                     self._refuse_taken(found, kind, mine)
@@ -174,8 +172,8 @@ def _check_interface(plugin: Any, found: Found) -> None:
 
 
 def _checked_hooks(plugin: Any) -> pluggy.PluginManager:
-    manager = pluggy.PluginManager(_hooks.PROJECT)
-    manager.add_hookspecs(_hooks)
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(HOOKS)
     with _contained("its hooks do not fit"):
         manager.register(plugin)
     for name in sorted(dir(plugin)):
@@ -244,27 +242,17 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
             made = item()
             for face in faces_of(kind, item):
                 yield face.table, guarded(plugin, face.word, made)
-        case Kind.SECTIONS:
-            yield from _make_section(plugin, item)
         case Kind.TRANSPORTS:
             yield kind, guarded_transport(plugin, item())
         case Kind.OBSERVERS:
-            yield from _make_observer(plugin, item)
-        case Kind.COMMANDS:
+            make = guarded_observer(plugin, item)
+            yield kind, make
+            if hasattr(item, "unasked"):
+                yield "unasked_observers", make
+        case Kind.SECTIONS | Kind.COMMANDS:
             yield kind, item
-
-
-def _make_observer(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
-    make = guarded_observer(plugin, item)
-    yield Kind.OBSERVERS, make
-    if hasattr(item, "unasked"):
-        yield "unasked_observers", make
-
-
-def _make_section(plugin: str, item: Any) -> Iterator[tuple[str, Any]]:
-    yield Kind.SECTIONS, item
-    if hasattr(item, "expand"):
-        yield "expanders", guarded(plugin, "section", item())
+            if kind is Kind.SECTIONS and hasattr(item, "expand"):
+                yield "expanders", guarded(plugin, "section", item())
 
 
 def _make_type(instance: Any) -> Iterator[tuple[str, Any]]:
@@ -272,7 +260,7 @@ def _make_type(instance: Any) -> Iterator[tuple[str, Any]]:
     if problems := cob_type_problems(cob_type, instance):
         raise _RejectedError("; ".join(problems))
     yield Kind.TYPES, cob_type
-    if uses_python(cob_type):
+    if any(isinstance(action, PythonAction) for action in cob_type.actions()):
         yield "python_types", instance
 
 

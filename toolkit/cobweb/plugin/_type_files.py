@@ -65,9 +65,7 @@ def _read(path: Path) -> CobType:
         check = _mapping(body["check"], f"{path}: `check`", _ACTION_KEYS | {"mode"})
         if "tasks" not in check and "role" not in check:
             raise CobwebError(f"{path}: `check` has neither `tasks` nor `role`")
-        if check.get("mode", "check") != "check" or (
-            "mode" in check and OUTDATED not in body["states"]
-        ):
+        if "mode" in check and (check["mode"] != "check" or OUTDATED not in body["states"]):
             raise CobwebError(f"{path}: `mode` of `check` can be `check`, which finds `{OUTDATED}`")
         finds = (body["preferred"], OUTDATED, body["remove"]) if "mode" in check else ()
         return CobType(
@@ -119,10 +117,9 @@ def _mapping(value: Any, what: str, known: frozenset[str]) -> Mapping[str, Any]:
             f"{what} has unknown keys: {', '.join(unknown)}", hint=f"it takes {sorted(known)}"
         )
     for key in value.keys() - {"check"}:
-        kinds, said = _KINDS.get(key, ((str,), "a text"))
-        if not isinstance(value[key], kinds) or (type(value[key]) is bool and bool not in kinds):
-            raise CobwebError(f"{what}: `{key}` must be {said}")
-        if said == "a list of words" and not all(isinstance(it, str) for it in value[key]):
+        it, (kinds, said) = value[key], _KINDS.get(key, ((str,), "a text"))
+        fits = isinstance(it, kinds) and not (type(it) is bool and bool not in kinds)
+        if not fits or (kinds == (list,) and not all(isinstance(word, str) for word in it)):
             raise CobwebError(f"{what}: `{key}` must be {said}")
     if value.get("serving") == []:
         raise CobwebError(f"{what}: `serving` names no states", hint="leave it out, or name some")
@@ -158,15 +155,9 @@ def _action(
     path: Path, body: Mapping[str, Any], usual: Mapping[str, Any], finds: Sequence[State] = ()
 ) -> Action:
     """Return what a body says to do; where it says nothing, what its type does counts."""
-    facts, together = (
-        body.get(key, usual.get(key, default))
-        for key, default in (("facts", "role" in body), ("together", False))
-    )
-    said = {
-        "facts": tuple(facts) if isinstance(facts, list) else facts,
-        "together": together,
-        "finds": tuple(finds),
-    }
+    whole = {"facts": "role" in body, "together": False, **usual, **body}
+    facts = tuple(whole["facts"]) if isinstance(whole["facts"], list) else whole["facts"]
+    said = {"facts": facts, "together": whole["together"], "finds": tuple(finds)}
     if "tasks" in body:
         return Tasks(path=str(path.parent / body["tasks"]), **said)
     if "role" in body:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cobweb.model import CobType
 from cobweb.plugin._hooks import Kind, Section
@@ -33,10 +32,6 @@ class Expander(ExpandingSection, Protocol):
     """A section that stands for hosts and objects; `source` is the folder of its code."""
 
     source: Path
-
-
-def _none() -> Mapping[str, Any]:
-    return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,18 +81,18 @@ class Plugins:
 
     loaded: tuple[LoadedPlugin, ...] = ()
     failed: tuple[FailedPlugin, ...] = ()
-    types: Mapping[str, CobType] = field(default_factory=_none)
-    python_types: Mapping[str, PythonType] = field(default_factory=_none)
-    executors: Mapping[str, type[Executor]] = field(default_factory=_none)
-    solvers: Mapping[str, Solver] = field(default_factory=_none)
-    planners: Mapping[str, Planner] = field(default_factory=_none)
-    task_planners: Mapping[str, TaskPlanner] = field(default_factory=_none)
-    adapters: Mapping[str, Adapter] = field(default_factory=_none)
-    generators: Mapping[str, Generator] = field(default_factory=_none)
-    providers: Mapping[str, NodeProvider] = field(default_factory=_none)
-    commands: Mapping[str, click.Command] = field(default_factory=_none)
-    sections: Mapping[str, type[Section]] = field(default_factory=_none)
-    expanders: Mapping[str, Expander] = field(default_factory=_none)
-    transports: Mapping[str, Transport] = field(default_factory=_none)
-    observers: Mapping[str, Callable[[], Observer]] = field(default_factory=_none)
-    unasked_observers: Mapping[str, Callable[[], UnaskedObserver]] = field(default_factory=_none)
+    types: Mapping[str, CobType] = field(default_factory=dict)
+    python_types: Mapping[str, PythonType] = field(default_factory=dict)
+    executors: Mapping[str, type[Executor]] = field(default_factory=dict)
+    solvers: Mapping[str, Solver] = field(default_factory=dict)
+    planners: Mapping[str, Planner] = field(default_factory=dict)
+    task_planners: Mapping[str, TaskPlanner] = field(default_factory=dict)
+    adapters: Mapping[str, Adapter] = field(default_factory=dict)
+    generators: Mapping[str, Generator] = field(default_factory=dict)
+    providers: Mapping[str, NodeProvider] = field(default_factory=dict)
+    commands: Mapping[str, click.Command] = field(default_factory=dict)
+    sections: Mapping[str, type[Section]] = field(default_factory=dict)
+    expanders: Mapping[str, Expander] = field(default_factory=dict)
+    transports: Mapping[str, Transport] = field(default_factory=dict)
+    observers: Mapping[str, Callable[[], Observer]] = field(default_factory=dict)
+    unasked_observers: Mapping[str, Callable[[], UnaskedObserver]] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -16,6 +17,8 @@ from cobweb.model import (
     Graph,
     Host,
     Job,
+    JobKind,
+    Outcome,
     Report,
     Schedule,
     State,
@@ -192,6 +195,16 @@ class PythonType(Protocol):
 
     def check(self, context: CobContext) -> State | Found:
         """Find the true state and change nothing."""
+
+
+def answered(job: Job, answer: object) -> Report:
+    """Return the report of a job whose method of a Python type returned `answer`."""
+    done = partial(Report, number=job.number, outcome=Outcome.OK)
+    if job.kind is JobKind.TRANSITION:
+        return done(results=answer if isinstance(answer, Mapping) else {})
+    if isinstance(answer, Found):
+        return done(state=answer.state, message=answer.message, results=answer.results)
+    return done(state=str(answer or ""))
 
 
 @runtime_checkable
@@ -433,20 +446,11 @@ class SiteFiles(Protocol):
     def site_dir(self) -> Path:
         """The folder of the site, absolute."""
 
-    def name(self, path: Path) -> str:
-        """Return the name of a file in places."""
+    def kind(self, path: Path) -> str:
+        """Return "file" or "dir", links followed, and "" where there is neither."""
 
-    def data(self, path: Path) -> bytes:
-        """Return the bytes of a file; OSError where it cannot be read."""
-
-    def is_larger(self, path: Path, most_bytes: int) -> bool:
-        """Say whether a file is larger than so many bytes; OSError where there is none."""
-
-    def is_file(self, path: Path) -> bool:
-        """Say whether there is a file of this name."""
-
-    def is_dir(self, path: Path) -> bool:
-        """Say whether there is a folder of this name."""
+    def data(self, path: Path, most_bytes: int | None = None) -> bytes:
+        """Return the bytes of a file; OSError where it cannot be read, or has more of them."""
 
     def members(self, folder: Path) -> Sequence[tuple[Path, bool, bool, bool]]:
         """Return what is in a folder: its path; whether it is a folder, a file, and a link."""
@@ -465,10 +469,7 @@ class ActionAdapter(Adapter, Protocol):
     def look_at(
         self, uses: Sequence[ActionUse], files: SiteFiles
     ) -> tuple[Sequence[Finding], Sequence[Finding]]:
-        """Return what is wrong with actions, and what is worth a word; read nothing but `files`.
-
-        Nothing of the site is run: it is asked whoever wrote the site.
-        """
+        """Return what is wrong, and what is worth a word; reads by `files` alone, runs nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,8 +39,7 @@ def work_files(types: Iterable[CobType], files: Files) -> dict[str, bytes]:
             name = paths.written(str(path), kind.place)
             if name not in found and name.startswith(f"{SITE_ROOT}:"):
                 with suppress(OSError):
-                    if not files.is_larger(path, MAX_BYTES):
-                        found[name] = files.data(path)
+                    found[name] = files.data(path, MAX_BYTES)
     return found
 
 

@@ -97,26 +97,27 @@ class Files:
         """Return the folder of the file that a place is in."""
         return (self.site_dir / place.file).parent
 
-    def data(self, path: Path) -> bytes:
-        """Return the bytes of a file; OSError where it cannot be read, or is not for the site."""
+    def data(self, path: Path, most_bytes: int | None = None) -> bytes:
+        """Return the bytes of a file; OSError where it cannot be read, or is not for the site.
+
+        And where it has more than `most_bytes`, of a file that may be left out then.
+        """
         refusal = self.refusal(path)
         if refusal:
             raise PermissionError(errno.EACCES, f"it {refusal[0]}")
+        if most_bytes is not None and self._asked("larger", f"{path}\0{most_bytes}"):
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         data = path.read_bytes()
         self._note("data", str(path), hashlib.sha256(data).hexdigest())
         return data
 
-    def is_larger(self, path: Path, most_bytes: int) -> bool:
-        """Say whether a file is larger than so many bytes; OSError where there is none."""
-        return bool(self._asked("larger", f"{path}\0{most_bytes}"))
-
     def is_file(self, path: Path) -> bool:
         """Say whether there is a file of this name."""
-        return self._kind(path) == _FILE
+        return self.kind(path) == _FILE
 
     def is_dir(self, path: Path) -> bool:
         """Say whether there is a folder of this name."""
-        return self._kind(path) == _DIR
+        return self.kind(path) == _DIR
 
     def installed(self, folder: Path) -> Files:
         """Return the files below a folder that no site names, wherever it is; noted here."""
@@ -218,7 +219,8 @@ class Files:
             message = f"`{word}` here{more} is read as {said}, as Ansible does"
             self.warnings.add(places[0], message, f"write `{said}`, or quote what is a text")
 
-    def _kind(self, path: Path) -> str:
+    def kind(self, path: Path) -> str:
+        """Return "file" or "dir", links followed, and "" where there is neither for the site."""
         return _NEITHER if self.refusal(path) else self._asked("kind", str(path))
 
     def _note(self, question: str, path: str, said: str) -> None:
