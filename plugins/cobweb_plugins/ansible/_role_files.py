@@ -31,7 +31,6 @@ MAX_FILES = 500
 
 _YAML = (".yml", ".yaml", ".json", "")
 _COLLECTION_PARTS = 3
-_COLLECTIONS = "ansible_collections"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,41 +80,39 @@ class Roles:
 
     def find(self, name: str, beside: FoundRole | None = None) -> FoundRole | None:
         """Return a role; `beside` is the one that names it, and has others in its folder."""
+        return next(filter(None, self._candidates(name, beside)), None)
+
+    def _candidates(self, name: str, beside: FoundRole | None) -> Iterator[FoundRole | None]:
+        """Yield what each place has that may have the role, in Ansible's order."""
         path, parts = Path(name), name.split(".")
         if path.is_absolute():
-            return self._own(path)
-        inside = [("roles", self._roles, path)]
+            yield self._own(path)
+            return
+        yield self._own(self._files.site_dir / "roles" / path)
+        if beside is not None and beside.is_own:
+            yield self._own(beside.folder.parent / path)
+        if ".." in path.parts:
+            return  # it leads out of the folders that the user has for roles
+        if beside is not None and not beside.is_own:
+            yield self._installed(beside.folder.parent / path)
+        for folder in self._roles:
+            yield self._installed(folder / path)
         if len(parts) == _COLLECTION_PARTS:
-            within = Path(_COLLECTIONS, parts[0], parts[1], "roles", parts[2])
-            inside.append(("collections", self._collections, within))
-        for own, folders, within in inside:
-            found = self._own(self._files.site_dir / own / within)
-            if found is None and own == "roles" and beside is not None:
-                found = self._beside(beside, path)
-            if found is None and ".." not in path.parts:
-                found = next(
-                    filter(None, (_installed(self._files, it / within) for it in folders)), None
-                )
-            if found is not None:
-                return found
-        return None
+            within = Path("ansible_collections", parts[0], parts[1], "roles", parts[2])
+            yield self._own(self._files.site_dir / "collections" / within)
+            for folder in self._collections:
+                yield self._installed(folder / within)
 
     def _own(self, folder: Path) -> FoundRole | None:
         is_there = self._files.kind(folder) == "dir"
         return FoundRole(folder=folder, files=self._files, is_own=True) if is_there else None
 
-    def _beside(self, role: FoundRole, path: Path) -> FoundRole | None:
-        folder = role.folder.parent / path
-        if role.is_own or ".." in path.parts:
-            return self._own(folder)
-        return _installed(self._files, folder)
-
-
-def _installed(files: SiteFiles, folder: Path) -> FoundRole | None:
-    below = files.installed(folder)
-    return (
-        FoundRole(folder=folder, files=below, is_own=False) if below.kind(folder) == "dir" else None
-    )
+    def _installed(self, folder: Path) -> FoundRole | None:
+        """Return a role of the user's; one in the site's repository is the site's own."""
+        below = self._files.installed(folder)
+        is_there = below.kind(folder) == "dir"
+        found = FoundRole(folder=folder, files=below, is_own=False) if is_there else None
+        return self._own(folder) or found
 
 
 def _noted_config(files: SiteFiles) -> AnsibleConfig:

@@ -47,7 +47,6 @@ _BOUNDS = frozenset(["creates", "removes"])
 _OURS = re.compile(r"ansible\.(?:builtin|legacy)\.")
 _WORD = re.compile(rf"\b(?:{'|'.join(sorted(MAGIC, reverse=True))})\b")
 _ARGUMENT = re.compile(r"(?:^|\s)(\w+)=(\S*)")
-_COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -82,8 +81,7 @@ def words_of(data: bytes, part: Part) -> Words:
     found = Words()
     text = data.decode("utf-8", errors="replace")
     if part is Part.TEMPLATES:
-        bare = _COMMENT.sub(lambda it: re.sub(r"\S", " ", it[0]), text)  # which keeps all places
-        _look_for_words(bare, None, found)
+        _look_for_words(_without_comments(text), None, found)
         return found
     try:
         root = _composed(text, _Loader)
@@ -120,6 +118,15 @@ def _composed(text: str, loader: Any) -> Node | None:
             raise RecursionError("it is nested too deeply")
     node: Node | None = yaml.compose(text, Loader=loader)
     return node
+
+
+def _without_comments(text: str) -> str:
+    """Return a template with blanks in the place of its comments, so that all places stay."""
+    parts, begin = [], 0
+    while (start := text.find("{#", begin)) >= 0 and (end := text.find("#}", start + 2)) >= 0:
+        parts += [text[begin:start], re.sub(r"\S", " ", text[start : end + 2])]
+        begin = end + 2
+    return "".join([*parts, text[begin:]])
 
 
 def _look_for_words(text: str, root: Node | None, found: Words) -> None:

@@ -148,6 +148,8 @@ def test_words_of_a_role(make: Make, text: str, found: list[str], part: str) -> 
         ("templates/a/b.conf.j2", "x\n{{ play_hosts }}", ["2:4 play_hosts"]),
         ("templates/main.yml", "- run_once: true\n: [", []),
         ("templates/a", "{# play_hosts\n play_hosts #}\n{{ play_hosts }}", ["3:4 play_hosts"]),
+        ("templates/a", "{#" * 100_000 + "\n{{ play_hosts }}", ["2:4 play_hosts"]),
+        ("templates/a", "{#}{{ play_hosts }}#}{{ play_hosts }}", ["1:25 play_hosts"]),
         ("templates/a", b"\xff\xfe{{ play_hosts }}", ["1:6 play_hosts"]),
         ("files/a.yml", "- run_once: true\n  x: '{{ play_hosts }}'", []),
         ("tests/test.yml", "- run_once: true", []),
@@ -273,6 +275,25 @@ def test_roles_that_the_user_has_installed(
     assert places(make(files, "{role: x.y}")) == [f"{role}:1:3 run_once"]
     template = folder / COLLECTION / "d/templates/e"
     assert places(make(files, "{role: a.b.c}")) == [f"{template}:1:4 play_hosts"]
+
+
+def test_roles_of_the_repository_have_names_in_it(make: Make) -> None:
+    files = {
+        "ansible.cfg": "[defaults]\nroles_path = more\n",
+        "more/x/tasks/a.yml": "- run_once: 1",
+    }
+    assert places(make(files, "{role: x}")) == ["more/x/tasks/a.yml:1:3 run_once"]
+
+
+@pytest.mark.parametrize("name", ["../../else/x", "/nowhere", "{{ x }}", "x/../../../else/x", "''"])
+def test_a_role_that_leads_out_of_its_folders_is_not_read(
+    make: Make, tmp_path: Path, name: str
+) -> None:
+    write(tmp_path, {"else/x/tasks/a.yml": "- run_once: 1", "home/.ansible/roles/x/a": ""})
+    text = (
+        f"- include_role: {{name: {name}}}" if "{" not in name else f"- include_role: name='{name}'"
+    )
+    assert places(make({"up.yml": text}, "{tasks: up.yml}")) == []
 
 
 def test_collections_of_the_site(make: Make) -> None:
@@ -411,30 +432,20 @@ def test_a_damaged_ansible_cfg_is_for_the_run_to_tell(make: Make) -> None:
     assert len(places(make({**ONCE, "ansible.cfg": "[defaults\nroles_path"}))) == 1
 
 
-ODD = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(),
-        st.sampled_from(
-            ["{{ play_hosts }}", "x creates=y", "module", "r", "a.b.c", "up.yml", "<<"]
-        ),
-    ),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(
-            st.sampled_from(
-                [
-                    *("block", "rescue", "action", "module", "args", "apply", "file", "name"),
-                    *("shell", "include_tasks", "import_role", "run_once", "dependencies", "<<"),
-                ]
-            ),
-            inner,
-            max_size=4,
-        ),
-    ),
-    max_leaves=12,
-)
+LONG = "n" * 3000
+TEXTS = ["{{ play_hosts }}", "x creates=y", "module", "r", "a.b.c", "up.yml", "<<", "\0", LONG]
+KEYS = [
+    *("block", "rescue", "action", "module", "args", "apply", "file", "name"),
+    *("shell", "include_tasks", "import_role", "run_once", "dependencies", "<<"),
+]
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.sampled_from(TEXTS))
+ODD: st.SearchStrategy[Any] = LEAVES
+for _ in range(3):
+    ODD = st.one_of(
+        LEAVES,
+        st.lists(ODD, max_size=3),
+        st.dictionaries(st.sampled_from(KEYS), ODD, max_size=3),
+    )
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
