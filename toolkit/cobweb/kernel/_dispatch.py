@@ -8,9 +8,10 @@ first (weights of the planner), and carries out what an executor leaves to the r
 in threads, which wait most of their time and so have room of their own, and actions without work.
 Transitions can be held back, all of them, until they are let go. Before one starts it is lent the
 archive of its file tree. Jobs that go together are taken at once, whatever there is room for, while
-no other instance of their COB is at work or to be checked. A job whose object has left work on its
-host starts when that was ended, one whose object has a late call of a Python type when that has
-returned; it waits for it as long as it might take itself.
+no other instance of their COB is at work or to be checked, and none may still come by what else
+goes on. A job whose object has left work on its host starts when that was ended, one whose object
+has a late call of a Python type when that has returned; it waits for it as long as it might take
+itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, count
 
 from cobweb.errors import PluginError, StoreError
 from cobweb.kernel._confirm import DeadManSwitch
@@ -49,6 +50,9 @@ from cobweb.plugin import (
     NodeProvider,
     PythonType,
 )
+
+Lacks = Callable[[Sequence[Job]], bool]
+"""Says whether more jobs may yet come that go together with these."""
 
 Finish = Callable[[Job], tuple[Job, str]]
 """Gives a job the last that it gets before it starts; says as well which host it lacks, or ""."""
@@ -112,7 +116,7 @@ class Dispatcher:
         self._behind_call: dict[int, tuple[float, Job]] = {}
         self._answered: dict[int, Report] = {}
         self._pauses: list[tuple[float, str]] = []
-        self._numbers = 0
+        self._numbers = count(1)
         self._switch = DeadManSwitch(setting, now=self.now, next_number=self.next_number)
         self.work = WorkEnder(at_work, next_number=self.next_number)
 
@@ -126,8 +130,7 @@ class Dispatcher:
 
     def next_number(self) -> int:
         """Return a job number that was not used in this run."""
-        self._numbers += 1
-        return self._numbers
+        return next(self._numbers)
 
     def add(self, job: Job, *, first: bool = False) -> None:
         """Queue a job that may start at once unless it is held back; `first` before all others."""
@@ -193,7 +196,9 @@ class Dispatcher:
         """Return the jobs in flight, oldest first."""
         return tuple(self._in_flight[number] for number in sorted(self._in_flight))
 
-    def take(self, finish: Finish = lambda job: (job, "")) -> tuple[Job, ...]:
+    def take(
+        self, finish: Finish = lambda job: (job, ""), lacks: Lacks = lambda _: False
+    ) -> tuple[Job, ...]:
         """Return the jobs that fit now, heaviest first; `submit` must follow.
 
         `finish` returns a job as it is to start, and the host that has not handed back yet what it
@@ -204,11 +209,11 @@ class Dispatcher:
         while self._later and self._later[0][0] <= now:
             self._make_ready(heapq.heappop(self._later)[2])
         self._let_go_behind_calls()
-        taken = self._take(finish, puts_aside=True)
-        if not taken and self._aside and self._is_still():
+        taken = self._take(finish, lacks)
+        if not taken and self._is_still():
             for host in tuple(self._aside):
                 self.tell_news(host)
-            taken = self._take(finish, puts_aside=False)
+            taken = self._take(finish, None)
         return taken
 
     def tell_news(self, host: str) -> None:
@@ -216,7 +221,8 @@ class Dispatcher:
         for job in self._aside.pop(host, ()):
             self._make_ready(job)
 
-    def _take(self, finish: Finish, *, puts_aside: bool) -> tuple[Job, ...]:
+    def _take(self, finish: Finish, lacks: Lacks | None) -> tuple[Job, ...]:
+        """Return the jobs that fit now; without `lacks` none waits for what may yet come."""
         room = {
             True: self._setting.parallel - (len(self._in_flight) - len(self._calls)),
             False: MOST_CALLS - len(self._calls),
@@ -228,13 +234,13 @@ class Dispatcher:
             if not self._waits(entry[2]) or self._waits_behind_call(entry[2]):
                 continue
             step = _step(entry[2])
-            team = () if step in early else self._team(entry[2], taken)
+            team = () if step in early else self._team(entry[2], taken, lacks)
             if not team:
                 early.setdefault(step, []).append(entry)
             for job in team:
-                made, lacks = finish(job)
-                if lacks and puts_aside:
-                    self._aside.setdefault(lacks, []).append(job)
+                made, host = finish(job)
+                if host and lacks:
+                    self._aside.setdefault(host, []).append(job)
                 elif self.withdraw(job):
                     taken.append(made)
                     room[self.reaches(made.action)] -= 1
@@ -242,7 +248,7 @@ class Dispatcher:
             heapq.heappush(self._ready[self.reaches(entry[2].action)], entry)
         return tuple(taken)
 
-    def _team(self, job: Job, taken: Sequence[Job]) -> Sequence[Job]:
+    def _team(self, job: Job, taken: Sequence[Job], lacks: Lacks | None) -> Sequence[Job]:
         """Return a job and the ready ones that go with it; none while it has to wait for others."""
         if not getattr(job.action, "together", False):
             return [job]
@@ -251,8 +257,9 @@ class Dispatcher:
         before = map(_step, (*self._in_flight.values(), *taken, *checks))
         own = _step(job)
         if any(step[:2] == own[:2] for step in before):
-            return []
-        return [job, *(it for it in ready if _step(it) == own)]
+            return ()
+        team = [job, *(it for it in ready if _step(it) == own)]
+        return () if lacks and lacks(team) else team
 
     def _waits_behind_call(self, job: Job) -> bool:
         """Keep a job back whose object has a late call; say so."""
@@ -282,10 +289,9 @@ class Dispatcher:
             self._answered[job.number] = Report(number=job.number, outcome=late, message=NO_RETURN)
 
     def _is_still(self) -> bool:
-        """Say whether nothing goes on by which a job that was put aside could get what it lacks."""
+        """Say whether nothing goes on by which what cannot start yet could get what it lacks."""
         later = (*(it[-1] for it in self._later), *(it[-1] for it in self._behind_call.values()))
-        ready = any(self._ready.values()) or any(map(self._waits, later))
-        return not (self._in_flight or ready or self._held or self._pauses)
+        return not (self._in_flight or self._held or self._pauses or any(map(self._waits, later)))
 
     def submit(self, jobs: Iterable[Job]) -> None:
         """Start jobs that were taken and journalled."""
@@ -425,9 +431,8 @@ class Dispatcher:
 
     def _context(self, job: Job) -> CobContext:
         """Return what the method of a Python type gets."""
-        host = self._setting.hosts[job.host]
-        if job.host_vars:
-            host = replace(host, variables={**host.variables, **job.host_vars})
+        known = self._setting.hosts[job.host]
+        host = replace(known, variables={**known.variables, **job.host_vars})
         mark = self._setting.mark
         return CobContext(
             key=f"{mark.site}/{mark.epoch}/{job.number}" if mark else "",

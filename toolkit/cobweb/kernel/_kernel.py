@@ -68,7 +68,9 @@ from cobweb.model import (
     Report,
     Results,
     State,
+    host_of,
     merged_results,
+    name_of,
 )
 from cobweb.store import (
     Entry,
@@ -85,9 +87,6 @@ from cobweb.store import (
 
 _LARGEST_BATCH = 10_000
 """How many events and entries are collected before they are written, though no job is started."""
-
-_TOLD_ONLY = (LockRequested, LockRecalled, CobGaveUp)
-"""Effects that are told and change nothing here; there are many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,11 +336,12 @@ class Kernel:
                     self._note_state(effect)
                 continue
             self.record.tell(of_effect(effect))
-            if not isinstance(effect, _TOLD_ONLY):
-                self._note(effect)
+            self._note(effect)
 
     def _note(self, effect: Effect) -> None:
         match effect:
+            case LockRequested() | LockRecalled() | CobGaveUp():  # there are many
+                pass
             case LockGranted(cob=cob, holder=holder, state=state):
                 self.record.write(GrantWritten(cob=cob, holder=holder, state=state))
             case Send(message=message) if self._mail is not None:
@@ -490,13 +490,20 @@ class Kernel:
             removes=job.cob_vars["target"] == it.type.remove,
         )
 
+    def _lacks(self, team: Sequence[Job]) -> bool:
+        """Say whether another instance is on its way, so that it may yet go with a team."""
+        name, own, run_state = name_of(team[0].cob), {job.cob for job in team}, self.run_state
+        others = (it for it in self.engine.unsettled() if name_of(it) == name and it not in own)
+        left = (it in run_state.failed or host_of(it) in run_state.lost for it in others)
+        return team[0].kind is JobKind.TRANSITION and not all(left)
+
     # --- journal and events
 
     def flush(self) -> None:
         """Write everything down, tell it, and only then start what fits."""
         if self.threshold.lets_go(self.run_state.lost):
             self._dispatcher.let_transitions_go()
-        jobs = self._dispatcher.take(self._finished)
+        jobs = self._dispatcher.take(self._finished, self._lacks)
         now_s = self._dispatcher.now()
         for job in jobs:
             if job.kind is JobKind.CHECK:

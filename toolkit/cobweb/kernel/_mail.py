@@ -117,10 +117,8 @@ class Mail:
 
     def _is_meant(self, sender: str, message: Message) -> bool:
         part = self._part
-        return (
-            part.owner_of(message.receiver) == part.owner
-            and part.owner_of(message.sender) == sender != part.owner
-        )
+        to, by = part.owner_of(message.receiver), part.owner_of(message.sender)
+        return to == part.owner and by == sender != part.owner
 
 
 def encoded(message: Message) -> bytes:

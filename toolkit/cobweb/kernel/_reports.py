@@ -164,9 +164,8 @@ class Reports:
         run_state = self._run_state
         first = run_state.messages.get(job.cob) if job.cob in run_state.failed else None
         is_second = first not in (None, message) and job.kind is JobKind.CHECK
-        run_state.messages[job.cob] = (
-            f"{first}; then the check: {message}" if is_second else message
-        )
+        both = f"{first}; then the check: {message}"
+        run_state.messages[job.cob] = both if is_second else message
 
     def _take_check(self, job: Job, report: Report) -> None:
         run_state = self._run_state
@@ -178,9 +177,8 @@ class Reports:
                 self._drop(job)
             case Outcome.OK if was := self._fallen_from(job.cob, report.state):
                 why = f" ({report.message})" if report.message else ""
-                self._blame(
-                    job, f"it is {report.state}{why}: this run had it {was}, which did not last"
-                )
+                lost = f"it is {report.state}{why}: this run had it {was}, which did not last"
+                self._blame(job, lost)
                 self._fail_check(job, replace(report, outcome=Outcome.FAILED))
             case Outcome.OK if report.state in run_state.engine.cob(job.cob).type.states:
                 self._record.checked(job.cob, report)
@@ -234,10 +232,9 @@ class Reports:
         return not run_state.halted and job.host not in run_state.lost and job.confirm is None
 
     def _may_retry(self, job: Job, report: Report) -> bool:
-        if not self._may_repeat(job) or report.outcome is Outcome.CANCELLED:
+        lacks = isinstance(job.action, Missing)  # that does not come by waiting
+        if lacks or not self._may_repeat(job) or report.outcome is Outcome.CANCELLED:
             return False
-        if isinstance(job.action, Missing):
-            return False  # what it lacks does not come by waiting
         step = self._run_state.engine.cob(job.cob).type.transition(job.source, job.dest)
         return step is not None and job.attempt < step.attempts
 
@@ -246,8 +243,8 @@ class Reports:
         self._run_state.transitions += 1
         self._run_state.messages.pop(job.cob, None)
         lasts = self._run_state.engine.cob(job.cob).type.serves(job.dest)
-        if self._run_state.engine.stands_in_base(job.cob):
-            lasts = False  # it has yet to become what the goal says, whatever became of it by then
+        # One that stands in base has yet to become what the goal says, whatever becomes of it.
+        lasts = lasts and not self._run_state.engine.stands_in_base(job.cob)
         self._run_state.reached[job.cob] = job.dest if lasts else ""
         self._end(job, job.dest, said=said)
         self.lost_hosts.moved(job.cob, self._dispatcher.next_number())

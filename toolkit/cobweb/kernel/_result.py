@@ -85,10 +85,8 @@ def waits_of(engine: Engine) -> tuple[Wait, ...]:
 
     Objects that this run may not move are left out.
     """
-    waits = (
-        Wait(cob=cob, state=engine.state(cob), chain=engine.chain(cob))
-        for cob in engine.unsettled()
-    )
+    cobs = engine.unsettled()
+    waits = (Wait(cob=it, state=engine.state(it), chain=engine.chain(it)) for it in cobs)
     return tuple(wait for wait in waits if _kind(wait) is not WaitKind.EXCLUDED)
 
 
@@ -165,10 +163,8 @@ def ending_of(waits: Sequence[Wait], *, interrupted: bool, stopped: str) -> Endi
         return Ending.INTERRUPTED
     if not waits:
         return Ending.OK
-    is_told = (
-        bool(stopped) or any(_kind(wait) in _TOLD for wait in waits) or all(map(_is_told, waits))
-    )
-    return Ending.FAILED if is_told else Ending.STUCK
+    is_told = any(_kind(wait) in _TOLD for wait in waits) or all(map(_is_told, waits))
+    return Ending.FAILED if stopped or is_told else Ending.STUCK
 
 
 def wait_data(result: RunResult) -> list[dict[str, Any]]:

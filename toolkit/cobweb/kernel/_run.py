@@ -156,9 +156,8 @@ class Run:
             "failed": len(run_state.failed - run_state.cut.keys()),
             "waiting": len(waits),
         }
-        self.kernel.record.run_ended(
-            str(ending), ending.exit_code, counts, unreachable=run_state.lost
-        )
+        lost = run_state.lost
+        self.kernel.record.run_ended(str(ending), ending.exit_code, counts, unreachable=lost)
         self.kernel.record.flush()
         return RunResult(
             run=self._setting.run,

@@ -10,8 +10,6 @@ from cobweb.generation import tree_of
 from cobweb.model import Job, JobKind
 
 _LEVEL = 1  # of compression: three times as quick as the usual one, and a tenth longer
-_SUFFIX = ".tar.gz"
-_PRIVATE = 0o700
 
 
 class TreeLender:
@@ -30,10 +28,10 @@ class TreeLender:
         digest = tree_of(job.cob_vars.get("spec") or {})
         if job.kind is not JobKind.TRANSITION or not digest:
             return
-        path = self._folder / f"{digest}{_SUFFIX}"
+        path = self._folder / f"{digest}.tar.gz"
         if path.exists() or (archive := self._find(digest)) is None:
             return
-        self._folder.mkdir(mode=_PRIVATE, exist_ok=True)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         _write(path, gzip.compress(archive, _LEVEL, mtime=0))
 
 
