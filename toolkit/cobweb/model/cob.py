@@ -7,7 +7,6 @@ of every COB, in no matrix, and is left by the check alone.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NewType
@@ -150,7 +149,7 @@ class CobType:
     inputs: tuple[str, ...] | None = None
     shared: Mapping[str, Any] = field(default_factory=dict)
     place: Place | None = None
-    _ways: dict[tuple[State, State], tuple[Transition, ...] | None] = field(
+    _ways: dict[State, dict[State, tuple[Transition, ...]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -219,26 +218,19 @@ class CobType:
 
         Memoised per type: a matrix is small and asked for at every step.
         """
-        key = (source, dest)
-        if key not in self._ways:
-            self._ways[key] = self._search(source, dest)
-        return self._ways[key]
+        if source not in self._ways:
+            self._ways[source] = self._ways_from(source)
+        return self._ways[source].get(dest)
 
-    def _search(self, source: State, dest: State) -> tuple[Transition, ...] | None:
-        if source == dest:
-            return ()
-        queue: deque[tuple[State, tuple[Transition, ...]]] = deque([(source, ())])
-        seen = {source}
-        while queue:
-            state, way = queue.popleft()
+    def _ways_from(self, source: State) -> dict[State, tuple[Transition, ...]]:
+        ways: dict[State, tuple[Transition, ...]] = {source: ()}
+        states = [source]
+        for state in states:  # which grows as more are reached
             for step in self.transitions:
-                if step.source != state or step.dest in seen:
-                    continue
-                if step.dest == dest:
-                    return (*way, step)
-                seen.add(step.dest)
-                queue.append((step.dest, (*way, step)))
-        return None
+                if step.source == state and step.dest not in ways:
+                    ways[step.dest] = (*ways[state], step)
+                    states.append(step.dest)
+        return ways
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

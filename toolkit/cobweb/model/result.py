@@ -73,9 +73,8 @@ def fill_in(
     """Return plain data with its tokens replaced, and what was missing for that, sorted.
 
     A text that is nothing but one token becomes the value itself; within a longer one, what is no
-    text is written as JSON. Where a text needs something that
-    is missing it stays as it is, unless `known`, data of the same form, has a value at its place:
-    then it becomes that.
+    text is written as JSON. Where a text needs something that is missing it stays as it is, unless
+    `known`, data of the same form, has a value at its place: then it becomes that.
     """
     missing: set[MissingResult] = set()
     return _filled(spec, results, known, missing), tuple(sorted(missing))
@@ -120,7 +119,15 @@ def results_problem(results: object) -> str:
     bad = [key for key in results if not isinstance(key, str) or not _KEY.fullmatch(key)]
     if bad:
         return f"the key of a result is of letters, digits, `_`, `.` and `-`, not {bad[0]!r}"
-    return _values_problem(results)
+    secret = sorted(key for key, value in results.items() if _has_vault_mark(value))
+    if secret:
+        return f"the result {secret[0]} is vaulted, and no secret is kept as a result"
+    try:
+        size = len(json.dumps(dict(results), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        return f"results are plain JSON data: {error}"
+    too_long = f"results of {size} characters of JSON; a job may hand back {RESULTS_LIMIT}"
+    return too_long if size > RESULTS_LIMIT else ""
 
 
 def _host_problem(value: object) -> str:
@@ -156,19 +163,6 @@ _CONNECTION_VALUES = {
     "ansible_user": _user_problem,
 }
 """What is wrong with a value, by name; `ansible_ssh_host` and its like are other names of these."""
-
-
-def _values_problem(results: Mapping[str, Any]) -> str:
-    secret = sorted(key for key, value in results.items() if _has_vault_mark(value))
-    if secret:
-        return f"the result {secret[0]} is vaulted, and no secret is kept as a result"
-    try:
-        text = json.dumps(dict(results), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        return f"results are plain JSON data: {error}"
-    if len(text) > RESULTS_LIMIT:
-        return f"results of {len(text)} characters of JSON; a job may hand back {RESULTS_LIMIT}"
-    return ""
 
 
 def _filled(value: Any, results: Results, known: Any, missing: set[MissingResult]) -> Any:
