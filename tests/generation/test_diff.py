@@ -258,6 +258,15 @@ def test_a_value_is_told_line_by_line(old: Any, new: Any, lines: tuple[str, ...]
     assert spec_diff({"k": old}, {"k": new}) == lines
 
 
+def test_each_variable_that_is_content_is_told_by_its_name() -> None:
+    old = {"inputs": {"a": 1, "b": {"__cobweb_secret": "x"}, "c": "same"}, "k": 1}
+    new = {"inputs": {"a": "1", "b": {"__cobweb_secret": "y"}, "c": "same"}, "k": 1}
+    lines = ("-inputs.a: 1", '+inputs.a: "1"', "~inputs.b: (secret changed)")
+    assert spec_diff(old, new) == lines
+    assert spec_diff({"k": 1}, {"k": 1, "inputs": {"a": 1}}) == ("+inputs.a: 1",)
+    assert spec_diff({"inputs": [1]}, {"inputs": [2]}) == ("-inputs: [1]", "+inputs: [2]")
+
+
 def a_tree(digit: str, files: int = 1) -> dict[str, Any]:
     return {"digest": digit * 64, "files": files, "bytes": 9}
 

@@ -49,11 +49,13 @@ def named(value: object) -> str:
     return str(sorted(value)) if isinstance(value, set | frozenset) else str(value)
 
 
-def kept_of(action: Action, files: dict[str, bytes], place: str = "site.yml") -> dict[str, Any]:
+def kept_of(
+    action: Action, files: dict[str, bytes], place: str = "site.yml", spec: Any = None
+) -> dict[str, Any]:
     """Return what a generation keeps of one host whose one object does `action`."""
     kind = replace(SIMPLE, check=action, place=Place(file=place))
     cob = CobId("h/a")
-    graph = Graph(cobs={cob: Cob(id=cob, type=kind)})
+    graph = Graph(cobs={cob: Cob(id=cob, type=kind, spec=spec or {})})
     hosts = {"h": Host(name="h", variables=VARIABLES)}
     site = EvaluatedSite(graph, hosts, roots=ROOTS, files=kept_files(files))
     data: dict[str, Any] = json.loads(site.text())
@@ -119,6 +121,14 @@ def test_what_variables_of_a_role_name_is_kept() -> None:
     action = Role(name="/s/roles/web", vars={"port": "{{ rack }}", "more": [{"a": "{{ cores }}"}]})
     kept = variables_of(kept_of(action, {"site:roles/web/tasks/main.yml": b""}))
     assert kept == CONNECTION | {"rack", "cores"}
+
+
+def test_a_variable_that_is_content_is_kept_where_no_file_names_it() -> None:
+    files = {"site:roles/web/tasks/main.yml": b""}
+    kept = kept_of(Role(name="/s/roles/web"), files, spec={"inputs": {"rack": "r1", "gone": 1}})
+    assert variables_of(kept) == CONNECTION | {"rack"}
+    own = kept_of(Role(name="/s/roles/web"), files, spec={"inputs": ["rack"]})
+    assert variables_of(own) == CONNECTION
 
 
 def test_hosts_that_share_a_text_keep_each_what_they_have_of_it() -> None:

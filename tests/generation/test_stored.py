@@ -203,7 +203,8 @@ def test_every_part_of_a_site_is_read_back() -> None:
     restart = replace(kind.transitions[2], interrupts=True)
     steps = (*kind.transitions[:2], restart)
     shared = {"lab": {"hosts": ["h1"], "most": float("inf")}}
-    kind = replace(kind, transitions=steps, serving=("up", "outdated"), shared=shared)
+    more = {"serving": ("up", "outdated"), "inputs": ("web_*",)}
+    kind = replace(kind, transitions=steps, shared=shared, **more)  # type: ignore[arg-type]
     limit = Limit(
         name="rolling",
         groups=(LimitGroup(name="", members=frozenset([CobId("h/a")]), bound=3),),

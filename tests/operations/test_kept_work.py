@@ -293,6 +293,20 @@ def test_objects_have_their_secrets_back_or_fail_with_what_they_lack() -> None:
     assert set(graph.cobs[COB].type.actions()) == {Missing(message=gone("spec.key"))}
 
 
+def test_variables_that_are_content_stay_digests_and_no_work_fails_for_them() -> None:
+    """A type that says which count, or runs a role; of another one `inputs` is a word like any."""
+    spec = {"key": FIRST, "inputs": {"web_known": FIRST, "web_gone": SECOND}}
+    plain = cob_with(spec)
+    counted = replace(plain, type=replace(plain.type, inputs=("web_*",)))
+    found, missing = secrets(FIRST).spec(counted)
+    assert found == {"key": FIRST, "inputs": redact(spec["inputs"])}
+    assert missing == ("inputs.web_gone",)
+    graph, _ = secrets(FIRST).graph(Graph(cobs={COB: counted}), {"h": Host(name="h")})
+    assert graph.cobs[COB].type == counted.type
+    graph, _ = secrets(FIRST).graph(Graph(cobs={COB: plain}), {"h": Host(name="h")})
+    assert graph.cobs[COB].type.check == Missing(message=gone("spec.inputs.web_gone"))
+
+
 def test_an_object_that_the_site_has_is_not_to_be_forgotten() -> None:
     old = Graph(cobs={COB: cob_with({"key": SECOND})})
     found, _ = secrets(cobs={COB: cob_with({})}).graph(old, {"h": Host(name="h")})

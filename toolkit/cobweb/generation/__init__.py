@@ -10,12 +10,14 @@ from __future__ import annotations
 from cobweb.generation._budgets import merged_budgets, merged_limits
 from cobweb.generation._changes import Changes, changes
 from cobweb.generation._content import (
+    INPUTS,
     VAULT_MARK,
     canonical_json,
     content_of,
     contents,
     digest,
     digest_of_pieces,
+    inputs_of,
     listed,
     quoted,
     redact,
@@ -53,6 +55,7 @@ from cobweb.generation._trees import (
 )
 
 __all__ = [
+    "INPUTS",
     "OWN_ROOT",
     "PROTECTED",
     "SITE_ROOT",
@@ -82,6 +85,7 @@ __all__ = [
     "digest",
     "digest_of_pieces",
     "in_order",
+    "inputs_of",
     "kept_files",
     "lent_variables",
     "listed",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from json.encoder import encode_basestring_ascii
 from typing import Any
@@ -24,10 +24,10 @@ SECRET_MARK = "__cobweb_secret"  # noqa: S105 - the name of a mark, no secret
 FLOAT_MARK = "__cobweb_float"
 """The one key of what stands for a number that JSON has not; its value is the number's text."""
 
-_PIECES_AT_ONCE = 1000
+INPUTS = "inputs"
+"""The property of a spec that has the variables of the host which are content of the object."""
 
-_Vault = Callable[[Mapping[str, Any]], Any]
-"""What becomes of a vault mark."""
+_PIECES_AT_ONCE = 1000
 
 
 def redact(value: Any) -> Any:
@@ -37,7 +37,18 @@ def redact(value: Any) -> Any:
     What is redacted already stays as it is. TypeError for what is no plain data, ValueError for two
     keys of one mapping that are the same text (`80` and `"80"`).
     """
-    return _plain(value, _secret)
+    # Ordered by how usual it is, as it is done for every value of a large site; so is `_text`.
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _no_number(value)
+    if isinstance(value, Mapping):
+        if is_vaulted(value):
+            return _secret(value)
+        return {key: redact(item) for key, item in _by_text(value).items()}
+    if isinstance(value, list | tuple):
+        return [redact(item) for item in value]
+    raise TypeError(f"{type(value).__name__} is no plain data")
 
 
 def canonical_json(value: Any) -> str:
@@ -46,7 +57,7 @@ def canonical_json(value: Any) -> str:
     Numbers that JSON has not (`nan`, infinities) become `{"__cobweb_float": "nan"}`. Errors as
     those of `redact`, but vault marks stay.
     """
-    return _text(value, None)
+    return _text(value, redacts=False)
 
 
 def digest(value: Any) -> str:
@@ -68,6 +79,12 @@ def digest_of_pieces(pieces: Iterable[str]) -> str:
     return found.hexdigest()
 
 
+def inputs_of(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the variables that are content in an evaluated spec, each with its value."""
+    found = spec.get(INPUTS)
+    return found if isinstance(found, Mapping) else {}
+
+
 def listed(members: Iterable[str]) -> Iterator[str]:
     """Yield members with a comma before each but the first."""
     comma = ""
@@ -87,7 +104,7 @@ def content_of(cob: Cob) -> str:
 
 def object_text(cob: Cob) -> str:
     """Return what `content_of` is the digest of: canonical JSON of the redacted spec and type."""
-    return f'{{"spec":{_text(cob.spec, _secret)},"type":{quoted(cob.type.name)}}}'
+    return f'{{"spec":{_text(cob.spec, redacts=True)},"type":{quoted(cob.type.name)}}}'
 
 
 def contents(graph: Graph) -> dict[CobId, str]:
@@ -95,54 +112,37 @@ def contents(graph: Graph) -> dict[CobId, str]:
     return {cob.id: content_of(cob) for cob in graph.cobs.values()}
 
 
-# What these two functions do for every value of a large site is ordered by how usual it is.
-
-
-def _plain(value: Any, vault: _Vault) -> Any:
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else _no_number(value)
-    if isinstance(value, Mapping):
-        if is_vaulted(value):
-            return vault(value)
-        return {key: _plain(item, vault) for key, item in _by_text(value).items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, vault) for item in value]
-    raise TypeError(f"{type(value).__name__} is no plain data")
-
-
-def _text(value: Any, vault: _Vault | None) -> str:
-    """Write canonical JSON in one go; vault marks stay where there is no `vault`."""
+def _text(value: Any, *, redacts: bool) -> str:
+    """Write canonical JSON in one go."""
     kind = type(value)
     if kind is str:
         return quoted(value)
     if kind is int:
         return repr(value)
     if kind is dict:
-        return _mapping_text(value, vault)
+        return _mapping_text(value, redacts=redacts)
     if kind is list or kind is tuple:
-        return "[" + ",".join([_text(item, vault) for item in value]) + "]"
-    return _rare_text(value, vault)
+        return "[" + ",".join([_text(item, redacts=redacts) for item in value]) + "]"
+    return _rare_text(value, redacts=redacts)
 
 
-def _mapping_text(value: Mapping[Any, Any], vault: _Vault | None) -> str:
-    if vault is not None and is_vaulted(value):
-        return _text(vault(value), None)
+def _mapping_text(value: Mapping[Any, Any], *, redacts: bool) -> str:
+    if redacts and is_vaulted(value):
+        return _text(_secret(value), redacts=False)
     by_text = _by_text(value)
-    members = [f"{quoted(key)}:{_text(by_text[key], vault)}" for key in sorted(by_text)]
+    members = [f"{quoted(key)}:{_text(by_text[key], redacts=redacts)}" for key in sorted(by_text)]
     return "{" + ",".join(members) + "}"
 
 
-def _rare_text(value: Any, vault: _Vault | None) -> str:
+def _rare_text(value: Any, *, redacts: bool) -> str:
     if isinstance(value, float) and not math.isfinite(value):
-        return _text(_no_number(value), None)
+        return _text(_no_number(value), redacts=False)
     if value is None or isinstance(value, str | int | float):
         return json.dumps(value)
     if isinstance(value, Mapping):
-        return _mapping_text(value, vault)
+        return _mapping_text(value, redacts=redacts)
     if isinstance(value, list | tuple):
-        return _text(list(value), vault)
+        return _text(list(value), redacts=redacts)
     raise TypeError(f"{type(value).__name__} is no plain data")
 
 

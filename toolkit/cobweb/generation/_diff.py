@@ -14,15 +14,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from cobweb.generation._content import SECRET_MARK
+from cobweb.generation._content import INPUTS, SECRET_MARK, inputs_of
 from cobweb.generation._texts import ChangeKind, text_difference
 from cobweb.generation._trees import TREE, tree_of
 
 _LONG = 72
 """A list or mapping that takes more characters is shown item by item."""
-
-_SHARED = "shared"
-"""What a type shares among its objects."""
 
 _NEED = ("cob", "in", "from", "to", "on", "state")
 """The keys of a need."""
@@ -99,7 +96,7 @@ def site_diff(old: _Data, new: _Data) -> SiteDiff:
         needs=tuple(_needs(old["needs"], new["needs"])),
         types=_differences(before["types"], after["types"], _type_lines),
         limits=_differences(before["limits"], after["limits"], _limit_lines),
-        files=_differences(before["files"], after["files"], _no_lines),
+        files=_differences(before["files"], after["files"], lambda *_: ()),
     )
 
 
@@ -108,12 +105,19 @@ def spec_diff(old: _Data, new: _Data) -> tuple[str, ...]:
 
     Texts of several lines are compared line by line: `~key: +1 -2`, and then the hunks of a unified
     diff. Of a file tree it is told how large it is. Of a secret nothing is shown but that it is
-    one, and that it differs.
+    one, and that it differs. Each variable that is content is a key of its own.
     """
+    old, new = _flat(old), _flat(new)
     lines: list[str] = []
     for key in sorted(old.keys() | new.keys()):
         lines += _key_diff(key, old, new)
     return tuple(lines)
+
+
+def _flat(spec: _Data) -> _Data:
+    variables = {f"{INPUTS}.{name}": value for name, value in inputs_of(spec).items()}
+    rest = {key: value for key, value in spec.items() if key != INPUTS}
+    return {**rest, **variables} if variables else spec
 
 
 def changed_trees(old: _Data, new: _Data) -> tuple[str, str] | None:
@@ -219,10 +223,6 @@ def _needs(old: Sequence[_Data], new: Sequence[_Data]) -> Iterator[NeedDifferenc
         yield NeedDifference(kind=kind, need=known)
 
 
-def _no_lines(_old: Any, _new: Any) -> tuple[str, ...]:
-    return ()
-
-
 def _limit_lines(old: _Data, new: _Data) -> tuple[str, ...]:
     return _line_diff(*(list(_limit_text(limit)) for limit in (old, new)))
 
@@ -247,14 +247,14 @@ def _limit_text(limit: _Data) -> Iterator[str]:
 
 
 def _type_lines(old: _Data, new: _Data) -> tuple[str, ...]:
-    shared = [{_SHARED: kind[_SHARED]} if _SHARED in kind else {} for kind in (old, new)]
+    shared = [{"shared": it["shared"]} if "shared" in it else {} for it in (old, new)]
     return _line_diff(*(list(_type_text(kind)) for kind in (old, new))) + spec_diff(*shared)
 
 
 def _type_text(kind: _Data) -> Iterator[str]:
     """Yield what a type says, one line for each step of its matrix, in order of declaration."""
     for key, value in kind.items():
-        if key == _SHARED:  # its values are told as those of a spec
+        if key == "shared":  # its values are told as those of a spec
             continue
         if key == "transitions":
             steps = [f"{step['from']} -> {step['to']}" for step in value]
@@ -356,14 +356,10 @@ def _hidden(value: Any) -> Any:
 
 def _secrets(value: Any) -> Iterator[str]:
     """Yield the digests of the secrets in a value."""
-    if isinstance(value, Mapping):
-        if value.keys() == {SECRET_MARK}:
-            yield value[SECRET_MARK]
-        else:
-            for item in value.values():
-                yield from _secrets(item)
-    elif isinstance(value, list):
-        for item in value:
+    if isinstance(value, Mapping) and value.keys() == {SECRET_MARK}:
+        yield value[SECRET_MARK]
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
             yield from _secrets(item)
 
 

@@ -20,7 +20,6 @@ from cobweb.model import Host
 _CONNECTION = ("ansible_", "cobweb_")
 """How the names of the variables begin that say how a host is reached, and how it is managed."""
 
-_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OTHER_ROLES = frozenset({"include_role", "import_role"})
 
@@ -47,9 +46,8 @@ def kept_files(contents: Mapping[str, bytes]) -> KeptFiles:
     Tasks that take in a role may use any variable: what that asks for is not known here.
     """
     digests = {name: hashlib.sha256(contents[name]).hexdigest() for name in sorted(contents)}
-    words = {word.decode() for content in contents.values() for word in _WORD.findall(content)}
-    names = None if words & _OTHER_ROLES else frozenset(words)
-    return KeptFiles(digests=digests, names=names)
+    words = words_of(content.decode("latin-1") for content in contents.values())
+    return KeptFiles(digests=digests, names=None if words & _OTHER_ROLES else words)
 
 
 def words_of(texts: Iterable[str]) -> frozenset[str]:
@@ -101,18 +99,15 @@ def lent_variables(old: Host, now: Host, asked: frozenset[str] | None) -> dict[s
 
 def _named(text: str) -> frozenset[str]:
     """Return the identifiers in a text that is a template."""
-    is_template = "{{" in text or "{%" in text
-    return frozenset(_IDENTIFIER.findall(text)) if is_template else frozenset()
+    return words_of([text]) if "{{" in text or "{%" in text else frozenset()
 
 
 def _texts(value: Any) -> Iterator[str]:
     """Yield the texts in a value that are not vaulted."""
+    if isinstance(value, Mapping):
+        value = [item for key, item in value.items() if key != VAULT_MARK]
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            if key != VAULT_MARK:
-                yield from _texts(item)
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _texts(item)

@@ -11,16 +11,13 @@ from cobweb.generation._content import SECRET_MARK, is_vaulted, redact
 
 def secrets_of(value: Any) -> dict[str, Mapping[str, Any]]:
     """Return the vault marks in plain data, by the digest that stands for each when redacted."""
-    found: dict[str, Mapping[str, Any]] = {}
     if isinstance(value, Mapping):
         if is_vaulted(value):
             return {redact(value)[SECRET_MARK]: value}
-        for item in value.values():
-            found |= secrets_of(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            found |= secrets_of(item)
-    return found
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return {}
+    return {mark: it for item in value for mark, it in secrets_of(item).items()}
 
 
 def reveal(

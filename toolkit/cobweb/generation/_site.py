@@ -11,7 +11,7 @@ it at once than a thousand objects. A piece of an object is what its own digest 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from operator import attrgetter
@@ -21,6 +21,7 @@ from cobweb.generation._content import (
     canonical_json,
     digest_of_pieces,
     digest_of_text,
+    inputs_of,
     listed,
     object_text,
     quoted,
@@ -129,22 +130,21 @@ class EvaluatedSite:
     @cached_property
     def asked(self) -> frozenset[str] | None:
         """The names that the types' work and switches may ask for as variables; None for all."""
-        types = {id(cob.type): cob.type for cob in self._graph.cobs.values()}
-        actions = ((kind, action) for kind in types.values() for action in kind.actions())
-        known = all(self._is_known(action, kind) for kind, action in actions)
+        types = {id(cob.type): cob.type for cob in self._graph.cobs.values()}.values()
+        known = all(self._is_known(action, kind) for kind in types for action in kind.actions())
         names = self._files.names if known else None
-        return None if names is None else names | words_of(self._switch_texts())
+        return None if names is None else names | words_of(self._other_texts(types))
 
-    def _switch_texts(self) -> Iterator[str]:
-        """Yield the texts by which hosts take back what was not confirmed, and roles' variables."""
-        kinds = {id(cob.type): cob.type for cob in self._graph.cobs.values()}
-        switches = (cob.confirm for cob in self._graph.cobs.values() if cob.confirm is not None)
-        for kind in kinds.values():
+    def _other_texts(self, types: Iterable[CobType]) -> Iterator[str]:
+        """Yield what names variables besides files: switches, variables of roles, and specs."""
+        for kind in types:
             yield from (kind.revert, kind.prepare)
             roles = (action for action in kind.actions() if isinstance(action, Role))
             yield from (canonical_json(role.vars) for role in roles)
-        for switch in switches:
-            yield from (switch.revert, switch.prepare)
+        for cob in self._graph.cobs.values():
+            yield from inputs_of(cob.spec)
+            if cob.confirm is not None:
+                yield from (cob.confirm.revert, cob.confirm.prepare)
 
     def _is_known(self, action: Action, kind: CobType) -> bool:
         """Say whether it is known what an action asks for."""
@@ -176,32 +176,37 @@ def _host(host: Host, variables: HostVariables) -> str:
 
 
 def _type(kind: CobType, paths: Paths) -> dict[str, Any]:
-    groups = {name: list(states) for name, states in kind.groups.items()}
-    serving = {"serving": list(kind.serving)} if kind.serving else {}
-    shared = {"shared": redact(kind.shared)} if kind.shared else {}
-    return ({"groups": groups} if groups else {}) | {
-        **serving,
-        **shared,
-        "states": list(kind.states),
-        "preferred": kind.preferred,
-        "remove": kind.remove,
-        "check": _action(kind.check, kind, paths),
-        "check_timeout_s": kind.check_timeout_s,
-        "folder": folder_outside(kind.place),
-        "revert": kind.revert,
-        "prepare": kind.prepare,
-        "transitions": [
-            {
-                "from": step.source,
-                "to": step.dest,
-                "action": _action(step.action, kind, paths),
-                "timeout_s": step.timeout_s,
-                "attempts": step.attempts,
-                **({"interrupts": True} if step.interrupts else {}),
-            }
-            for step in kind.transitions
-        ],
+    said = {
+        "groups": {name: list(states) for name, states in kind.groups.items()},
+        "serving": list(kind.serving),
+        "shared": redact(kind.shared),
     }
+    inputs = {} if kind.inputs is None else {"inputs": list(kind.inputs)}
+    return (
+        inputs
+        | {key: value for key, value in said.items() if value}
+        | {
+            "states": list(kind.states),
+            "preferred": kind.preferred,
+            "remove": kind.remove,
+            "check": _action(kind.check, kind, paths),
+            "check_timeout_s": kind.check_timeout_s,
+            "folder": folder_outside(kind.place),
+            "revert": kind.revert,
+            "prepare": kind.prepare,
+            "transitions": [
+                {
+                    "from": step.source,
+                    "to": step.dest,
+                    "action": _action(step.action, kind, paths),
+                    "timeout_s": step.timeout_s,
+                    "attempts": step.attempts,
+                    **({"interrupts": True} if step.interrupts else {}),
+                }
+                for step in kind.transitions
+            ],
+        }
+    )
 
 
 def _action(action: Action, kind: CobType, paths: Paths) -> dict[str, Any]:

@@ -216,6 +216,7 @@ def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:
         prepare=it["prepare"],
         groups={group: tuple(states) for group, states in it.get("groups", {}).items()},
         serving=tuple(it.get("serving", ())),
+        inputs=tuple(it["inputs"]) if "inputs" in it else None,
         shared=_numbers(it.get("shared", {})),
         place=Place(file=f"{it['folder']}/") if it["folder"] else None,
         transitions=tuple(

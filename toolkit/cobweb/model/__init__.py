@@ -33,8 +33,7 @@ from cobweb.model.graph import (
     TransitionNeed,
     Unit,
 )
-from cobweb.model.host import Host
-from cobweb.model.job import Job, JobKind, Outcome, Report, TaskOutput
+from cobweb.model.job import Host, Job, JobKind, Outcome, Report, TaskOutput
 from cobweb.model.result import (
     USUAL_CONNECTION,
     Results,

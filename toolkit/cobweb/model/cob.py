@@ -7,6 +7,7 @@ of every COB, in no matrix, and is left by the check alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NewType
@@ -128,7 +129,7 @@ class CobType:
     works for its users now (design, section 5b); () stands for the preferred state alone.
     `connection` names variables of the connection that its results may say besides the usual ones.
     `inputs` are globs of the variables whose values are part of an object's content, as its spec
-    is; None stands for those that begin with the name of a role of the type.
+    is; None stands for those of `input_globs`.
     `shared` is plain data that work in Python gets beside the spec of any object of the type. It is
     no part of an object's content: another value changes none.
     """
@@ -212,6 +213,13 @@ class CobType:
     def actions(self) -> tuple[Action, ...]:
         """Return what the check and the transitions do, in this order."""
         return (self.check, *(step.action for step in self.transitions))
+
+    def input_globs(self) -> tuple[str, ...]:
+        """Return `inputs`; where it is None, all variables that begin with the name of a role."""
+        if self.inputs is not None:
+            return self.inputs
+        roles = (action.name for action in self.actions() if isinstance(action, Role))
+        return tuple(f"{re.split('[./]', name)[-1].replace('-', '_')}_*" for name in roles)
 
     def way(self, source: State, dest: State) -> tuple[Transition, ...] | None:
         """Return the shortest way, ties broken by declaration; () if there, None if there is none.

@@ -1,4 +1,4 @@
-"""What the runtime asks of an executor, and what an executor reports."""
+"""What the runtime asks of an executor, on which hosts, and what an executor reports."""
 
 from __future__ import annotations
 
@@ -8,6 +8,21 @@ from enum import StrEnum
 from typing import Any
 
 from cobweb.model.cob import Action, CobId, Confirm, State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One host; `groups` are all that it is in, directly or by descent, sorted, without `all`.
+
+    `variables` are merged by Ansible's precedence (group_vars, host_vars) and not templated;
+    vaulted values stay mappings of the form `{"__ansible_vault": "..."}`. `source` is the file (or
+    folder) of the inventory that names it first, relative to the site's folder.
+    """
+
+    name: str
+    groups: tuple[str, ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    source: str = field(default="", compare=False)
 
 
 class JobKind(StrEnum):

@@ -1,7 +1,5 @@
 """The evaluation of a site whose files are read: its graphs.
 
-What the site itself has at paths that an object watches.
-
 A property of a type's schema with `x-cobweb: watch` lists paths that objects of the type read. What
 an object of the same host writes there, on which the watching one has a need, is found from the
 specs: each path gets a word that is another one as soon as one of them is changed. So the watching

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cobweb.errors import Place, UsageError
+from cobweb.generation import INPUTS
 from cobweb.site.hosts._scope import EvaluationError, Evaluator
 from cobweb.site.objects._cobs import CobDef
 from cobweb.site.objects._specs import FILLED, Specs, marked_properties
@@ -82,8 +83,8 @@ class Explainer:
         name = max(names, key=len)
         cob = self._defs[name]
         path = [part for part in rest[len(name) + 1 :].split(".") if part]
-        if path[:1] == ["spec"] and cob.spec is not None:
-            value, node = self._spec(cob, cob.spec, host, path[1:])
+        if path[:1] == ["spec"]:
+            value, node = self._spec(cob, host, path[1:])
             return self._walk(ref, host, node, value, path[1:])
         values = plain(cob.body)
         values["spec"] = self._specs.evaluate(cob, host)
@@ -91,18 +92,22 @@ class Explainer:
             return Explanation(ref=ref, value=_shown(values), place=cob.place)
         return self._walk(ref, host, cob.body, values, path)
 
-    def _spec(self, cob: CobDef, spec: Map, host: str, path: list[str]) -> tuple[Any, Map]:
-        """Return the evaluated spec and its nodes, also of what is made of files and folders.
+    def _spec(self, cob: CobDef, host: str, path: list[str]) -> tuple[Any, Map]:
+        """Return the evaluated spec and its nodes, also of what is made of files and variables.
 
         A property that names one is in the value only if `path` asks for it.
         """
-        value = self._specs.evaluate(cob, host)
+        value, spec = self._specs.evaluate(cob, host), cob.spec or Map(items={}, place=cob.place)
         marks = {
             key: mode for key, mode in marked_properties(cob.type).items() if key in spec.items
         }
-        nodes = {FILLED[mode]: spec.items[key] for key, mode in marks.items()}
+        nodes: dict[str, Node] = {FILLED[mode]: spec.items[key] for key, mode in marks.items()}
+        scope = self._evaluator.scope(host)
         if path and path[0] in marks:
-            value = {**value, path[0]: self._evaluator.scope(host).evaluate(spec.items[path[0]])}
+            value = {**value, path[0]: scope.evaluate(spec.items[path[0]])}
+        if cob.type.input_globs():
+            found = {name: it for name in value.get(INPUTS, ()) if (it := scope.node(name))}
+            nodes[INPUTS] = Map(items=found, place=spec.place)
         return value, replace(spec, items={**nodes, **spec.items})
 
     def _walk(self, ref: str, host: str, node: Node, value: Any, path: list[str]) -> Explanation:

@@ -6,6 +6,7 @@ is in the journal and not wanted any more is removed under it (COB paper, sectio
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from cobweb.engine import Blocked, WaitKind
 from cobweb.generation import (
     SwitchingOrder,
+    inputs_of,
     lent_variables,
     merged_budgets,
     merged_limits,
@@ -177,7 +179,7 @@ def removal_of(
         undefined=frozenset(gone - removed),
         elsewhere=frozenset(cob for cob in gone if not is_chosen(desired, host_of(cob))),
         order=order,
-        hosts=dict(_other_hosts(hosts, desired)),
+        hosts=dict(_other_hosts(hosts, desired, counted_variables(old, desired.graph))),
     )
 
 
@@ -199,13 +201,29 @@ def _with_what_they_ask(
         removed |= more
 
 
-def _other_hosts(old: Mapping[str, Host], desired: Desired) -> Iterator[tuple[str, Host]]:
+def counted_variables(old: Graph, new: Graph) -> defaultdict[str, set[str]]:
+    """Return by host the variables that are content, in the old graph, of what both have.
+
+    Where the new one has one of them no more, what both have must not see it any more.
+    """
+    found = defaultdict[str, set[str]](set)
+    for it in old.cobs.values():
+        if it.id in new.cobs:
+            found[it.host].update(inputs_of(it.spec))
+    return found
+
+
+def _other_hosts(
+    old: Mapping[str, Host], desired: Desired, counted: defaultdict[str, set[str]]
+) -> Iterator[tuple[str, Host]]:
     """Yield the hosts that the site has no more, and those with variables that only then needs."""
+    asked = desired.evaluated.asked
     for name, host in old.items():
         now = desired.hosts.get(name)
+        taken = None if asked is None else asked | counted[name]
         if now is None:
             yield name, host
-        elif lent := lent_variables(host, now, desired.evaluated.asked):
+        elif lent := lent_variables(host, now, taken):
             yield name, replace(now, variables={**lent, **now.variables})
 
 

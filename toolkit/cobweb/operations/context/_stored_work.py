@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from cobweb._text import is_below
 from cobweb.errors import ExecutorError
-from cobweb.generation import SITE_ROOT, KeptFiles, Paths, reveal
+from cobweb.generation import INPUTS, SITE_ROOT, KeptFiles, Paths, reveal
 from cobweb.model import Missing, Nothing, PythonAction, Role, Tasks
 
 if TYPE_CHECKING:
@@ -53,9 +53,15 @@ class Secrets:
         return self._find()
 
     def spec(self, cob: Cob) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-        """Return the spec of an object with its secrets back, and the places of those gone."""
+        """Return the spec of an object with its secrets back, and the places of those gone.
+
+        Of variables that are content it has digests: tasks have the variables.
+        """
         now = self._cobs.get(cob.id)
-        return self._revealed(cob.spec, None if now is None else now.spec)
+        spec, missing = self._revealed(cob.spec, None if now is None else now.spec)
+        if spec is not cob.spec and INPUTS in spec and cob.type.input_globs():
+            spec = {**spec, INPUTS: cob.spec[INPUTS]}
+        return spec, missing
 
     def type(self, kind: CobType) -> tuple[CobType, tuple[str, ...]]:
         """Return a type with the secrets back that it shares, and the places of those gone.
@@ -112,9 +118,10 @@ class Secrets:
         kind, _ = self.type(cob.type)
         cob = cob if kind is cob.type else replace(cob, type=kind)
         spec, missing = self.spec(cob)
+        counted = f"{INPUTS}." if cob.type.input_globs() else None
         names = [
             *(f"the variable {name}" for name in lost),
-            *(f"spec.{place}" for place in missing),
+            *(f"spec.{it}" for it in missing if not counted or not it.startswith(counted)),
         ]
         if not names:
             return cob if spec is cob.spec else replace(cob, spec=spec)

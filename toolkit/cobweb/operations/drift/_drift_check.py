@@ -13,7 +13,7 @@ No engine is needed: a check needs no lock. Nothing on a host is changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import count
 from typing import Any
@@ -23,6 +23,7 @@ from cobweb.model import UNKNOWN, Cob, CobId, Graph, Host, Outcome, Report, Resu
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._generations import Generations
 from cobweb.operations.context._known_states import is_another, is_certain
+from cobweb.operations.context._removal import is_chosen
 from cobweb.operations.context._renames import first_names
 from cobweb.operations.context._stored_work import KeptWork, Secrets
 from cobweb.store import CobRecord, Store
@@ -165,7 +166,8 @@ def drift_check_of(
     `work` finds the files of earlier generations. StoreError where one of these is damaged.
     """
     records = store.states()
-    chosen = _chosen(desired, records)
+    every = desired.graph.cobs.keys() | records.keys()
+    chosen = sorted(cob for cob in every if is_chosen(desired, host_of(cob)))
     looked_at = [cob for cob in chosen if not ignores(cob)]
     results = store.results()
     pending = _pending(desired, records, looked_at, results)
@@ -239,31 +241,17 @@ def drift_data(result: DriftResult) -> dict[str, Any]:
         "exit_code": result.exit_code,
         "counts": dict(result.counts),
         "seconds": round(result.seconds, 3),
-        "drifted": [
-            {
-                "cob": it.cob,
-                "was": it.was,
-                "was_since": it.was_since,
-                "is": it.state,
-                "since": it.since,
-                "message": it.message,
-            }
-            for it in result.drifted
-        ],
-        "pending": [{"cob": it.cob, "kind": str(it.kind)} for it in result.pending],
-        "doubtful": [{"cob": it.cob, "why": it.why, "is": it.state} for it in result.doubtful],
-        "unchecked": [{"cob": it.cob, "message": it.message} for it in result.unchecked],
+        "drifted": list(map(_said, result.drifted)),
+        "pending": list(map(_said, result.pending)),
+        "doubtful": list(map(_said, result.doubtful)),
+        "unchecked": list(map(_said, result.unchecked)),
         "unreachable": dict(result.unreachable),
         "in_flight": list(result.in_flight),
     }
 
 
-def _chosen(desired: Desired, records: Mapping[CobId, CobRecord]) -> list[CobId]:
-    """Return the objects of the site and of the journal, sorted; with a limit of its hosts."""
-    every = desired.graph.cobs.keys() | records.keys()
-    if desired.limit is not None:
-        every = {cob for cob in every if host_of(cob) in desired.chosen}
-    return sorted(every)
+def _said(it: Any) -> dict[str, Any]:
+    return {"is" if key == "state" else key: value for key, value in asdict(it).items()}
 
 
 def _pending(

@@ -8,7 +8,7 @@ gone is told before anything is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
 from cobweb.engine import analyse
@@ -16,6 +16,7 @@ from cobweb.errors import GenerationError, UsageError
 from cobweb.generation import EvaluatedSite, StoredSite, read_site, tree_of
 from cobweb.model import CobId, CobType, Graph, Host, Missing
 from cobweb.operations.context._desired import Desired, desired_of
+from cobweb.operations.context._removal import counted_variables
 from cobweb.operations.context._stored_work import KeptWork, Secrets, has_only_more
 from cobweb.plugin import Plugins
 from cobweb.site import Site, unfit_specs
@@ -59,7 +60,8 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
     if problems:
         raise _refusal(found, problems)
     evaluated = EvaluatedSite(original, stored.hosts, roots=now.roots, files=stored.files)
-    known = {name: _reached(host, now.hosts.get(name)) for name, (host, _) in hosts.items()}
+    counted = counted_variables(now.graph, graph)
+    known = {name: _reached(host, now, counted[name]) for name, (host, _) in hosts.items()}
     return replace(
         now,
         graph=graph,
@@ -132,12 +134,15 @@ def original_of(store: Store) -> tuple[int, int]:
     return infos[0].id, same[-1] if same and rollback_of_current(store) else 0
 
 
-def _reached(host: Host, now: Host | None) -> Host:
+def _reached(host: Host, now: Desired, counted: Container[str]) -> Host:
     """Return a host of the generation, with the variables that it had no use for as they are now.
 
-    What was added since, and is removed when one goes back, may need them.
+    What was added since, and is removed when one goes back, may need them. Those that are `counted`
+    as content now are as they were, or not there.
     """
-    return host if now is None else replace(host, variables={**now.variables, **host.variables})
+    variables = now.hosts.get(host.name, host).variables
+    others = {name: value for name, value in variables.items() if name not in counted}
+    return replace(host, variables={**others, **host.variables})
 
 
 def _with_present_types(graph: Graph, types: Mapping[str, CobType]) -> Graph:

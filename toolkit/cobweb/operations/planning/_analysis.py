@@ -46,8 +46,7 @@ def _shape(trouble: Trouble) -> tuple[Any, ...]:
 
 def check_graph(graph: Graph) -> None:
     """Raise SiteError with what can never work; task files are not looked at."""
-    findings = trouble_findings(graph)
-    if findings:
+    if findings := trouble_findings(graph):
         raise SiteError(findings)
 
 

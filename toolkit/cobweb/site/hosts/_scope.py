@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from cobweb._lazy import Lazy
-from cobweb.errors import Place
+from cobweb.errors import CobwebError, Place
 from cobweb.site.hosts._connection import is_fact
 from cobweb.site.hosts._hosts import ALL, Inventory
 from cobweb.site.hosts._variables import Variables
@@ -109,16 +109,22 @@ class Scope:
         magic = _MAGIC if self._host else _MAGIC_OF_SITE
         return [*magic, *dict.fromkeys([*self._shared, *self._own])]
 
-    def evaluate(self, node: Node) -> Any:
-        """Return the value of a node; EvaluationError where a template fails."""
+    def evaluate(self, node: Node, *, as_written: bool = False) -> Any:
+        """Return a node's value; of a template that fails EvaluationError, `as_written` itself."""
         constant = self._evaluator.constant(node)
         if constant is not None:
             return constant.value
         if isinstance(node, Map):
-            return {key: self.evaluate(value) for key, value in node.items.items()}
+            items = node.items.items()
+            return {key: self.evaluate(value, as_written=as_written) for key, value in items}
         if isinstance(node, Seq):
-            return [self.evaluate(item) for item in node.items]
-        return self.render(node.value, node.place)
+            return [self.evaluate(item, as_written=as_written) for item in node.items]
+        try:
+            return self.render(node.value, node.place)
+        except (EvaluationError, CobwebError):
+            if as_written:
+                return node.value
+            raise
 
     def render(self, text: str, place: Place, *, file: bool = False) -> Any:
         """Return the value of a text that may be a template; `file`: it is the content of one."""

@@ -5,6 +5,10 @@ file, rendered for the host (or as it is), becomes the property `content` and ta
 with `x-cobweb: tree` holds the path of a folder; the property `tree` takes its place: the digest of
 its archive.
 
+Variables of the host that are content, as those that a role reads, become the property `inputs`
+once the rest was checked; of a vaulted one the digest, so that a spec can be compared with an
+applied one.
+
 A folder is read once for all hosts. With `templates` its files that end in `.j2` are rendered per
 host; the archive is made once per what comes out. The archives themselves are made when they are
 asked for, from the folder again, so that a site is evaluated without holding them.
@@ -15,19 +19,29 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from fnmatch import fnmatchcase
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cobweb._lazy import Lazy
 from cobweb.errors import Finding, Place, SiteError
-from cobweb.generation import TREE, TreeEntry, TreeKind, archive_of, in_order, tree_digest
+from cobweb.generation import (
+    INPUTS,
+    TREE,
+    TreeEntry,
+    TreeKind,
+    archive_of,
+    in_order,
+    redact,
+    tree_digest,
+)
 from cobweb.model import CobType
 from cobweb.site.hosts._scope import EvaluationError, Evaluator, text_of
 from cobweb.site.objects._cobs import CobDef
 from cobweb.site.reading._file_trees import TreeFolder
 from cobweb.site.reading._files import VAULT_HEADER, Files
-from cobweb.site.reading._nodes import VAULT_KEY, Leaf, Node, is_vault, told_apart
+from cobweb.site.reading._nodes import VAULT_KEY, Leaf, Node, holds_vault, is_vault, told_apart
 
 if TYPE_CHECKING:
     from cobweb.site.reading._schemas import SpecChecker
@@ -50,12 +64,14 @@ FILLED: Mapping[str, str] = {_TEMPLATE: CONTENT, _SOURCE: CONTENT, _TREE: TREE}
 class _Recipe:
     """How the spec of a COB is made: what is the same on every host, and what has to be evaluated.
 
-    `fixed` has all keys in their order. `shared` are the specs made so far, by what differs.
+    `fixed` has all keys in their order. `inputs` says which variables are content. `shared` are the
+    specs made so far, by what differs.
     """
 
     fixed: Mapping[str, Any]
     varying: tuple[tuple[str, Node], ...]
     marked: tuple[tuple[str, str], ...]
+    inputs: Callable[[str], bool] | None
     shared: dict[tuple[Any, ...], Mapping[str, Any]] = field(default_factory=dict)
 
     @property
@@ -63,12 +79,15 @@ class _Recipe:
         """Whether the spec is the same on every host."""
         return not self.varying and not self.marked
 
-    def differences(self, spec: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    def differences(self, spec: dict[str, Any], inputs: dict[str, Any]) -> tuple[Any, ...] | None:
         """Return what tells a spec apart from those of other hosts; None if it is much."""
         names = [name for name, _ in self.varying]
         names += [FILLED[mode] for _, mode in self.marked]
         found = tuple(told_apart(spec.get(name)) for name in names)
-        return None if None in found else found
+        if None in found:
+            return None
+        # What is large has an id of its own as long as a shared spec holds it.
+        return (*found, *inputs, *(told_apart(value) or id(value) for value in inputs.values()))
 
 
 class Specs:
@@ -92,7 +111,7 @@ class Specs:
             self._recipes[cob.name] = self._recipe(cob)
         recipe = self._recipes[cob.name]
         spec = self._made(cob, host, recipe)
-        if recipe.is_constant:
+        if recipe.is_constant and recipe.inputs is None:
             self._constants[cob.name] = spec
         return spec
 
@@ -103,10 +122,18 @@ class Specs:
         if _TREE in marked.values() and TREE in items:
             message = f"COB `{cob.name}`: `{TREE}` is what Cobweb makes of a folder"
             self._findings.add(items[TREE].place, message, "name the folder with `source`")
+        globs = cob.type.input_globs()
+        counts = cache(lambda name: any(fnmatchcase(name, glob) for glob in globs))
+        schema = cob.type.spec_schema or {}
+        if globs and (INPUTS in items or INPUTS in schema.get("properties", {})):
+            message = f"COB `{cob.name}`: `{INPUTS}` of a spec is what Cobweb makes of variables"
+            hint = f"use another word, or write `inputs: []` in type `{cob.type.name}`"
+            self._findings.add(items[INPUTS].place if INPUTS in items else cob.place, message, hint)
         return _Recipe(
             fixed={key: found and found.value for key, found in constants.items()},
             varying=tuple((key, node) for key, node in items.items() if constants[key] is None),
             marked=tuple((key, mode) for key, mode in marked.items() if key in items),
+            inputs=counts if globs else None,
         )
 
     def _made(self, cob: CobDef, host: str, recipe: _Recipe) -> Mapping[str, Any]:
@@ -119,10 +146,13 @@ class Specs:
             fill = self.trees.fill if mode == _TREE else partial(self._fill, cob, mode)
             if not fill(host, spec, key, place):
                 return spec
-        differences = recipe.differences(spec)
+        inputs = self._inputs(recipe.inputs, host) if recipe.inputs else {}
+        differences = recipe.differences(spec, inputs)
         if differences in recipe.shared:
             return recipe.shared[differences]
         checked, fits = self._checked(cob, spec, "" if recipe.is_constant else host)
+        if inputs:
+            checked = {**checked, INPUTS: redact(inputs) if holds_vault(inputs) else inputs}
         if fits and differences is not None and len(recipe.shared) < MAX_SHARED:
             recipe.shared[differences] = checked
         return checked
@@ -152,6 +182,13 @@ class Specs:
                 self._findings.add(error.place, error.message, error.hint, host=host)
                 failed = True
         return None if failed else spec
+
+    def _inputs(self, counts: Callable[[str], bool], host: str) -> dict[str, Any]:
+        """Return the variables of a host that count; what only Ansible can evaluate as its text."""
+        own, shared = self._evaluator.variables.of(host)
+        nodes, evaluate = {**shared, **own}, self._evaluator.scope(host).evaluate
+        names = sorted(filter(counts, nodes))
+        return {name: evaluate(nodes[name], as_written=True) for name in names}
 
     def _fill(  # noqa: PLR0913, PLR0917  # of which object and how, and what trees take as well
         self, cob: CobDef, mode: str, host: str, spec: dict[str, Any], name: str, place: Place
