@@ -181,32 +181,29 @@ def _type(kind: CobType, paths: Paths) -> dict[str, Any]:
         "serving": list(kind.serving),
         "shared": redact(kind.shared),
     }
-    inputs = {} if kind.inputs is None else {"inputs": list(kind.inputs)}
-    return (
-        inputs
-        | {key: value for key, value in said.items() if value}
-        | {
-            "states": list(kind.states),
-            "preferred": kind.preferred,
-            "remove": kind.remove,
-            "check": _action(kind.check, kind, paths),
-            "check_timeout_s": kind.check_timeout_s,
-            "folder": folder_outside(kind.place),
-            "revert": kind.revert,
-            "prepare": kind.prepare,
-            "transitions": [
-                {
-                    "from": step.source,
-                    "to": step.dest,
-                    "action": _action(step.action, kind, paths),
-                    "timeout_s": step.timeout_s,
-                    "attempts": step.attempts,
-                    **({"interrupts": True} if step.interrupts else {}),
-                }
-                for step in kind.transitions
-            ],
-        }
-    )
+    return {
+        **({} if kind.inputs is None else {"inputs": list(kind.inputs)}),
+        **{key: value for key, value in said.items() if value},
+        "states": list(kind.states),
+        "preferred": kind.preferred,
+        "remove": kind.remove,
+        "check": _action(kind.check, kind, paths),
+        "check_timeout_s": kind.check_timeout_s,
+        "folder": folder_outside(kind.place),
+        "revert": kind.revert,
+        "prepare": kind.prepare,
+        "transitions": [
+            {
+                "from": step.source,
+                "to": step.dest,
+                "action": _action(step.action, kind, paths),
+                "timeout_s": step.timeout_s,
+                "attempts": step.attempts,
+                **({"interrupts": True} if step.interrupts else {}),
+            }
+            for step in kind.transitions
+        ],
+    }
 
 
 def _action(action: Action, kind: CobType, paths: Paths) -> dict[str, Any]:

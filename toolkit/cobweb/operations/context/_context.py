@@ -299,8 +299,7 @@ class ExecutionContext(Context):
 
     def told(self, hosts: Iterable[str]) -> Iterator[EventBody]:
         """Yield the event of hosts that go over together, but for those that stood in nothing."""
-        had_one = sorted(host for host in hosts if self.active.get(host))
-        if had_one:
+        if had_one := sorted(host for host in hosts if self.active.get(host)):
             yield "generation.switch", {"hosts": had_one, "generation": self.generation}
 
     def waits(self, engine: Engine) -> tuple[Wait, ...]:
@@ -322,8 +321,7 @@ class ExecutionContext(Context):
         elsewhere = self.removal.elsewhere
         held = self.removal.held(elsewhere) if elsewhere else {}
         for cob in sorted(self.removed):
-            on = held.get(host_of(cob))
-            if on is not None:
+            if (on := held.get(host_of(cob))) is not None:
                 chain = (
                     Blocked(cob=cob, kind=WaitKind.UNSWITCHED, on=on, detail=host_of(cob)),
                     Blocked(cob=on, kind=WaitKind.EXCLUDED),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from cobweb.operations.context._renames import names_since
 
 if TYPE_CHECKING:
     from cobweb.operations.context._stored_work import KeptWork
-    from cobweb.store import CobRenamed, Store
+    from cobweb.store import Store
 
 
 class Generations:
@@ -35,10 +35,6 @@ class Generations:
     def ids(self) -> tuple[int, ...]:
         """All generations, the newest first."""
         return tuple(info.id for info in self._store.generations())
-
-    @cached_property
-    def _renames(self) -> Sequence[CobRenamed]:
-        return self._store.renames()
 
     @cached_property
     def active(self) -> Mapping[str, int]:
@@ -66,7 +62,7 @@ class Generations:
         if generation not in self._sites:
             found = self._store.generation(generation) if generation else None
             site = None if found is None else read_site(found.content)
-            names = names_since(self._renames, generation) if site else {}
+            names = names_since(self._store.renames(), generation) if site else {}
             self._sites[generation] = site.renamed(names) if site and names else site
         return self._sites[generation]
 

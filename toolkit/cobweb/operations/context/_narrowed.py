@@ -53,8 +53,7 @@ def narrowed(
     before, pending = _believed(desired, store, records)
     moved = _with_needs(desired.graph, before, only, renew)
     left_out = set(map(host_of, pending - moved))
-    mixed = left_out.intersection(map(host_of, pending & moved))
-    if mixed:
+    if mixed := left_out.intersection(map(host_of, pending & moved)):
         others = sorted(cob for cob in pending - moved if host_of(cob) in mixed)
         message = f"changes are pending on the same host: {some_of(others, _SHOWN)}"
         hint = "a host goes over to a generation with all of its changes: name these as well"

@@ -72,16 +72,13 @@ class Secrets:
         if not kind.shared:
             return kind, ()
         if id(kind) not in self._types:
-            now = self._present_types.get(kind.name)
+            kinds = (it.type for it in self._cobs.values())
+            now = next((it for it in kinds if it.name == kind.name), None)
             shared, missing = self._revealed(kind.shared, None if now is None else now.shared)
             made = kind if shared is kind.shared else replace(kind, shared=shared)
             self._types[id(kind)] = kind, made, missing  # `kind` stays, and so does its id
         _, made, missing = self._types[id(kind)]
         return made, missing
-
-    @cached_property
-    def _present_types(self) -> Mapping[str, CobType]:
-        return {it.type.name: it.type for it in self._cobs.values()}
 
     def host(self, host: Host) -> tuple[Host, tuple[str, ...]]:
         """Return a host with its secrets back, and the names of variables without which it is lost.
@@ -215,8 +212,7 @@ class KeptWork:
             return path if there else gone
         if all(self._now(name)[0] == files.digests[name] for name in names):
             return path
-        lost = [name for name in names if self._copy(name, files) is None]
-        if lost:
+        if lost := [name for name in names if self._copy(name, files) is None]:
             message = f"the {what} {written} is not as it was, and the copy of {lost[0]} is gone"
             return Missing(message=message)
         return path if self._folder is None else self._restore(files).read(written)

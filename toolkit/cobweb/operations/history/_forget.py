@@ -70,8 +70,7 @@ def forget(site: Site, store: Store, cobs: Sequence[str], hosts: Sequence[str]) 
     _refuse_unknown("object", cobs, records)
     _refuse_unknown("host", hosts, known)
     wanted = site.graph(None).cobs
-    kept = sorted(name for name in cobs if name in wanted)
-    if kept:
+    if kept := sorted(name for name in cobs if name in wanted):
         raise UsageError(
             f"the object {kept[0]} is still in the site",
             hint="remove it there first; to have it looked at anew: `cobweb apply --refresh all`",
@@ -92,8 +91,7 @@ def forget(site: Site, store: Store, cobs: Sequence[str], hosts: Sequence[str]) 
 
 def _refuse_unknown(kind: str, names: Sequence[str], known: Collection[str]) -> None:
     candidates = sorted(known)
-    unknown = sorted(set(names) - set(candidates))
-    if unknown:
+    if unknown := sorted(set(names) - set(candidates)):
         close = get_close_matches(unknown[0], candidates, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else "see `cobweb status`"
         raise UsageError(f"the state database knows no {kind} {unknown[0]!r}", hint=hint)

@@ -21,8 +21,7 @@ def run_of(store: Store, run: str | None) -> RunRecord:
 
     Ids of runs begin with their time, by which it is told what `cobweb gc` has deleted.
     """
-    found = store.last_run() if run is None else store.run(run)
-    if found is not None:
+    if found := store.last_run() if run is None else store.run(run):
         return found
     if run is None:
         raise UsageError(f"there is no run yet in {store.label}", hint="see `cobweb apply`")
@@ -77,13 +76,11 @@ def _wanted(store: Store, generation: int, cob: str) -> tuple[str, bool]:
     found = store.generation(generation)
     if found is None:
         return UNKNOWN, False
-    preferred = _word(store, found, cob, "preferred")
-    if preferred is not None:
+    if (preferred := _word(store, found, cob, "preferred")) is not None:
         return preferred, False
     for info in store.generations():
         older = store.generation(info.id) if info.id < generation else None
-        remove = _word(store, older, cob, "remove") if older else None
-        if remove is not None:
+        if older and (remove := _word(store, older, cob, "remove")) is not None:
             return remove, True
     return UNKNOWN, True
 

@@ -54,8 +54,7 @@ class Refusal:
 
 def refuse(refusals: Iterable[Refusal]) -> None:
     """Raise RefusedError where there is any reason to."""
-    reasons = list(map(str, refusals))
-    if reasons:
+    if reasons := list(map(str, refusals)):
         raise RefusedError(reasons)
 
 
