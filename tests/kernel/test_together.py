@@ -98,7 +98,7 @@ def test_all_instances_that_may_go_are_submitted_at_once(
 ) -> None:
     """However slow their checks are, and what some of them need first: the others wait for it."""
     types = {f"{host}/a": PLAY for host in HOSTS} | {f"{host}/b": ALONE for host in HOSTS}
-    graph = graph_of(types, *(f"{host}/a up {host}/b up" for host in sorted(behind)))
+    graph = graph_of(types, *(f"{host}/a down>up {host}/b up" for host in sorted(behind)))
     states = {cob_id(host, "a"): "up" for host in up - behind}
     rig = rig_of(graph, order, states=states, parallel=parallel)
     assert rig.go().ending is Ending.OK
@@ -171,7 +171,7 @@ def test_checks_go_together_as_well() -> None:
 def test_nobody_waits_for_an_instance_that_does_not_come() -> None:
     """One that waits for what this play does goes later; one that has failed not at all."""
     types = {f"{host}/a": PLAY for host in HOSTS} | {"h0/b": ALONE, "h1/b": ALONE}
-    needs = ("h0/a up h0/b up", "h0/b up h2/a up", "h1/a up h1/b up")
+    needs = ("h0/a down>up h0/b up", "h0/b down>up h2/a up", "h1/a down>up h1/b up")
 
     def answer(job: Job) -> Report | None:
         bad = job.cob == "h1/b" and job.kind is JobKind.TRANSITION

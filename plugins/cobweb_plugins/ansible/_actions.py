@@ -8,6 +8,7 @@ cannot look at, which is worth a word.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +21,14 @@ from cobweb.errors import Finding, Place
 from cobweb.model import Role, Tasks
 from cobweb.plugin import ActionUse, SiteFiles
 from cobweb_plugins.ansible._role_files import MAX_BYTES, FoundRole, Roles
-from cobweb_plugins.ansible._task_words import Part, Words, tasks_node, words_of
+from cobweb_plugins.ansible._task_words import (
+    MAGIC_WORDS,
+    Part,
+    Position,
+    Words,
+    tasks_node,
+    words_of,
+)
 
 _OWN_PLAY = "each instance of a COB has a play of its own"
 _MEANS: Mapping[str, str] = {
@@ -105,6 +113,8 @@ class _Look:
             means = _MEANS.get(word, "would name one host")
             other = _ELSE.get(word, "take the hosts from `groups`")
             hint = f"say `together: true` in {users}, or {other}"
+            if word not in _MEANS:
+                hint = f"{other}; or say `together: true` in {users}"
             found.append(Finding(place=place, message=f"`{word}` {means}: {_OWN_PLAY}", hint=hint))
         return tuple(found)
 
@@ -130,15 +140,31 @@ class _Look:
         is_spanning = use.spans_hosts and not action.together
         if not (is_spanning or action.finds):
             return
+        given = json.dumps(action.vars) if isinstance(action, Role) and is_spanning else ""
+        for word in MAGIC_WORDS.findall(given):
+            self._spanning.setdefault((use.place, word), {})[_label(use)] = None
         for (part, path, role), words in self._reached(begin):
             own = role is None or role.is_own
             file = _name(path, self._files) if own else str(path)
-            for (line, column), word in words.spanning.items() if is_spanning else ():
+            spanning = {**words.spanning, **self._once((part, path, role), words, begin)}
+            for (line, column), word in spanning.items() if is_spanning else ():
                 place = Place(file=file, line=line, column=column)
                 self._spanning.setdefault((place, word), {})[_label(use)] = None
             for (line, column), word in words.blind.items() if action.finds else ():
                 if part is Part.TASKS:
                     self._blind[Place(file=file, line=line, column=column), word] = None
+
+    def _once(self, file: _File, words: Words, begin: Sequence[_File]) -> Mapping[Position, str]:
+        """Return where a file takes in another one once that does more than to ask."""
+        role = file[2]
+        base = begin[0][1].parent if role is None else role.folder / Part.TASKS
+        reader = self._files if role is None else role.files
+        return {
+            place: "run_once"
+            for place, name in words.once.items()
+            for part, path, _ in [*self._taken_in(name, file, base)] or [file]
+            if not self._read(part, path, reader).only_asks
+        }
 
     def _reached(self, begin: Sequence[_File]) -> Iterator[tuple[_File, Words]]:
         """Yield files, those that they take in and those of the roles that they take in, once."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import time
 from collections import deque
@@ -79,9 +80,10 @@ class PlaybookExecutor(BaseExecutor):
 
     def wait(self, timeout_s: float | None) -> Sequence[Report]:
         """Serve all connections, as `BaseExecutor` does; what goes together is whole by now."""
-        self._plays.extend(self._gathered.values())
-        self._gathered.clear()
-        self._dispatch()
+        if self._gathered:
+            self._plays.extend(self._gathered.values())
+            self._gathered.clear()
+            self._dispatch()
         return super().wait(timeout_s)
 
     def close(self, *, kill: bool = False) -> None:
@@ -122,10 +124,10 @@ class PlaybookExecutor(BaseExecutor):
     def _start_run(self, *jobs: Job) -> None:
         """Start the play of some jobs, which is known by the number of the first."""
         lead = jobs[0].number
-        deadline = time.monotonic() + max(map(self._timeout, jobs))
+        limit_s = max(map(self._timeout, jobs)) * math.ceil(len(jobs) / self._setting.parallel)
         self._leads |= dict.fromkeys((job.number for job in jobs), lead)
         command = self._command(jobs)
-        self._runs[lead] = _Run(jobs, command, deadline=deadline, on_end=self._hub.ping)
+        self._runs[lead] = _Run(jobs, command, limit_s=limit_s, on_end=self._hub.ping)
 
     def _running(self) -> bool:
         return bool(self._runs or self._plays)
@@ -222,7 +224,7 @@ class PlaybookExecutor(BaseExecutor):
     def _expire(self, now: float) -> None:
         for run in self._runs.values():
             if now >= run.deadline and not run.stopped:
-                self._stop_run(run, lambda job: timed_out(job, self._timeout(job)))
+                self._stop_run(run, partial(timed_out, seconds=run.limit_s))
 
     def _stop_all(self) -> None:
         for run in self._runs.values():
@@ -253,10 +255,11 @@ class _Run:
     """
 
     def __init__(
-        self, jobs: Sequence[Job], command: Command, *, deadline: float, on_end: OnEnd
+        self, jobs: Sequence[Job], command: Command, *, limit_s: float, on_end: OnEnd
     ) -> None:
         self.jobs = jobs
-        self.deadline = deadline
+        self.limit_s = limit_s
+        self.deadline = time.monotonic() + limit_s
         self.guard = 0
         self.stopped = False
         self.stop_reports: Sequence[Report] = ()
@@ -294,7 +297,9 @@ class _Run:
         collector = self._collectors[job.host]
         if self._nothing_matched:
             return failed(job, f"Ansible does not know the host {job.host}")
-        is_whole = job.host in self._ended or (self.thread.code == 0 and not failure)
+        # Where somebody came to the end nothing has stopped the play: others have left it.
+        has_left = bool(self._ended) and not collector.failure
+        is_whole = has_left or job.host in self._ended or self.thread.code == 0
         if not is_whole and not collector.failure:
             if not failure:
                 return failed(job, self.thread.problem())

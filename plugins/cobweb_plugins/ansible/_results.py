@@ -162,7 +162,7 @@ class Collector:
             self._lie = f"{end.name}: a module of the host said `{name}`, which is for set_fact"
         status = "changed" if end.event == "ok" and end.changed else end.event
         self._tasks.append({"name": end.name, "status": status, "message": text})
-        if status == "changed":
+        if status == "changed" and not _is_of_a_cache(end.result):
             self._changed[end.name] = None
         if _is_unseen(end):
             self._unseen[end.name] = None
@@ -190,19 +190,28 @@ class Collector:
         """Return the fields of the report of a job that came to its end; `facts` are `FACTS`.
 
         Without them those that tasks said count. What tasks handed back is in it also where a later
-        one failed. A check in check mode `finds` one of three states: the last one where nothing
-        else is `recorded`. What would change is not there for the tasks after it, so that one of
-        these may fail, and it is known all the same that something would.
+        one failed. A check in check mode `finds` one of three states: the first where nothing would
+        change, but for an object that is `recorded` in the second, for its step has not ended well
+        since; else the second, but for one that is recorded in the third. What would change is not
+        there for the tasks after it, so that one of these may fail, and it is known all the same
+        that something would.
         """
         facts = self.facts if facts is None else facts
         results, problem = handed_back(facts)
         if finds and not self.unreachable and (ok or self._changed):
-            found = finds[0] if not self._changed else finds[2 if recorded == finds[2] else 1]
+            usual = recorded if recorded is not None and recorded in finds else finds[0]
+            if self._changed:
+                found = usual if usual == finds[2] else finds[1]
+            else:
+                found = finds[0] if usual == finds[2] else usual
             words = self._would_change() if self._changed else ""
             return self.report("ok", state=found, message=words, results=results)
         if not ok:
             outcome = "unreachable" if self.unreachable else "failed"
             message = self.failure or "Ansible gave no reason"
+            if finds:
+                unseen = f"; {self._not_looked_at()}" if self._unseen else ""
+                message = bounded(f"in check mode: {message}{unseen}")
             return self.report(outcome, message=message, results=results)
         state = facts.get(STATE_FACT) if check else ""
         if problem := self._lie or problem or (state_error(state) if check else ""):
@@ -214,8 +223,15 @@ class Collector:
         """Say what check mode found, and which tasks it could not look at."""
         words = f"would change: {', '.join(self._changed)}"
         words += f"; then {self.failure}" if self.failure else ""
-        words += f"; not looked at: {', '.join(self._unseen)}" if self._unseen else ""
-        return bounded(words)
+        return bounded(f"{words}; {self._not_looked_at()}" if self._unseen else words)
+
+    def _not_looked_at(self) -> str:
+        return f"not looked at: {', '.join(self._unseen)}"
+
+
+def _is_of_a_cache(result: Mapping[str, Any]) -> bool:
+    """Say whether a task has but read the lists of packages anew, which is no state of a host."""
+    return bool(result.get("cache_updated")) and "diff" not in result and "stdout" not in result
 
 
 def _is_unseen(end: TaskEnd) -> bool:

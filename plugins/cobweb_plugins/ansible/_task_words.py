@@ -38,6 +38,9 @@ MAX_DEPTH = 100
 _BLIND = frozenset(["command", "shell", "raw", "script", "expect"])
 """Modules that do in check mode nothing at all, if they are not told more."""
 
+_ASKS = frozenset(["assert", "fail"])
+"""Modules that do nothing to a host: it is the same whether one host has them done or each."""
+
 _TAKE_FILES = frozenset(["import_tasks", "include_tasks"])
 _TAKE_ROLES = frozenset(["import_role", "include_role"])
 _BLOCKS = ("block", "rescue", "always")
@@ -45,7 +48,7 @@ _ACTIONS = ("action", "local_action")
 _TOLD = frozenset(["check_mode", "changed_when"])
 _BOUNDS = frozenset(["creates", "removes"])
 _OURS = re.compile(r"ansible\.(?:builtin|legacy)\.")
-_WORD = re.compile(rf"\b(?:{'|'.join(sorted(MAGIC, reverse=True))})\b")
+MAGIC_WORDS = re.compile(rf"\b(?:{'|'.join(sorted(MAGIC, reverse=True))})\b")
 _ARGUMENT = re.compile(r"(?:^|\s)(\w+)=(\S*)")
 _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -67,13 +70,16 @@ class Words:
     """What a file says.
 
     `spanning` are words that speak of other hosts, `blind` the modules of tasks that check mode
-    cannot look at. `files` and `roles` are the names of what the file takes in.
+    cannot look at. `files` and `roles` are the names of what the file takes in, `once` the files
+    among them that `run_once` takes in. A file that `only_asks` does nothing to a host.
     """
 
     spanning: dict[Position, str] = field(default_factory=dict)
     blind: dict[Position, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     roles: list[str] = field(default_factory=list)
+    once: dict[Position, str] = field(default_factory=dict)
+    only_asks: bool = False
 
 
 def words_of(data: bytes, part: Part) -> Words:
@@ -93,7 +99,9 @@ def words_of(data: bytes, part: Part) -> Words:
     if part is Part.META:
         found.roles += _dependencies(root)
     elif part in (Part.TASKS, Part.HANDLERS):
-        for task, is_told in _tasks(root):
+        tasks = list(_tasks(root))
+        found.only_asks = all(_asks(task) for task, _ in tasks)
+        for task, is_told in tasks:
             _look_at_task(task, found, is_told=is_told or part is Part.HANDLERS)
     return found
 
@@ -131,12 +139,12 @@ def _without_comments(text: str) -> str:
 
 def _look_for_words(text: str, root: Node | None, found: Words) -> None:
     """Find the magic variables in all texts of a document, or in all of a text."""
-    if not _WORD.search(text):
+    if not MAGIC_WORDS.search(text):
         return
     lines = _LINE_END.split(text)
     whole = ((number, 0, len(line)) for number, line in enumerate(lines))
     for number, start, end in whole if root is None else _spans(root, lines):
-        for match in _WORD.finditer(lines[number], start, end):
+        for match in MAGIC_WORDS.finditer(lines[number], start, end):
             found.spanning[number + 1, match.start() + 1] = match[0]
 
 
@@ -206,10 +214,15 @@ def _tasks(root: Node) -> Iterator[tuple[_Pairs, bool]]:
             yield task, inside
 
 
+def _asks(task: _Pairs) -> bool:
+    return any(module in _ASKS for _, module, _ in _calls(task))
+
+
 def _look_at_task(task: _Pairs, found: Words, *, is_told: bool) -> None:
     _look_at_keywords(task, found)
-    for word, name, given in _calls(task):
-        module = _OURS.sub("", name, count=1) if _OURS.match(name) else name
+    if _asks(task) and "run_once" in task:
+        found.spanning.pop(_position(task["run_once"][0]), None)
+    for word, module, given in _calls(task):
         if module in _TAKE_FILES | _TAKE_ROLES:
             _look_at_keywords(_pairs(_value(_pairs(given), "apply")), found)
             arguments = _arguments((given, _value(task, "args")))
@@ -217,10 +230,14 @@ def _look_at_task(task: _Pairs, found: Words, *, is_told: bool) -> None:
             taken = next((arguments[it] for it in keys if arguments.get(it)), "")
             into = found.files if module in _TAKE_FILES else found.roles
             into += [taken] if taken and "{{" not in taken else []
+            if into and into is found.files and "run_once" in task:
+                place = _position(task["run_once"][0])
+                if found.spanning.pop(place, ""):
+                    found.once[place] = taken
         elif module in _BLIND and not (is_told or _TOLD & task.keys()):
             arguments = _arguments((given, _value(task, "args")))
             if not _BOUNDS & arguments.keys():
-                found.blind[_position(word)] = name
+                found.blind[_position(word)] = word.value.strip().partition(" ")[0]
 
 
 def _look_at_keywords(pairs: _Pairs, found: Words) -> None:
@@ -232,17 +249,24 @@ def _look_at_keywords(pairs: _Pairs, found: Words) -> None:
 
 
 def _calls(task: _Pairs) -> Iterator[tuple[ScalarNode, str, Node | str]]:
-    """Yield what may be the module of a task: where it is named, its name, and what it is given."""
+    """Yield what may be the module of a task: where it is named, its name, and what it is given.
+
+    Ansible's own have the short one of their names.
+    """
     for name, (key, value) in task.items():
         if name not in _ACTIONS:
-            yield key, name, value
+            yield key, _short(name), value
         elif isinstance(value, ScalarNode):
             module, _, rest = value.value.strip().partition(" ")
-            yield value, module, rest
+            yield value, _short(module), rest
         else:
             named = _value(_pairs(value), "module")
             if isinstance(named, ScalarNode):
-                yield named, named.value.strip(), value
+                yield named, _short(named.value.strip()), value
+
+
+def _short(name: str) -> str:
+    return _OURS.sub("", name, count=1) if _OURS.match(name) else name
 
 
 def _arguments(given: Iterable[Node | str | None]) -> dict[str, str]:

@@ -93,6 +93,7 @@ WORDS: dict[str, list[str]] = {
     "- run_once: true\n  debug:": ["1:3 run_once"],
     "- debug:\n  run_once: '{{ once }}'": ["2:3 run_once"],
     "- debug:\n  run_once: [1]": ["2:3 run_once"],
+    "- assert: {that: true}\n  run_once: true\n- ansible.builtin.fail:\n  run_once: true": [],
     "- debug:\n  run_once: false\n- debug:\n  run_once: 'no'\n- debug:\n  run_once:": [],
     "- debug:\n  throttle: 1": ["2:3 throttle"],
     "- debug:\n  throttle: 0": [],
@@ -194,6 +195,26 @@ def test_files_that_a_task_file_takes_in(make: Make, text: str) -> None:
     again = "- import_tasks: ../../further.yml\n- import_tasks: up.yml\n- import_tasks: again.yml"
     files = {"tasks/up.yml": text, "tasks/nested/again.yml": again, **FOUND}
     assert places(make(files, "{tasks: up.yml}")) == ["further.yml:1:13 run_once"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("- assert: {that: true}\n- ansible.builtin.assert: {that: x}", []),
+        ("- assert: {that: true}\n- command: x", ["tasks/main.yml:2:3 run_once"]),
+        ("- import_tasks: main.yml", ["tasks/main.yml:2:3 run_once"]),
+    ],
+)
+def test_what_only_asks_may_do_so_on_each_host(make: Make, text: str, found: list[str]) -> None:
+    """So do many roles with what they are given, by a file of its own."""
+    main = "- ansible.builtin.import_tasks: {file: assert.yml}\n  run_once: true\n"
+    site = make({"roles/r/tasks/main.yml": main, "roles/r/tasks/assert.yml": text})
+    assert places(site) == [f"roles/r/{it}" for it in found]
+
+
+def test_what_a_site_gives_to_a_role(make: Make) -> None:
+    up = '{role: r, vars: {hosts: "{{ ansible_play_hosts }}"}}'
+    assert places(make({"roles/r/tasks/main.yml": "[]"}, up))[0].endswith("ansible_play_hosts")
 
 
 def test_a_task_file_that_is_nested_too_deeply(make: Make) -> None:
@@ -364,7 +385,7 @@ def test_each_place_is_told_once_with_all_who_use_it(make: Make) -> None:
 def test_what_helps_is_said(make: Make, text: str, means: str, hint: str) -> None:
     (finding,) = make({"up.yml": f"- {text}"}, "{tasks: up.yml}").findings_of_files()
     assert finding.message == f"{means}: {OWN_PLAY}"
-    assert finding.hint.startswith(TOGETHER)
+    assert TOGETHER.removesuffix(", or") in finding.hint
     assert hint in finding.hint
 
 

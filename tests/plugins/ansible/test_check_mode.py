@@ -9,6 +9,7 @@ import pytest
 
 from cobweb.model import Outcome, Report, Role, Tasks
 from cobweb_plugins.ansible._lanes import AnsibleExecutor
+from cobweb_plugins.ansible._results import Collector, TaskEnd
 from tests.plugins.ansible.conftest import BOTH, Bench, MakeBench
 
 pytestmark = pytest.mark.gate("Ansible runs roles on this machine")
@@ -112,6 +113,16 @@ def test_what_was_taken_down_stays_down(make_bench: MakeBench, kind: Any) -> Non
     assert thing.run(check=True, recorded="outdated").state == "outdated"
     thing.run(check=False)
     assert thing.run(check=True, recorded="down").state == "up"
+    assert thing.run(check=True, recorded="up").state == "up"
+
+
+@BOTH
+def test_a_step_that_has_not_ended_well_is_taken_again(make_bench: MakeBench, kind: Any) -> None:
+    """Check mode sees neither the command nor the handler that failed: the journal does."""
+    thing = Thing(make_bench(kind, hosts=1))
+    thing.run(check=False)
+    found = thing.run(check=True, recorded="outdated")
+    assert (found.state, found.message) == ("outdated", "")
 
 
 @BOTH
@@ -121,7 +132,38 @@ def test_a_role_that_fails_before_anything_would_change(make_bench: MakeBench, k
     text = "- {name: first, ansible.builtin.fail: {msg: no such thing}}\n"
     path = str(bench.write("fails.yml", text))
     (report,) = bench.run(bench.job(Tasks(path=path, finds=FINDS), check=True))
-    assert (report.outcome, report.message) == (Outcome.FAILED, "first: no such thing")
+    assert (report.outcome, report.message) == (
+        Outcome.FAILED,
+        "in check mode: first: no such thing",
+    )
+
+
+def test_a_failure_names_what_was_not_looked_at(make_bench: MakeBench) -> None:
+    """It may be what the task lacks that failed."""
+    bench = make_bench(AnsibleExecutor, hosts=1)
+    text = """
+- {name: ask, ansible.builtin.command: echo 1, register: said}
+- {name: use, ansible.builtin.assert: {that: said.stdout == '1', fail_msg: no answer}}
+"""
+    path = str(bench.write("fails.yml", text))
+    (report,) = bench.run(bench.job(Tasks(path=path, finds=FINDS), check=True))
+    assert report.outcome is Outcome.FAILED
+    assert report.message == "in check mode: use: no answer; not looked at: ask"
+
+
+def test_lists_of_packages_are_no_state() -> None:
+    """A role that reads them anew after some time changes nothing; a package is another matter."""
+
+    def found(**result: Any) -> str:
+        collector = Collector()
+        end = TaskEnd(event="ok", name="apt", result=result, changed=True, ignored=False)
+        collector.add(end)
+        fields = collector.end(ok=True, check=True, finds=FINDS)
+        return f"{fields['state']} {fields['message']}".strip()
+
+    lists = {"changed": True, "cache_updated": True, "cache_update_time": 1}
+    assert found(**lists) == "up"
+    assert found(**lists, diff={}, stdout="Inst nginx", stderr="") == "outdated would change: apt"
 
 
 def test_task_files_are_run_in_check_mode_too(make_bench: MakeBench, tmp_path: Path) -> None:

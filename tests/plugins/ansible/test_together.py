@@ -103,10 +103,15 @@ def test_who_fails_alone_fails_alone(make_bench: MakeBench, kind: Any) -> None:
 
 @BOTH
 def test_a_play_that_ends_early_has_ended_well(make_bench: MakeBench, kind: Any) -> None:
-    """That is what `end_play` and `end_host` are for."""
-    bench = make_bench(kind, hosts=2)
+    """That is what `end_play` and `end_host` are for, also where another host fails."""
+    bench = make_bench(kind, hosts=3)
     (one, other) = bench.run(*jobs(bench, "- ansible.builtin.meta: end_play\n", count=2))
     assert outcomes([one, other]) == ["ok", "ok"]
+    text = """
+- {ansible.builtin.meta: end_host, when: "inventory_hostname == 'h1'"}
+- {ansible.builtin.fail: {msg: no}, when: "inventory_hostname == 'h2'"}
+"""
+    assert outcomes(bench.run(*jobs(bench, text))) == ["ok", "failed", "ok"]
 
 
 @BOTH
@@ -161,10 +166,11 @@ def test_a_play_that_is_stopped_is_stopped_whole(
 
 @BOTH
 def test_a_play_that_takes_too_long(make_bench: MakeBench, kind: Any) -> None:
-    """Each of its jobs has taken too long then."""
-    bench = make_bench(kind, hosts=2)
-    reports = bench.run(*jobs(bench, "- command: sleep 1000\n", count=2, timeout_s=5.0))
+    """Each of its jobs has taken too long then; it has time for each round of its forks."""
+    bench = make_bench(kind, hosts=2, parallel=1)
+    reports = bench.run(*jobs(bench, "- command: sleep 1000\n", count=2, timeout_s=3.0))
     assert outcomes(reports) == [str(Outcome.TIMEOUT)] * 2
+    assert reports[0].message == "took longer than 6 s and was stopped"
 
 
 @BOTH

@@ -49,8 +49,8 @@ class Tasks:
 
     With `facts` they are gathered before, once per host and run: all of them, or named subsets.
     What goes `together` is one play of all instances of the COB that may go at once. A check that
-    `finds` three states is run in check mode, and is in the first of them where nothing would
-    change, else in the third if the journal says so, else in the second.
+    `finds` three states is run in check mode: the first of them where nothing would change, unless
+    the journal says the second; else the second, unless it says the third.
     """
 
     path: str

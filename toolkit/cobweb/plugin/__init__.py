@@ -26,6 +26,7 @@ from cobweb.plugin._provider_fields import field_problems, secret_fields
 from cobweb.plugin._type_files import type_file
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import (
+    INTERFACE,
     ActionAdapter,
     ActionUse,
     Adapter,
@@ -61,6 +62,7 @@ from cobweb.plugin.protocols import (
 
 __all__ = [
     "ACCESS_KEY",
+    "INTERFACE",
     "MOST_BEHIND",
     "ActionAdapter",
     "ActionUse",

@@ -180,7 +180,7 @@ def _guess(record: CobRecord | None, cob: Cob, *, is_changed: bool) -> State:
     """Say what a check will most likely find."""
     cob_type = cob.type
     if record is None:
-        return cob_type.remove
+        return OUTDATED if getattr(cob_type.check, "finds", ()) else cob_type.remove
     last = record.in_transition[0] if record.in_transition else record.state
     if last == UNKNOWN or last not in cob_type.states:
         last = cob.preferred if record.applied is not None else cob_type.remove

@@ -187,8 +187,7 @@ class Specs:
         """Return the variables of a host that count; what only Ansible can evaluate as its text."""
         own, shared = self._evaluator.variables.of(host)
         nodes, evaluate = {**shared, **own}, self._evaluator.scope(host).evaluate
-        names = sorted(filter(counts, nodes))
-        return {name: evaluate(nodes[name], as_written=True) for name in names}
+        return {it: evaluate(nodes[it], as_written=True) for it in sorted(filter(counts, nodes))}
 
     def _fill(  # noqa: PLR0913, PLR0917  # of which object and how, and what trees take as well
         self, cob: CobDef, mode: str, host: str, spec: dict[str, Any], name: str, place: Place

@@ -82,7 +82,8 @@ class Types:
         remove = self._state(body, "remove", states, what)
         self._type_body = body
         self._finds = (preferred or "", OUTDATED, remove or "")
-        check = self._check(name, body, states)
+        self._look_at_mode(body.items.get("check"), states)
+        check = self._check(name, body)
         transitions = self._transitions(name, body, states)
         groups = self._groups(body, states)
         serving = self._serving(body, states, what)
@@ -161,9 +162,8 @@ class Types:
 
     def _inputs(self, body: Map, what: str) -> tuple[str, ...] | None:
         """Return globs of variables; None where the type says nothing of them."""
-        if "inputs" not in body.items:
-            return None
-        return tuple(name for name, _ in texts(body, "inputs", what, self._findings))
+        found = tuple(name for name, _ in texts(body, "inputs", what, self._findings))
+        return found if "inputs" in body.items else None
 
     def _some_states(
         self,
@@ -225,13 +225,10 @@ class Types:
         self._findings.add(place, f"the type has no state `{state}`", hint)
         return None
 
-    def _check(
-        self, name: str, body: Map, states: tuple[State, ...]
-    ) -> tuple[Action, float | None] | None:
+    def _check(self, name: str, body: Map) -> tuple[Action, float | None] | None:
         node = body.items.get("check")
         if node is None:
             return None
-        self._look_at_mode(node, states)
         read = self._action(name, "check", node)
         if read and isinstance(read[0], Nothing):
             message = f"`check` of type `{name}` has neither `tasks` nor `role`"
@@ -239,7 +236,7 @@ class Types:
             return None
         return (read[0], read[1]) if read else None
 
-    def _look_at_mode(self, node: Node, states: tuple[State, ...]) -> None:
+    def _look_at_mode(self, node: Node | None, states: tuple[State, ...]) -> None:
         """Find what is wrong with a check that says how it is run."""
         if not isinstance(node, Map) or text(node, "mode", "`check`", self._findings) is None:
             return
