@@ -225,3 +225,31 @@ def test_what_satisfies_several_needs_satisfies_each(names: list[str]) -> None:
     assert both is None if not common else both is not None and set(kind.members(both)) <= common
     if both in names:
         assert set(kind.members(both)) == common
+
+
+@pytest.mark.parametrize(
+    ("role", "said", "globs"),
+    [
+        ("nginx", None, ("nginx_*",)),
+        ("geerlingguy.nginx", None, ("nginx_*",)),
+        ("my.own.far-away", None, ("far_away_*",)),
+        ("/srv/site.d/roles/web", None, ("web_*",)),
+        ("nginx", (), ()),
+        ("nginx", ("a_*", "b"), ("a_*", "b")),
+    ],
+)
+def test_which_variables_are_content(
+    role: str, said: tuple[str, ...] | None, globs: tuple[str, ...]
+) -> None:
+    """Those that begin with the last part of a role's name, unless the type says it."""
+    step = Transition(source="down", dest="up", action=Role(name=role))
+    kind = CobType(
+        name="t",
+        states=("down", "up"),
+        preferred="up",
+        remove="down",
+        check=Nothing(),
+        transitions=(step,),
+        inputs=said,
+    )
+    assert kind.input_globs() == globs
