@@ -14,7 +14,7 @@ from importlib import import_module
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Dialect, Table, and_, bindparam, delete, false, func, select, update
+from sqlalchemy import Column, Dialect, Table, and_, bindparam, delete, false, func, select, update
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from cobweb.store._tables import (
@@ -30,6 +30,8 @@ from cobweb.store._tables import (
 )
 
 Values = Mapping[str, Any]
+
+_IDS_OF_COBS = (COBS.c.id, GRANTS.c.cob, GRANTS.c.holder, SLOTS.c.unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +69,7 @@ class Statements:
         self._cobs: dict[frozenset[str], Statement] = {}
         self.fence = self._compiled(select(SITE_LOCK.c.run).with_for_update()).text
         self.grant = self._upsert(GRANTS, ("cob", "holder", "state"))
-        self.ungrant = self._compiled(
-            delete(GRANTS).where(
-                and_(GRANTS.c.cob == bindparam("cob_"), GRANTS.c.holder == bindparam("holder_"))
-            )
-        )
+        self.ungrant = self._delete(GRANTS.c.cob, GRANTS.c.holder)
         self.host = self._upsert(HOSTS, ("name", "reachable", "since"))
         self.switched = self._upsert(HOSTS, ("name", "generation"))
         self.given_up = self._upsert(HOSTS, ("name", "given_up"))
@@ -80,41 +78,26 @@ class Statements:
             update(COBS).where(COBS.c.id == bindparam("cob_")).values(at_work=false())
         )
         self.slot = self._upsert(SLOTS, ("limit", "unit", "run", "since"))
-        self.drop_slot = self._compiled(
-            delete(SLOTS).where(
-                and_(SLOTS.c.limit == bindparam("limit_"), SLOTS.c.unit == bindparam("unit_"))
-            )
-        )
-        self.canary = self._upsert(CANARIES, [column.name for column in CANARIES.columns])
+        self.drop_slot = self._delete(SLOTS.c.limit, SLOTS.c.unit)
+        self.canary = self._upsert(CANARIES, CANARIES.columns.keys())
         self.last_canary = self._compiled(select(func.max(CANARIES.c.seq))).text
-        self.forget = tuple(
-            self._compiled(delete(column.table).where(column == bindparam("gone")))
-            for column in (COBS.c.id, GRANTS.c.cob, GRANTS.c.holder, SLOTS.c.unit)
-        )
+        self.forget = tuple(map(self._delete, _IDS_OF_COBS))
         self.rename = tuple(
             self._compiled(
                 update(column.table)
                 .where(column == bindparam("old_"))
                 .values({column: bindparam("new_")})
             )
-            for column in (COBS.c.id, GRANTS.c.cob, GRANTS.c.holder, SLOTS.c.unit)
+            for column in _IDS_OF_COBS
         )
         self.renamed = self._upsert(RENAMES, ("old", "generation", "new"))
         self.result = self._upsert(RESULTS, ("host", "key", "value"))
-        self.drop_result = self._compiled(
-            delete(RESULTS).where(
-                and_(RESULTS.c.host == bindparam("host_"), RESULTS.c.key == bindparam("key_"))
-            )
-        )
-        self.forget_host = tuple(
-            self._compiled(delete(column.table).where(column == bindparam("gone")))
-            for column in (HOSTS.c.name, RESULTS.c.host, SLOTS.c.unit)
-        )
-        columns = [column.name for column in EVENTS.columns]
-        self._event = self._compiled(
-            EVENTS.insert().values({name: bindparam(name) for name in columns})
-        )
-        self._copy = f"COPY {EVENTS.name} ({', '.join(columns)}) FROM STDIN"
+        self.drop_result = self._delete(RESULTS.c.host, RESULTS.c.key)
+        self.forget_host = tuple(map(self._delete, (HOSTS.c.name, RESULTS.c.host, SLOTS.c.unit)))
+        event = self._sql.insert(EVENTS)
+        self._event = self._compiled(event)
+        self._event_again = self._compiled(event.on_conflict_do_nothing())
+        self._copy = f"COPY {EVENTS.name} ({', '.join(EVENTS.columns.keys())}) FROM STDIN"
 
     def cobs(self, names: frozenset[str]) -> Statement:
         """Return the upsert that sets the columns `names` of an object, and its run."""
@@ -131,9 +114,7 @@ class Statements:
         With `again` those that are there already stay as they are.
         """
         if again:
-            names = [column.name for column in EVENTS.columns]
-            insert = self._sql.insert(EVENTS).values({name: bindparam(name) for name in names})
-            self._compiled(insert.on_conflict_do_nothing()).many_tuples(cursor, rows)
+            self._event_again.many_tuples(cursor, rows)
         elif not self._is_postgresql:
             self._event.many_tuples(cursor, rows)
         elif rows:
@@ -149,6 +130,11 @@ class Statements:
             # That something failed is true of the run in which it did.
             changed["failed"] = and_(COBS.c.failed, COBS.c.run == statement.excluded.run)
         return self._compiled(statement.on_conflict_do_update(index_elements=keys, set_=changed))
+
+    def _delete(self, *columns: Column[str]) -> Statement:
+        """Return the statement that deletes rows by these columns of one table."""
+        wanted = (column == bindparam(f"{column.name}_") for column in columns)
+        return self._compiled(delete(columns[0].table).where(*wanted))
 
     def _compiled(self, statement: Any) -> Statement:
         compiled: Any = statement.compile(dialect=self._dialect)
