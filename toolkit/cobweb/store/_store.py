@@ -12,7 +12,6 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,12 +19,14 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    Select,
     bindparam,
     delete,
     false,
     func,
     not_,
     select,
+    true,
     update,
 )
 from sqlalchemy.engine.interfaces import DBAPICursor
@@ -60,6 +61,7 @@ _EVENTS_AT_ONCE = 1000
 _SITE_ID, _EPOCH, _DELETED_RUN = "site_id", "epoch", "deleted_run"
 """The keys of the site's id, its last epoch and the newest deleted run in the table `META`."""
 
+_NEWEST_RUNS = select(RUNS).order_by(RUNS.c.number.desc())
 _INFO = ("id", "command", "started", "user", "host", "pid", "site", "generation")
 
 
@@ -134,31 +136,18 @@ class Store:
 
     def states(self) -> Mapping[CobId, CobRecord]:
         """Return the record of every object that was ever written and not forgotten, by id."""
-        with self._database.read() as connection:
-            lost = _lost(connection)
-            rows = connection.execute(select(COBS).order_by(COBS.c.id))
-            return {CobId(row[0]): _record(row, lost) for row in rows}
+        return self._records([true()])
 
     def states_of(self, cobs: Iterable[CobId]) -> Mapping[CobId, CobRecord]:
         """Return the records of these objects, by id; those never written are left out."""
-        found: dict[CobId, CobRecord] = {}
-        rest = iter(sorted(cobs))
-        with self._database.read() as connection:
-            lost = _lost(connection)
-            while some := list(islice(rest, _NAMES_AT_ONCE)):
-                for row in connection.execute(select(COBS).where(COBS.c.id.in_(some))):
-                    found[CobId(row[0])] = _record(row, lost)
-        return dict(sorted(found.items()))
+        ids = sorted(cobs)
+        parts = (ids[at : at + _NAMES_AT_ONCE] for at in range(0, len(ids), _NAMES_AT_ONCE))
+        return self._records(COBS.c.id.in_(part) for part in parts)
 
     def states_on(self, hosts: Iterable[str]) -> Mapping[CobId, CobRecord]:
         """Return the records of all objects on these hosts, by id."""
-        found: dict[CobId, CobRecord] = {}
-        with self._database.read() as connection:
-            lost = _lost(connection)
-            for chosen in _on_hosts(connection, sorted(set(hosts))):
-                for row in connection.execute(select(COBS).where(chosen)):
-                    found[CobId(row[0])] = _record(row, lost)
-        return dict(sorted(found.items()))
+        dialect = self._database.engine.dialect.name
+        return self._records(_on_hosts(dialect, sorted(set(hosts))))
 
     def lost_hosts(self) -> frozenset[str]:
         """Return the hosts that could not be reached the last time, also those without records."""
@@ -260,24 +249,18 @@ class Store:
 
     def runs(self, limit: int | None = 100) -> tuple[RunRecord, ...]:
         """Return the last runs, the newest first; None: all."""
-        with self._database.read() as connection:
-            rows = connection.execute(select(RUNS).order_by(RUNS.c.number.desc()).limit(limit))
-            return tuple(_run_record(row) for row in rows)
+        return self._runs(_NEWEST_RUNS.limit(limit))
 
     def last_run(self, *, but: str | None = None) -> RunRecord | None:
         """Return the run that began last; one of the command `but` does not count."""
-        chosen = select(RUNS).order_by(RUNS.c.number.desc()).limit(1)
+        chosen = _NEWEST_RUNS.limit(1)
         if but is not None:
             chosen = chosen.where(not_(RUNS.c.command.startswith(but, autoescape=True)))
-        with self._database.read() as connection:
-            row = connection.execute(chosen).first()
-            return None if row is None else _run_record(row)
+        return next(iter(self._runs(chosen)), None)
 
     def run(self, run: str) -> RunRecord | None:
         """Return the run with this id."""
-        with self._database.read() as connection:
-            row = connection.execute(select(RUNS).where(RUNS.c.id == run)).first()
-            return None if row is None else _run_record(row)
+        return next(iter(self._runs(select(RUNS).where(RUNS.c.id == run))), None)
 
     def goes_on(self, run: RunRecord) -> bool:
         """Say whether a run is still at work, as far as its site lock and its process tell."""
@@ -298,9 +281,8 @@ class Store:
         """
         number, last = self._number_of(run), after
         while rows := self._events_after(number, last):
-            for seq, time, kind, data in rows:
-                yield {"seq": seq, "time": time, "type": kind, **data}
-            last = rows[-1][0]
+            last = rows[-1]["seq"]
+            yield from rows
         if number is not None and self._number_of(run) is None:
             message = f"run {run} was deleted by `cobweb gc` while it was read"
             raise StoreError(message, hint="`cobweb runs` lists those that are left")
@@ -388,6 +370,16 @@ class Store:
 
     # --- parts
 
+    def _records(self, conditions: Iterable[ColumnElement[bool]]) -> Mapping[CobId, CobRecord]:
+        """Return the records that meet any of these conditions on their rows, by id."""
+        found: dict[CobId, CobRecord] = {}
+        with self._database.read() as connection:
+            lost = _lost(connection)
+            for chosen in conditions:
+                for row in connection.execute(select(COBS).where(chosen)):
+                    found[CobId(row[0])] = _record(row, lost)
+        return {cob: found[cob] for cob in sorted(found)}
+
     def _host_generations(self, connection: Connection) -> Mapping[str, int]:
         chosen = select(HOSTS.c.name, HOSTS.c.generation).where(HOSTS.c.generation > 0)
         rows = connection.execute(chosen.order_by(HOSTS.c.name))
@@ -443,13 +435,15 @@ class Store:
             rows = [(run, *event) for event in batch.events]
             self._statements.write_events(cursor, rows, again=again)
 
+    def _runs(self, chosen: Select[Any]) -> tuple[RunRecord, ...]:
+        with self._database.read() as connection:
+            return tuple(_run_record(row) for row in connection.execute(chosen))
+
     def _number_of(self, run: str) -> int | None:
         with self._database.read() as connection:
             return connection.scalar(select(RUNS.c.number).where(RUNS.c.id == run))
 
-    def _events_after(
-        self, run: int | None, seq: int
-    ) -> list[tuple[int, float, str, dict[str, Any]]]:
+    def _events_after(self, run: int | None, seq: int) -> list[dict[str, Any]]:
         chosen = (
             select(EVENTS.c.seq, EVENTS.c.time, EVENTS.c.type, EVENTS.c.data)
             .where(EVENTS.c.run == run, EVENTS.c.seq > seq)
@@ -458,7 +452,10 @@ class Store:
         )
         with self._database.read() as connection:
             rows = connection.execute(chosen)
-            return [(seq, time, kind, json.loads(data)) for seq, time, kind, data in rows]
+            return [
+                {"seq": seq, "time": time, "type": kind, **json.loads(data)}
+                for seq, time, kind, data in rows
+            ]
 
 
 def _json(data: Any) -> str:
@@ -478,9 +475,9 @@ def _keep(connection: Connection, key: str, value: str) -> None:
 # --- reading
 
 
-def _on_hosts(connection: Connection, hosts: Sequence[str]) -> Iterator[ColumnElement[bool]]:
+def _on_hosts(dialect: str, hosts: Sequence[str]) -> Iterator[ColumnElement[bool]]:
     """Yield conditions on ids that together choose the objects of hosts; quick on SQLite."""
-    if connection.dialect.name == "sqlite":  # whose order of texts is that of their bytes
+    if dialect == "sqlite":  # whose order of texts is that of their bytes
         for host in hosts:
             yield COBS.c.id.between(f"{host}/", f"{host}/\U0010ffff")
     else:
