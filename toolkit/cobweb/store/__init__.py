@@ -93,6 +93,7 @@ def open_store(url: str, site_dir: Path, *, create: bool = True) -> Store:
     too (0700). With `create=False` nothing is made and nothing can be written, and a missing
     database reads as an empty one. StoreError where the database cannot be used.
     """
+    from cobweb.store._database import open_database
     from cobweb.store._store import Store
 
-    return Store.open(url, site_dir, create=create)
+    return Store(open_database(url, site_dir, create=create))

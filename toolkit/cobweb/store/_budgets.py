@@ -14,7 +14,7 @@ from sqlalchemy import Connection, and_, delete, func, select, tuple_
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from cobweb.store._fold import Batch
-from cobweb.store._statements import Statements
+from cobweb.store._statements import Statements, write_or_delete
 from cobweb.store._tables import CANARIES, HOSTS, SLOTS
 from cobweb.store._values import CanaryWritten
 
@@ -58,11 +58,8 @@ def write(cursor: DBAPICursor, statements: Statements, batch: Batch, *, run: str
     """Write what a batch says of the book; `run` is who lends the slots."""
     statements.served.many_tuples(cursor, [(cob, True) for cob in batch.served])
     statements.given_up.many_tuples(cursor, list(batch.given_up.items()))
-    rows = [(limit, unit, at) for unit, of in batch.slots.items() for limit, at in of.items()]
-    lent = [(limit, unit, run, at) for limit, unit, at in rows if at is not None]
-    statements.slot.many_tuples(cursor, lent)
-    gone = [(limit, unit) for limit, unit, at in rows if at is None]
-    statements.drop_slot.many_tuples(cursor, gone)
+    rows = [(limit, unit, run, at) for unit, of in batch.slots.items() for limit, at in of.items()]
+    write_or_delete(cursor, statements.slot, statements.drop_slot, rows)
     for it in batch.canaries:
         cursor.execute(statements.last_canary)
         (last,) = cursor.fetchone() or (None,)

@@ -52,6 +52,14 @@ class Statement:
             cursor.executemany(self.text, rows)
 
 
+def write_or_delete(
+    cursor: DBAPICursor, write: Statement, drop: Statement, rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Write the rows that end in a value; delete, by their first two, those that end in None."""
+    write.many_tuples(cursor, [row for row in rows if row[-1] is not None])
+    drop.many_tuples(cursor, [row[:2] for row in rows if row[-1] is None])
+
+
 @cache
 def statements_of(dialect: str) -> Statements:
     """Return the statements of `postgresql` or `sqlite`: the same for all stores of a process."""

@@ -13,7 +13,6 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
-from pathlib import Path
 from typing import Any, Self
 
 from sqlalchemy import (
@@ -37,11 +36,11 @@ from cobweb.errors import StoreError
 from cobweb.generation import canonical_json
 from cobweb.model import CobId, Results, State, host_of
 from cobweb.store import _budgets, _generations
-from cobweb.store._database import Database, open_database
+from cobweb.store._database import Database
 from cobweb.store._fold import Batch, fold
 from cobweb.store._process import why_dead
 from cobweb.store._site_lock import Fence, SiteLock
-from cobweb.store._statements import Statements, statements_of
+from cobweb.store._statements import Statements, statements_of, write_or_delete
 from cobweb.store._tables import (
     COBS,
     EVENTS,
@@ -108,11 +107,6 @@ class Store:
     @cached_property
     def _fence(self) -> Fence:
         return Fence(self._statements)
-
-    @classmethod
-    def open(cls, url: str, site_dir: Path, *, create: bool) -> Self:
-        """Open the database; see `cobweb.store.open_store`."""
-        return cls(open_database(url, site_dir, create=create))
 
     def __enter__(self) -> Self:
         return self
@@ -249,9 +243,11 @@ class Store:
             self._write_cobs(cursor, batch, run)
             self._write_grants(cursor, batch)
             self._write_hosts(cursor, batch)
-            self._write_results(cursor, batch)
             _budgets.write(cursor, self._statements, batch, run=run)
-            self._write_events(cursor, batch, again=again)
+            if batch.events:
+                assert self._run is not None, "events belong to a run: begin_run comes first"
+                rows = [(self._run[0], *event) for event in batch.events]
+                self._statements.write_events(cursor, rows, again=again)
 
     # --- runs
 
@@ -455,30 +451,15 @@ class Store:
             self._statements.cobs(names).many(cursor, rows)
 
     def _write_grants(self, cursor: DBAPICursor, batch: Batch) -> None:
-        pairs = batch.grants.items()
-        given = [(cob, holder, state) for (cob, holder), state in pairs if state is not None]
-        gone = [pair for pair, state in pairs if state is None]
-        self._statements.grant.many_tuples(cursor, given)
-        self._statements.ungrant.many_tuples(cursor, gone)
+        grants = [(*pair, state) for pair, state in batch.grants.items()]
+        write_or_delete(cursor, self._statements.grant, self._statements.ungrant, grants)
 
     def _write_hosts(self, cursor: DBAPICursor, batch: Batch) -> None:
         hosts = [(name, *seen) for name, seen in batch.hosts.items()]
         self._statements.host.many_tuples(cursor, hosts)
         self._statements.switched.many_tuples(cursor, list(batch.switched.items()))
-
-    def _write_results(self, cursor: DBAPICursor, batch: Batch) -> None:
-        rows = [(host, key, it) for host, of in batch.results.items() for key, it in of.items()]
-        kept = [row for row in rows if row[2] is not None]
-        self._statements.result.many_tuples(cursor, kept)
-        gone = [row[:2] for row in rows if row[2] is None]
-        self._statements.drop_result.many_tuples(cursor, gone)
-
-    def _write_events(self, cursor: DBAPICursor, batch: Batch, *, again: bool) -> None:
-        if batch.events:
-            assert self._run is not None, "events belong to a run: begin_run comes first"
-            run = self._run[0]
-            rows = [(run, *event) for event in batch.events]
-            self._statements.write_events(cursor, rows, again=again)
+        results = [(host, key, it) for host, of in batch.results.items() for key, it in of.items()]
+        write_or_delete(cursor, self._statements.result, self._statements.drop_result, results)
 
     def _runs(self, chosen: Select[Any]) -> tuple[RunRecord, ...]:
         with self._database.read() as connection:
