@@ -15,12 +15,14 @@ from cobweb.model import UNKNOWN, CobId, State
 from cobweb.store._values import (
     STOPPED,
     CanaryWritten,
+    CobEntry,
     CobRenamed,
     Entry,
     EventWritten,
     Forgotten,
     GrantGone,
     GrantWritten,
+    HostEntry,
     HostForgotten,
     HostFound,
     HostGivenUp,
@@ -96,23 +98,13 @@ def _take(batch: Batch, entry: Entry) -> None:
             batch.slots.setdefault(entry.unit, {})[entry.limit] = None
         case CanaryWritten():
             batch.canaries.append(entry)
-        case (
-            HostLost()
-            | HostFound()
-            | HostSwitched()
-            | HostGivenUp()
-            | HostForgotten()
-            | ResultsWritten()
-        ):
+        case _ if isinstance(entry, HostEntry):
             _take_host(batch, entry)
         case _:
             _take_cob(batch, entry)
 
 
-def _take_host(
-    batch: Batch,
-    entry: HostLost | HostFound | HostSwitched | HostGivenUp | HostForgotten | ResultsWritten,
-) -> None:
+def _take_host(batch: Batch, entry: HostEntry) -> None:
     match entry:
         case HostLost():
             batch.hosts[entry.host] = (False, entry.time)
@@ -136,15 +128,7 @@ def _take_host(
             assert_never(entry)
 
 
-def _take_cob(
-    batch: Batch,
-    entry: StateWritten
-    | TransitionBegan
-    | TransitionFinished
-    | WorkEnded
-    | ServedWritten
-    | Forgotten,
-) -> None:
+def _take_cob(batch: Batch, entry: CobEntry) -> None:
     match entry:
         case ServedWritten(cob=cob):
             batch.served[cob] = None

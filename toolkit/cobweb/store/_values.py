@@ -396,27 +396,11 @@ class CobRenamed:
     generation: int
 
 
-Entry = (
-    StateWritten
-    | CobRenamed
-    | TransitionBegan
-    | TransitionFinished
-    | WorkEnded
-    | GrantWritten
-    | GrantGone
-    | HostLost
-    | HostFound
-    | HostSwitched
-    | HostForgotten
-    | HostGivenUp
-    | ResultsWritten
-    | Forgotten
-    | ServedWritten
-    | SlotWritten
-    | SlotGone
-    | CanaryWritten
-    | EventWritten
-)
+TransitionEntry = TransitionBegan | TransitionFinished | WorkEnded
+CobEntry = StateWritten | TransitionEntry | ServedWritten | Forgotten
+HostEntry = HostLost | HostFound | HostSwitched | HostForgotten | HostGivenUp | ResultsWritten
+LockEntry = GrantWritten | GrantGone | SlotWritten | SlotGone
+Entry = CobEntry | HostEntry | LockEntry | CobRenamed | CanaryWritten | EventWritten
 
 
 def _utc(time: float) -> str:
