@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+from operator import attrgetter
 from pathlib import Path
 
 from cobweb.store._values import LockOwner
@@ -37,7 +38,7 @@ def this_process(*, run: str, reason: str, since: float) -> LockOwner:
 def why_dead(owner: LockOwner) -> str:
     """Return how we know that the process of `owner` has ended, or "" where it may live."""
     here = this_process(run="", reason="", since=0.0)
-    if not _is_of_host(owner, here):
+    if (owner.host, owner.machine_id) != (here.host, here.machine_id):
         return ""
     if owner.boot_id != here.boot_id:
         return f"{owner.host} has been restarted since"
@@ -49,12 +50,8 @@ def why_dead(owner: LockOwner) -> str:
 def is_alive(owner: LockOwner) -> bool:
     """Say whether the process of `owner` is seen to be there; False where that cannot be seen."""
     here = this_process(run="", reason="", since=0.0)
-    is_seen = owner.boot_id == here.boot_id and owner.pid_space == here.pid_space
-    return _is_of_host(owner, here) and is_seen and _is_there(owner)
-
-
-def _is_of_host(owner: LockOwner, here: LockOwner) -> bool:
-    return owner.host == here.host and owner.machine_id == here.machine_id
+    place = attrgetter("host", "machine_id", "boot_id", "pid_space")
+    return bool(place(owner) == place(here)) and _is_there(owner)
 
 
 def _is_there(owner: LockOwner) -> bool:

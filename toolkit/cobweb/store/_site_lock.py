@@ -17,10 +17,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
-from sqlalchemy import Connection, delete, select, text, update
+from sqlalchemy import Connection, Select, delete, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from cobweb.errors import LockedError, StoreError, UsageError
@@ -54,7 +54,7 @@ _IS_THERE = (
 )
 _SERVER_START = "SELECT extract(epoch FROM pg_postmaster_start_time())::float8"
 
-_COLUMNS = tuple(field.name for field in fields(LockOwner))
+_OWNER = select(*(SITE_LOCK.c[it.name] for it in fields(LockOwner)))
 
 
 class Fence:
@@ -97,8 +97,7 @@ class SiteLock:
     def show(self) -> LockOwner | None:
         """Return who holds the lock, dead or alive."""
         with self._database.read() as connection:
-            row = connection.execute(select(SITE_LOCK)).first()
-            return None if row is None else _owner(row)
+            return _owner(connection, _OWNER)
 
     def doubt(self, owner: LockOwner | None) -> str:
         """Return why the owner is taken for dead, or where to look for it; "" where it may live."""
@@ -205,13 +204,12 @@ class SiteLock:
             owner = replace(owner, since=now, heartbeat=now, until=until)
 
     def _take(self, owner: LockOwner) -> tuple[str, ...]:
-        row = {"id": 1, **{name: getattr(owner, name) for name in _COLUMNS}}
         with self._database.write() as connection:
             one_at_a_time(connection)
             standing = _standing(connection)
             notice = None if standing is None else self._notice(connection, standing)
             connection.execute(delete(SITE_LOCK))
-            connection.execute(SITE_LOCK.insert(), row)
+            connection.execute(SITE_LOCK.insert(), {"id": 1, **asdict(owner)})
         return () if notice is None else (notice,)
 
     def _notice(self, connection: Connection, standing: LockOwner) -> str:
@@ -326,8 +324,12 @@ def _what_to_look_at(owner: LockOwner, now: float) -> str:
 
 
 def _standing(connection: Connection) -> LockOwner | None:
-    row = connection.execute(select(SITE_LOCK).with_for_update()).first()
-    return None if row is None else _owner(row)
+    return _owner(connection, _OWNER.with_for_update())
+
+
+def _owner(connection: Connection, chosen: Select[Any]) -> LockOwner | None:
+    row = connection.execute(chosen).mappings().first()
+    return None if row is None else LockOwner(**row)
 
 
 def _key(run: str) -> dict[str, int]:
@@ -335,10 +337,6 @@ def _key(run: str) -> dict[str, int]:
     digest = hashlib.sha256(run.encode()).digest()
     halves = (int.from_bytes(digest[at : at + 4]) >> 1 for at in (0, 4))
     return dict(zip(("high", "low"), halves, strict=True))
-
-
-def _owner(row: Any) -> LockOwner:
-    return LockOwner(**{name: getattr(row, name) for name in _COLUMNS})
 
 
 def _broken(standing: LockOwner | None) -> LockedError:
