@@ -194,12 +194,9 @@ class CobType:
         It is the one of `names` whose states satisfy all others, else the first state, in the order
         of the first of `names`, that does.
         """
-        common = [
-            state
-            for state in self.members(names[0])
-            if all(state in self.members(name) for name in names)
-        ]
-        whole = (name for name in names if set(self.members(name)) == set(common))
+        asked = {name: self.members(name) for name in names}
+        common = [state for state in asked[names[0]] if all(state in it for it in asked.values())]
+        whole = (name for name, states in asked.items() if set(states) == set(common))
         return next(whole, common[0] if common else None)
 
     def opens(self, action: Action) -> frozenset[str]:
@@ -227,18 +224,15 @@ class CobType:
         Memoised per type: a matrix is small and asked for at every step.
         """
         if source not in self._ways:
-            self._ways[source] = self._ways_from(source)
+            ways: dict[State, tuple[Transition, ...]] = {source: ()}
+            states = [source]
+            for state in states:  # which grows as more are reached
+                for step in self.transitions:
+                    if step.source == state and step.dest not in ways:
+                        ways[step.dest] = (*ways[state], step)
+                        states.append(step.dest)
+            self._ways[source] = ways
         return self._ways[source].get(dest)
-
-    def _ways_from(self, source: State) -> dict[State, tuple[Transition, ...]]:
-        ways: dict[State, tuple[Transition, ...]] = {source: ()}
-        states = [source]
-        for state in states:  # which grows as more are reached
-            for step in self.transitions:
-                if step.source == state and step.dest not in ways:
-                    ways[step.dest] = (*ways[state], step)
-                    states.append(step.dest)
-        return ways
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,6 @@ _MARK = "%{cobweb:"
 _TOKEN = re.compile(r"%\{cobweb:result:([^{}\s]+):([A-Za-z0-9_.-]+)\}")
 _KEY = re.compile(r"[A-Za-z0-9_.-]+")
 _VAULT_MARK = "__ansible_vault"
-_NOTHING = object()
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 _ZONE = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 _PORT = re.compile(r"[0-9]{1,5}")
@@ -180,26 +179,21 @@ def _filled(value: Any, results: Results, known: Any, missing: set[MissingResult
 
 
 def _filled_text(text: str, results: Results, known: Any, missing: set[MissingResult]) -> Any:
-    tokens = ((found[1], found[2]) for found in _TOKEN.finditer(text))
-    lacks = [pair for pair in tokens if _value(results, pair) is _NOTHING]
+    named: list[MissingResult] = _TOKEN.findall(text)
+    found = {(host, key): results[host][key] for host, key in named if key in results.get(host, ())}
+    lacks = [pair for pair in named if pair not in found]
     if lacks:
         if known is not None:
             return known
         missing.update(lacks)
         return text
-    whole = _TOKEN.fullmatch(text)
-    if whole is not None:
-        return _value(results, (whole[1], whole[2]))
-    return _TOKEN.sub(lambda it: _as_text(_value(results, (it[1], it[2]))), text)
+    if _TOKEN.fullmatch(text):
+        return found[named[0]]
+    return _TOKEN.sub(lambda it: _as_text(found[it[1], it[2]]), text)
 
 
 def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _value(results: Results, pair: MissingResult) -> Any:
-    host, key = pair
-    return results.get(host, {}).get(key, _NOTHING)
 
 
 def _has_vault_mark(value: object) -> bool:

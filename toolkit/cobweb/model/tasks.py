@@ -146,12 +146,10 @@ class TaskGraphBuilder:
 def chain_seconds(graph: TaskGraph) -> list[float]:
     """Return the seconds of the longest chain that begins with each vertex, itself included."""
     lengths = [0.0] * len(graph)
-    first, before, seconds = graph.first, graph.before, graph.seconds
-    for vertex in range(len(graph) - 1, -1, -1):
-        lengths[vertex] += seconds[vertex]
-        length = lengths[vertex]
-        for wait in before[first[vertex] : first[vertex + 1]]:
-            lengths[wait] = max(lengths[wait], length)
+    for vertex in reversed(range(len(graph))):
+        lengths[vertex] += graph.seconds[vertex]
+        for wait in graph.waits(vertex):
+            lengths[wait] = max(lengths[wait], lengths[vertex])
     return lengths
 
 
@@ -162,10 +160,8 @@ def longest_chain(graph: TaskGraph, lengths: Sequence[float]) -> tuple[int, ...]
     """
     at = max(range(len(graph)), key=lengths.__getitem__, default=NONE)
     chain = [at]
-    first, before, seconds = graph.first, graph.before, graph.seconds
     for vertex in range(at + 1, len(graph)):
-        follows = at in before[first[vertex] : first[vertex + 1]]
-        if follows and lengths[vertex] + seconds[at] == lengths[at]:
+        if at in graph.waits(vertex) and lengths[vertex] + graph.seconds[at] == lengths[at]:
             at = vertex
             chain.append(at)
     return tuple(vertex for vertex in chain if vertex != NONE and graph.node[vertex] != NONE)
