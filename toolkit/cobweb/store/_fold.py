@@ -1,7 +1,8 @@
 """From a batch of entries to the few rows that it leaves; pure.
 
 A batch is one transaction, so only what stands at its end is written: per object the columns that
-were set, per pair the last grant. Entries of one object keep their order.
+were set, per pair the last grant. Entries of one object keep their order; nothing is left of those
+before the last by which it is forgotten.
 """
 
 from __future__ import annotations
@@ -44,22 +45,20 @@ from cobweb.store._values import (
 class Batch:
     """What a transaction has to do, in this order: rename, forget, then set.
 
-    `cobs` has the columns to set by id, `served` the ids of those that have served, `still` those
-    of which nothing was at work any more before what `cobs` says; `grants` None
-    for those to delete, `hosts` (reachable, time), `switched` the generation and `given_up` whether
-    it is by name, `results` of a host its JSON texts by key, None for those to delete. `slots` of a
-    unit are times by limit, None for those to delete, `canaries` are in their order;
-    `renamed` are to be in a batch of their own. `grants_of` finds grants by their ends; it
-    is made when an object is forgotten, so that forgetting many takes no longer than writing them.
+    `forgotten` has the number of the last entry that says so by id, `cobs` the columns to set,
+    `served` the ids of those that have served, `still` those of which nothing was at work any more
+    before what `cobs` says; `grants` None for those to delete, `hosts` (reachable, time),
+    `switched` the generation and `given_up` whether it is by name, `results` of a host its JSON
+    texts by key, None for those to delete. `slots` of a unit are times by limit, None for those to
+    delete, `canaries` are in their order; `renamed` are to be in a batch of their own.
     """
 
     generation: int
-    forgotten: dict[CobId, None] = field(default_factory=dict)
+    forgotten: dict[CobId, int]
     cobs: dict[CobId, dict[str, Any]] = field(default_factory=dict)
     served: dict[CobId, None] = field(default_factory=dict)
     still: dict[CobId, None] = field(default_factory=dict)
     grants: dict[tuple[CobId, CobId], State | None] = field(default_factory=dict)
-    grants_of: dict[CobId, list[tuple[CobId, CobId]]] | None = None
     hosts: dict[str, tuple[bool, float]] = field(default_factory=dict)
     switched: dict[str, int] = field(default_factory=dict)
     given_up: dict[str, bool] = field(default_factory=dict)
@@ -73,25 +72,26 @@ class Batch:
 
 def fold(entries: Sequence[Entry], *, generation: int) -> Batch:
     """Return what a batch of entries leaves; `generation` is the run's."""
-    batch = Batch(generation=generation)
-    for entry in entries:
-        _take(batch, entry)
+    forgotten = {it.cob: at for at, it in enumerate(entries) if isinstance(it, Forgotten)}
+    batch = Batch(generation=generation, forgotten=forgotten)
+    for at, entry in enumerate(entries):
+        _take(batch, at, entry)
     for columns in batch.cobs.values():
         if columns.get("applied") is not None:
             columns["applied"] = canonical_json(redact(columns["applied"]))
     return batch
 
 
-def _take(batch: Batch, entry: Entry) -> None:
+def _take(batch: Batch, at: int, entry: Entry) -> None:
     match entry:
         case EventWritten():
             batch.events.append(entry)
         case CobRenamed():
             batch.renamed.append(entry)
         case GrantWritten():
-            _set_grant(batch, (entry.cob, entry.holder), entry.state)
+            _set_grant(batch, at, entry, entry.state)
         case GrantGone():
-            _set_grant(batch, (entry.cob, entry.holder), None)
+            _set_grant(batch, at, entry, None)
         case SlotWritten():
             batch.slots.setdefault(entry.unit, {})[entry.limit] = entry.time
         case SlotGone():
@@ -100,8 +100,14 @@ def _take(batch: Batch, entry: Entry) -> None:
             batch.canaries.append(entry)
         case _ if isinstance(entry, HostEntry):
             _take_host(batch, entry)
-        case _:
+        case _ if at >= batch.forgotten.get(entry.cob, 0):
             _take_cob(batch, entry)
+
+
+def _set_grant(batch: Batch, at: int, entry: GrantWritten | GrantGone, state: State | None) -> None:
+    forgotten = batch.forgotten
+    if at >= max(forgotten.get(entry.cob, 0), forgotten.get(entry.holder, 0)):
+        batch.grants[entry.cob, entry.holder] = state
 
 
 def _take_host(batch: Batch, entry: HostEntry) -> None:
@@ -115,8 +121,9 @@ def _take_host(batch: Batch, entry: HostEntry) -> None:
         case HostGivenUp():
             batch.given_up[entry.host] = entry.given_up
         case ResultsWritten():
-            texts = {key: _result(value) for key, value in entry.results.items()}
-            batch.results.setdefault(entry.host, {}).update(texts)
+            texts = batch.results.setdefault(entry.host, {})
+            for key, value in entry.results.items():
+                texts[key] = None if value is None else canonical_json(value)
         case HostForgotten():
             batch.forgotten_hosts[entry.host] = None
             batch.hosts.pop(entry.host, None)
@@ -151,17 +158,17 @@ def _take_cob(batch: Batch, entry: CobEntry) -> None:
                 "at_work": entry.at_work,
             }
         case TransitionFinished():
-            columns = _finished(batch, entry)
+            columns = _state(batch, entry) | {
+                "reason": STOPPED if entry.stopped else "transition",
+                "failed": entry.result is TransitionResult.FAILED,
+                "at_work": entry.at_work,
+            }
         case Forgotten(cob=cob):
-            _forget(batch, cob)
+            batch.slots.pop(cob, None)
             return
         case _:
             assert_never(entry)
     batch.cobs.setdefault(entry.cob, {}).update(columns)
-
-
-def _result(value: Any) -> str | None:
-    return None if value is None else canonical_json(value)
 
 
 def _state(batch: Batch, entry: StateWritten | TransitionFinished) -> dict[str, Any]:
@@ -180,36 +187,3 @@ def _state(batch: Batch, entry: StateWritten | TransitionFinished) -> dict[str, 
     if entry.applied is not ...:
         columns["applied"] = entry.applied
     return columns
-
-
-def _finished(batch: Batch, entry: TransitionFinished) -> dict[str, Any]:
-    columns = _state(batch, entry)
-    columns["reason"] = STOPPED if entry.stopped else "transition"
-    columns["failed"] = entry.result is TransitionResult.FAILED
-    columns["at_work"] = entry.at_work
-    return columns
-
-
-def _forget(batch: Batch, cob: CobId) -> None:
-    batch.forgotten[cob] = None
-    batch.cobs.pop(cob, None)
-    batch.served.pop(cob, None)
-    batch.still.pop(cob, None)
-    batch.slots.pop(cob, None)
-    if batch.grants_of is None:
-        batch.grants_of = {}
-        for pair in batch.grants:
-            _note(batch.grants_of, pair)
-    for pair in batch.grants_of.pop(cob, ()):
-        batch.grants.pop(pair, None)
-
-
-def _set_grant(batch: Batch, pair: tuple[CobId, CobId], state: State | None) -> None:
-    batch.grants[pair] = state
-    if batch.grants_of is not None:
-        _note(batch.grants_of, pair)
-
-
-def _note(grants_of: dict[CobId, list[tuple[CobId, CobId]]], pair: tuple[CobId, CobId]) -> None:
-    for end in pair:
-        grants_of.setdefault(end, []).append(pair)
