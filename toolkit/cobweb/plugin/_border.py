@@ -107,13 +107,12 @@ def guarded_transport(plugin: str, inner: Transport) -> Transport:
     whole = f"transport {inner.name}"
     methods = {name: _passage(plugin, whole, name, check) for name, check in _OF_LINKS.items()}
 
-    def connect(_self: Any, address: str, owner: str, wake: Callable[[], None]) -> Link:
-        with border(plugin, f"{whole}: connect()"):
-            space = {**methods, "_inner": inner.connect(address, owner, wake)}
-        link: Link = type("Link", (), space)()
-        return link
+    def linked(link: Link) -> Any:
+        return type("Link", (), {**methods, "_inner": link})()
 
-    made: Transport = type(type(inner).__name__, (), {"name": inner.name, "connect": connect})()
+    connect = _passage(plugin, whole, "connect", linked)
+    space = {"name": inner.name, "connect": connect, "_inner": inner}
+    made: Transport = type(type(inner).__name__, (), space)()
     return made
 
 

@@ -37,7 +37,7 @@ def field_problems(schema: Mapping[str, Any], fields: Mapping[str, Any]) -> tupl
         if not _refers(fields[name]):
             hint = f"write `{name}: !vault ...` or `{name}: {{env: NAME}}`"
             problems.append(((name,), f"the field `{name}` is a secret", hint))
-    return (*problems, *_schema_problems(_without_secrets(schema, secrets), fields, secrets))
+    return (*problems, *_schema_problems(schema, fields, secrets))
 
 
 def _refers(value: Any) -> bool:
@@ -47,19 +47,15 @@ def _refers(value: Any) -> bool:
     return any(isinstance(value.get(key), str) and value[key] for key in (VAULT, ENV, STORED))
 
 
-def _without_secrets(schema: Mapping[str, Any], secrets: frozenset[str]) -> Mapping[str, Any]:
-    properties = schema.get("properties", {})
-    open_ones = {name: {} if name in secrets else it for name, it in properties.items()}
-    return {**schema, "properties": open_ones}
-
-
 def _schema_problems(
     schema: Mapping[str, Any], fields: Mapping[str, Any], secrets: frozenset[str]
 ) -> Iterator[Problem]:
     from jsonschema import Draft202012Validator
 
-    known = ", ".join(sorted(schema["properties"])) or "none"
-    for error in sorted(Draft202012Validator(schema).iter_errors(fields), key=str):
+    properties = {**schema.get("properties", {}), **dict.fromkeys(secrets, True)}
+    known = ", ".join(sorted(properties)) or "none"
+    validator = Draft202012Validator({**schema, "properties": properties})
+    for error in sorted(validator.iter_errors(fields), key=str):
         path = tuple(error.absolute_path)
         if not secrets.intersection(path[:1]):
             yield path, error.message, "" if path else f"its fields are {known}"
