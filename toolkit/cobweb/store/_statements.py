@@ -29,8 +29,6 @@ from cobweb.store._tables import (
     SLOTS,
 )
 
-Values = Mapping[str, Any]
-
 _IDS_OF_COBS = (COBS.c.id, GRANTS.c.cob, GRANTS.c.holder, SLOTS.c.unit)
 
 
@@ -41,7 +39,7 @@ class Statement:
     text: str
     names: tuple[str, ...]
 
-    def many(self, cursor: DBAPICursor, rows: Iterable[Values]) -> None:
+    def many(self, cursor: DBAPICursor, rows: Iterable[Mapping[str, Any]]) -> None:
         """Carry it out for each row, which has a value for each name."""
         pick = itemgetter(*self.names)
         self.many_tuples(cursor, [pick(row) for row in rows])
