@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cobweb.cli._draw import arrows_of, dot_source, mermaid_source, svg_source
-from cobweb.cli._draw._layers import layers_of, strong_components
+from cobweb.cli._draw._layers import layers_of
 from cobweb.model import Cob, CobId, CobType, Graph, Nothing, TransitionNeed
 
 MakeGraph = Callable[..., Graph]
@@ -118,15 +118,6 @@ def test_mermaid_source_has_no_raw_marks(make_graph: MakeGraph) -> None:
 
 def test_what_is_needed_stands_to_the_right() -> None:
     assert layers_of(["b", "a", "cfg"], {"b": ["a"], "a": ["cfg"]}) == [["b"], ["a"], ["cfg"]]
-
-
-@given(EDGES)
-def test_components_are_the_sets_that_reach_each_other(pairs: list[tuple[int, int]]) -> None:
-    edges = _edges(pairs)
-    nodes = [str(number) for number in range(10)]
-    reach = {node: _reach(edges, node) | {node} for node in nodes}
-    expected = {frozenset(o for o in reach[node] if node in reach[o]) for node in nodes}
-    assert {frozenset(found) for found in strong_components(nodes, edges)} == expected
 
 
 @given(EDGES)

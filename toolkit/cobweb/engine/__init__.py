@@ -44,6 +44,7 @@ from cobweb.engine._values import (
     WaitKind,
 )
 from cobweb.engine.analysis._analysis import Trouble, TroubleKind, TroubleLink, analyse
+from cobweb.engine.analysis._circles import parts_of
 from cobweb.engine.analysis._fit import Misfit, MisfitKind, misfits
 from cobweb.engine.search._cone import parts
 from cobweb.engine.search._detour import Foreseen
@@ -112,4 +113,5 @@ __all__ = [
     "find_order",
     "misfits",
     "parts",
+    "parts_of",
 ]

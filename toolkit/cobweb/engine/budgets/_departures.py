@@ -14,6 +14,7 @@ from cobweb.engine._machine import Machine
 from cobweb.engine._needs import agreed, of_state, of_step
 from cobweb.engine._node import STAY, Node
 from cobweb.engine._tables import TypeTable
+from cobweb.engine.analysis._circles import reached
 from cobweb.engine.budgets._units import UnitBook
 from cobweb.model import OUTDATED, UNKNOWN, CobId, CobType, State, Transition
 
@@ -95,12 +96,7 @@ def _asking_out(machine: Machine) -> frozenset[CobId]:
             if known[key]:
                 found.add(node.id)
             users.setdefault(on.id, []).append(node.id)
-    todo = list(found)
-    while todo:
-        more = [cob for cob in users.get(todo.pop(), ()) if cob not in found]
-        found.update(more)
-        todo += more
-    return frozenset(found)
+    return frozenset(reached(found, lambda cob: users.get(cob, ())))
 
 
 def _leaves(node: Node, state: State, name: State, groups: Iterable[str]) -> bool:
