@@ -122,7 +122,11 @@ def _loaded(ctx: click.Context) -> Mapping[str, click.Command]:
     """Return the commands of all plugins by name, those with a built-in's name left out."""
     key = "cobweb.commands"
     if key not in ctx.meta:
-        ctx.meta[key] = _load_commands(ctx)
+        from cobweb.plugin import load_plugins
+
+        every = load_plugins(strict=current_request(ctx).strict_plugins).commands
+        own = COMMANDS.keys() - PLUGGED
+        ctx.meta[key] = {name: it for name, it in every.items() if name not in own}
     found: Mapping[str, click.Command] = ctx.meta[key]
     return found
 
@@ -151,13 +155,6 @@ def _may_have_foreign_plugins() -> bool:
         return any(b"[cobweb]" in it.read_bytes() for it in strange)
     except OSError:
         return True
-
-
-def _load_commands(ctx: click.Context) -> Mapping[str, click.Command]:
-    from cobweb.plugin import load_plugins
-
-    commands = load_plugins(strict=current_request(ctx).strict_plugins).commands
-    return {name: it for name, it in commands.items() if name in PLUGGED or name not in COMMANDS}
 
 
 def _with_site(ctx: click.Context, command: click.Command) -> click.Command:

@@ -56,12 +56,7 @@ def need_data(need: Need) -> dict[str, str]:
     return {"cob": str(need.cob), **within, "on": str(need.on), "state": need.state}
 
 
-def need_text(need: Need) -> str:
-    """Return when a COB needs it and what: `down -> up: db/db up`."""
-    return need_data_text(need_data(need))
-
-
 def need_data_text(need: Mapping[str, str]) -> str:
-    """Return the text of a need that is plain data already."""
+    """Return when a COB needs it and what, of plain data: `down -> up: db/db up`."""
     when = f"in {need['in']}" if "in" in need else f"{need['from']} -> {need['to']}"
     return f"{when}: {need['on']} {need['state']}"

@@ -19,18 +19,16 @@ _LINES_AT_ONCE = 1000
 def write_table(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> None:
     """Write a table with a head line to standard output; nothing where there are no rows."""
     if rows:
-        lines = _lines(output, columns, rows)
+        lines = table_lines(output, columns, rows)
         while text := "".join(line + "\n" for line in islice(lines, _LINES_AT_ONCE)):
             output.write(text)
 
 
-def table_lines(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
-    """Return the lines of a table, none wider than `output.width` if that can be done."""
-    return list(_lines(output, columns, rows))
+def table_lines(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the lines of a table, none wider than `output.width` if that can be done.
 
-
-def _lines(output: Output, columns: Sequence[Column], rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the lines; each row is looked at twice, so that a long table takes no memory."""
+    Each row is looked at twice, so that a long table takes no memory.
+    """
     head: Row = [Cell(text=column.title, tone=Tone.HEAD) for column in columns]
     widths = _widths(columns, [head, *rows], output.width)
     for row in chain([head], rows):

@@ -155,37 +155,33 @@ def _data(sides: Sequence[_Found], found: SiteDiff, files: _Files) -> dict[str, 
         "format": 1,
         "old": old,
         "new": new,
-        "hosts": [{"host": it.name, **_kind(it), **_diff(it)} for it in found.hosts],
+        "hosts": _part_data("host", found.hosts),
         "cobs": [
             {
                 "cob": it.name,
-                **_kind(it),
+                "kind": str(it.kind),
                 "old_type": it.old or None,
                 "new_type": it.new or None,
-                **_diff(it),
+                "diff": list(it.lines),
                 **_file_data(files.get(it.name, ())),
             }
             for it in found.cobs
         ],
         "needs": [{"kind": str(it.kind), **it.need} for it in found.needs],
-        "types": [{"type": it.name, **_kind(it), **_diff(it)} for it in found.types],
-        "limits": [{"limit": it.name, **_kind(it), **_diff(it)} for it in found.limits],
-        "files": [{"file": it.name, **_kind(it)} for it in found.files],
+        "types": _part_data("type", found.types),
+        "limits": _part_data("limit", found.limits),
+        "files": [{"file": it.name, "kind": str(it.kind)} for it in found.files],
     }
 
 
-def _kind(it: Difference) -> dict[str, str]:
-    return {"kind": str(it.kind)}
+def _part_data(word: str, found: Sequence[Difference]) -> list[dict[str, Any]]:
+    return [{word: it.name, "kind": str(it.kind), "diff": list(it.lines)} for it in found]
 
 
 def _file_data(files: Sequence[FileDifference]) -> dict[str, Any]:
     from cobweb.operations import file_data
 
     return {"files": file_data(files)} if files else {}
-
-
-def _diff(it: Difference) -> dict[str, list[str]]:
-    return {"diff": list(it.lines)}
 
 
 # --- for people

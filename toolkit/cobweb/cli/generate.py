@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from cobweb.plugin import Generator
     from cobweb.site import Model
 
+_Made = list[tuple["Model", tuple["MadeFile", ...]]]
+"""The files that are made from each model."""
+
 _PENDING = 2
 _TONES = {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.HEAD}
 
@@ -49,11 +52,12 @@ def command(request: Request, *, check: bool, diff: bool) -> int:
     if not output.data(_data(made)):
         for model, files in made:
             _tell(output, model, files, diff=diff)
-        output.summary(_summary(made, changed, check=check), _tone(changed, check=check))
+        tone = Tone.CAREFUL if check and changed else Tone.GOOD
+        output.summary(_summary(made, changed, check=check), tone)
     return _PENDING if check and changed else 0
 
 
-def _make_all(session: Site) -> list[tuple[Model, tuple[MadeFile, ...]]]:
+def _make_all(session: Site) -> _Made:
     """Return the files of each model; nothing is written before all could be made."""
     from cobweb.operations import made_files
     from cobweb.site import find_models
@@ -71,9 +75,7 @@ def _make_all(session: Site) -> list[tuple[Model, tuple[MadeFile, ...]]]:
     return _apart(made)
 
 
-def _apart(
-    made: list[tuple[Model, tuple[MadeFile, ...]]],
-) -> list[tuple[Model, tuple[MadeFile, ...]]]:
+def _apart(made: _Made) -> _Made:
     """Leave out what is gone from one model and comes from another one now.
 
     SiteError where two make one file: the second would replace what the first needs.
@@ -117,7 +119,7 @@ def _generated(model: Model, generator: Generator) -> tuple[str, Any]:
         raise content.error(error) from error
 
 
-def _data(made: list[tuple[Model, tuple[MadeFile, ...]]]) -> dict[str, Any]:
+def _data(made: _Made) -> dict[str, Any]:
     """Return what `cobweb generate -o json` writes."""
     return {
         "format": 1,
@@ -144,18 +146,12 @@ def _tell(output: Output, model: Model, files: tuple[MadeFile, ...], *, diff: bo
                 output.line(f"  {line}", _TONES.get(line[:1], Tone.NONE))
 
 
-def _summary(
-    made: list[tuple[Model, tuple[MadeFile, ...]]], changed: list[MadeFile], *, check: bool
-) -> str:
+def _summary(made: _Made, changed: list[MadeFile], *, check: bool) -> str:
     total = count(sum(len(files) for _, files in made), "file")
     if not changed:
         return f"{total} as the model says"
     done = "would change; run `cobweb generate`" if check else "written or removed"
     return f"{len(changed)} of {total} {done}"
-
-
-def _tone(changed: list[MadeFile], *, check: bool) -> Tone:
-    return Tone.CAREFUL if check and changed else Tone.GOOD
 
 
 def _name(model: Model, path: Path) -> str:

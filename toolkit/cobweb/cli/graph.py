@@ -10,7 +10,7 @@ import click
 from cobweb._tables import Tone
 from cobweb.cli._options import examples, limit_option, output_option, pass_request, site_options
 from cobweb.cli._output import Output
-from cobweb.cli._plain_data import need_data, need_text
+from cobweb.cli._plain_data import need_data, need_data_text
 from cobweb.cli._request import Format, Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count
@@ -79,7 +79,7 @@ def _write_text(output: Output, graph: Graph) -> None:
     for cob in graph.cobs.values():
         output.line(f"{cob.id} ({cob.type.name})", Tone.HEAD)
         for need in needs.get(cob.id, ()):
-            output.line(f"  {need_text(need)}")
+            output.line(f"  {need_data_text(need_data(need))}")
     output.summary(f"{count(len(graph.cobs), 'COB')}, {count(len(graph.needs), 'need')}")
 
 

@@ -49,6 +49,4 @@ def command(  # one parameter per option of section 7
         )
         output.summary(f"going back to generation {chosen}{again}")
         result = go_back(session, output, orders, chosen, events=events, wait_s=wait, ask=not yes)
-        if result is None:
-            return 0
-    return result.exit_code
+    return 0 if result is None else result.exit_code
