@@ -25,13 +25,10 @@ def locked_site(
     """
     from cobweb.operations import signals_as_interrupt
 
-    def note(text: str) -> None:
-        output.summary(f"note: {text}", Tone.CAREFUL)
-
     patience = patience_of(output, wait_s)
     with ExitStack() as stack:
         with signals_as_interrupt():
-            turn = session.turn(command, say=note, patience=patience, store=store)
+            turn = session.turn(command, say=output.note, patience=patience, store=store)
             held = stack.enter_context(turn)
         yield held
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cobweb._tables import Tone
 from cobweb.cli._output import Output
 
 if TYPE_CHECKING:
@@ -26,4 +25,4 @@ def note_stale_models(session: Site, output: Output) -> None:
             what = f"has changed since {where} was made"
             if not written:
                 what = f"was not used yet: {where} is to be made"
-            output.summary(f"note: {model.name} {what}; run `cobweb generate`", Tone.CAREFUL)
+            output.note(f"{model.name} {what}; run `cobweb generate`")

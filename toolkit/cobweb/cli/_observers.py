@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cobweb._tables import Tone
 from cobweb.cli._output import Output
 from cobweb.cli._request import Request, remember
 
@@ -64,7 +63,7 @@ def open_observers(request: Request, site: Site) -> None:
     @context.call_on_close
     def close() -> None:
         for notice in observers.close():
-            Output.of(request).summary(f"note: {notice}", Tone.CAREFUL)
+            Output.of(request).note(notice)
 
 
 def current_observers() -> Observers | None:

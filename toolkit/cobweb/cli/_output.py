@@ -78,6 +78,10 @@ class Output:
         colored = self.color and sys.stderr.isatty()
         _write_stderr((click.style(plain(text), tone) if colored and tone else plain(text)) + "\n")
 
+    def note(self, text: str) -> None:
+        """Write a line on standard error that is good to know, and no failure."""
+        self.summary(f"note: {text}", Tone.CAREFUL)
+
     def paint(self, text: str, tone: Tone) -> str:
         """Return text in the colour of its tone, if there are colours at all."""
         return click.style(text, fg=tone.value) if self.color and tone else text

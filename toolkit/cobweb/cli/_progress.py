@@ -220,12 +220,9 @@ class LiveLine:
 
     def _draw(self, above: str) -> None:
         self._drawn_s = self._clock()
-        counts = cut(plain(self._text()), self._width() - 1)
-        _write(self._stream, f"{_ERASE}{above}{counts}")
-
-    def _text(self) -> str:
         names = self._counter.at_work("{for_s:.0f} s {cob} {way}")  # what is long is cut off
-        return f"{self._counter.summary()}{': ' if names else ''}{names}"
+        counts = f"{self._counter.summary()}{': ' if names else ''}{names}"
+        _write(self._stream, f"{_ERASE}{above}{cut(plain(counts), self._width() - 1)}")
 
 
 class Clocked:

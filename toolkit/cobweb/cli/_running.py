@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from cobweb._tables import Tone
 from cobweb.cli._observers import current_observers, tell_observers
 from cobweb.cli._output import Output
+from cobweb.cli._parameters import Allowance
 from cobweb.cli._progress import Clocked, Counter, LiveLine, PlainLines, Progress
 from cobweb.cli._text import count
 from cobweb.errors import CobwebError, UsageError
@@ -110,12 +111,12 @@ def _progress(counter: Counter) -> Progress:
     return PlainLines(counter, sys.stderr)
 
 
-def failure_bound(allowance: Any) -> Callable[[int], int] | None:
+def failure_bound(allowance: Allowance | None) -> Callable[[int], int] | None:
     """Return what `Orders.max_failures` wants for the value of `--max-failures`."""
     return None if allowance is None else allowance.bound
 
 
-def lost_bound(allowance: Any) -> Callable[[int], int] | None:
+def lost_bound(allowance: Allowance | None) -> Callable[[int], int] | None:
     """Return what `Orders.max_unreachable` wants for the value of `--max-unreachable`.
 
     A share lets one host be lost in any case: it stands in the way of nothing but itself.
@@ -126,11 +127,10 @@ def lost_bound(allowance: Any) -> Callable[[int], int] | None:
     return lambda total: max(least, allowance.bound(total))
 
 
-def removal_bound(allowance: Any) -> Callable[[int], int]:
+def removal_bound(allowance: Allowance | None) -> Callable[[int], int]:
     """Return what `Orders.max_removals` wants for the value of `--max-removals`."""
     if allowance is not None:
-        bound: Callable[[int], int] = allowance.bound
-        return bound
+        return allowance.bound
     return lambda total: max(_REMOVALS, total * _REMOVALS_PERCENT // 100)
 
 
@@ -162,7 +162,7 @@ def tell_result(output: Output, result: RunResult, *, simulated: bool = False) -
     if result.stopped:
         output.summary(f"stopped: {result.stopped}", Tone.BAD)
     for notice in result.notices:
-        output.summary(f"note: {notice}", Tone.CAREFUL)
+        output.note(notice)
     if result.ending == "interrupted" and result.waits and not simulated:
         home = ", and first brings home what is out" if result.out else ""
         output.summary(f"the next apply goes on{home}", Tone.CAREFUL)
@@ -176,7 +176,7 @@ def tell_rollback(output: Output, store: Store) -> None:
     current, original = original_of(store)
     if original:
         said = f"generation {current} is generation {original} again"
-        output.summary(f"note: {said}, and the files of the site say otherwise", Tone.CAREFUL)
+        output.note(f"{said}, and the files of the site say otherwise")
 
 
 def _tell_waits(output: Output, result: RunResult) -> None:

@@ -32,6 +32,11 @@ def day(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
+def moment(seconds: float) -> str:
+    """Return a time in seconds since the epoch to the second, and without its year."""
+    return time.strftime("%m-%d %H:%M:%S", time.localtime(seconds))
+
+
 def count(number: int, noun: str, plural: str = "") -> str:
     """Return `1 host`, `2 hosts`; `plural` where an s is not enough."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
@@ -48,11 +53,7 @@ def cut(text: str, width: int) -> str:
     """Return plain text cut to at most `width` cells; three dots say that something is missing."""
     if cells(text) <= width:
         return text
-    end, taken = 0, len(_DOTS)
-    while end < len(text) and taken + _cell(text[end]) <= width:
-        taken += _cell(text[end])
-        end += 1
-    return (text[:end] + _DOTS)[:width]
+    return (text[: _fitting(text, width - len(_DOTS))] + _DOTS)[:width]
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -70,17 +71,21 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _break(text: str, width: int) -> int:
-    end = 0
-    taken = 0
-    while end < len(text) and taken + _cell(text[end]) <= width:
-        taken += _cell(text[end])
-        end += 1
-    end = max(end, 1)
+    end = max(_fitting(text, width), 1)
     space = text.rfind(" ", 0, end + 1)
     if space > 0:
         return space
     after = max(text.rfind(mark, 0, end) for mark in "/.,-") + 1
     return after if after > end // 2 else end
+
+
+def _fitting(text: str, width: int) -> int:
+    """Return how many characters of a text fit into so many cells."""
+    end = taken = 0
+    while end < len(text) and taken + _cell(text[end]) <= width:
+        taken += _cell(text[end])
+        end += 1
+    return end
 
 
 def _cell(character: str) -> int:

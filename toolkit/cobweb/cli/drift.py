@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -33,7 +32,7 @@ from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._running import goals_of, listeners
 from cobweb.cli._session import open_site
-from cobweb.cli._text import count, wrap
+from cobweb.cli._text import count, moment, wrap
 
 if TYPE_CHECKING:
     from cobweb.api import Site
@@ -146,12 +145,7 @@ def _tell(output: Output, result: DriftResult) -> None:
 
 def _tell_drifted(output: Output, result: DriftResult) -> None:
     rows = [
-        (
-            it.cob,
-            it.was,
-            Cell(text=it.state, tone=Tone.BAD),
-            time.strftime("%m-%d %H:%M:%S", time.localtime(it.since)),
-        )
+        (it.cob, it.was, Cell(text=it.state, tone=Tone.BAD), moment(it.since))
         for it in result.drifted
     ]
     write_table(output, _DRIFTED, rows)
@@ -195,7 +189,7 @@ def _sum_up(output: Output, result: DriftResult) -> None:
     for line in result.in_flight:
         output.summary(f"stopped in the middle: {line}", Tone.CAREFUL)
     for notice in result.notices:
-        output.summary(f"note: {notice}", Tone.CAREFUL)
+        output.note(notice)
     counts = result.counts
     rest = [
         f"{counts[name]} {word}"

@@ -107,7 +107,7 @@ def hold(request: Request, for_s: float, reason: str, wait: float | None) -> Non
             patience=patience_of(output, wait),
         )
     for notice in notices:
-        output.summary(f"note: {notice}", Tone.CAREFUL)
+        output.note(notice)
     if not output.data({"format": 1, "lock": owner_data(owner)}):
         output.line(owner.run)
     output.summary(f"locked: {owner.line(wall_clock())}; `cobweb lock break {owner.run}` ends it")

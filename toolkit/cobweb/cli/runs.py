@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from cobweb.cli._output import Output
 from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
-from cobweb.cli._text import count
+from cobweb.cli._text import count, moment
 
 if TYPE_CHECKING:
     from cobweb.store import RunRecord
@@ -96,7 +95,7 @@ def _row(run: Mapping[str, Any], *, with_host: bool) -> tuple[Cell | str, ...]:
     code = f" (exit {run['exit_code']})" if run["exit_code"] else ""
     return (
         run["id"],
-        time.strftime("%m-%d %H:%M:%S", time.localtime(run["started"])),
+        moment(run["started"]),
         "" if run["ended"] is None else f"{max(0.0, run['ended'] - run['started']):.1f} s",
         f"{run['user']}@{run['host']}" if with_host else run["user"],
         run["command"],

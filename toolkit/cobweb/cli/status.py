@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._running import tell_rollback
 from cobweb.cli._session import open_site
-from cobweb.cli._text import count
+from cobweb.cli._text import count, moment
 from cobweb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -234,14 +233,12 @@ def _tell_behind(output: Output, generation: Mapping[str, Any]) -> None:
 
 def _row(cob: Mapping[str, Any], given_up: Container[str]) -> tuple[Cell | str, ...]:
     tone = Tone.GOOD if _is_settled(cob) else Tone.BAD if cob["failed"] else Tone.CAREFUL
-    since = cob["since"]
-    when = "" if since is None else time.strftime("%m-%d %H:%M:%S", time.localtime(since))
     return (
         cob["id"],
         cob["type"] or "-",
         Cell(text=cob["state"], tone=tone),
         cob["preferred"] or "-",
-        when,
+        "" if cob["since"] is None else moment(cob["since"]),
         _note(cob, given_up),
     )
 
