@@ -247,8 +247,8 @@ def _problems(error: ValidationError, node: Node, whole: str) -> Iterator[Proble
         within = f"`spec.{name}`" if whole == "`spec`" else f"`{name}`"
         yield from _unknown(error, found, within if name else whole)
         return
-    message, hint = _worded(error, f"`{name}`" if name else whole)
-    yield found.place, message, hint
+    make = _WORDS.get(str(error.validator), _unfit)
+    yield found.place, *make(error, f"`{name}`" if name else whole)
 
 
 def _unknown(error: ValidationError, node: Node, where: str) -> Iterator[Problem]:
@@ -261,9 +261,8 @@ def _unknown(error: ValidationError, node: Node, where: str) -> Iterator[Problem
             yield place, f"unknown key `{key}` in {where}", hint
 
 
-def _worded(error: ValidationError, name: str) -> tuple[str, str]:
-    make = _WORDS.get(str(error.validator))
-    return make(error, name) if make else (f"{name} does not fit: {error.message}", "")
+def _unfit(error: ValidationError, name: str) -> tuple[str, str]:
+    return f"{name} does not fit: {error.message}", ""
 
 
 def _type(error: ValidationError, name: str) -> tuple[str, str]:
@@ -308,12 +307,11 @@ def _enum(error: ValidationError, name: str) -> tuple[str, str]:
 
 
 def _any_of(error: ValidationError, name: str) -> tuple[str, str]:
-    keys = _alternatives(error)
-    if not keys and (given := _too_many(error)):
+    if keys := _alternatives(error):
+        return f"{name} lacks {one_of(keys)}", "the type requires one of them"
+    if given := _too_many(error):
         return f"{name} has {given}", "keep one of them"
-    if not keys:
-        return f"{name} does not fit: {error.message}", ""
-    return f"{name} lacks {one_of(keys)}", "the type requires one of them"
+    return _unfit(error, name)
 
 
 def _too_many(error: ValidationError) -> str:

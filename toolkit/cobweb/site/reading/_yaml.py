@@ -341,21 +341,14 @@ def _decode(data: bytes, file: str) -> tuple[str, Finding | None]:
 
 def _syntax_finding(error: yaml.YAMLError, file: str) -> Finding:
     mark = getattr(error, "problem_mark", None)
+    place = Place(file=file)
+    if mark is not None:
+        place = Place(file=file, line=mark.line + 1, column=mark.column + 1)
     if isinstance(error, _TooDeepError):
-        message = f"more than {MAX_DEPTH} levels of nesting"
-        return Finding(place=_marked(mark, file), message=message)
+        return Finding(place=place, message=f"more than {MAX_DEPTH} levels of nesting")
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    return Finding(
-        place=_marked(mark, file),
-        message=f"this is not YAML: {problem}",
-        hint=_syntax_hint(str(problem)),
-    )
-
-
-def _marked(mark: Any, file: str) -> Place:
-    if mark is None:
-        return Place(file=file)
-    return Place(file=file, line=mark.line + 1, column=mark.column + 1)
+    message, hint = f"this is not YAML: {problem}", _syntax_hint(str(problem))
+    return Finding(place=place, message=message, hint=hint)
 
 
 def _syntax_hint(problem: str) -> str:

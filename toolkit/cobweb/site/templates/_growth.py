@@ -68,20 +68,6 @@ def check_product(left: Any, right: Any) -> None:
         check_bits(left.bit_length() + right.bit_length())
 
 
-def check_percent(text: str, values: Any) -> None:
-    """Refuse to fill in a `%` format whose result would fill the memory."""
-    listed = values if isinstance(values, tuple) else (values,)
-    flat: list[Any] = []
-    for item in listed:
-        flat += item.values() if isinstance(item, dict) else [item]
-    widths = [int(number) for number in _NUMBER.findall(text) if len(number) < len("1000000000")]
-    if len(widths) < len(_NUMBER.findall(text)):
-        check_text(MAX_WORK)
-    stars = text.count("*") * max([abs(each) for each in flat if isinstance(each, int)], default=0)
-    longest = max([_length(each) for each in flat], default=0)
-    check_text(len(text) + sum(widths) + stars + text.count("%") * longest)
-
-
 def _length(value: Any) -> int:
     return len(value) if isinstance(value, str) else Meter().size(value)
 
@@ -171,8 +157,18 @@ def _indent(_meter: Meter, text: str, width: int | str = 4, *_: Any, **__: Any) 
     check_text(len(text) + (text.count("\n") + 1) * each)
 
 
-def _format(_meter: Meter, text: Any, *args: Any, **options: Any) -> None:
-    check_percent(str(text), (*args, *options.values()))
+def _format(_meter: Meter, value: Any, *args: Any, **options: Any) -> None:
+    """Refuse to fill in a `%` format whose result would fill the memory."""
+    text = str(value)
+    flat: list[Any] = []
+    for item in (*args, *options.values()):
+        flat += item.values() if isinstance(item, dict) else [item]
+    widths = [int(number) for number in _NUMBER.findall(text) if len(number) < len("1000000000")]
+    if len(widths) < len(_NUMBER.findall(text)):
+        check_text(MAX_WORK)
+    stars = text.count("*") * max([abs(each) for each in flat if isinstance(each, int)], default=0)
+    longest = max([_length(each) for each in flat], default=0)
+    check_text(len(text) + sum(widths) + stars + text.count("%") * longest)
 
 
 def _replaced(_meter: Meter, text: Any, old: Any, new: Any, *_: Any, **__: Any) -> None:
