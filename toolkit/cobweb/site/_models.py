@@ -94,8 +94,7 @@ def _model(name: str, section: Map, node: Node, files: Files) -> Model | None:
             message, hint = files.absent(f"file `{name}`", path, otherwise=hint)
         files.findings.add(place, message, hint)
         return None
-    if not required(body, "adapter", what, files.findings, hint="as in `adapter: storage`"):
-        return None
+    required(body, "adapter", what, files.findings, hint="as in `adapter: storage`")
     adapter = text(body, "adapter", what, files.findings)
     if adapter is None or into is None:
         return None

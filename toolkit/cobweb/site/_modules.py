@@ -128,21 +128,17 @@ def _is_made(module: Map, name: str) -> bool:
 def _with_paths(module: Map, files: Files) -> Map:
     """Make paths of inventory sources absolute, so that merging compares files, not spelling."""
     items = {key: value for key, value in module.items.items() if key != "imports"}
-    source = items.get("inventory")
-    if isinstance(source, Leaf):
-        items["inventory"] = _absolute(source, files)
-    elif isinstance(source, Seq):
-        made = tuple(
-            _absolute(item, files) if isinstance(item, Leaf) else item for item in source.items
-        )
-        items["inventory"] = replace(source, items=made)
+    if "inventory" in items:
+        items["inventory"] = _absolute(items["inventory"], files)
     return replace(module, items=items)
 
 
-def _absolute(leaf: Leaf, files: Files) -> Leaf:
-    if not isinstance(leaf.value, str) or not leaf.value:
-        return leaf
-    return replace(leaf, value=os.path.normpath(files.folder(leaf.place) / leaf.value))
+def _absolute(node: Node, files: Files) -> Node:
+    if isinstance(node, Seq):
+        return replace(node, items=tuple(_absolute(item, files) for item in node.items))
+    if not (isinstance(node, Leaf) and isinstance(node.value, str) and node.value):
+        return node
+    return replace(node, value=os.path.normpath(files.folder(node.place) / node.value))
 
 
 def merge(nodes: Sequence[Node], findings: Findings, name: str = "") -> Node:

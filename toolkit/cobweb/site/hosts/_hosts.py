@@ -22,7 +22,6 @@ UNGROUPED = "ungrouped"
 class Group:
     """A group while the inventory is read; `variables` are those written in the inventory."""
 
-    name: str
     place: Place
     hosts: dict[str, None] = field(default_factory=dict)
     children: dict[str, None] = field(default_factory=dict)
@@ -43,7 +42,6 @@ class Group:
 class HostEntry:
     """A host while the inventory is read; `variables` are those written in the inventory itself."""
 
-    name: str
     place: Place
     variables: dict[str, Node] = field(default_factory=dict)
 
@@ -59,16 +57,15 @@ class Inventory:
         self.groups[ALL].children[UNGROUPED] = None
         self._members: dict[str, tuple[str, ...]] = {}
         self._groups_of: dict[str, tuple[str, ...]] = {}
-        self._depth: dict[str, int] = {}
 
     def add_group(self, name: str, place: Place) -> Group:
         """Return the group, made if it is new."""
-        return self.groups.setdefault(name, Group(name=name, place=place))
+        return self.groups.setdefault(name, Group(place=place))
 
     def add_host(self, name: str, group: str, place: Place) -> HostEntry:
         """Return the host, made if it is new, as a member of `group`."""
         self.groups[group].hosts[name] = None
-        return self.hosts.setdefault(name, HostEntry(name=name, place=place))
+        return self.hosts.setdefault(name, HostEntry(place=place))
 
     def close(self, findings: Findings) -> None:
         """Work out depth and membership; circles of groups are findings and are cut."""
@@ -76,13 +73,13 @@ class Inventory:
         for name in self.groups:
             self._walk(name, done, findings)
         self._adopt()
-        self._depth = self._depths(findings)
+        depth = self._depths(findings)
         member_of: dict[str, dict[str, None]] = {name: {} for name in self.hosts}
         for name in self.groups:
             self._members[name] = self._collect(name)
             for host in self._members[name]:
                 member_of[host][name] = None
-        rank = {name: (self._depth[name], it.priority, name) for name, it in self.groups.items()}
+        rank = {name: (depth[name], it.priority, name) for name, it in self.groups.items()}
         shared: dict[tuple[str, ...], tuple[str, ...]] = {}
         for host, names in member_of.items():
             key = tuple(names)

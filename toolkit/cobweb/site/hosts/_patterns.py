@@ -23,8 +23,6 @@ _SUBSCRIPT = re.compile(
 _PART = re.compile(r"(?:[^\s:\[\]]|\[[^\]]*\])+")
 _SIGNS = "?*["
 
-Matcher = Callable[[str], object]
-
 
 class PatternError(ValueError):
     """A host pattern that is wrong; `hint` says how to mend it."""
@@ -118,7 +116,7 @@ def _is_address(pattern: str) -> bool:
     return False
 
 
-def _matcher(expression: str) -> Matcher:
+def _matcher(expression: str) -> Callable[[str], object]:
     try:
         return Regex(expression[1:] if expression[0] == "~" else translate(expression)).match
     except RegexError as error:

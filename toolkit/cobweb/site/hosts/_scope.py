@@ -154,13 +154,8 @@ class Scope:
 
         Templates see nothing else, so for the same values the same comes out.
         """
-        found = []
-        for name in names:
-            value = self._told_apart(name)
-            if value is None:
-                return None
-            found.append(value)
-        return tuple(found)
+        found = [value for value in map(self._told_apart, names) if value is not None]
+        return tuple(found) if len(found) == len(names) else None
 
     def _told_apart(self, name: str) -> tuple[Any, ...] | None:
         node = self.node(name)
@@ -210,7 +205,7 @@ class Scope:
 
         Without `groups` and `hostvars`, so that all of it is finite.
         """
-        names = [name for name in self.names() if name not in ("groups", "hostvars")]
+        names = [name for name in self.names() if name not in _MAGIC_OF_SITE]
         return Lazy(dict.fromkeys(names), self.lookup)
 
     def _magic(self, name: str) -> Any:

@@ -169,8 +169,7 @@ class Cobs:
         return "", ""
 
     def _type(self, body: Map, what: str) -> CobType | None:
-        if not required(body, "type", what, self._findings, hint="as in `type: service`"):
-            return None
+        required(body, "type", what, self._findings, hint="as in `type: service`")
         name = text(body, "type", what, self._findings)
         if name is None or name in self._broken_types:
             return None
@@ -180,8 +179,7 @@ class Cobs:
         return self._types.get(name)
 
     def _on(self, body: Map, what: str) -> tuple[str, ...]:
-        if not required(body, "on", what, self._findings, hint="a host pattern, as in `on: all`"):
-            return ()
+        required(body, "on", what, self._findings, hint="a host pattern, as in `on: all`")
         pattern = text(body, "on", what, self._findings)
         if pattern is None:
             return ()

@@ -16,7 +16,7 @@ from cobweb.site.objects._cobs import WORDS, CobDef, Cobs
 from cobweb.site.objects._needs import BACK_WORDS, Link, Shape, has_step, word_shapes
 from cobweb.site.objects._types import arrow
 from cobweb.site.reading._findings import Findings, did_you_mean, one_of
-from cobweb.site.reading._nodes import Leaf, Map, Node
+from cobweb.site.reading._nodes import Leaf, Map, Node, plain
 from cobweb.site.reading._settings import as_map, flag, known_keys, required, text, texts
 from cobweb.site.templates._rendering import is_template
 
@@ -210,7 +210,7 @@ def _shapes(written: Written, target: CobDef, findings: Findings) -> tuple[Shape
     if written.need is None:
         return word_shapes(written.word, written.cob.type, target.type)
     cob, body = written.cob, written.need
-    when, state = str(_value(body, "when")), str(_value(body, "state"))
+    when, state = (str(plain(body.items[key])) for key in ("when", "state"))
     state_place, place = body.items["state"].place, body.items["when"].place
     fits = _can_be_in(target.type, state, state_place, findings)
     pair = arrow(when)
@@ -251,8 +251,3 @@ def _has_state(cob_type: CobType, state: str, place: Place, findings: Findings) 
         hint = f"`{state}` is a group of states; only what is needed may be one"
     findings.add(place, f"type `{cob_type.name}` has no state `{state}`", hint)
     return False
-
-
-def _value(body: Map, key: str) -> object:
-    node = body.items[key]
-    return node.value if isinstance(node, Leaf) else None

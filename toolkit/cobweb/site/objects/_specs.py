@@ -347,10 +347,10 @@ class SpecTrees:
             return None
         known = tuple(text for text in texts if text is not None)
         if known not in packed.rendered:
-            made = [
-                replace(it, data=text.encode()) for it, text in zip(templates, known, strict=True)
-            ]
-            entries = _named(packed.entries, {it.name: it for it in made})
+            named = {it.name: it for it in packed.entries if not _is_template(it)}
+            for it, text in zip(templates, known, strict=True):
+                named[_shortened(it)] = replace(it, name=_shortened(it), data=text.encode())
+            entries = [named[name] for name in in_order(named)]
             mark = packed.rendered[known] = tree_digest(entries)
             self._made.setdefault(mark["digest"], (place, lambda: entries))
         return packed.rendered[known]
@@ -424,13 +424,3 @@ def _is_template(entry: TreeEntry) -> bool:
 
 def _shortened(entry: TreeEntry) -> str:
     return entry.name.removesuffix(_ENDING)
-
-
-def _named(entries: Iterable[TreeEntry], made: Mapping[str, TreeEntry]) -> list[TreeEntry]:
-    """Return entries with those that were `made` of templates, by their names of before."""
-    found = {}
-    for entry in entries:
-        it = made.get(entry.name, entry)
-        name = _shortened(it) if entry.name in made else it.name
-        found[name] = replace(it, name=name)
-    return [found[name] for name in in_order(found)]

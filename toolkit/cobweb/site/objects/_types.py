@@ -35,6 +35,7 @@ _WORK_KEYS = ("tasks", "role", "vars", "facts", "together", "timeout", "attempts
 _ACTION_KEYS = (*_WORK_KEYS, "mode")
 _STEP_KEYS = (*_WORK_KEYS, "interrupts")
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
+_STATE_HINT = "a letter, then letters, digits, `_` and `-`"
 _VARIABLE = re.compile(r"ansible_[a-z0-9_]+")
 _ARROW = re.compile(r"\s*(\S+)\s*->\s*(\S+)\s*")
 
@@ -115,8 +116,7 @@ class Types:
                 hint = "every COB has it; leave it out"
                 self._findings.add(place, f"`{UNKNOWN}` is no state of a type", hint)
             elif not _STATE.fullmatch(state):
-                hint = "a letter, then letters, digits, `_` and `-`"
-                self._findings.add(place, f"`{state}` is no name for a state", hint)
+                self._findings.add(place, f"`{state}` is no name for a state", _STATE_HINT)
             elif state in found:
                 self._findings.add(place, f"state `{state}` is written twice", "leave one out")
             else:
@@ -135,8 +135,7 @@ class Types:
                 message = f"`{name}` is a state, and cannot be a group of states, too"
                 self._findings.add(place, message, "choose another name")
             elif not _STATE.fullmatch(name):
-                hint = "a letter, then letters, digits, `_` and `-`"
-                self._findings.add(place, f"`{name}` is no name for a group of states", hint)
+                self._findings.add(place, f"`{name}` is no name for a group of states", _STATE_HINT)
             else:
                 written = texts(section, name, "`groups`", self._findings)
                 found[name] = self._some_states(section, name, f"group `{name}`", written, states)
@@ -209,8 +208,7 @@ class Types:
             self._findings.add(place, message, hint)
 
     def _state(self, body: Map, key: str, states: tuple[State, ...], what: str) -> State | None:
-        if not required(body, key, what, self._findings, hint=f"one of {one_of(states)}"):
-            return None
+        required(body, key, what, self._findings, hint=f"one of {one_of(states)}")
         value = text(body, key, what, self._findings)
         if value is None or not states:
             return None
@@ -225,7 +223,7 @@ class Types:
         self._findings.add(place, f"the type has no state `{state}`", hint)
         return None
 
-    def _check(self, name: str, body: Map) -> tuple[Action, float | None] | None:
+    def _check(self, name: str, body: Map) -> tuple[Action, float | None, int] | None:
         node = body.items.get("check")
         if node is None:
             return None
@@ -234,7 +232,7 @@ class Types:
             message = f"`check` of type `{name}` has neither `tasks` nor `role`"
             self._findings.add(node.place, message, "only tasks can find the true state")
             return None
-        return (read[0], read[1]) if read else None
+        return read
 
     def _look_at_mode(self, node: Node | None, states: tuple[State, ...]) -> None:
         """Find what is wrong with a check that says how it is run."""
