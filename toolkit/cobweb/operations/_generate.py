@@ -7,7 +7,7 @@ files are replaced or removed.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -76,12 +76,11 @@ def made_files(
     )
 
 
-def write_made(files: Iterable[MadeFile]) -> None:
-    """Write and remove what has changed; drafts of all files are whole before one is replaced.
+def write_made(changed: Sequence[MadeFile]) -> None:
+    """Write and remove files; drafts of all of them are whole before one is replaced.
 
     CobwebError where that cannot be done.
     """
-    changed = [it for it in files if it.change is not FileChange.SAME]
     drafts = {it.path: it.path.with_name(it.path.name + _DRAFT) for it in changed if it.text}
     try:
         for it in changed:

@@ -183,14 +183,8 @@ def drift_check_of(
             it, generation = cobs[cob], generations[cob]
         else:
             continue
-        subjects.append(
-            Subject(
-                cob=it,
-                record=records[cob],
-                generation=generation,
-                left=_left(records[cob], it, noticed.get(cob)),
-            )
-        )
+        left = _left(records[cob], it, noticed.get(cob))
+        subjects.append(Subject(cob=it, record=records[cob], generation=generation, left=left))
     return DriftCheck(
         subjects=tuple(_in_turns(subjects)),
         pending=tuple(Pending(cob=cob, kind=kind) for cob, kind in pending.items()),
@@ -289,7 +283,7 @@ def _noticed(store: Store, records: list[CobRecord]) -> dict[CobId, Left]:
 def drifted_of(store: Store, records: Iterable[CobRecord], graph: Graph) -> dict[CobId, Left]:
     """Return how those of the site were left that a look has found otherwise since."""
     drifted = [it for it in records if it.reason == DRIFT and it.cob in graph.cobs]
-    noticed = _noticed(store, drifted) if drifted else {}
+    noticed = _noticed(store, drifted)
     left = {it.cob: _left(it, graph.cobs[it.cob], noticed.get(it.cob)) for it in drifted}
     return {cob: it for cob, it in left.items() if it is not None}
 
@@ -304,8 +298,7 @@ def _left(record: CobRecord, cob: Cob, noticed: Left | None) -> Left | None:
         return None
     if record.reason != DRIFT:
         return Left(was=record.state, was_since=record.since)
-    lost = Left(was=cob.preferred, was_since=record.since, since=record.since)
-    return noticed or lost
+    return noticed or Left(was=cob.preferred, was_since=record.since, since=record.since)
 
 
 def _missed(records: Mapping[CobId, CobRecord]) -> dict[str, frozenset[CobId]]:

@@ -45,6 +45,7 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
     hosts = {name: secrets.host(host) for name, host in stored.hosts.items()}
     graph = _with_present_types(original, plugins.types)
     graph, lost = _with_secrets(graph, secrets)
+    types = {it.type.name: it.type for it in original.cobs.values()}
     problems = [
         *(
             f"{name}: the vaulted value of the variable {it} is not in the site any more"
@@ -53,8 +54,8 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
         ),
         *lost,
         *_lost_trees(original, store),
-        *_missing_work(original, stored, KeptWork(store, now.roots, plugins.python_types), plugins),
-        *_changed_types(original, plugins.types),
+        *_missing_work(types, stored, KeptWork(store, now.roots, plugins.python_types), plugins),
+        *_changed_types(types, plugins.types),
     ]
     problems = problems or [*_wrong(graph)]
     if problems:
@@ -186,10 +187,9 @@ def _lost_trees(graph: Graph, store: Store) -> Iterator[str]:
 
 
 def _missing_work(
-    graph: Graph, stored: StoredSite, work: KeptWork, plugins: Plugins
+    types: Mapping[str, CobType], stored: StoredSite, work: KeptWork, plugins: Plugins
 ) -> Iterator[str]:
     """Yield why types cannot do their work; those of plugins that are there do it their way."""
-    types = {it.type.name: it.type for it in graph.cobs.values()}
     for name in sorted(types.keys() - plugins.types.keys()):
         for action in work.type(types[name], stored.files).actions():
             if isinstance(action, Missing):
@@ -197,8 +197,7 @@ def _missing_work(
                 break
 
 
-def _changed_types(graph: Graph, present: Mapping[str, CobType]) -> Iterator[str]:
-    types = {it.type.name: it.type for it in graph.cobs.values()}
+def _changed_types(types: Mapping[str, CobType], present: Mapping[str, CobType]) -> Iterator[str]:
     for name in sorted(types.keys() & present.keys()):
         if not has_only_more(types[name], present[name]):
             yield f"type {name}: the plugin has given it other states or transitions since"

@@ -139,13 +139,12 @@ class _Clock:
 
 @dataclass(slots=True, kw_only=True)
 class _Stay:
-    """A unit that takes room since a time, with a slot or as it was out.
+    """A unit that takes room, with a slot or as it was out.
 
     `after` is whose room it got; `done` has ended something since, `last` are those of them for
     which no other object of the unit has waited.
     """
 
-    since_s: float
     has_slot: bool = True
     after: tuple[CobId, ...] = ()
     done: set[CobId] = field(default_factory=set)
@@ -170,7 +169,7 @@ class _Rooms:
             for unit in it.units
         }
         self._free: dict[tuple[str, str], list[tuple[float, tuple[CobId, ...]]]] = {}
-        self._stays = {key: _Stay(since_s=0.0) for key in sorted(context.lending.slots)}
+        self._stays = {key: _Stay() for key in sorted(context.lending.slots)}
         self._lent = dict.fromkeys(self._stays, False)  # and whether that was of use
         self._are_counted = bool(context.graph.budgets or self._stays)
 
@@ -178,7 +177,7 @@ class _Rooms:
         """Return the units that were lent a slot, after those that moved with one from before."""
         return tuple(key[1] for key, is_used in self._lent.items() if is_used and key[0] == limit)
 
-    def take(self, limit: str, unit: str, now_s: float) -> None:
+    def take(self, limit: str, unit: str) -> None:
         """Take note that a unit has a slot."""
         key, after = (limit, unit), dict[CobId, None]()
         before = self._stays.get(key)
@@ -189,7 +188,7 @@ class _Rooms:
                 if free := self._free.get(place):
                     first = bisect_left(free, free[-1][0], key=itemgetter(0))
                     after.update(dict.fromkeys(free.pop(first)[1]))
-        self._stays[key] = _Stay(since_s=now_s, after=tuple(after))
+        self._stays[key] = _Stay(after=tuple(after))
         self._lent[key] = True
 
     def give_back(self, limit: str, unit: str, now_s: float) -> None:
@@ -198,14 +197,14 @@ class _Rooms:
         for place in self._places((limit, unit)):
             self._free.setdefault(place, []).append((now_s, tuple(stay.last) or stay.after))
 
-    def begin(self, cob: CobId, now_s: float, waited: Iterable[CobId]) -> tuple[CobId, ...]:
+    def begin(self, cob: CobId, waited: Iterable[CobId]) -> tuple[CobId, ...]:
         """Return for whose room a step waits that begins now, where nothing of its unit says so."""
         after: dict[CobId, None] = {}
         waited = (cob, *waited)
         for limit, unit, takes_room in self._engine.rooms(cob) if self._are_counted else ():
             stay = self._stays.get((limit, unit))
             if stay is None and takes_room:
-                stay = self._stays[limit, unit] = _Stay(since_s=now_s, has_slot=False)
+                stay = self._stays[limit, unit] = _Stay(has_slot=False)
             if stay is None:
                 continue
             if stay.has_slot:
@@ -233,16 +232,13 @@ class _Rooms:
 
 
 def predict(
-    context: ExecutionContext,
-    duration: Duration = lambda _cob, _source, _dest: 1.0,
-    *,
-    returns: bool = True,
+    context: ExecutionContext, duration: Duration = lambda _cob, _source, _dest: 1.0
 ) -> Prediction:
     """Return what a run would do if nothing failed that can be done.
 
     Where a chain of waits ends at work that cannot, its last link says why in `detail`.
     """
-    engine = context.engine(returns=returns)
+    engine = context.engine()
     clock = _Clock(context=context, engine=engine, duration=duration)
     for hosts in context.at_once:
         clock.switches += (tuple(data["hosts"]) for _, data in context.told(hosts))
@@ -370,7 +366,7 @@ def _carry_rare(clock: _Clock, effect: Effect) -> None:
     if isinstance(effect, LimitPaused):
         clock.push(LimitResumed(limit=effect.limit), effect.pause_s)
     elif isinstance(effect, SlotTaken):
-        clock.rooms.take(effect.limit, effect.unit, clock.now)
+        clock.rooms.take(effect.limit, effect.unit)
     elif isinstance(effect, SlotReturned):
         clock.rooms.give_back(effect.limit, effect.unit, clock.now)
     elif isinstance(effect, CanaryWritten):
@@ -434,7 +430,7 @@ def _start(clock: _Clock, effect: StartTransition) -> None:
 def _waited_for(clock: _Clock, effect: StartTransition) -> tuple[CobId, ...]:
     """Return whose ends let a transition begin, the last one first."""
     enabled = clock.enabled.pop(effect.cob, {})
-    room = {on: clock.last_end[on] for on in clock.rooms.begin(effect.cob, clock.now, enabled)}
+    room = {on: clock.last_end[on] for on in clock.rooms.begin(effect.cob, enabled)}
     cause = None if clock.now in room.values() else clock.cause
     if cause is not None and cause != effect.cob:
         # Whose end set this off: it gave a lock, gave one back, or made room in a limit.
