@@ -9,9 +9,11 @@ replaces a weaker one whole. What hosts of the same groups share is merged once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from cobweb._lazy import Lazy
 from cobweb.errors import Place
 from cobweb.model import Host
 from cobweb.site.hosts._connection import check_variables
@@ -85,28 +87,15 @@ class Variables:
             yield files.get(host)
 
 
-class Hosts(Mapping[str, Host]):
+class Hosts(Lazy[str, Host]):
     """The hosts of a site in the inventory's order, each made when it is asked for."""
 
     def __init__(self, inventory: Inventory, variables: Variables) -> None:
+        super().__init__(inventory.hosts, cache(self._host))
         self._inventory = inventory
         self._variables = variables
-        self._made: dict[str, Host] = {}
 
-    def __getitem__(self, name: str) -> Host:
-        if name not in self._made:
-            if name not in self._inventory.hosts:
-                raise KeyError(name)
-            self._made[name] = self._make(name)
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._inventory.hosts)
-
-    def __len__(self) -> int:
-        return len(self._inventory.hosts)
-
-    def _make(self, name: str) -> Host:
+    def _host(self, name: str) -> Host:
         own, shared = self._variables.of(name)
         values: dict[str, Any] = {key: plain(node) for key, node in shared.items()}
         values.update((key, plain(node)) for key, node in own.items())
