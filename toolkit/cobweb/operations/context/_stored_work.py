@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, assert_never
@@ -152,7 +152,7 @@ class KeptWork:
         self._paths = Paths(roots)
         self._python_types = python_types
         self._folder = folder
-        self._present: dict[str, tuple[str, bytes | None]] = {}
+        self._now = cache(self._read)
         self._copies: dict[str, bytes | None] = {}
         self._restored: dict[tuple[tuple[str, str], ...], Paths] = {}
 
@@ -217,14 +217,12 @@ class KeptWork:
             return Missing(message=message)
         return path if self._folder is None else self._restore(files).read(written)
 
-    def _now(self, name: str) -> tuple[str, bytes | None]:
+    def _read(self, name: str) -> tuple[str, bytes | None]:
         """Return the digest and the content of a file in the site now, if there is one."""
-        if name not in self._present:
-            self._present[name] = "", None
-            with suppress(OSError):
-                data = Path(self._paths.read(name)).read_bytes()
-                self._present[name] = hashlib.sha256(data).hexdigest(), data
-        return self._present[name]
+        with suppress(OSError):
+            data = Path(self._paths.read(name)).read_bytes()
+            return hashlib.sha256(data).hexdigest(), data
+        return "", None
 
     def _copy(self, name: str, files: KeptFiles) -> bytes | None:
         """Return a file as it was, from the site where that still has it."""

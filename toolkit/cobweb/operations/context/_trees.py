@@ -27,20 +27,17 @@ class TreeComparison:
 
     def __init__(self, find: Callable[[str], bytes | None]) -> None:
         self._find = find
-        self._known: dict[tuple[str, str], tuple[FileDifference, ...]] = {}
+        self._difference = cache(self._compare)
 
     def files(self, trees: tuple[str, str] | None) -> tuple[FileDifference, ...]:
         """Return the files that differ; `trees` are digests, the old one first."""
-        if trees is None:
+        return () if trees is None else self._difference(*trees)
+
+    def _compare(self, *digests: str) -> tuple[FileDifference, ...]:
+        old, new = map(self._find, digests)
+        if old is None or new is None:
             return ()
-        if trees not in self._known:
-            old, new = (self._find(digest) for digest in trees)
-            self._known[trees] = (
-                tree_difference(read_archive(old), read_archive(new))
-                if old is not None and new is not None
-                else ()
-            )
-        return self._known[trees]
+        return tree_difference(read_archive(old), read_archive(new))
 
 
 def file_data(files: Iterable[FileDifference]) -> list[dict[str, Any]]:

@@ -114,17 +114,13 @@ class VarFiles:
     def __init__(self, folder: Path, files: Files) -> None:
         self._files = files
         self._entries: dict[str, list[Member]] = {}
-        self._read: dict[str, Mapping[str, Node]] = {}
+        self._variables = cache(self._load)
         for member in files.members(folder):
             self._note(member)
 
     def get(self, name: str) -> Mapping[str, Node]:
         """Return the variables of one group or host."""
-        if name not in self._entries:
-            return _NOTHING
-        if name not in self._read:
-            self._read[name] = self._load(name)
-        return self._read[name]
+        return self._variables(name) if name in self._entries else _NOTHING
 
     def _note(self, member: Member) -> None:
         """File a path under its name: without suffix, and for a host with dots as it is, too."""

@@ -100,7 +100,7 @@ class Specs:
         self._checkers: dict[str, SpecChecker | None] = {}
         self._constants: dict[str, Mapping[str, Any]] = {}
         self._recipes: dict[str, _Recipe] = {}
-        self._texts: dict[Path, tuple[Any, Place]] = {}
+        self._read_once = cache(self._read)
         self.trees = SpecTrees(evaluator, files)
 
     def evaluate(self, cob: CobDef, host: str) -> Mapping[str, Any]:
@@ -215,11 +215,7 @@ class Specs:
     def _text(self, name: object, place: Place, key: str) -> tuple[Any, Place] | None:
         """Return the text of a file, or the mark of a vaulted one, and its place."""
         path = _path(name, key, place, self._files)
-        if path is None:
-            return None
-        if path not in self._texts:
-            self._texts[path] = self._read(path)
-        return self._texts[path]
+        return None if path is None else self._read_once(path)
 
     def _read(self, path: Path) -> tuple[Any, Place]:
         place = Place(file=self._files.name(path))
