@@ -191,20 +191,17 @@ def _sum_up(output: Output, result: DriftResult) -> None:
     for notice in result.notices:
         output.note(notice)
     counts = result.counts
-    rest = [
-        f"{counts[name]} {word}"
-        for name, word in (
-            ("pending", "pending"),
-            ("doubtful", "in doubt"),
-            ("unchecked", "not checked"),
-            ("ignored", "ignored"),
-        )
-        if counts[name]
-    ]
+    words = {
+        "pending": "pending",
+        "doubtful": "in doubt",
+        "unchecked": "not checked",
+        "ignored": "ignored",
+    }
+    rest = [f"{counts[name]} {word}" for name, word in words.items() if counts[name]]
     done = f"({count(counts['checks'], 'check')}, {result.seconds:.1f} s)"
-    words = f"{_verdict(result)} {done}"
+    told = f"{_verdict(result)} {done}"
     tone = Tone.GOOD if result.exit_code == 0 else Tone.BAD
-    output.summary("; ".join([words, ", ".join(rest)]) if rest else words, tone)
+    output.summary("; ".join([told, ", ".join(rest)]) if rest else told, tone)
 
 
 def _verdict(result: DriftResult) -> str:
