@@ -14,8 +14,8 @@ import pytest
 
 import cobweb.testing
 from cobweb.cli import main
+from cobweb.operations import MOST_BEHIND
 from cobweb.plugin import (
-    MOST_BEHIND,
     ActionAdapter,
     Adapter,
     Executor,

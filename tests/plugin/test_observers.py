@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import pytest
 
 from cobweb.errors import UsageError
-from cobweb.plugin import Observer, Observers, load_plugins
+from cobweb.kernel._events import Event
+from cobweb.operations import Observers
+from cobweb.plugin import Observer, load_plugins
 
 Install = Callable[..., Path]
 
@@ -53,15 +55,15 @@ BROKEN = """
 """
 
 
-@dataclass
-class Told:
-    """An event as a sink gets it."""
+class Told(Event):
+    """An event as a sink gets it, with what a test says."""
 
-    data: Mapping[str, Any]
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        dict.__init__(self, data)
 
     @property
     def line(self) -> str:
-        return json.dumps(self.data) + "\n"
+        return json.dumps(self) + "\n"
 
 
 @dataclass
@@ -100,7 +102,7 @@ def test_each_gets_all_events_in_their_order_and_the_result() -> None:
     observers.result = {"exit_code": 0}
     assert observers.close() == ()
     for keeper in keepers:
-        assert keeper.seen == ["x", *[it.data for it in EVENTS], {"exit_code": 0}]
+        assert keeper.seen == ["x", *map(dict, EVENTS), {"exit_code": 0}]
 
 
 def test_a_slow_one_is_left_out_and_the_others_get_all() -> None:

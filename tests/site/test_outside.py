@@ -10,7 +10,7 @@ import pytest
 from cobweb._cache import Cache
 from cobweb.errors import ModelError, SiteError
 from cobweb.model import Expansion
-from cobweb.site import find_models, find_state, load_site, read_sections
+from cobweb.site import find_state, load_site, read_document, read_sections
 
 OUTSIDE = "outside of the site's repository (move it there; `--allow-outside`"
 SYSTEM = "is of the running system, and never a file of a site (write into the site"
@@ -140,7 +140,12 @@ def test_links_to_what_is_elsewhere_are_refused(
 @pytest.mark.usefixtures("folder")
 def test_a_site_file_that_is_a_link_to_elsewhere_is_refused(maker: Any) -> None:
     (maker.root / "site.yml").symlink_to("../other/secret.yml")
-    for read in (load_site, find_state, find_models, lambda root: read_sections(root, {})):
+    for read in (
+        load_site,
+        find_state,
+        lambda root: read_document(root, "site.yml", {}, "a site file"),
+        lambda root: read_sections(root, {}),
+    ):
         with pytest.raises(SiteError) as caught:
             read(maker.root)
         assert OUTSIDE in str(caught.value)
@@ -190,12 +195,12 @@ def test_what_was_kept_with_the_option_is_not_there_without(maker: Any, folder: 
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_model_elsewhere_is_refused(maker: Any) -> None:
-    maker.write({"site.yml": "cobweb: 1\ngenerate: {../other/secret.yml: {adapter: storage}}\n"})
+def test_a_document_elsewhere_is_refused(maker: Any) -> None:
+    maker.write({"site.yml": "cobweb: 1\n"})
     with pytest.raises(SiteError, match="outside of the site"):
-        find_models(maker.root)
-    (model,) = find_models(maker.root, allow_outside=True)
-    assert model.path.name == "secret.yml"
+        read_document(maker.root, "../other/secret.yml", {}, "the model")
+    found = read_document(maker.root, "../other/secret.yml", {}, "the model", allow_outside=True)
+    assert found.data == {CONTENT: 1}
 
 
 class Reading:

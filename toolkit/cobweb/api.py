@@ -37,12 +37,13 @@ if TYPE_CHECKING:
         DriftResult,
         Garbage,
         Kernel,
+        Observers,
         Orders,
         Plan,
         Retention,
         RunResult,
     )
-    from cobweb.plugin import Adapter, Observers, Plugins
+    from cobweb.plugin import Adapter, Plugins
     from cobweb.site import Site as EvaluatedSite
     from cobweb.store import HeldLock, LockOwner, Patience, RunInfo, RunRecord, Store
 
@@ -339,7 +340,7 @@ class Site:
         Close them after the run. UsageError for a name that there is not, and for an argument that
         the observer refuses. With `unasked` those hear, too, that want to without being named.
         """
-        from cobweb.plugin import Observers
+        from cobweb.operations import Observers
 
         observers = Observers()
         try:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from cobweb.api import Site
     from cobweb.model import CobId, Graph, Results, State
     from cobweb.plugin import Plugins
-    from cobweb.site import SectionData
+    from cobweb.site import Document, SectionData
 
 
 class CliAccess:
-    """The `SiteAccess` of a call of `cobweb`; see there."""
+    """The `SiteAccess` of a call of `cobweb`; see there. No observer hears of what it does."""
 
     def __init__(self, context: click.Context) -> None:
         self._context = context
@@ -39,13 +39,19 @@ class CliAccess:
 
     @property
     def _request(self) -> Request:
-        return current_request(self._context)
+        return replace(current_request(self._context), observers=(), hears_unasked=False)
 
     @cached_property
     def dir(self) -> Path:
         """The folder of `site.yml`."""
         path = self._session.path.absolute()
         return path if path.is_dir() else path.parent
+
+    @property
+    def file(self) -> str:
+        """The name of the site's own file."""
+        path = self._session.path
+        return "site.yml" if path.is_dir() else path.name
 
     @property
     def plugins(self) -> Plugins:
@@ -65,6 +71,13 @@ class CliAccess:
         from cobweb.site import read_text
 
         return read_text(self._session.path, name, allow_outside=self._request.allow_outside)
+
+    def document(self, name: str, schema: Mapping[str, Any], what: str = "") -> Document:
+        """Return a file of the site whose content is of a schema."""
+        from cobweb.site import read_document
+
+        path, allow_outside = self._session.path, self._request.allow_outside
+        return read_document(path, name, schema, what or name, allow_outside=allow_outside)
 
     def graph(self) -> Graph:
         """Return the evaluated site's objects."""
@@ -185,3 +198,11 @@ class CliAccess:
             "--trust-inventory": request.trust_inventory,
         }
         return [*words, *(flag for flag, is_set in flags.items() if is_set)]
+
+
+def tell_notes(output: Output, context: click.Context) -> None:
+    """Tell what sections of plugins have to say of the site before anything is done with it."""
+    access = CliAccess(context)
+    for section in access.plugins.sections.values():
+        for note in section.notes(access) if hasattr(section, "notes") else ():
+            output.note(note)

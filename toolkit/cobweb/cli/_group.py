@@ -51,7 +51,7 @@ COMMANDS: Mapping[str, str] = {
 }
 """Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
 
-PLUGGED = frozenset({"cluster", "import", "install", "report"})
+PLUGGED = frozenset({"cluster", "generate", "import", "install", "report"})
 """Those of them that built-in plugins bring."""
 
 _OWN_PLUGINS = "cobweb_plugins."

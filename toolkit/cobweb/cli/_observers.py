@@ -12,7 +12,7 @@ from cobweb.cli._request import Request, remember
 
 if TYPE_CHECKING:
     from cobweb.api import Site
-    from cobweb.plugin import Observers
+    from cobweb.operations import Observers
 
 _KEY = "cobweb.open_observers"
 """Where click's `meta` has the observers of this call."""

@@ -12,9 +12,9 @@ import click
 
 from cobweb._foreign_json import read_bounded
 from cobweb._tables import Tone
+from cobweb.cli._access import tell_notes
 from cobweb.cli._analysis import check_all
 from cobweb.cli._applying import adopting, carry_out, go_back, orders_of, run_options
-from cobweb.cli._models import note_stale_models
 from cobweb.cli._observers import tell_observers
 from cobweb.cli._options import (
     examples,
@@ -82,7 +82,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     output = Output.of(request)
     with open_site(request, runs_tasks=True) as session:
         orders = adopting(session, orders, options["adopt"])
-        note_stale_models(session, output)
+        tell_notes(output, click.get_current_context())
         check_all(session, limit)
         orders = _as_saved(saved, orders)
         carried_out = partial(

@@ -11,9 +11,9 @@ import click
 from cobweb._garbage import no_collections
 from cobweb._tables import Column, Tone
 from cobweb._text import plain, some_of
+from cobweb.cli._access import tell_notes
 from cobweb.cli._analysis import check_all
 from cobweb.cli._changes import SIGNS, detail_lines, tone_of, write_lines
-from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import (
     budget_option,
     examples,
@@ -145,7 +145,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             back = _printed(session, output, asked, removal_bound(max_removals))
             back.show(output)
             return _code(back, detailed=detailed_exitcode)
-        note_stale_models(session, output)
+        tell_notes(output, click.get_current_context())
         printed = _kept_or_made(session, output, asked, removal_bound(max_removals))
         if out is not None:
             _save(out, printed.file)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._tables import Tone
+from cobweb.cli._access import tell_notes
 from cobweb.cli._analysis import check_whole
-from cobweb.cli._models import note_stale_models
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output
 from cobweb.cli._request import Request
@@ -42,7 +42,7 @@ def command(request: Request) -> int:
     output = Output.of(request)
     with open_site(request) as session:
         try:
-            note_stale_models(session, output)
+            tell_notes(output, click.get_current_context())
             found = check_whole(session)
         except SiteError as error:
             if not output.data(findings_data(error.findings)):

@@ -13,13 +13,7 @@ if TYPE_CHECKING:
     from cobweb.kernel._result import Ending, RunResult, Wait, chain_data, wait_data
     from cobweb.kernel._sentences import chain_lines, given_up_text, link_text
     from cobweb.kernel._signals import Interrupts, handle_signals, signals_as_interrupt
-    from cobweb.operations._generate import (
-        FileChange,
-        MadeFile,
-        made_files,
-        write_made,
-        written_digest,
-    )
+    from cobweb.operations._observers import MOST_BEHIND, Observers
     from cobweb.operations._operations import apply_site, open_site, rehearse_site, simulate_site
     from cobweb.operations.context._desired import Desired, desired_of
     from cobweb.operations.context._exceptions import Exceptions
@@ -75,9 +69,7 @@ else:
             "cobweb.kernel._result": "Ending RunResult Wait chain_data wait_data",
             "cobweb.kernel._sentences": "chain_lines given_up_text link_text",
             "cobweb.kernel._signals": "Interrupts handle_signals signals_as_interrupt",
-            "cobweb.operations._generate": (
-                "FileChange MadeFile made_files write_made written_digest"
-            ),
+            "cobweb.operations._observers": "MOST_BEHIND Observers",
             "cobweb.operations._operations": "apply_site open_site rehearse_site simulate_site",
             "cobweb.operations.context._desired": "Desired desired_of",
             "cobweb.operations.context._exceptions": "Exceptions",
@@ -111,19 +103,19 @@ __all__ = [
     "DEFAULT_PARALLEL",
     "DEFAULT_TIMEOUT_S",
     "MAX_PLAN_BYTES",
+    "MOST_BEHIND",
     "Caller",
     "Change",
     "Desired",
     "DriftResult",
     "Ending",
     "Exceptions",
-    "FileChange",
     "ForgetReport",
     "Garbage",
     "Interrupts",
     "Kernel",
     "LimitUse",
-    "MadeFile",
+    "Observers",
     "Orders",
     "Part",
     "Plan",
@@ -154,7 +146,6 @@ __all__ = [
     "is_another",
     "json_lines",
     "link_text",
-    "made_files",
     "no_generation",
     "old_content_warnings",
     "open_site",
@@ -179,6 +170,4 @@ __all__ = [
     "wait_data",
     "why",
     "why_in_run",
-    "write_made",
-    "written_digest",
 ]

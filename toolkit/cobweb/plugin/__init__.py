@@ -13,6 +13,7 @@ from cobweb._tables import Cell, Column, Tone
 from cobweb._text import plain, shortened
 from cobweb.plugin._access import (
     ACCESS_KEY,
+    Document,
     SiteAccess,
     forms_of,
     leaves,
@@ -21,7 +22,6 @@ from cobweb.plugin._access import (
 )
 from cobweb.plugin._hooks import Kind, RegisteredType, Section, hookimpl
 from cobweb.plugin._loading import load_plugins
-from cobweb.plugin._observers import MOST_BEHIND, Observers
 from cobweb.plugin._provider_fields import field_problems, secret_fields
 from cobweb.plugin._type_files import type_file
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
@@ -63,13 +63,13 @@ from cobweb.plugin.protocols import (
 __all__ = [
     "ACCESS_KEY",
     "INTERFACE",
-    "MOST_BEHIND",
     "ActionAdapter",
     "ActionUse",
     "Adapter",
     "Cell",
     "CobContext",
     "Column",
+    "Document",
     "EndingExecutor",
     "Executor",
     "ExecutorSetting",
@@ -88,7 +88,6 @@ __all__ = [
     "NodeProvider",
     "NodeRequest",
     "Observer",
-    "Observers",
     "OrderedAdapter",
     "PlannedStep",
     "Planner",

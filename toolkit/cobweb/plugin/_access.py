@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cobweb._tables import Cell, Column, Tone
-from cobweb.errors import ModelError, SiteError
+from cobweb.errors import ModelError, Place, SiteError
 from cobweb.model import CobId, Graph, Results, State
 from cobweb.plugin._values import Plugins
 
@@ -26,6 +26,22 @@ _MARK = "cobweb_on_site"
 _C = TypeVar("_C", bound="click.Command")
 
 
+class Document(Protocol):
+    """A file of the site: its plain data, with the schema's defaults, and its SHA-256."""
+
+    @property
+    def data(self) -> Mapping[str, Any]: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    def place(self, path: Sequence[str | int]) -> Place:
+        """Return where the value is written that keys and indices lead to."""
+
+    def error(self, error: ModelError) -> SiteError:
+        """Return the problems of a document as findings, each at its place."""
+
+
 class SiteAccess(Protocol):
     """The site of a call, and the output of a command.
 
@@ -36,6 +52,10 @@ class SiteAccess(Protocol):
     @property
     def dir(self) -> Path:
         """The folder of `site.yml`, absolute; whether it is a sound site is not asked."""
+
+    @property
+    def file(self) -> str:
+        """The name of the site's own file in that folder: `site.yml`, as a rule."""
 
     @property
     def plugins(self) -> Plugins:
@@ -53,6 +73,12 @@ class SiteAccess(Protocol):
 
     def read(self, name: str) -> str | None:
         """Return the text of a file of the site, by its name there; None if there is none."""
+
+    def document(self, name: str, schema: Mapping[str, Any], what: str = "") -> Document:
+        """Return a YAML or JSON file of the site, whose content is of a JSON Schema.
+
+        `what` is what findings call it. Of the site's own file nothing but `schema` is checked.
+        """
 
     def graph(self) -> Graph:
         """Return the objects, needs and limits of the evaluated site."""

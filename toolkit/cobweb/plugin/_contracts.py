@@ -155,7 +155,7 @@ def _actions_problems(cls: type) -> Iterator[str]:
 RESERVED_SECTIONS = frozenset(
     [
         *("cobweb", "name", "description", "present", "imports", "inventory"),
-        *("state", "types", "cobs", "limits", "drift", "generate"),
+        *("state", "types", "cobs", "limits", "drift"),
     ]
 )
 """The top-level keys of a site.yml that are Cobweb's own."""

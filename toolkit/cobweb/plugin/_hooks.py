@@ -55,7 +55,8 @@ class RegisteredType(Protocol):
 class Section(Protocol):
     """A further top-level key of `site.yml`: `name`, and the JSON Schema of what stands there.
 
-    Its class may have a method `show(sections, plugins)`, of the class itself: plain data that
+    Its class may have two methods, of the class itself: `notes(access)`, lines that `validate`,
+    `plan` and `apply` tell first, by a `SiteAccess`; and `show(sections, plugins)`, plain data that
     `cobweb show NAME` shows instead of what is written, without secrets; or ModelError.
     """
 

@@ -35,7 +35,7 @@ from cobweb.site.reading._settings import flag, known_keys, required, text
 
 _KEYS = (
     *("cobweb", "name", "description", "present", "inventory", "state"),
-    *("types", "cobs", "limits", "drift", "generate"),
+    *("types", "cobs", "limits", "drift"),
 )
 
 

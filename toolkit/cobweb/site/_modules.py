@@ -116,12 +116,10 @@ def _imports(module: Map, path: Path, files: Files) -> list[tuple[Path, Place]]:
 
 def _is_made(module: Map, name: str) -> bool:
     """Say whether a file would be in a folder that `generate` writes to."""
-    from cobweb.site._models import DEFAULT_FOLDER
-
     models = module.items.get("generate")
     bodies = models.items.values() if isinstance(models, Map) else ()
     named = [body.items.get("into") for body in bodies if isinstance(body, Map)]
-    folders = {into.value if isinstance(into, Leaf) else DEFAULT_FOLDER for into in named}
+    folders = {into.value if isinstance(into, Leaf) else "generated" for into in named}
     return any(Path(name).parent == Path(str(folder)) for folder in folders)
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cobweb.errors import Finding, ModelError, Place, SiteError
+from cobweb.errors import ModelError, Place, SiteError
+from cobweb.site._documents import placed
 from cobweb.site._find import site_file_of
 from cobweb.site._load import sections_of
 from cobweb.site._modules import load_modules
-from cobweb.site._sections import ExpandContext
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._findings import Findings
 from cobweb.site.reading._nodes import Map, at
@@ -37,11 +37,7 @@ class SectionData:
 
         What is about no entry of a section was asked for on the command line.
         """
-        found = [
-            Finding(place=self._place(path), message=message, hint=hint)
-            for path, message, hint in error.problems
-        ]
-        return SiteError(sorted(found, key=lambda finding: finding.place))
+        return placed(error, self._place)
 
     def _place(self, path: Sequence[str | int]) -> Place:
         section = self._root.items.get(str(path[0])) if path else None
@@ -65,9 +61,3 @@ def read_sections(
     data = sections_of(root, schemas, findings)
     findings.raise_if_any()
     return SectionData(dir=files.site_dir, data=data, _root=root)
-
-
-def read_text(path: Path, name: str, *, allow_outside: bool = False) -> str | None:
-    """Return the text of a file of the site at `path`; see `ExpandContext.read`."""
-    files = Files(site_file_of(path), Findings(), allow_outside=allow_outside)
-    return ExpandContext(site_dir=files.site_dir, _files=files).read(name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cobweb.errors import ModelError
 from cobweb.model import CobType, Expansion
+from cobweb.site._documents import text_of
 from cobweb.site.hosts._hosts import Inventory
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._nodes import Leaf, Map, Node, at, key_place, lift
@@ -26,15 +27,8 @@ class ExpandContext:
     _files: Files
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file of the site, by its name there; None if there is none.
-
-        OSError or ValueError where it cannot be read as text, ModelError where it is not for the
-        site to read.
-        """
-        path = self.site_dir / name
-        if self._files.refusal(path):
-            raise ModelError([((), *self._files.absent(f"file `{name}`", path, otherwise=""))])
-        return self._files.data(path).decode() if self._files.is_file(path) else None
+        """Return the text of a file of the site; see `text_of`."""
+        return text_of(self._files, name)
 
 
 @dataclass(slots=True, kw_only=True)

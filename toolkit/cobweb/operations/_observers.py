@@ -15,25 +15,18 @@ from functools import partial
 from queue import Empty, Full, Queue
 from threading import Thread
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from cobweb._text import did_you_mean
 from cobweb.errors import CobwebError, PluginError, UsageError
-from cobweb.plugin.protocols import Observer, UnaskedObserver
+from cobweb.kernel._events import Event
+from cobweb.plugin import Observer, UnaskedObserver
 
 MOST_BEHIND = 100_000
 """How many events an observer may be behind before the run waits for it."""
 
 PATIENCE_S = 10.0
 """How long a run waits for a slow observer, in all; and once more for its `close`."""
-
-
-class Line(Protocol):
-    """An event as a line of JSON."""
-
-    @property
-    def line(self) -> str:
-        """The whole event, with the end of the line."""
 
 
 class Observers:
@@ -71,7 +64,7 @@ class Observers:
             thread.left_out = str(error)
         self._threads.append(thread)
 
-    def __call__(self, event: Line) -> None:
+    def __call__(self, event: Event) -> None:
         """Hand an event to all; never raises."""
         line = event.line if self._threads else ""
         for thread in self._threads:

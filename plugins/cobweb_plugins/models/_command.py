@@ -3,79 +3,63 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from cobweb._tables import Tone
-from cobweb.cli._options import examples, output_option, pass_request, site_options
-from cobweb.cli._output import Output
-from cobweb.cli._request import Request
-from cobweb.cli._session import open_site
-from cobweb.cli._text import count
 from cobweb.errors import Finding, ModelError, SiteError, UsageError
-
-if TYPE_CHECKING:
-    from cobweb.api import Site
-    from cobweb.operations import MadeFile
-    from cobweb.plugin import Generator
-    from cobweb.site import Model
-
-_Made = list[tuple["Model", tuple["MadeFile", ...]]]
-"""The files that are made from each model."""
+from cobweb.plugin import Generator, SiteAccess, Tone, site_access
+from cobweb_plugins.models._made_files import FileChange, MadeFile, made_files, write_made
+from cobweb_plugins.models._models import Model, find_models
 
 _PENDING = 2
 _TONES = {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.HEAD}
+_EXAMPLES = """\b
+Examples:
+  cobweb generate
+  cobweb generate --check --diff"""
 
 
-@click.command("generate", epilog=examples("cobweb generate", "cobweb generate --check --diff"))
+@click.command("generate", epilog=_EXAMPLES)
 @click.option("--check", is_flag=True, help="Write nothing; exit with 2 where something would be.")
 @click.option("--diff", is_flag=True, help="Show what changes, line by line.")
-@output_option()
-@site_options
-@pass_request
-def command(request: Request, *, check: bool, diff: bool) -> int:
+@click.pass_context
+def command(context: click.Context, *, check: bool, diff: bool) -> int:
     """Make files of the site from its data models.
 
     `generate` in site.yml names each model, the adapter that makes files from
     it, and their folder; the site imports them beside files written by hand.
     Files that were made before and are no more are removed.
     """
-    from cobweb.operations import FileChange, write_made
-
-    output = Output.of(request)
-    with open_site(request) as session:
-        made = _make_all(session)
+    access = site_access(context)
+    made = _make_all(access)
     changed = [it for _, files in made for it in files if it.change is not FileChange.SAME]
     if not check:
         write_made(changed)
-    if not output.data(_data(made)):
+    if not access.data(_data(made)):
         for model, files in made:
-            _tell(output, model, files, diff=diff)
-        tone = Tone.CAREFUL if check and changed else Tone.GOOD
-        output.summary(_summary(made, changed, check=check), tone)
+            _tell(access, model, files, diff=diff)
+        access.summary(_summary(made, changed, check=check), _tone(changed, check=check))
     return _PENDING if check and changed else 0
 
 
-def _make_all(session: Site) -> _Made:
+def _make_all(access: SiteAccess) -> list[tuple[Model, tuple[MadeFile, ...]]]:
     """Return the files of each model; nothing is written before all could be made."""
-    from cobweb.operations import made_files
-    from cobweb.site import find_models
-
-    models = find_models(session.path, allow_outside=session.allow_outside)
+    models = find_models(access)
     if not models:
         raise UsageError(
             "the site has no data model", hint="`generate` in site.yml names one, see docs/site.md"
         )
     made = []
     for model in models:
-        generator = _generator(session, model)
-        digest, data = _generated(model, generator)
+        digest, data = _generated(access, model, _generator(access, model))
         made.append((model, made_files(model, digest, data)))
     return _apart(made)
 
 
-def _apart(made: _Made) -> _Made:
+def _apart(
+    made: list[tuple[Model, tuple[MadeFile, ...]]],
+) -> list[tuple[Model, tuple[MadeFile, ...]]]:
     """Leave out what is gone from one model and comes from another one now.
 
     SiteError where two make one file: the second would replace what the first needs.
@@ -97,11 +81,11 @@ def _apart(made: _Made) -> _Made:
     ]
 
 
-def _generator(session: Site, model: Model) -> Generator:
-    known = session.plugins.generators
+def _generator(access: SiteAccess, model: Model) -> Generator:
+    known = access.plugins.generators
     if model.adapter in known:
         return known[model.adapter]
-    failed = ", ".join(plugin.name for plugin in session.plugins.failed)
+    failed = ", ".join(plugin.name for plugin in access.plugins.failed)
     hint = f"there are {', '.join(sorted(known)) or 'none'}"
     if failed:
         hint += f"; left out: {failed}, see `cobweb plugins`"
@@ -109,17 +93,15 @@ def _generator(session: Site, model: Model) -> Generator:
     raise SiteError([Finding(place=model.place, message=message, hint=hint)])
 
 
-def _generated(model: Model, generator: Generator) -> tuple[str, Any]:
-    from cobweb.site import read_model
-
-    content = read_model(model, generator.schema)
+def _generated(access: SiteAccess, model: Model, generator: Generator) -> tuple[str, Any]:
+    content = access.document(model.name, generator.schema, "the model")
     try:
         return content.digest, generator.generate(content.data)
     except ModelError as error:
         raise content.error(error) from error
 
 
-def _data(made: _Made) -> dict[str, Any]:
+def _data(made: list[tuple[Model, tuple[MadeFile, ...]]]) -> dict[str, Any]:
     """Return what `cobweb generate -o json` writes."""
     return {
         "format": 1,
@@ -136,22 +118,29 @@ def _data(made: _Made) -> dict[str, Any]:
     }
 
 
-def _tell(output: Output, model: Model, files: tuple[MadeFile, ...], *, diff: bool) -> None:
+def _tell(access: SiteAccess, model: Model, files: tuple[MadeFile, ...], *, diff: bool) -> None:
     tones = {"new": Tone.GOOD, "changed": Tone.CAREFUL, "gone": Tone.BAD, "same": Tone.QUIET}
     for it in files:
         name = _name(model, it.path)
-        output.line(f"{it.change:8} {name}", tones[it.change])
+        access.line(f"{it.change:8} {name}", tones[it.change])
         if diff:
             for line in it.diff(name):
-                output.line(f"  {line}", _TONES.get(line[:1], Tone.NONE))
+                access.line(f"  {line}", _TONES.get(line[:1], Tone.NONE))
 
 
-def _summary(made: _Made, changed: list[MadeFile], *, check: bool) -> str:
-    total = count(sum(len(files) for _, files in made), "file")
+def _summary(
+    made: list[tuple[Model, tuple[MadeFile, ...]]], changed: list[MadeFile], *, check: bool
+) -> str:
+    number = sum(len(files) for _, files in made)
+    total = f"{number} file{'' if number == 1 else 's'}"
     if not changed:
         return f"{total} as the model says"
     done = "would change; run `cobweb generate`" if check else "written or removed"
     return f"{len(changed)} of {total} {done}"
+
+
+def _tone(changed: list[MadeFile], *, check: bool) -> Tone:
+    return Tone.CAREFUL if check and changed else Tone.GOOD
 
 
 def _name(model: Model, path: Path) -> str:

@@ -17,8 +17,10 @@ from typing import Any
 import yaml
 
 from cobweb.errors import CobwebError
-from cobweb.generation import VAULT_MARK
-from cobweb.site import Model
+from cobweb_plugins.models._models import Model
+
+VAULT_MARK = "__ansible_vault"
+"""The only key of a vaulted value in plain data; its value is the ciphertext."""
 
 _FIRST = "# Made by `cobweb generate` from "
 _DIGEST = "# model: sha256:"
