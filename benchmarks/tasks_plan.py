@@ -8,9 +8,10 @@ from graphlib import TopologicalSorter
 
 from benchmarks._row import Row, cost, peak_mib
 from benchmarks._task_graphs import CLUSTERS, cluster_tasks, with_times
-from cobweb.model import NONE, TaskGraph, least_seconds
+from cobweb.model import NONE, TaskGraph
 from cobweb_plugins.cluster._tasks import Operation
 from cobweb_plugins.planner import EventPlanner, StagesPlanner
+from tests.support.least_seconds import least_seconds
 
 __all__ = ["measure"]
 

@@ -78,7 +78,7 @@ def test_no_command_changes_a_database_of_another_format(
     before = file.read_bytes()
     ran = run("-C", applied, *command)
     assert (ran.code, ran.out) == (1, "")
-    assert f"{file} has format {found}, and this Cobweb knows format 6" in ran.err
+    assert f"{file} has format {found}, and this Cobweb knows format 7" in ran.err
     assert HINTS[found] in ran.err
     assert file.read_bytes() == before
 

@@ -22,10 +22,14 @@ def test_the_tables_of_fields_are_those_of_the_schemas(name: str) -> None:
     assert table(SCHEMAS[name]) in PAGE.read_text(encoding="utf-8")
 
 
-def test_the_provider_of_the_tutorial_is_that_of_the_example_package() -> None:
+@pytest.mark.parametrize(
+    ("file", "tutorial"),
+    [("_folders.py", "write-a-provider.md"), ("_lamps.py", "write-a-section.md")],
+)
+def test_the_code_of_a_tutorial_is_that_of_the_example_package(file: str, tutorial: str) -> None:
     package = ROOT / "tests" / "fixtures" / "cobweb-example-plugin" / "src" / "cobweb_example"
-    code = (package / "_folders.py").read_text(encoding="utf-8").strip()
-    page = (ROOT / "docs" / "plugins" / "write-a-provider.md").read_text(encoding="utf-8")
+    code = (package / file).read_text(encoding="utf-8").strip()
+    page = (ROOT / "docs" / "plugins" / tutorial).read_text(encoding="utf-8")
     assert f"```python\n{code}\n```" in page
 
 

@@ -12,9 +12,9 @@ from cobweb.model import (
     TaskGraph,
     TaskGraphBuilder,
     chain_seconds,
-    least_seconds,
     longest_chain,
 )
+from tests.support.least_seconds import least_seconds
 
 SECONDS = (0.0, 0.5, 1.0, 3.0)
 NODES = ("a", "b", "c")

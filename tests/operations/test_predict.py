@@ -204,7 +204,7 @@ def edited(**changes: Any) -> str:
         (edited(site="other"), "x.plan: the plan was edited or damaged"),
         (
             edited(format=99),
-            "x.plan: the plan was made by another version of Cobweb: format 99 is not 3",
+            "x.plan: the plan was made by another version of Cobweb: format 99 is not 4",
         ),
     ],
 )

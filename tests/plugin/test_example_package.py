@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,26 +13,10 @@ import pytest
 from cobweb.cli import main
 from cobweb.model import PythonAction
 from cobweb.plugin import Kind, load_plugins
-
-PACKAGE = Path(__file__).resolve().parents[1] / "fixtures" / "cobweb-example-plugin"
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the package and the metadata that its pyproject.toml asks for on the import path."""
-    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
-    info = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    info.mkdir()
-    names = f"Name: {project['name']}\nVersion: {project['version']}\n"
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\n{names}")
-    points = project["entry-points"]["cobweb"].items()
-    lines = [f"{name} = {value}" for name, value in points]
-    (info / "entry_points.txt").write_text("\n".join(["[cobweb]", *lines]))
-    monkeypatch.syspath_prepend(str(PACKAGE / "src"))
-    monkeypatch.syspath_prepend(str(tmp_path))
+from tests.support.example_plugin import PACKAGE
 
 
-@pytest.mark.usefixtures("installed")
+@pytest.mark.usefixtures("example_plugin")
 def test_one_of_each_kind_is_registered() -> None:
     plugins = load_plugins()
     (example,) = [plugin for plugin in plugins.loaded if plugin.name == "example"]
@@ -43,6 +26,7 @@ def test_one_of_each_kind_is_registered() -> None:
         Kind.EXECUTORS: ("record",),
         Kind.SOLVERS: ("first-fit",),
         Kind.ADAPTERS: ("folders",),
+        Kind.SECTIONS: ("lamps",),
     }
     assert set(plugins.providers) >= {"folders"}
     assert plugins.types["marker"].check == PythonAction(type_name="marker", method="check")
@@ -85,7 +69,7 @@ cobs:
 
 
 @pytest.fixture
-def site(tmp_path: Path, installed: None) -> Path:  # noqa: ARG001  # a fixture's fixture
+def site(tmp_path: Path, example_plugin: Path) -> Path:  # noqa: ARG001  # a fixture's fixture
     """Return a site whose objects are of the package's type."""
     folder = tmp_path / "site"
     folder.mkdir()

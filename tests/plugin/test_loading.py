@@ -100,6 +100,17 @@ WHOLE = """
 
     @hookimpl
     def cobweb_register_observers(): return [Observer]
+
+    class Extension:
+        point = "whole-point"
+        name = "whole"
+
+    class Point:
+        point = "extension-point"
+        name = "whole-point"
+
+    @hookimpl
+    def cobweb_register_extensions(): return [Extension, Point]
 """
 
 
@@ -117,6 +128,7 @@ def test_a_whole_plugin_is_loaded_with_all_that_it_registers(install: Install) -
     assert loaded.location == str(folder / "whole_module.py")
     registered: dict[Kind, tuple[str, ...]] = dict.fromkeys(Kind, ("whole",))
     registered[Kind.TYPES] = ("whole-mark", "whole-python")
+    registered[Kind.EXTENSIONS] = ("whole-point/whole", "extension-point/whole-point")
     assert loaded.registered == registered
     assert {"whole-mark", "whole-python"} <= set(plugins.types)
     assert [name for name in plugins.python_types if name.startswith("whole")] == ["whole-python"]
@@ -128,6 +140,51 @@ def test_a_whole_plugin_is_loaded_with_all_that_it_registers(install: Install) -
     assert plugins.solvers["whole"].solve({}, {}) == {"nodes": []}
     assert [host.name for host in plugins.adapters["whole"].hosts(Path("x"))] == ["h"]
     assert plugins.planners["whole"].name == "whole"
+    assert [*plugins.extensions_at("whole-point")] == ["whole"]
+    assert plugins.extensions_at("whole-point")["whole"].name == "whole"
+    assert loaded.notes == ()
+
+
+def test_a_hook_of_another_version_is_noted_and_all_else_is_there(install: Install) -> None:
+    install("newer", WHOLE + "    @hookimpl\n    def cobweb_register_weavers(spider): return [1]\n")
+    plugins = load_plugins()
+    (loaded,) = [plugin for plugin in plugins.loaded if plugin.name == "newer"]
+    assert loaded.notes == ("this Cobweb has no hook cobweb_register_weavers",)
+    assert "whole" in plugins.executors
+
+
+def test_an_extension_that_no_plugin_asks_for_is_noted(install: Install) -> None:
+    source = """
+    class Extension:
+        point = "{point}"
+        name = "{name}"
+
+    @hookimpl
+    def cobweb_register_extensions(): return [Extension]
+    """
+    install("early", source.format(point="service-adapter", name="mine"))
+    (early,) = [plugin for plugin in load_plugins().loaded if plugin.name == "early"]
+    assert early.notes == ("no plugin asks for its service-adapter/mine",)
+    install("late", source.format(point="extension-point", name="service-adapter"))
+    loaded = {plugin.name: plugin.notes for plugin in load_plugins().loaded}
+    assert (loaded["early"], loaded["late"]) == ((), ())
+
+
+def test_two_extensions_have_one_name_at_two_points_only(install: Install) -> None:
+    source = """
+    class Extension:
+        point = "{point}"
+        name = "mine"
+
+    @hookimpl
+    def cobweb_register_extensions(): return [Extension]
+    """
+    install("first", source.format(point="one"))
+    install("other", source.format(point="two"))
+    install("same", source.format(point="one"))
+    plugins = load_plugins()
+    assert {"one/mine", "two/mine"} <= plugins.extensions.keys()
+    assert "it registers extensions 'one/mine', which" in _failure(plugins, "same").reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +283,46 @@ BROKEN = [
         source="def __getattr__(name): raise RuntimeError(name)",
         head="",
         reason="it cannot be examined: RuntimeError: cobweb_interface at ",
+    ),
+    Broken(
+        name="extension_without_point",
+        source="""
+        class E:
+            name = "e"
+        @hookimpl
+        def cobweb_register_extensions(): return [E]
+        """,
+        reason="E lacks a point and a name that are words",
+    ),
+    Broken(
+        name="extension_name",
+        source="""
+        class E:
+            point, name = "extension-point", "A/b"
+        @hookimpl
+        def cobweb_register_extensions(): return [E]
+        """,
+        reason="E lacks a point and a name that are words",
+    ),
+    Broken(
+        name="decision_schema_true",
+        source="""
+        class S:
+            name, schema, decision_schema = "s", {}, True
+        @hookimpl
+        def cobweb_register_sections(): return [S]
+        """,
+        reason="the decision_schema of S is no mapping",
+    ),
+    Broken(
+        name="decision_schema",
+        source="""
+        class S:
+            name, schema, decision_schema = "s", {}, {"type": "lamp"}
+        @hookimpl
+        def cobweb_register_sections(): return [S]
+        """,
+        reason="the schema of the decisions of section s is no JSON Schema at $.type: ",
     ),
     Broken(
         name="misspelt",

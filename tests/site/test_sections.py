@@ -90,3 +90,38 @@ def test_a_section_and_a_file_that_make_the_same_are_told_with_both_places(
     made = Expansion(**{key: cobs})
     found = maker.findings(text, **options(made, Expansion()))
     assert_found(found, r"site\.yml:\d+:\d+: `\w+` in `\w+` is a name .* site\.yml:\d+:\d+ has it")
+
+
+KID = {"kid": {"hosts": {"m1": {"v": 1}}}}
+CLASHES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "child": ({"g": {"children": KID}}, {"h": {"children": KID}}, "makes the group `kid`"),
+    "host of a child": ({"g": {"children": KID}}, {"m": KID["kid"]}, "makes the host `m1`"),
+    "range": (
+        {"g": {"hosts": {"z[1:3]": {"v": 1}}}},
+        {"h": {"hosts": {"z2": {"v": 2}}}},
+        "makes the host `z2`",
+    ),
+    "variables of another's group": (
+        {"g": {"hosts": {"m1": {"v": 1}}}},
+        {"h": {"children": {"g": {"vars": {"v": 3}}}}},
+        "makes the group `g`",
+    ),
+    "host of the site": (
+        {"g": {"children": {"kid": {"hosts": {"app[01:02]": {"v": 1}}}}}},
+        {},
+        "the site's inventory has a host `app01`, which its one make as well",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CLASHES)
+def test_what_is_made_twice_is_found_at_any_depth_and_in_ranges(maker: Maker, case: str) -> None:
+    one, two, message = CLASHES[case]
+    found = maker.findings(SITE, **options(Expansion(inventory=one), Expansion(inventory=two)))
+    assert any(message in it for it in found), found
+
+
+def test_two_sections_have_the_same_range_of_the_site_s_hosts_in_their_groups(maker: Maker) -> None:
+    parts = [Expansion(inventory={name: {"hosts": {"app[01:02]": None}}}) for name in "gh"]
+    site = maker.site(SITE, **options(*parts))
+    assert list(site.groups["g"]) == list(site.groups["h"]) == ["app01", "app02"]

@@ -76,7 +76,7 @@ def refused(url: str, site: Path, *, create: bool) -> StoreError:
     ("found", "hint"),
     [
         *((older, "an earlier Cobweb without release wrote it: move") for older in ("0", "1", "4")),
-        *((newer, "use the Cobweb that wrote it, or a newer one") for newer in ("7", "99")),
+        *((newer, "use the Cobweb that wrote it, or a newer one") for newer in ("8", "99")),
     ],
 )
 def test_another_format_is_refused_and_left_as_it_is(
@@ -93,7 +93,7 @@ def test_another_format_is_refused_and_left_as_it_is(
     before = all_there_is(url)
     error = refused(url, tmp_path, create=create)
     assert error.message.startswith("the state database ")
-    assert error.message.endswith(f" has format {found}, and this Cobweb knows format 6")
+    assert error.message.endswith(f" has format {found}, and this Cobweb knows format 7")
     assert error.hint.startswith(hint)
     assert all_there_is(url) == before
 

@@ -30,11 +30,16 @@ def some_of(names: Sequence[str], shown: int) -> str:
     return ", ".join(names[:shown]) + more
 
 
-def did_you_mean(word: str, known: Iterable[str], *, otherwise: str) -> str:
-    """Return the hint for a misspelt word; `otherwise` where nothing that is known is close."""
+def did_you_mean(
+    word: str, known: Iterable[str], *, otherwise: str = "", likeness: float = 0.6
+) -> str:
+    """Return the hint for a misspelt word; `otherwise` where nothing that is known is so like it.
+
+    A likeness of 1 is that of equal words.
+    """
     from difflib import get_close_matches  # takes a while, and is for mistakes alone
 
-    close = get_close_matches(word, list(known), n=1)
+    close = get_close_matches(word, list(known), n=1, cutoff=likeness)
     return f"did you mean {close[0]}?" if close else otherwise
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cobweb._cache import Cache
-    from cobweb.model import Graph, Host
+    from cobweb.model import Decisions, Graph, Host
     from cobweb.operations import (
         Caller,
         Desired,
@@ -71,10 +71,11 @@ class Site:
     for a broken plugin where `strict_plugins` is set, StoreError for the state database.
     Files outside of the site's repository, and programs that tell its hosts, are refused where
     they are not allowed (`allow_outside`, `trust_inventory`). Without `path` the site is the
-    nearest `site.yml` upwards.
+    nearest `site.yml` upwards. It is evaluated with what its state database says was decided, or
+    with `decisions` alone: by section what was, or at which revision the database knows it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what a call may say of its site
         self,
         path: Path | None = None,
         *,
@@ -82,6 +83,7 @@ class Site:
         no_cache: bool = False,
         allow_outside: bool = False,
         trust_inventory: bool = False,
+        decisions: Mapping[str, Decisions | int] | None = None,
     ) -> None:
         self._wanted = path
         self._strict = strict_plugins
@@ -89,6 +91,7 @@ class Site:
         self.allow_outside = allow_outside
         self._trust_inventory = trust_inventory
         self._stores: dict[bool, Store] = {}
+        self._decisions = decisions
 
     @cached_property
     def path(self) -> Path:
@@ -140,11 +143,54 @@ class Site:
                 expanders=tuple(plugins.expanders.values()),
                 allow_outside=self.allow_outside,
                 cache=self.cache,
+                decisions=lambda: self.decided,
             )
         except SiteError as error:
             for plugin in plugins.failed:
                 error.add_note(f"plugin {plugin.name} was left out, see `cobweb plugins`")
             raise
+
+    @cached_property
+    def decided(self) -> Mapping[str, Decisions]:
+        """What all sections have that take decisions, as it was at one moment."""
+        known = self._decisions
+        if known is None:
+            return self.history().decisions_of(dict.fromkeys(self.plugins.decision_schemas))
+        at = {name: it for name, it in known.items() if isinstance(it, int)}
+        given = {name: it for name, it in known.items() if not isinstance(it, int)}
+        return {**given, **self.history().decisions_of(at)} if at else given
+
+    def refresh(self) -> bool:
+        """Forget the evaluated site if files or decisions differ from what it was made from.
+
+        Return whether they do. Under the site lock what is evaluated then is what is applied.
+        """
+        found = vars(self).get("evaluated")
+        vars(self).pop("decided", None)
+        if found is None or found.is_current(lambda: self.decided):
+            return False
+        del self.evaluated
+        return True
+
+    def decisions(self, section: str, at: int | None = None) -> Decisions:
+        """Return what was decided in a section, at a revision of it (None: now)."""
+        return self.history().decisions(section, at)
+
+    def decide(
+        self, section: str, expected: int, writes: Mapping[str, Any], author: str, reason: str
+    ) -> int:
+        """Decide: plain JSON data by key, None takes it back; return the section's revision.
+
+        UsageError where the section does not take that; ConflictError where its revision is not the
+        `expected` one any more. Whether the site is sound with it is for `check` to say.
+        """
+        from cobweb.operations import check_decisions
+
+        check_decisions(self.plugins, section, writes, author, reason)
+        made = self.history(create=True).decide(section, expected, writes, author, reason)
+        for read_before in ("decided", "evaluated"):
+            vars(self).pop(read_before, None)
+        return made
 
     def graph(self, limit: str | None = None) -> Graph:
         """Return the COBs of the hosts that `limit` selects (None: all) and what they reach."""
@@ -247,6 +293,8 @@ class Site:
         """
         with self.turn("apply") as turn:
             orders = turn.orders(orders)
+            if desired is None:
+                self.refresh()
             if within is not None:
                 orders = replace(orders, may_go_out=within.goes_out)
             return turn.apply(desired or self._sound(), orders, caller)

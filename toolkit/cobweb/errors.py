@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "CobwebError",
+    "ConflictError",
     "CredentialsError",
     "ExecutorError",
     "Finding",
@@ -161,6 +162,16 @@ def foreign_format(what: str, found: int, known: int) -> StoreError:
 
 class StoreAwayError(StoreError):
     """The state database is away, or has no room: it may be there again in a while."""
+
+
+class ConflictError(CobwebError):
+    """Somebody else has decided in a section meanwhile; `revision` is the section's now."""
+
+    def __init__(self, section: str, expected: int, revision: int) -> None:
+        message = f"{section} is at revision {revision}, not {expected}"
+        hint = f"see what was decided with `cobweb decisions {section} --history`"
+        super().__init__(message, hint=hint)
+        self.revision = revision
 
 
 class LockedError(CobwebError):

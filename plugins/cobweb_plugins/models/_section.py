@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from cobweb.plugin import SiteAccess
-
-MODEL: Mapping[str, Any] = {
-    "type": ["object", "null"],
-    "properties": {
-        "adapter": {"type": "string", "minLength": 1},
-        "into": {"type": "string", "minLength": 1},
-        "description": {},
-    },
-    "required": ["adapter"],
-    "additionalProperties": False,
-}
-"""What the section says of a model: who makes files of it, and their folder."""
+from cobweb.plugin import SiteAccess, data_dir
 
 
 class GenerateSection:
@@ -27,7 +16,9 @@ class GenerateSection:
     """
 
     name: ClassVar[str] = "generate"
-    schema: ClassVar[Mapping[str, Any]] = {"type": "object", "additionalProperties": MODEL}
+    schema: ClassVar[Mapping[str, Any]] = json.loads(
+        (data_dir("schemas") / "sections" / "generate.schema.json").read_text(encoding="utf-8")
+    )
 
     @staticmethod
     def notes(access: SiteAccess) -> Iterator[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks._task_graphs import cluster_tasks, with_times
-from cobweb.model import least_seconds
 from cobweb_plugins.cluster._tasks import Operation
 from cobweb_plugins.planner import EventPlanner, StagesPlanner
+from tests.support.least_seconds import least_seconds
 
 NODES = 1000
 

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobweb.model import NONE, Schedule, TaskGraph, TaskGraphBuilder, least_seconds
+from cobweb.model import NONE, Schedule, TaskGraph, TaskGraphBuilder
 from cobweb.testing import NamedCheck, TaskPlannerCase, task_planner_checks
 from cobweb.testing._task_planner_checks import random_tasks
 from cobweb_plugins.planner import EventPlanner, StagesPlanner
+from tests.support.least_seconds import least_seconds
 
 
 @pytest.mark.parametrize("check", task_planner_checks(TaskPlannerCase(make=EventPlanner)), ids=str)

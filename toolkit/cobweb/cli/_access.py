@@ -20,11 +20,11 @@ from cobweb.cli._request import Format, Request, allow_removal, current_request
 from cobweb.cli._running import removal_bound
 from cobweb.cli._session import open_site
 from cobweb.cli._streams import refuse_unasked
-from cobweb.errors import ModelError, SiteError
+from cobweb.errors import ModelError, SiteError, UsageError
 
 if TYPE_CHECKING:
     from cobweb.api import Site
-    from cobweb.model import CobId, Graph, Results, State
+    from cobweb.model import CobId, Decision, Decisions, Graph, Results, State
     from cobweb.plugin import Plugins
     from cobweb.site import Document, SectionData
 
@@ -71,6 +71,32 @@ class CliAccess:
         from cobweb.site import read_text
 
         return read_text(self._session.path, name, allow_outside=self._request.allow_outside)
+
+    def decisions(self, section: str, at: int | None = None) -> Decisions:
+        """Return what was decided in a section."""
+        with self._fresh() as session:
+            return session.decisions(section, at)
+
+    def decision_history(self, section: str | None = None) -> Sequence[Decision]:
+        """Return all that was decided, the newest first."""
+        with self._fresh() as session:
+            return session.history().decision_history(section)
+
+    def decide(self, section: str, expected: int, writes: Mapping[str, Any], reason: str) -> int:
+        """Decide in the name of who calls."""
+        from cobweb.operations import check_decisions
+        from cobweb.store import this_process
+
+        author = this_process(run="", reason="", since=0.0).user
+        check_decisions(self.plugins, section, writes, author, reason)
+        with self._fresh() as session:
+            if any(body is not None for body in writes.values()):
+                anew = _decided_anew(session.decisions(section), section, writes, author, reason)
+                with open_site(self._request, decisions={**session.decided, section: anew}) as site:
+                    if section not in site.evaluated.sections:
+                        hint = "only a section of the site makes anything of what is decided in it"
+                        raise UsageError(f"the site has no section `{section}`", hint=hint)
+            return session.decide(section, expected, writes, author, reason)
 
     def document(self, name: str, schema: Mapping[str, Any], what: str = "") -> Document:
         """Return a file of the site whose content is of a schema."""
@@ -206,3 +232,24 @@ def tell_notes(output: Output, context: click.Context) -> None:
     for section in access.plugins.sections.values():
         for note in section.notes(access) if hasattr(section, "notes") else ():
             output.note(note)
+
+
+def _decided_anew(
+    before: Decisions, section: str, writes: Mapping[str, Any], author: str, reason: str
+) -> Decisions:
+    """Return what a section has as soon as this is decided, to try what follows from it."""
+    from cobweb.model import Decision, Decisions
+
+    by_key = {key: it for key, it in before.by_key.items() if key not in writes}
+    for key, body in writes.items():
+        if body is not None:
+            by_key[key] = Decision(
+                section=section,
+                key=key,
+                body=body,
+                revision=before.revision + 1,
+                author=author,
+                reason=reason,
+                time=0.0,
+            )
+    return Decisions(revision=before.revision + 1, by_key=by_key)

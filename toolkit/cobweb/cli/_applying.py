@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cobweb.cli._analysis import check_all
 from cobweb.cli._complete import complete_host
 from cobweb.cli._locking import locked_site
 from cobweb.cli._observers import annotations_option, observe_option
@@ -140,6 +141,16 @@ def adopting(session: Site, orders: Orders, pattern: str | None) -> Orders:
     if not hosts:
         raise UsageError(f"--adopt {pattern} selects no host", hint="see `cobweb show`")
     return replace(orders, adopt=hosts)
+
+
+def as_it_is_now(session: Site, limit: str | None) -> Desired:
+    """Return what files and decisions say now, though they said another thing a while ago.
+
+    SiteError where that is wrong.
+    """
+    if session.refresh():
+        check_all(session, limit)
+    return session.desired(limit)
 
 
 def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two switches

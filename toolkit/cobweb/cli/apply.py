@@ -14,7 +14,7 @@ from cobweb._foreign_json import read_bounded
 from cobweb._tables import Tone
 from cobweb.cli._access import tell_notes
 from cobweb.cli._analysis import check_all
-from cobweb.cli._applying import adopting, carry_out, go_back, orders_of, run_options
+from cobweb.cli._applying import adopting, as_it_is_now, carry_out, go_back, orders_of, run_options
 from cobweb.cli._observers import tell_observers
 from cobweb.cli._options import (
     examples,
@@ -80,7 +80,8 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     limit = _limit(saved, limit, options, replan=replan)
     orders = orders_of(request, {**options, "refresh": _refresh(saved, options["refresh"])})
     output = Output.of(request)
-    with open_site(request, runs_tasks=True) as session:
+    at = saved.decisions if saved else None
+    with open_site(request, runs_tasks=True, decisions=at) as session:
         orders = adopting(session, orders, options["adopt"])
         tell_notes(output, click.get_current_context())
         check_all(session, limit)
@@ -89,7 +90,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             carry_out,
             session,
             output,
-            wanted=lambda: session.desired(limit),
+            wanted=partial(as_it_is_now, session, limit),
             command="apply",
             events=events,
             wait_s=wait,

@@ -86,6 +86,7 @@ def _generation(info: GenerationInfo) -> dict[str, Any]:
         "time": info.time,
         "message": info.message,
         "commit": info.commit,
+        "decisions": dict(info.decisions),
         "reached": info.reached,
         "size": info.size,
     }

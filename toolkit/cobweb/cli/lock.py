@@ -159,7 +159,7 @@ def owner_data(owner: LockOwner) -> dict[str, Any]:
 
 
 def _site_lock(session: Site, *, create: bool) -> SiteLock:
-    return session.store(create=create).site_lock(clock=wall_clock)
+    return session.history(create=create).site_lock(clock=wall_clock)
 
 
 def _confirmed(owner: LockOwner) -> bool:

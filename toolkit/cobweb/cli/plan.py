@@ -59,6 +59,7 @@ _SHOWN_WAITS = 3
 _SHOWN_DOWN = 10
 _SHOWN_GROUPS = 10
 _SHOWN_HOSTS = 5
+_SHOWN_DECISIONS = 10
 
 
 @click.command(
@@ -237,6 +238,10 @@ def _printed(
 
 def tell_plan(output: Output, plan: Plan, *, whole: bool = False) -> None:
     """Write a plan for people to standard output; `whole` with all lines of each change."""
+    for decision in plan.decided[:_SHOWN_DECISIONS]:
+        _tell(output, str(decision))
+    if len(plan.decided) > _SHOWN_DECISIONS:
+        output.line(f"... and {len(plan.decided) - _SHOWN_DECISIONS} more (-o json has all)")
     _tell_changes(output, plan, whole=whole)
     if plan.checks:
         lost = f", {len(plan.uncertain)} in a state that was lost" if plan.uncertain else ""

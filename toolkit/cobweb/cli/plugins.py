@@ -53,6 +53,9 @@ def command(request: Request) -> None:
     if plugins.loaded and plugins.failed:
         output.line()
     write_table(output, _FAILED_COLUMNS, [_failed_row(plugin) for plugin in plugins.failed])
+    for plugin in plugins.loaded:
+        for note in plugin.notes:
+            output.note(f"plugin {plugin.name}: {note}")
     for name in sorted((COMMANDS.keys() - PLUGGED) & plugins.commands.keys()):
         output.summary(f"note: the command {name} of a plugin is hidden by the built-in one")
     loaded, left_out = len(plugins.loaded), len(plugins.failed)
@@ -90,4 +93,5 @@ def _loaded_data(plugin: LoadedPlugin) -> dict[str, Any]:
         "module": plugin.module,
         "location": plugin.location,
         "registered": {str(kind): list(names) for kind, names in plugin.registered.items()},
+        "notes": list(plugin.notes),
     }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
 from cobweb.cli._analysis import check_all
-from cobweb.cli._applying import adopting, carry_out, orders_of, run_options
+from cobweb.cli._applying import adopting, as_it_is_now, carry_out, orders_of, run_options
 from cobweb.cli._complete import complete_reference
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output
@@ -56,7 +57,7 @@ def command(  # one parameter per option of section 7
             session,
             output,
             adopting(session, orders, options["adopt"]),
-            session.desired,
+            partial(as_it_is_now, session, None),
             command="restart",
             events=events,
             wait_s=wait,

@@ -29,7 +29,7 @@ from cobweb.cli._parameters import Allowance
 from cobweb.cli._request import Request
 from cobweb.cli._running import failure_bound, goals_of, listeners, lost_bound, tell_result
 from cobweb.cli._session import open_site
-from cobweb.errors import UsageError
+from cobweb.errors import SiteError, UsageError
 
 if TYPE_CHECKING:
     from cobweb.model import Graph
@@ -99,14 +99,15 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     are those of apply.
     """
     from cobweb.model import host_of
-    from cobweb.operations import Caller, Orders, check_graph, handle_signals
+    from cobweb.operations import Caller, Orders, handle_signals, trouble_findings
 
     if from_journal and initial is not None:
         raise UsageError("--initial does not go with --from-journal", hint="leave one of them out")
     output = Output.of(request)
     with open_site(request) as session:
         graph = session.graph(limit)
-        check_graph(graph)
+        if findings := trouble_findings(graph):
+            raise SiteError(findings)
         desired = session.desired(limit)
         store = session.store() if from_journal else None
         gone = {} if store is None else store.states()

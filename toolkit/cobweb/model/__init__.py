@@ -7,31 +7,28 @@ from cobweb.model.cob import (
     OUTDATED,
     UNKNOWN,
     Action,
+    Budget,
     Cob,
     CobId,
     CobType,
     Confirm,
+    Graph,
+    Limit,
+    LimitGroup,
+    LockNeed,
     Missing,
+    Need,
     Nothing,
     PythonAction,
     Role,
     State,
     Tasks,
     Transition,
+    TransitionNeed,
+    Unit,
     cob_id,
     host_of,
     name_of,
-)
-from cobweb.model.expansion import Expansion
-from cobweb.model.graph import (
-    Budget,
-    Graph,
-    Limit,
-    LimitGroup,
-    LockNeed,
-    Need,
-    TransitionNeed,
-    Unit,
 )
 from cobweb.model.job import Host, Job, JobKind, Outcome, Report, TaskOutput
 from cobweb.model.result import (
@@ -46,13 +43,13 @@ from cobweb.model.result import (
     merged_results,
     results_problem,
 )
+from cobweb.model.section import Decided, Decision, Decisions, Expansion
 from cobweb.model.tasks import (
     NONE,
     Schedule,
     TaskGraph,
     TaskGraphBuilder,
     chain_seconds,
-    least_seconds,
     longest_chain,
 )
 
@@ -68,6 +65,9 @@ __all__ = [
     "CobId",
     "CobType",
     "Confirm",
+    "Decided",
+    "Decision",
+    "Decisions",
     "Expansion",
     "Graph",
     "Host",
@@ -102,7 +102,6 @@ __all__ = [
     "has_late_values",
     "host_of",
     "late_result",
-    "least_seconds",
     "longest_chain",
     "merged_results",
     "name_of",

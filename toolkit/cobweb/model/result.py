@@ -20,9 +20,6 @@ Results = Mapping[str, Mapping[str, Any]]
 MissingResult = tuple[str, str]
 """The host and the key of a result that is not known."""
 
-CONNECTION_PREFIX = "ansible_"
-"""Results whose keys begin so are connection variables of their host."""
-
 RESULTS_LIMIT = 65_536
 """How long the JSON text of what one job hands back may be."""
 
@@ -85,8 +82,8 @@ def merged_results(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, 
 
 
 def connection_variables(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those results of a host that are variables of the connection to it."""
-    return {key: value for key, value in results.items() if key.startswith(CONNECTION_PREFIX)}
+    """Return the results of a host whose keys make them variables of the connection to it."""
+    return {key: value for key, value in results.items() if key.startswith("ansible_")}
 
 
 def decides_what_runs_here(name: str) -> bool:
@@ -101,9 +98,7 @@ def connection_problem(
 
     `opened` are names that may, besides the usual ones. A value of None deletes and is none.
     """
-    for key, value in connection_variables(results).items():
-        if value is None:
-            continue
+    for key, value in connection_variables(merged_results({}, results)).items():
         if key not in USUAL_CONNECTION and key not in opened:
             return key, "is not for results to say"
         if said := _CONNECTION_VALUES.get(key.replace("_ssh_", "_"), _word_problem)(value):

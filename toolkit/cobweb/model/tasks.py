@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from heapq import heappop, heappush
-from math import inf
+from dataclasses import dataclass, field, replace
 
 NONE = -1
 """Instead of an index: a join has no node and no action, a task of a node itself no service."""
@@ -27,14 +25,14 @@ class TaskGraph:
     """
 
     nodes: tuple[str, ...]
-    actions: tuple[str, ...]
-    services: tuple[str, ...]
-    node: array[int]
-    action: array[int]
-    service: array[int]
-    seconds: array[float]
-    first: array[int]
-    before: array[int]
+    actions: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+    node: array[int] = field(default_factory=lambda: array("i"))
+    action: array[int] = field(default_factory=lambda: array("i"))
+    service: array[int] = field(default_factory=lambda: array("i"))
+    seconds: array[float] = field(default_factory=lambda: array("d"))
+    first: array[int] = field(default_factory=lambda: array("i", [0]))
+    before: array[int] = field(default_factory=lambda: array("i"))
 
     def __len__(self) -> int:
         """Return how many vertices there are, joins included."""
@@ -50,12 +48,9 @@ class TaskGraph:
 
     def names(self, task: int) -> tuple[str, str, str | None]:
         """Return the node, action and service of a task; the service is None for its node's own."""
-        service = self.service[task]
-        return (
-            self.nodes[self.node[task]],
-            self.actions[self.action[task]],
-            None if service == NONE else self.services[service],
-        )
+        node, action, service = self.node[task], self.action[task], self.service[task]
+        service_name = None if service == NONE else self.services[service]
+        return self.nodes[node], self.actions[action], service_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +76,9 @@ class TaskGraphBuilder:
     """Makes a `TaskGraph`, vertex by vertex; each waits for earlier ones only."""
 
     def __init__(self, nodes: Sequence[str]) -> None:
-        self._nodes = tuple(nodes)
+        self._graph = TaskGraph(nodes=tuple(nodes))
         self._actions: dict[str, int] = {}
         self._services: dict[str, int] = {}
-        self._node, self._action, self._service = array("i"), array("i"), array("i")
-        self._seconds = array("d")
-        self._first, self._before = array("i", [0]), array("i")
 
     def task(
         self,
@@ -102,45 +94,36 @@ class TaskGraphBuilder:
         ValueError, and nothing is added, where it has no such node or `after` names what is not
         there yet.
         """
-        if not 0 <= node < len(self._nodes):
+        if not 0 <= node < len(self._graph.nodes):
             raise ValueError(f"there is no node {node}")
         self._wait(after)
-        self._node.append(node)
-        self._action.append(self._actions.setdefault(action, len(self._actions)))
-        self._service.append(
-            NONE if service is None else self._services.setdefault(service, len(self._services))
-        )
-        self._seconds.append(seconds)
-        return len(self._node) - 1
+        number = self._actions.setdefault(action, len(self._actions))
+        of = NONE if service is None else self._services.setdefault(service, len(self._services))
+        return self._add(node, number, of, seconds)
 
     def join(self, after: Iterable[int]) -> int:
         """Add what is over when all of `after` are, and return its number; ValueError as above."""
         self._wait(after)
-        for column in (self._node, self._action, self._service):
-            column.append(NONE)
-        self._seconds.append(0.0)
-        return len(self._node) - 1
+        return self._add(NONE, NONE, NONE, 0.0)
 
     def build(self) -> TaskGraph:
         """Return the graph of all that was added; the builder is not used any more."""
-        return TaskGraph(
-            nodes=self._nodes,
-            actions=tuple(self._actions),
-            services=tuple(self._services),
-            node=self._node,
-            action=self._action,
-            service=self._service,
-            seconds=self._seconds,
-            first=self._first,
-            before=self._before,
-        )
+        return replace(self._graph, actions=tuple(self._actions), services=tuple(self._services))
 
     def _wait(self, after: Iterable[int]) -> None:
         waits = array("i", after)
-        if waits and not 0 <= min(waits) <= max(waits) < len(self._node):
+        if waits and not 0 <= min(waits) <= max(waits) < len(self._graph):
             raise ValueError("a vertex can wait for earlier ones only")
-        self._before.extend(waits)
-        self._first.append(len(self._before))
+        self._graph.before.extend(waits)
+        self._graph.first.append(len(self._graph.before))
+
+    def _add(self, node: int, action: int, service: int, seconds: float) -> int:
+        graph = self._graph
+        graph.node.append(node)
+        graph.action.append(action)
+        graph.service.append(service)
+        graph.seconds.append(seconds)
+        return len(graph) - 1
 
 
 def chain_seconds(graph: TaskGraph) -> list[float]:
@@ -165,45 +148,3 @@ def longest_chain(graph: TaskGraph, lengths: Sequence[float]) -> tuple[int, ...]
             at = vertex
             chain.append(at)
     return tuple(vertex for vertex in chain if vertex != NONE and graph.node[vertex] != NONE)
-
-
-def least_seconds(graph: TaskGraph, workers: int | None = None) -> float:
-    """Return what no schedule can be faster than.
-
-    That is the best that each node could do if it were the only one that does one task at a time
-    (J. Carlier, 1982), which is never less than the longest chain or the work of a node, or all
-    work shared by the workers (None: there are as many as wanted), whichever is longest.
-    O(n log n) in the tasks of a node, and linear in edges.
-    """
-    tails = chain_seconds(graph)
-    heads = [0.0] * len(graph)
-    jobs: list[list[tuple[float, float, float]]] = [[] for _ in graph.nodes]
-    for vertex, node in enumerate(graph.node):
-        seconds = graph.seconds[vertex]
-        for wait in graph.waits(vertex):
-            heads[vertex] = max(heads[vertex], heads[wait] + graph.seconds[wait])
-        if node != NONE:
-            jobs[node].append((heads[vertex], seconds, tails[vertex] - seconds))
-    shared = sum(graph.seconds) / workers if workers else 0.0
-    return max([shared, *(_one_at_a_time(sorted(of_node)) for of_node in jobs)])
-
-
-def _one_at_a_time(jobs: Sequence[tuple[float, float, float]]) -> float:
-    """Return the least seconds of (head, seconds, tail) sorted by heads, if each can be paused.
-
-    At any moment the job with the longest tail is done (J. R. Jackson, 1955).
-    """
-    least = now = 0.0
-    todo: list[list[float]] = []
-    for head, seconds, tail in (*jobs, (inf, 0.0, 0.0)):
-        while todo and now < head:
-            job = todo[0]
-            spent = min(job[1], head - now)
-            now += spent
-            job[1] -= spent
-            if not job[1]:
-                heappop(todo)
-                least = max(least, now - job[0])
-        now = max(now, head)
-        heappush(todo, [-tail, seconds])
-    return least

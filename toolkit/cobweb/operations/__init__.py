@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from cobweb.kernel._result import Ending, RunResult, Wait, chain_data, wait_data
     from cobweb.kernel._sentences import chain_lines, given_up_text, link_text
     from cobweb.kernel._signals import Interrupts, handle_signals, signals_as_interrupt
+    from cobweb.operations._decisions import check_decisions
     from cobweb.operations._observers import MOST_BEHIND, Observers
     from cobweb.operations._operations import apply_site, open_site, rehearse_site, simulate_site
-    from cobweb.operations.context._desired import Desired, desired_of
-    from cobweb.operations.context._exceptions import Exceptions
+    from cobweb.operations.context._desired import Desired, Exceptions, desired_of
     from cobweb.operations.context._known_states import Refresh, is_another
     from cobweb.operations.context._narrowed import refuse_pending
     from cobweb.operations.context._orders import (
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         Caller,
         Orders,
     )
-    from cobweb.operations.context._trees import TreeComparison, archives_of, file_data
     from cobweb.operations.drift._drift_check import DriftResult, drift_data
     from cobweb.operations.drift._drift_run import drift_site
     from cobweb.operations.history._collection import (
@@ -44,21 +43,26 @@ if TYPE_CHECKING:
         to_go_back_to,
     )
     from cobweb.operations.history._why import Reason, why
-    from cobweb.operations.planning._analysis import check_graph, graph_warnings, trouble_findings
-    from cobweb.operations.planning._old_content import old_content_warnings
+    from cobweb.operations.planning._analysis import graph_warnings, trouble_findings
+    from cobweb.operations.planning._foresight import (
+        old_content_warnings,
+        stuck_from_nothing,
+        told_stuck,
+    )
     from cobweb.operations.planning._plan import (
         MAX_PLAN_BYTES,
         Change,
         Plan,
         PlanFile,
+        TreeComparison,
+        file_data,
         plan_text,
         read_plan,
     )
     from cobweb.operations.planning._prediction import LimitUse
     from cobweb.operations.planning._refusals import refusals_of, refuse
-    from cobweb.operations.planning._site_plan import plan_site
+    from cobweb.operations.planning._site_plan import archives_of, plan_site
     from cobweb.operations.planning._stale import refuse_stale
-    from cobweb.operations.planning._stuck import stuck_from_nothing, told_stuck
 else:
     __getattr__ = on_demand(
         __name__,
@@ -69,14 +73,13 @@ else:
             "cobweb.kernel._result": "Ending RunResult Wait chain_data wait_data",
             "cobweb.kernel._sentences": "chain_lines given_up_text link_text",
             "cobweb.kernel._signals": "Interrupts handle_signals signals_as_interrupt",
+            "cobweb.operations._decisions": "check_decisions",
             "cobweb.operations._observers": "MOST_BEHIND Observers",
             "cobweb.operations._operations": "apply_site open_site rehearse_site simulate_site",
-            "cobweb.operations.context._desired": "Desired desired_of",
-            "cobweb.operations.context._exceptions": "Exceptions",
+            "cobweb.operations.context._desired": "Desired Exceptions desired_of",
             "cobweb.operations.context._known_states": "Refresh is_another",
             "cobweb.operations.context._narrowed": "refuse_pending",
             "cobweb.operations.context._orders": "DEFAULT_PARALLEL DEFAULT_TIMEOUT_S Caller Orders",
-            "cobweb.operations.context._trees": "TreeComparison archives_of file_data",
             "cobweb.operations.drift._drift_check": "DriftResult drift_data",
             "cobweb.operations.drift._drift_run": "drift_site",
             "cobweb.operations.history._collection": "Garbage Retention collect_garbage garbage_of",
@@ -86,16 +89,17 @@ else:
                 "desired_again no_generation original_of takes_rollback_back to_go_back_to"
             ),
             "cobweb.operations.history._why": "Reason why",
-            "cobweb.operations.planning._analysis": "check_graph graph_warnings trouble_findings",
-            "cobweb.operations.planning._old_content": "old_content_warnings",
+            "cobweb.operations.planning._analysis": "graph_warnings trouble_findings",
+            "cobweb.operations.planning._foresight": (
+                "old_content_warnings stuck_from_nothing told_stuck"
+            ),
             "cobweb.operations.planning._plan": (
-                "MAX_PLAN_BYTES Change Plan PlanFile plan_text read_plan"
+                "MAX_PLAN_BYTES Change Plan PlanFile TreeComparison file_data plan_text read_plan"
             ),
             "cobweb.operations.planning._prediction": "LimitUse",
             "cobweb.operations.planning._refusals": "refusals_of refuse",
-            "cobweb.operations.planning._site_plan": "plan_site",
+            "cobweb.operations.planning._site_plan": "archives_of plan_site",
             "cobweb.operations.planning._stale": "refuse_stale",
-            "cobweb.operations.planning._stuck": "stuck_from_nothing told_stuck",
         },
     )
 
@@ -131,7 +135,7 @@ __all__ = [
     "archives_of",
     "chain_data",
     "chain_lines",
-    "check_graph",
+    "check_decisions",
     "collect_garbage",
     "desired_again",
     "desired_of",

@@ -68,12 +68,12 @@ class Observers:
         """Hand an event to all; never raises."""
         line = event.line if self._threads else ""
         for thread in self._threads:
-            thread.put(thread.take, line)
+            thread.put(line)
 
     def close(self) -> tuple[str, ...]:
         """Let each come to its end; say which were left out, and why."""
         for thread in self._threads:
-            thread.put(thread.close, self.result)
+            thread.put(self.result)
         return tuple(filter(None, [thread.end() for thread in self._threads]))
 
 
@@ -81,8 +81,8 @@ class _ObserverThread:
     """One observer and its queue; `left_out` says why it gets nothing more, "" while it does."""
 
     def __init__(self, name: str, *, patience_s: float, most_behind: int) -> None:
-        self._name, self.left_out, self._is_over = name, "", False
-        self._queue: Queue[Callable[[], None]] = Queue(most_behind)
+        self._name, self.left_out = name, ""
+        self._queue: Queue[str | Mapping[str, Any] | None] = Queue(most_behind)
         self._patience_s = self._closing_s = patience_s
         self._thread = Thread(target=self._work, name=f"observer {name}", daemon=True)
 
@@ -92,25 +92,16 @@ class _ObserverThread:
         self._observer.open(argument)
         self._thread.start()
 
-    def put(self, call: Callable[[Any], None], what: object) -> None:
-        """Have something done after all before it; wait where there is no room."""
+    def put(self, what: str | Mapping[str, Any] | None) -> None:
+        """Have it told an event, as a line of JSON, or the end, as the result; wait for room."""
         if self.left_out:
             return
         began = monotonic()
         try:
-            self._queue.put(partial(call, what), timeout=max(0.0, self._patience_s))
+            self._queue.put(what, timeout=max(0.0, self._patience_s))
         except Full:
             self.left_out = f"it is too slow: {self._queue.maxsize:,} events behind"
         self._patience_s -= monotonic() - began
-
-    def take(self, line: str) -> None:
-        """Hand on an event, as data of the observer's own."""
-        self._observer.take(json.loads(line))
-
-    def close(self, result: Mapping[str, Any] | None) -> None:
-        """Tell the observer that all is over."""
-        self._is_over = True
-        self._observer.close(result)
 
     def end(self) -> str:
         """Wait for the thread; say why the observer was left out, "" if it was not."""
@@ -122,8 +113,12 @@ class _ObserverThread:
 
     def _work(self) -> None:
         try:
-            while not (self._is_over or self.left_out):
-                self._queue.get()()
+            while not self.left_out:
+                what = self._queue.get()
+                if not isinstance(what, str):
+                    self._observer.close(what)
+                    return
+                self._observer.take(json.loads(what))
         except (CobwebError, KeyboardInterrupt) as error:  # the border makes them of all else
             self.left_out = str(error) or type(error).__name__
             with suppress(Empty):  # so that nobody waits for room

@@ -38,10 +38,10 @@ from cobweb.operations.context._orders import (
 )
 from cobweb.operations.context._renames import pending_renames, renames_of, with_renames
 from cobweb.operations.context._stored_work import KeptWork
+from cobweb.operations.planning._foresight import told_stuck
 from cobweb.operations.planning._prediction import predict_best
 from cobweb.operations.planning._refusals import refusals_of, refuse
 from cobweb.operations.planning._site_plan import at_rest, next_generation, planner_of
-from cobweb.operations.planning._stuck import told_stuck
 from cobweb.plugin import MarkingExecutor, Plugins, SiteMark
 from cobweb.store import CobRecord, Generation, RunInfo, RunRecord, Store
 
@@ -301,6 +301,7 @@ def _saved(context: ExecutionContext, store: Store, orders: Orders, info: RunInf
         message=orders.message,
         content=whole.text(),
         commit=context.desired.commit(),
+        decisions=context.desired.decisions,
     )
     number = store.save_generation(generation, context.desired.files()).id
     assert number == context.generation

@@ -20,7 +20,7 @@ from cobweb.plugin._access import (
     on_site,
     site_access,
 )
-from cobweb.plugin._hooks import Kind, RegisteredType, Section, hookimpl
+from cobweb.plugin._hooks import Kind, hookimpl
 from cobweb.plugin._loading import load_plugins
 from cobweb.plugin._provider_fields import field_problems, secret_fields
 from cobweb.plugin._type_files import type_file
@@ -36,6 +36,7 @@ from cobweb.plugin.protocols import (
     ExecutorSetting,
     ExpandContext,
     ExpandingSection,
+    Extension,
     Found,
     Generator,
     JoiningAdapter,
@@ -49,6 +50,8 @@ from cobweb.plugin.protocols import (
     PlannedStep,
     Planner,
     PythonType,
+    RegisteredType,
+    Section,
     SiteFiles,
     SiteMark,
     Solver,
@@ -75,6 +78,7 @@ __all__ = [
     "ExecutorSetting",
     "ExpandContext",
     "ExpandingSection",
+    "Extension",
     "FailedPlugin",
     "Found",
     "Generator",

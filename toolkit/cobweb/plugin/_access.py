@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cobweb._tables import Cell, Column, Tone
 from cobweb.errors import ModelError, Place, SiteError
-from cobweb.model import CobId, Graph, Results, State
+from cobweb.model import CobId, Decision, Decisions, Graph, Results, State
 from cobweb.plugin._values import Plugins
 
 if TYPE_CHECKING:
     import click
-
 
 ACCESS_KEY = "cobweb.site_access"
 """Where click's `meta` has the function that makes the access."""
@@ -78,6 +77,18 @@ class SiteAccess(Protocol):
         """Return a YAML or JSON file of the site, whose content is of a JSON Schema.
 
         `what` is what findings call it. Of the site's own file nothing but `schema` is checked.
+        """
+
+    def decisions(self, section: str, at: int | None = None) -> Decisions:
+        """Return what was decided in a section, at a revision of it (None: now)."""
+
+    def decision_history(self, section: str | None = None) -> Sequence[Decision]:
+        """Return all that was decided in a section, or in any, and is kept, the newest first."""
+
+    def decide(self, section: str, expected: int, writes: Mapping[str, Any], reason: str) -> int:
+        """Decide in the name of who calls, as `api.Site.decide`; return the section's revision.
+
+        SiteError where that leaves no site; what is only taken back is taken back in any case.
         """
 
     def graph(self) -> Graph:

@@ -187,7 +187,7 @@ def _messages(value: Iterable[Any]) -> tuple[tuple[str, bytes], ...]:
 
 _OF_LINKS: Mapping[str, Check] = {"send": _nothing, "receive": _messages, "close": _nothing}
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.yml")
-_DATA = ("name", "schema", "fields")
+_DATA = ("name", "schema", "fields", "decision_schema")
 _SENDS_JOB = frozenset({"submit", "end_work"})
 _ANSWERS: Mapping[str, Mapping[str, Check]] = {
     "executor": {

@@ -17,18 +17,8 @@ from cobweb.model import (
     PythonAction,
     decides_what_runs_here,
 )
-from cobweb.plugin._hooks import Kind, RegisteredType, Section
-from cobweb.plugin.protocols import (
-    Adapter,
-    Executor,
-    Generator,
-    NodeProvider,
-    Observer,
-    Planner,
-    Solver,
-    TaskPlanner,
-    Transport,
-)
+from cobweb.plugin import protocols
+from cobweb.plugin._hooks import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +37,25 @@ class Face:
 
 
 FACES: Mapping[Kind, tuple[Face, ...]] = {
-    Kind.TYPES: (Face("types", "type", RegisteredType),),
-    Kind.EXECUTORS: (Face("executors", "executor", Executor),),
-    Kind.SOLVERS: (Face("solvers", "solver", Solver),),
-    Kind.TRANSPORTS: (Face("transports", "transport", Transport),),
-    Kind.OBSERVERS: (Face("observers", "observer", Observer),),
-    Kind.SECTIONS: (Face("sections", "section", Section, schema="schema"),),
+    Kind.TYPES: (Face("types", "type", protocols.RegisteredType),),
+    Kind.EXECUTORS: (Face("executors", "executor", protocols.Executor),),
+    Kind.SOLVERS: (Face("solvers", "solver", protocols.Solver),),
+    Kind.TRANSPORTS: (Face("transports", "transport", protocols.Transport),),
+    Kind.OBSERVERS: (Face("observers", "observer", protocols.Observer),),
+    Kind.SECTIONS: (Face("sections", "section", protocols.Section, schema="schema"),),
+    Kind.EXTENSIONS: (Face("extensions", "extension", protocols.Extension),),
     Kind.ADAPTERS: (
-        Face("adapters", "adapter", Adapter, ("hosts", "reads")),
-        Face("generators", "adapter", Generator, ("generate",), "schema"),
-        Face("providers", "provider", NodeProvider, ("create",), "fields"),
+        Face("adapters", "adapter", protocols.Adapter, ("hosts", "reads")),
+        Face("generators", "adapter", protocols.Generator, ("generate",), "schema"),
+        Face("providers", "provider", protocols.NodeProvider, ("create",), "fields"),
     ),
     Kind.PLANNERS: (
-        Face("planners", "planner", Planner, ("stages", "priorities")),
-        Face("task_planners", "planner", TaskPlanner, ("schedule",)),
+        Face("planners", "planner", protocols.Planner, ("stages", "priorities")),
+        Face("task_planners", "planner", protocols.TaskPlanner, ("schedule",)),
     ),
 }
 
-
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _GROUP_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 
 
@@ -74,15 +65,23 @@ def item_problems(kind: Kind, item: object) -> tuple[str, ...]:
         return tuple(_command_problems(item))
     if not inspect.isclass(item):
         return (f"{kind.hook} returned {item!r}, which is no class",)
-    problems = [*_name_problems(item)]
+    problems: list[str] = []
+    name = getattr(item, "name", None)
+    if not isinstance(name, str) or not name:
+        problems.append(f"{item.__name__} lacks a name (a class attribute `name`, a string)")
     for face in faces_of(kind, item):
         problems += method_problems(face.protocol, item)
         if face.schema and not isinstance(getattr(item, face.schema, None), Mapping):
             what = "its fields" if face.schema == "fields" else "a schema"
             place = f"a class attribute `{face.schema}`, a JSON Schema"
             problems.append(f"{item.__name__} lacks {what} ({place})")
-    if kind is Kind.SECTIONS and getattr(item, "name", None) in RESERVED_SECTIONS:
-        problems.append(f"the section {item.name} is Cobweb's own")  # type: ignore[attr-defined]
+    if kind is Kind.SECTIONS and name in RESERVED_SECTIONS:
+        problems.append(f"the section {name} is Cobweb's own")
+    words = (str(name), str(getattr(item, "point", "")))
+    if kind is Kind.EXTENSIONS and not all(map(_WORD.fullmatch, words)):
+        problems.append(f"{item.__name__} lacks a point and a name that are words")
+    if not isinstance(getattr(item, "decision_schema", {}), Mapping):
+        problems.append(f"the decision_schema of {item.__name__} is no mapping")
     if kind is Kind.EXECUTORS:
         problems += _actions_problems(item)
     return tuple(problems)
@@ -136,12 +135,6 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[str, ...]:
     except SchemaError as error:
         return (f"at {error.json_path}: {error.message}",)
     return ()
-
-
-def _name_problems(cls: type) -> Iterator[str]:
-    name = getattr(cls, "name", None)
-    if not isinstance(name, str) or not name:
-        yield f"{cls.__name__} lacks a name (a class attribute `name`, a string)"
 
 
 def _actions_problems(cls: type) -> Iterator[str]:

@@ -11,7 +11,7 @@ import contextlib
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, EntryPoint, distributions
 from types import MappingProxyType
 from typing import Any
@@ -28,17 +28,21 @@ from cobweb.plugin._border import (
     guarded_observer,
     guarded_transport,
 )
-from cobweb.plugin._contracts import (
-    cob_type_problems,
-    faces_of,
-    item_problems,
-    schema_problems,
-)
+from cobweb.plugin._contracts import cob_type_problems, faces_of, item_problems, schema_problems
 from cobweb.plugin._hooks import HOOKS, PROJECT, Kind
 from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import INTERFACE
 
 HOOK_NAMES = tuple(kind.hook for kind in Kind)
+
+_PREFIX = "cobweb_register_"
+"""How the names of all hooks begin, also of those that only another version of Cobweb has."""
+
+_MISSPELT = 0.95
+"""How like a hook of this Cobweb the name of one is that was meant: all of them begin alike."""
+
+_POINT = "extension-point"
+"""The point at which plugins tell which points they ask for."""
 
 Tables = dict[str, dict[str, Any]]
 """Field of `Plugins`, as most kinds are -> name -> what was registered."""
@@ -99,9 +103,9 @@ class _Loader:
         source["module"] = found.entry.value if found.entry else ""
         try:
             with _contained("it cannot be examined"):
-                plugin, manager = _import(found)
+                plugin, manager, notes = _import(found)
                 items = {kind: it for kind in Kind if (it := _registered(manager, kind))}
-                names = {kind: tuple(item.name for item in items[kind]) for kind in items}
+                names = {kind: tuple(_name(kind, it) for it in of) for kind, of in items.items()}
                 for kind, mine in names.items():
                     self._refuse_taken(found, kind, mine)
                 tables = _make_all(found.name, items)
@@ -114,12 +118,15 @@ class _Loader:
         self._owners |= {(kind, name): found for kind in names for name in names[kind]}
         for table, entries in tables.items():
             self._tables.setdefault(table, {}).update(entries)
-        self._loaded.append(LoadedPlugin(**source, location=location, registered=names))
+        loaded = LoadedPlugin(**source, location=location, registered=names, notes=notes)
+        self._loaded.append(loaded)
 
     def plugins(self) -> Plugins:
         """Return all that was collected."""
         tables = {name: MappingProxyType(table) for name, table in self._tables.items()}
-        return Plugins(loaded=tuple(self._loaded), failed=tuple(self._failed), **tables)
+        known = {name for kind, name in self._owners if kind is Kind.EXTENSIONS}
+        loaded = tuple(_with_points(it, known) for it in self._loaded)
+        return Plugins(loaded=loaded, failed=tuple(self._failed), **tables)
 
     def _refuse_taken(self, found: Found, kind: Kind, names: Sequence[str]) -> None:
         for name in names:
@@ -147,31 +154,47 @@ def _contained(what: str) -> Iterator[None]:
         raise _RejectedError(f"{what}: {describe(error)}", hint=hint) from error
 
 
-def _import(found: Found) -> tuple[Any, pluggy.PluginManager]:
-    """Return a plugin, and its manager, which has found its marked hooks to fit."""
+def _name(kind: Kind, item: Any) -> Any:
+    """Return the name of what is registered: that of an extension has its point before it."""
+    return f"{item.point}/{item.name}" if kind is Kind.EXTENSIONS else item.name
+
+
+def _with_points(plugin: LoadedPlugin, known: Collection[str]) -> LoadedPlugin:
+    """Return a plugin with a note for each of its extensions whose point nobody asks for."""
+    notes = tuple(
+        f"no plugin asks for its {name}"
+        for name in plugin.registered.get(Kind.EXTENSIONS, ())
+        if f"{_POINT}/{name.partition('/')[0]}" not in known and not name.startswith(f"{_POINT}/")
+    )
+    return replace(plugin, notes=(*plugin.notes, *notes))
+
+
+def _import(found: Found) -> tuple[Any, pluggy.PluginManager, tuple[str, ...]]:
+    """Return a plugin, its manager, which has found its marked hooks to fit, and what is noted."""
     if found.entry is None:
         raise _RejectedError(found.problem, hint=f"reinstall {found.distribution}")
     with _contained(f"{found.entry.value} cannot be imported"):
         plugin = found.entry.load()
-    _check_interface(plugin, found)
-    return plugin, _checked_hooks(plugin)
-
-
-def _check_interface(plugin: Any, found: Found) -> None:
     version = getattr(plugin, "cobweb_interface", None)
     if version is None:
         raise _RejectedError(
             "it does not say which plugin interface it was made for",
-            hint=f"write `cobweb_interface = {INTERFACE}` in {found.entry and found.entry.value}",
+            hint=f"write `cobweb_interface = {INTERFACE}` in {found.entry.value}",
         )
     if version != INTERFACE:
         raise _RejectedError(
             f"it was made for plugin interface {version!r}, this Cobweb has {INTERFACE}",
             hint=f"install a version of {found.distribution} that fits",
         )
+    return plugin, *_checked_hooks(plugin)
 
 
-def _checked_hooks(plugin: Any) -> pluggy.PluginManager:
+def _checked_hooks(plugin: Any) -> tuple[pluggy.PluginManager, tuple[str, ...]]:
+    """Return the manager of a plugin, and a note for each hook of another version of Cobweb.
+
+    What looks like a hook of this one is misspelt, and nothing of the plugin is used.
+    """
+    notes: list[str] = []
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(HOOKS)
     with _contained("its hooks do not fit"):
@@ -180,10 +203,14 @@ def _checked_hooks(plugin: Any) -> pluggy.PluginManager:
         marked = manager.parse_hookimpl_opts(plugin, name) is not None
         if name in HOOK_NAMES and not marked:
             raise _RejectedError(f"{name} is not marked", hint="write @hookimpl above it")
-        if name not in HOOK_NAMES and (marked or name.startswith("cobweb_register_")):
-            hint = did_you_mean(name, HOOK_NAMES, otherwise=f"hooks are {', '.join(HOOK_NAMES)}")
+        if name not in HOOK_NAMES and (marked or name.startswith(_PREFIX)):
+            hint = did_you_mean(name, HOOK_NAMES, likeness=_MISSPELT)
+            if name.startswith(_PREFIX) and not hint:
+                notes.append(f"this Cobweb has no hook {name}")
+                continue
+            hint = hint or f"hooks are {', '.join(HOOK_NAMES)}"
             raise _RejectedError(f"there is no hook {name}", hint=hint)
-    return manager
+    return manager, tuple(notes)
 
 
 def _registered(manager: pluggy.PluginManager, kind: Kind) -> tuple[Any, ...]:
@@ -211,7 +238,7 @@ def _make_all(plugin: str, items: Mapping[Kind, Collection[Any]]) -> Tables:
         for item in members:
             with _contained(f"{item.name} cannot be made"):
                 for table, made in _make(plugin, kind, item):
-                    tables.setdefault(table, {})[item.name] = made
+                    tables.setdefault(table, {})[_name(kind, item)] = made
     return tables
 
 
@@ -219,13 +246,14 @@ def _refuse_schemas(tables: Tables) -> None:
     for table, owner, field in (
         (Kind.TYPES, "type", "spec_schema"),
         (Kind.SECTIONS, "section", "schema"),
+        (Kind.SECTIONS, "the decisions of section", "decision_schema"),
         ("generators", "the model of", "schema"),
         ("providers", "the fields of", "fields"),
     ):
         for name, made in tables.get(table, {}).items():
             what = f"the schema of {owner} {name}"
             with _contained(f"{what} cannot be read"):
-                schema = getattr(made, field)
+                schema = getattr(made, field, None)
                 problems = schema is not None and schema_problems(schema)
             if problems:
                 raise _RejectedError(f"{what} is no JSON Schema {problems[0]}")
@@ -249,7 +277,7 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
             yield kind, make
             if hasattr(item, "unasked"):
                 yield "unasked_observers", make
-        case Kind.SECTIONS | Kind.COMMANDS:
+        case Kind.SECTIONS | Kind.COMMANDS | Kind.EXTENSIONS:
             yield kind, item
             if kind is Kind.SECTIONS and hasattr(item, "expand"):
                 yield "expanders", guarded(plugin, "section", item())

@@ -6,7 +6,7 @@ vaulted value, or `{env: NAME}`: the environment of the coordinator has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 SECRET = "secret"  # noqa: S105 - the word that marks one
@@ -31,13 +31,22 @@ def field_problems(schema: Mapping[str, Any], fields: Mapping[str, Any]) -> tupl
 
     A secret counts as what it refers to; nothing is decrypted and no environment is looked at.
     """
+    from jsonschema import Draft202012Validator
+
     secrets = secret_fields(schema)
     problems: list[Problem] = []
     for name in sorted(secrets & fields.keys()):
         if not _refers(fields[name]):
             hint = f"write `{name}: !vault ...` or `{name}: {{env: NAME}}`"
             problems.append(((name,), f"the field `{name}` is a secret", hint))
-    return (*problems, *_schema_problems(schema, fields, secrets))
+    properties = {**schema.get("properties", {}), **dict.fromkeys(secrets, True)}
+    known = ", ".join(sorted(properties)) or "none"
+    validator = Draft202012Validator({**schema, "properties": properties})
+    for error in sorted(validator.iter_errors(fields), key=str):
+        path = tuple(error.absolute_path)
+        if not secrets.intersection(path[:1]):
+            problems.append((path, error.message, "" if path else f"its fields are {known}"))
+    return tuple(problems)
 
 
 def _refers(value: Any) -> bool:
@@ -45,17 +54,3 @@ def _refers(value: Any) -> bool:
     if not isinstance(value, Mapping) or len(value) != 1:
         return False
     return any(isinstance(value.get(key), str) and value[key] for key in (VAULT, ENV, STORED))
-
-
-def _schema_problems(
-    schema: Mapping[str, Any], fields: Mapping[str, Any], secrets: frozenset[str]
-) -> Iterator[Problem]:
-    from jsonschema import Draft202012Validator
-
-    properties = {**schema.get("properties", {}), **dict.fromkeys(secrets, True)}
-    known = ", ".join(sorted(properties)) or "none"
-    validator = Draft202012Validator({**schema, "properties": properties})
-    for error in sorted(validator.iter_errors(fields), key=str):
-        path = tuple(error.absolute_path)
-        if not secrets.intersection(path[:1]):
-            yield path, error.message, "" if path else f"its fields are {known}"

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from cobweb.errors import CobwebError
 from cobweb.model import OUTDATED, Action, CobType, Nothing, Role, State, Tasks, Transition
-from cobweb.plugin._hooks import RegisteredType
+from cobweb.plugin.protocols import RegisteredType
 
 _KEYS = frozenset(
     [

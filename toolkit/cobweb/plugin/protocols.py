@@ -13,6 +13,7 @@ from cobweb.model import (
     Action,
     CobId,
     CobType,
+    Decision,
     Expansion,
     Graph,
     Host,
@@ -81,8 +82,14 @@ class ExecutorSetting:
         return self.work_dir / "trees"
 
 
+class Registered(Protocol):
+    """What a plugin registers of any kind but commands: a class that is known by its `name`."""
+
+    name: ClassVar[str]
+
+
 @runtime_checkable
-class Executor(Protocol):
+class Executor(Registered, Protocol):
     """Carries out checks and transitions on hosts, many at once, and reports each as it ends.
 
     All methods are called from one thread. The caller never has more than `parallel` jobs
@@ -92,7 +99,6 @@ class Executor(Protocol):
     `Nothing` at once).
     """
 
-    name: ClassVar[str]
     actions: ClassVar[frozenset[type[Action]]]
 
     def open(self, setting: ExecutorSetting) -> None:
@@ -179,19 +185,21 @@ class Found:
     results: Mapping[str, Any] = field(default_factory=dict)
 
 
+class RegisteredType(Registered, Protocol):
+    """A COB type of a plugin: made of Ansible tasks, or of Python (then it is a `PythonType`)."""
+
+    def cob_type(self) -> CobType:
+        """Return states, matrix and schema of the type; its name is `name`."""
+
+
 @runtime_checkable
-class PythonType(Protocol):
+class PythonType(RegisteredType, Protocol):
     """A COB type written in Python; its methods run in the coordinator, in a worker thread.
 
     `cob_type()` gives the matrix, whose actions are `PythonAction(type_name=name, method=...)`. A
     method `check(context)` returns a state or `Found`; a transition's method returns None, or a
     mapping of results that are kept for its host (see `Report.results`); both raise to fail.
     """
-
-    name: ClassVar[str]
-
-    def cob_type(self) -> CobType:
-        """Return states, matrix and schema of the type."""
 
     def check(self, context: CobContext) -> State | Found:
         """Find the true state and change nothing."""
@@ -208,7 +216,7 @@ def answered(job: Job, answer: object) -> Report:
 
 
 @runtime_checkable
-class Solver(Protocol):
+class Solver(Registered, Protocol):
     """From a cluster template and constraints to a cluster layout.
 
     `template` has `services` (those requested), `hardwaretypes` and `imagetypes` (allowed on new
@@ -222,8 +230,6 @@ class Solver(Protocol):
     as many go as are too many, and none is new. An existing node keeps its hardware and image, and
     its services but for those it may lose and gain. docs/solvers.md says what each word means.
     """
-
-    name: ClassVar[str]
 
     def solve(
         self, template: Mapping[str, Any], constraints: Mapping[str, Any]
@@ -263,10 +269,8 @@ class Stages:
 
 
 @runtime_checkable
-class Planner(Protocol):
+class Planner(Registered, Protocol):
     """From the graph and predicted steps to an order for people, and a dispatch policy."""
-
-    name: ClassVar[str]
 
     def stages(self, graph: Graph, steps: Sequence[PlannedStep]) -> Stages:
         """Group the predicted steps into stages and find the critical path."""
@@ -276,10 +280,8 @@ class Planner(Protocol):
 
 
 @runtime_checkable
-class TaskPlanner(Protocol):
+class TaskPlanner(Registered, Protocol):
     """From tasks of nodes to when each is done; registered as a planner, and may be both."""
-
-    name: ClassVar[str]
 
     def schedule(self, tasks: TaskGraph, workers: int | None = None) -> Schedule:
         """Say when each task starts and ends, and in which stage; no node does two at once.
@@ -290,13 +292,12 @@ class TaskPlanner(Protocol):
 
 
 @runtime_checkable
-class Generator(Protocol):
+class Generator(Registered, Protocol):
     """An adapter that makes the files of a site from a small data model (COB paper, section 6).
 
     `schema` is the JSON Schema (draft 2020-12) of the model; Cobweb has checked it before it calls.
     """
 
-    name: ClassVar[str]
     schema: ClassVar[Mapping[str, Any]]
 
     def generate(self, model: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
@@ -306,6 +307,18 @@ class Generator(Protocol):
         """
 
 
+class Section(Registered, Protocol):
+    """A further top-level key of `site.yml`: `name`, and the JSON Schema of what stands there.
+
+    Its class may have two methods, of the class itself: `notes(access)`, lines that `validate`,
+    `plan` and `apply` tell first, by a `SiteAccess`; and `show(sections, plugins)`, plain data that
+    `cobweb show NAME` shows instead of what is written, without secrets; or ModelError. With a
+    `decision_schema`, a JSON Schema as well, it takes decisions whose bodies are of that.
+    """
+
+    schema: ClassVar[Mapping[str, Any]]
+
+
 class ExpandContext(Protocol):
     """What an expanding section may know besides the sections."""
 
@@ -313,39 +326,41 @@ class ExpandContext(Protocol):
     def site_dir(self) -> Path:
         """The folder of the site, absolute."""
 
+    @property
+    def decisions(self) -> Mapping[str, Decision]:
+        """What was decided in this section, by key; nothing where it takes no decisions.
+
+        A value that follows from one stands in the expansion as `Decided`, so that it is explained.
+        """
+
     def read(self, name: str) -> str | None:
         """Return the text of a file of the site; None if there is none. Read nothing otherwise."""
 
 
 @runtime_checkable
-class ExpandingSection(Protocol):
+class ExpandingSection(Section, Protocol):
     """A section of a site that stands for hosts and objects (`cobweb_register_sections`).
 
     One instance is made without arguments. A section without `expand` is data that commands read.
     """
 
-    name: ClassVar[str]
-    schema: ClassVar[Mapping[str, Any]]
-
     def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
         """Return what the section stands for; asked only where the site has this section.
 
         `sections` has the data of all sections that the site has, by name, checked against their
-        schemas. Nothing else counts: no clock, no network, no files but by `context.read`.
+        schemas. Nothing else counts but `context`: no clock, no network, no other files.
         ModelError where no site can be made from them; its paths begin with a section's name.
         """
 
 
 @runtime_checkable
-class Observer(Protocol):
+class Observer(Registered, Protocol):
     """Gets the events of a run as they come: for metrics, messages, reports.
 
     One instance is made without arguments for each call of a command that names it. `open` comes
     first, before anything has begun; `take` and `close` come from a thread of its own. No run waits
     for an observer for long: what raises, or is too slow, is left out, and the run goes on.
     """
-
-    name: ClassVar[str]
 
     def open(self, argument: str) -> None:
         """Get ready; `argument` is what follows in `--observe NAME=ARGUMENT`, "" if nothing does.
@@ -375,10 +390,8 @@ class UnaskedObserver(Observer, Protocol):
 
 
 @runtime_checkable
-class Adapter(Protocol):
+class Adapter(Registered, Protocol):
     """Connects an inventory source; `Generator` and `NodeProvider` are adapters of other kinds."""
-
-    name: ClassVar[str]
 
     def reads(self, source: Path) -> bool:
         """Say whether this adapter is the one for an inventory source."""
@@ -511,7 +524,7 @@ class Machine:
 
 
 @runtime_checkable
-class NodeProvider(Protocol):
+class NodeProvider(Registered, Protocol):
     """An adapter that makes machines and takes them away, each known by its node's name.
 
     `fields` is the JSON Schema (draft 2020-12) of `catalog.providers.NAME.fields`; a property with
@@ -521,7 +534,6 @@ class NodeProvider(Protocol):
     CredentialsError where it is refused for who asks; neither holds a secret.
     """
 
-    name: ClassVar[str]
     fields: ClassVar[Mapping[str, Any]]
 
     def find(self, request: NodeRequest) -> Machine | None:
@@ -565,10 +577,8 @@ class Link(Protocol):
 
 
 @runtime_checkable
-class Transport(Protocol):
+class Transport(Registered, Protocol):
     """Carries messages between engines that share a site (design, sections 8 and 11)."""
-
-    name: ClassVar[str]
 
     def connect(self, address: str, owner: str, wake: Callable[[], None]) -> Link:
         """Return the end of `owner`; `wake` is to be called when something has come.
@@ -576,3 +586,13 @@ class Transport(Protocol):
         `address` is where the others are found, in words of the transport. CobwebError where it
         means nothing, or cannot be reached at all.
         """
+
+
+class Extension(Registered, Protocol):
+    """What a plugin adds to another one, at a `point` that one asks for; the core knows neither.
+
+    A plugin tells which points it asks for by extensions of the point `extension-point`, each with
+    the name of one; what classes at it have to be is for that plugin to say and to check.
+    """
+
+    point: ClassVar[str]

@@ -36,6 +36,7 @@ from cobweb.model import (
     Unit,
 )
 from cobweb.site._key import place_key, site_key
+from cobweb.site._load_options import Foreign
 from cobweb.site.objects._bulk import make_all
 from cobweb.site.objects._drift import Ignored
 from cobweb.site.reading._files import Files, Notes, unchanged
@@ -53,6 +54,7 @@ class Head:
     types: Mapping[str, CobType]
     sections: Mapping[str, Any]
     ignored: tuple[Ignored, ...]
+    releases: frozenset[str]
     hosts: tuple[str, ...] = field(repr=False)
     groups: Mapping[str, Sequence[str]] = field(repr=False)
 
@@ -73,12 +75,13 @@ class Kept:
 
 
 def find_kept(
-    cache: Cache, site_file: Path, base_key: Callable[[], str], foreign: Mapping[str, CobType]
+    cache: Cache, site_file: Path, base_key: Callable[[], str], foreign: Foreign
 ) -> Kept | None:
     """Return the site that was kept under a base key, if nothing that it was made from differs.
 
-    `foreign` are the types of plugins, which are not kept. Reads every file of the site; where none
-    was kept, neither these nor the base key, which takes a look at all of Cobweb's own.
+    The types of plugins, which are `foreign`, are not kept. Reads every file of the site, and the
+    decisions where it has any; where none was kept, neither these nor the base key, which takes a
+    look at all of Cobweb's own.
     """
     if cache.get(_KNOWN, place_key(site_file)) is None:
         return None
@@ -87,9 +90,9 @@ def find_kept(
     if data is None:
         return None
     head, notes = pickle.loads(data)  # noqa: S301  the cache is the user's own
-    if head.dir != site_file.parent.resolve() or not unchanged(notes):
+    if head.dir != site_file.parent.resolve() or not unchanged(notes, foreign.decisions):
         return None
-    whole = replace(head, types={**foreign, **head.types})
+    whole = replace(head, types={**foreign.types, **head.types})
     return Kept(cache=cache, key=site_key(base, notes), head=whole, notes=notes)
 
 

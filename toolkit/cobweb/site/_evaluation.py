@@ -58,6 +58,7 @@ class Parts:
     limits: Limits
     ignored: tuple[Ignored, ...]
     sections: Mapping[str, Any]
+    releases: frozenset[str]
 
 
 class Evaluation:

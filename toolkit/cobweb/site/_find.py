@@ -19,7 +19,7 @@ from cobweb.site._cache import find_kept
 from cobweb.site._key import base_key
 from cobweb.site._load_options import Foreign
 from cobweb.site._site import Site
-from cobweb.site.reading._files import Files
+from cobweb.site.reading._files import DecisionReader, Files
 from cobweb.site.reading._findings import Findings, bounded
 from cobweb.site.reading._settings import text
 
@@ -76,13 +76,15 @@ def load_site(  # noqa: PLR0913 - keywords of its own for each thing that plugin
     expanders: Sequence[Expander] = (),
     allow_outside: bool = False,
     cache: Cache | None = None,
+    decisions: DecisionReader = dict,
 ) -> Site:
     """Return the site at `path`, a folder or its `site.yml`; SiteError with all findings.
 
     `types` are those of plugins, `adapters` read foreign inventories, `sections` are further
     top-level keys with their JSON Schemas, `expanders` those of them that stand for hosts and
-    objects. Files outside of the repository that has the site are refused without `allow_outside`.
-    Specs are evaluated later, when `Site.graph` needs them.
+    objects; `decisions` returns what was decided, and is called where one of these takes that.
+    Files outside of the repository that has the site are refused without `allow_outside`. Specs are
+    evaluated later, when `Site.graph` needs them.
     A sound site is kept in `cache`, and comes from there while nothing that made it differs.
     """
     site_file = site_file_of(path)
@@ -92,6 +94,7 @@ def load_site(  # noqa: PLR0913 - keywords of its own for each thing that plugin
         sections=sections,
         expanders=expanders,
         allow_outside=allow_outside,
+        decisions=decisions,
     )
 
     def read() -> Parts:
@@ -100,12 +103,12 @@ def load_site(  # noqa: PLR0913 - keywords of its own for each thing that plugin
         return read_parts(site_file, foreign)
 
     base = cache_of(partial(base_key, site_file, foreign))
-    kept = find_kept(cache, site_file, base, types) if cache else None
+    kept = find_kept(cache, site_file, base, foreign) if cache else None
     if kept is not None:
-        return Site(read, kept=kept)
+        return Site(read, kept=kept, decisions=decisions)
     with no_collections(), bounded(site_file):
         parts = read()
-    return Site(lambda: parts, cache=cache)
+    return Site(lambda: parts, cache=cache, decisions=decisions)
 
 
 def site_file_of(path: Path) -> Path:

@@ -43,6 +43,7 @@ def read_parts(site_file: Path, foreign: Foreign) -> Parts:
     """Return what the site is made of; SiteError with all findings of reading it."""
     findings = Findings()
     files = Files(site_file, findings, allow_outside=foreign.allow_outside)
+    files.decided = foreign.decisions
     openers = (getattr(adapter, "unvaulted", None) for adapter in foreign.adapters)
     files.unvault = next(filter(None, openers), None)
     root = load_modules(site_file, files)
@@ -123,6 +124,7 @@ def _resolved(
         limits=limits,
         ignored=ignored,
         sections={},
+        releases=frozenset(made.releases),
     )
 
 

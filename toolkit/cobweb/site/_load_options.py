@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cobweb.model import CobType
     from cobweb.plugin import Adapter
     from cobweb.plugin._values import Expander
+    from cobweb.site.reading._files import DecisionReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,7 @@ class Foreign:
     """COB types by name, readers of inventories, further sections with their JSON Schemas.
 
     `expanders` are those of the sections that stand for hosts and objects. With `allow_outside` the
-    site may use files outside of its repository.
+    site may use files outside of its repository. `decisions` are those of its sections.
     """
 
     types: Mapping[str, CobType]
@@ -25,3 +26,4 @@ class Foreign:
     sections: Mapping[str, Mapping[str, Any]]
     expanders: Sequence[Expander]
     allow_outside: bool = False
+    decisions: DecisionReader = dict

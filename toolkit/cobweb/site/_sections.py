@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cobweb.errors import ModelError
-from cobweb.model import CobType, Expansion
+from cobweb.model import CobType, Decision, Expansion
 from cobweb.site._documents import text_of
 from cobweb.site.hosts._hosts import Inventory
+from cobweb.site.hosts._sources import expand
 from cobweb.site.reading._files import Files
-from cobweb.site.reading._nodes import Leaf, Map, Node, at, key_place, lift
+from cobweb.site.reading._nodes import Leaf, Map, Node, at, key_place, lift, plain
 
 if TYPE_CHECKING:
     from cobweb.plugin._values import Expander
@@ -21,14 +24,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpandContext:
-    """What an expander may know besides the sections: the folder of the site and its files."""
+    """What an expander may know besides the sections; see `cobweb.plugin.ExpandContext`."""
 
     site_dir: Path
     _files: Files
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
 
     def read(self, name: str) -> str | None:
         """Return the text of a file of the site; see `text_of`."""
         return text_of(self._files, name)
+
+
+Maker = tuple[str, Node]
+"""A section, and where it stands."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,10 +49,13 @@ class Expanded:
     types: dict[str, CobType] = field(default_factory=dict)
     shared: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    releases: set[str] = field(default_factory=set)
     asked: bool = False
     """Whether the site has such a section: then it may have no host."""
-    makers: dict[tuple[str, str], tuple[str, Node]] = field(default_factory=dict)
+    makers: dict[tuple[str, str], Maker] = field(default_factory=dict)
     """The section that made something, and where it stands, by what that is and its name."""
+    members: dict[str, list[Maker]] = field(default_factory=dict)
+    """The sections that have a host in their groups and say nothing of it, by its name."""
 
 
 def expand_all(
@@ -57,7 +68,10 @@ def expand_all(
         if node is None:
             continue
         made.asked = True
-        context = ExpandContext(site_dir=files.site_dir, _files=files)
+        decisions = _decisions(expander, files)
+        if decisions is None:
+            continue
+        context = ExpandContext(site_dir=files.site_dir, _files=files, decisions=decisions)
         try:
             _add(made, expander.expand(sections, context), (expander.name, node), files)
         except ModelError as error:
@@ -67,12 +81,42 @@ def expand_all(
     return made
 
 
+def _decisions(expander: Expander, files: Files) -> Mapping[str, Decision] | None:
+    """Return what was decided in an expander's section; None with findings where that is wrong."""
+    schema = getattr(expander, "decision_schema", None)
+    if schema is None:
+        return {}
+    from cobweb.site.reading._schemas import SpecChecker
+
+    found = files.decisions(expander.name).by_key
+    checker = SpecChecker(schema, whole="the decision")
+    is_sound = True
+    for decision in found.values():
+        body = lift(decision.body, decision.place)
+        for place, message, _ in checker.problems(decision.body, body):
+            is_sound = False
+            key = shlex.quote(decision.key)
+            hint = f"take it back with `cobweb decide {decision.section} {key} null`"
+            files.findings.add(place, message, hint)
+    return deepcopy(found) if is_sound else None  # a plugin may change what it is given
+
+
 def clashes(inventory: Inventory, made: Expanded, files: Files) -> None:
-    """Find hosts and groups of expansions whose names the site's own inventory has, too."""
+    """Find hosts and groups of expansions whose names the site's own inventory has, too.
+
+    A host of which a section says nothing may be there, or be made by another section; if it is
+    not, it is made by the section that has it in its groups.
+    """
+    for name in sorted(made.members.keys() - inventory.hosts.keys()):
+        if ("host", name) not in made.makers:
+            for maker in made.members[name]:
+                _note_maker(made, "host", name, maker, files)
     known = {*(("group", it) for it in inventory.groups), *(("host", it) for it in inventory.hosts)}
-    for (kind, name), (_, node) in sorted(made.makers.items(), key=itemgetter(0)):
+    for (kind, name), (section, node) in sorted(made.makers.items(), key=itemgetter(0)):
         if (kind, name) in known:
-            message = f"the site's inventory has a {kind} `{name}`, which its clusters make as well"
+            message = (
+                f"the site's inventory has a {kind} `{name}`, which its {section} make as well"
+            )
             files.findings.add(node.place, message, "rename one of them")
 
 
@@ -84,48 +128,75 @@ def joined(root: Map, key: str, made: Mapping[str, Node], files: Files) -> Node 
     written = root.items.get(key)
     if not made:
         return written
+    keys = {name: node.place for name, node in made.items()}
     if written is None or (isinstance(written, Leaf) and written.value is None):
-        return Map(items=made, place=next(iter(made.values())).place)
+        return Map(items=made, keys=keys, place=next(iter(made.values())).place)
     if not isinstance(written, Map):
         return written
     for name in sorted(made.keys() & written.items.keys()):
         message = f"`{name}` in `{key}` is a name that the site's clusters use"
         hint = f"give it another name; {made[name].place} has it, too"
         files.findings.add(key_place(written, name), message, hint)
-    return replace(written, items={**made, **written.items})
+    return replace(written, items={**made, **written.items}, keys={**keys, **written.keys})
 
 
 def _add(made: Expanded, expansion: Expansion, maker: tuple[str, Node], files: Files) -> None:
     """Add what a section stands for; what another one makes as well is a finding."""
     place = maker[1].place
-    for kind, name in _names(expansion):
-        other, node = made.makers.setdefault((kind, name), maker)
-        if node is not maker[1]:
-            message = f"`{maker[0]}` makes the {kind} `{name}`, as `{other}` at {node.place} does"
-            files.findings.add(place, message, "give one of them another name")
+    inventory = lift(expansion.inventory, place)
+    for kind, name in _names(expansion, plain(inventory)):
+        if kind == "member":
+            made.members.setdefault(name, []).append(maker)
+        else:
+            _note_maker(made, kind, name, maker, files)
     if expansion.inventory:
-        made.inventories.append(lift(dict(expansion.inventory), place))
-    made.cobs |= {name: lift(dict(cob), place) for name, cob in expansion.cobs.items()}
-    made.limits |= {name: lift(dict(limit), place) for name, limit in expansion.limits.items()}
+        made.inventories.append(inventory)
+    made.cobs |= {name: lift(cob, place) for name, cob in expansion.cobs.items()}
+    made.limits |= {name: lift(limit, place) for name, limit in expansion.limits.items()}
     made.types |= expansion.types
     for name, parts in expansion.shared.items():
         made.shared[name] = {**made.shared.get(name, {}), **parts}
     made.functions |= expansion.functions
+    made.releases |= set(expansion.releases)
 
 
-def _names(expansion: Expansion) -> Iterator[tuple[str, str]]:
-    """Yield what a section makes that has a name in the whole site: its kind, and the name."""
+def _note_maker(made: Expanded, kind: str, name: str, maker: Maker, files: Files) -> None:
+    """Note which section makes something; that another one does, too, is a finding."""
+    other, node = made.makers.setdefault((kind, name), maker)
+    if node is not maker[1]:
+        message = f"`{maker[0]}` makes the {kind} `{name}`, as `{other}` at {node.place} does"
+        files.findings.add(maker[1].place, message, "give one of them another name")
+
+
+def _names(expansion: Expansion, inventory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what a section makes that has a name in the whole site: its kind, and the name.
+
+    Hosts of which it says nothing but that they are in its groups are of the kind `member`.
+    """
     kinds = {
         "COB": expansion.cobs,
         "limit": expansion.limits,
         "type": expansion.types,
         "function": expansion.functions,
-        "group": expansion.inventory,
     }
     for kind, names in kinds.items():
         yield from ((kind, name) for name in names)
     for name, parts in expansion.shared.items():
         yield from (("shared part", f"{name}.{part}") for part in parts)
-    for group in expansion.inventory.values():
-        hosts = group.get("hosts") if isinstance(group, Mapping) else None
-        yield from (("host", name) for name in hosts or ())
+    groups = list(inventory.items())
+    yield from (("group", name) for name, _ in groups)
+    for _, group in groups:  # which grows by what is below them
+        parts = group if isinstance(group, Mapping) else {}
+        children = [(name, it) for name, it in (parts.get("children") or {}).items() if it]
+        yield from (("group", name) for name, _ in children)
+        groups += children
+        for pattern, said in (parts.get("hosts") or {}).items():
+            yield from (("host" if said else "member", name) for name in _hosts(pattern))
+
+
+def _hosts(pattern: str) -> Sequence[str]:
+    """Return the hosts that a name in an inventory stands for; what is wrong is told later."""
+    try:
+        return expand(pattern)
+    except ValueError:
+        return ()

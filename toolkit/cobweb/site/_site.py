@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from cobweb._cache import Cache
 from cobweb._lazy import Lazy
 from cobweb.errors import Finding, UsageError
-from cobweb.model import CobId, CobType, Graph, Host
+from cobweb.model import CobId, CobType, Decisions, Graph, Host, host_of
 from cobweb.site._cache import Head, Kept, keep
 from cobweb.site._key import site_key
+from cobweb.site.reading._files import DECISIONS, DecisionReader, Notes, unchanged
 from cobweb.site.reading._findings import Findings, bounded
 
 if TYPE_CHECKING:
@@ -29,13 +30,19 @@ class Site:
     """
 
     def __init__(
-        self, read: Callable[[], Parts], *, kept: Kept | None = None, cache: Cache | None = None
+        self,
+        read: Callable[[], Parts],
+        *,
+        kept: Kept | None = None,
+        cache: Cache | None = None,
+        decisions: DecisionReader = dict,
     ) -> None:
         """Make a site of what `read` reads, or of what was `kept`: then that is read if needed."""
         self._read = read
         self._kept = kept
         self._cache = kept.cache if kept else cache
         self._graph: Graph | None = None
+        self._decisions = decisions
 
     @cached_property
     def _parts(self) -> Parts:
@@ -90,6 +97,24 @@ class Site:
     def sections(self) -> Mapping[str, Any]:
         """The top-level sections of plugins, as plain data."""
         return self._head.sections
+
+    @property
+    def decisions(self) -> Mapping[str, Decisions]:
+        """What was decided in the sections that take decisions, as the site was made from it."""
+        asked = (section for question, section in self._notes if question == DECISIONS)
+        return {name: self._decisions().get(name, Decisions()) for name in asked}
+
+    def releases(self, cob: CobId) -> bool:
+        """Say whether decisions let go an object that may not be in the site any more."""
+        return not self._head.releases.isdisjoint((cob, f"{host_of(cob)}/*"))
+
+    def is_current(self, decisions: DecisionReader) -> bool:
+        """Say whether disk and decisions still say what the site was made from so far."""
+        return unchanged(self._notes, decisions)
+
+    @property
+    def _notes(self) -> Notes:
+        return self._kept.notes if self._kept else self._parts.files.notes
 
     def ignores_drift(self, cob: CobId) -> bool:
         """Say whether `drift: {ignore: [...]}` names an object, in the site or gone from it."""
@@ -224,6 +249,7 @@ class Site:
             types=types,
             sections=parts.sections,
             ignored=parts.ignored,
+            releases=parts.releases,
             hosts=tuple(self._evaluation.hosts),
             groups=dict(parts.evaluator.groups),
         )

@@ -235,7 +235,7 @@ def _open_sqlite(path: Path, *, create: bool) -> Database:
         if create:
             _make_file(path)
         elif not path.exists():
-            return _empty()
+            return _memory(readonly=True)
         _check_readable(path)
         query = _query(path, readonly=not create)
     except OSError as error:
@@ -299,15 +299,12 @@ def _quote(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-def _memory() -> Database:
+def _memory(*, readonly: bool = False) -> Database:
     engine = create_engine("sqlite://", poolclass=StaticPool)
     _listen(engine, wal=False)
-    return _ready(Database(engine, "the state database in memory", readonly=False), create=True)
-
-
-def _empty() -> Database:
-    database = _memory()
-    database.readonly = True
+    label = "the state database in memory"
+    database = _ready(Database(engine, label, readonly=False), create=True)
+    database.readonly = readonly
     return database
 
 
@@ -382,7 +379,7 @@ def _ready(database: Database, *, create: bool) -> Database:
         database.close()
         raise
     database.close()
-    return _empty()
+    return _memory(readonly=True)
 
 
 def _prepare(database: Database, *, create: bool) -> bool:

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, select
+from sqlalchemy import Connection, Row, bindparam, delete, func, select, update
 
 from cobweb.errors import StoreError
 from cobweb.store._tables import FILES, GENERATIONS
-from cobweb.store._values import Generation, GenerationInfo
+from cobweb.store._values import Generation, GenerationFacts, GenerationInfo
 
-_PARTS = tuple(field.name for field in fields(GenerationInfo) if field.name != "size")
+_PARTS = tuple(field.name for field in fields(GenerationFacts))
 _INFOS = select(*(GENERATIONS.c[name] for name in _PARTS)).order_by(GENERATIONS.c.id.desc())
 _WHOLE = _INFOS.add_columns(GENERATIONS.c.content)
 _DIGEST = re.compile(r'"([0-9a-f]{64})"')
@@ -32,20 +32,13 @@ _HINT = (
 def infos(connection: Connection) -> tuple[GenerationInfo, ...]:
     """Return what is told of all generations, the newest first."""
     chosen = _INFOS.add_columns(func.length(GENERATIONS.c.content).label("size"))
-    rows = connection.execute(chosen)
-    return tuple(
-        GenerationInfo(**{name: getattr(row, name) for name in (*_PARTS, "size")}) for row in rows
-    )
+    return tuple(GenerationInfo(**row) for row in connection.execute(chosen).mappings())
 
 
-def newest(connection: Connection) -> Row[Any] | None:
-    """Return the row of the newest generation."""
-    return connection.execute(_WHOLE.limit(1)).first()
-
-
-def one(connection: Connection, generation: int) -> Row[Any] | None:
-    """Return the row of the generation with this id."""
-    return connection.execute(_WHOLE.where(GENERATIONS.c.id == generation)).first()
+def one(connection: Connection, generation: int | None = None) -> Row[Any] | None:
+    """Return the row of the generation with this id, or of the newest."""
+    chosen = _WHOLE if generation is None else _WHOLE.where(GENERATIONS.c.id == generation)
+    return connection.execute(chosen.limit(1)).first()
 
 
 def value(row: Row[Any], label: str) -> Generation:
@@ -59,23 +52,28 @@ def value(row: Row[Any], label: str) -> Generation:
 def add(connection: Connection, generation: Generation, files: Mapping[str, bytes]) -> Generation:
     """Store a generation after the newest one, and the files that are not there yet.
 
-    If the newest one has the same digest and is sound, it is returned.
+    If the newest one has the same digest and is sound, it is returned, with these revisions of
+    decisions.
     """
     known = set(connection.scalars(select(FILES.c.digest))) if files else set()
     for digest in sorted(files.keys() - known):  # one at a time: the archive of a tree is large
         row = {"digest": digest, "content": _packed(files[digest])}
         connection.execute(FILES.insert(), row)
-    current = newest(connection)
+    current = one(connection)
     if (
         current is not None
         and current.digest == generation.digest
         and _unpacked(current.content, current.digest) is not None
     ):
-        return replace(generation, **{name: getattr(current, name) for name in _PARTS})
+        same = GENERATIONS.c.id == current.id
+        connection.execute(update(GENERATIONS).where(same).values(decisions=generation.decisions))
+        parts = {name: getattr(current, name) for name in _PARTS if name != "decisions"}
+        return replace(generation, **parts)
     parent = 0 if current is None else current.id
     added = replace(generation, id=parent + 1, parent=parent)
-    parts = {name: getattr(added, name) for name in _PARTS}
-    connection.execute(GENERATIONS.insert(), {**parts, "content": _packed(added.content.encode())})
+    values = {name: getattr(added, name) for name in _PARTS}
+    content = _packed(added.content.encode())
+    connection.execute(GENERATIONS.insert(), {**values, "content": content})
     return added
 
 

@@ -15,18 +15,18 @@ broken.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Self
+from typing import Self
 
-from sqlalchemy import Connection, Select, delete, select, text, update
+from sqlalchemy import Connection, delete, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from cobweb.errors import LockedError, StoreError, UsageError
 from cobweb.store._database import Database, one_at_a_time
 from cobweb.store._process import is_alive, why_dead
-from cobweb.store._statements import Statements
+from cobweb.store._statements import statements_of
 from cobweb.store._tables import SITE_LOCK
 from cobweb.store._values import LockOwner
 
@@ -58,19 +58,22 @@ _OWNER = select(*(SITE_LOCK.c[it.name] for it in fields(LockOwner)))
 
 
 class Fence:
-    """What a store checks in each write transaction; closed to nobody until a lock is held."""
+    """The writes of a store; they fail where it had the site lock, as its `owner`, and lost it."""
 
-    def __init__(self, statements: Statements) -> None:
+    def __init__(self, database: Database) -> None:
         self.owner: LockOwner | None = None
-        self._run_that_holds = statements.fence
+        self._database = database
 
-    def check(self, connection: Connection) -> None:
-        """Make sure, for as long as the transaction lasts, that our site lock is still ours."""
-        if self.owner is None:
-            return
-        row = connection.exec_driver_sql(self._run_that_holds).first()
-        if row is None or row[0] != self.owner.run:
-            raise _broken(_standing(connection))
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Yield a connection as `Database.write` does; LockedError if somebody broke our lock."""
+        with self._database.write() as connection:
+            if self.owner is not None:
+                statement = statements_of(connection.dialect.name).fence
+                row = connection.exec_driver_sql(statement).first()
+                if row is None or row[0] != self.owner.run:
+                    raise _broken(_standing(connection))
+            yield connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +100,7 @@ class SiteLock:
     def show(self) -> LockOwner | None:
         """Return who holds the lock, dead or alive."""
         with self._database.read() as connection:
-            return _owner(connection, _OWNER)
+            return _standing(connection, is_kept=False)
 
     def doubt(self, owner: LockOwner | None) -> str:
         """Return why the owner is taken for dead, or where to look for it; "" where it may live."""
@@ -323,11 +326,9 @@ def _what_to_look_at(owner: LockOwner, now: float) -> str:
     )
 
 
-def _standing(connection: Connection) -> LockOwner | None:
-    return _owner(connection, _OWNER.with_for_update())
-
-
-def _owner(connection: Connection, chosen: Select[Any]) -> LockOwner | None:
+def _standing(connection: Connection, *, is_kept: bool = True) -> LockOwner | None:
+    """Return who holds the lock; it stays so until the transaction ends where `is_kept` says so."""
+    chosen = _OWNER.with_for_update() if is_kept else _OWNER
     row = connection.execute(chosen).mappings().first()
     return None if row is None else LockOwner(**row)
 

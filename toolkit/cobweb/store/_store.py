@@ -32,11 +32,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine.interfaces import DBAPICursor
 
+from cobweb._clock import wall_clock
 from cobweb.errors import StoreError
 from cobweb.generation import canonical_json
-from cobweb.model import CobId, Results, State, host_of
-from cobweb.store import _budgets, _generations
-from cobweb.store._database import Database
+from cobweb.model import CobId, Decision, Decisions, Results, State, host_of
+from cobweb.store import _budgets, _decisions, _generations
+from cobweb.store._database import Database, one_at_a_time
 from cobweb.store._fold import Batch, fold
 from cobweb.store._process import why_dead
 from cobweb.store._site_lock import Fence, SiteLock
@@ -51,6 +52,7 @@ from cobweb.store._tables import (
     RENAMES,
     RESULTS,
     RUNS,
+    json_text,
 )
 from cobweb.store._values import (
     CanaryWritten,
@@ -91,22 +93,20 @@ _BELIEF = reduce(lambda one, other: one + _SEPARATOR + other, _BELIEVED)
 
 
 class Store:
-    """The state database of one site; used by one thread at a time.
+    """The state database of one site, in messages its `label`; used by one thread at a time.
 
     Every method raises StoreError when the database fails; then nothing of the call is stored.
     """
 
     def __init__(self, database: Database) -> None:
+        self.label = database.label
         self._database = database
+        self._fence = Fence(database)
         self._run: tuple[int, RunInfo] | None = None
 
     @cached_property
     def _statements(self) -> Statements:
         return statements_of(self._database.engine.dialect.name)
-
-    @cached_property
-    def _fence(self) -> Fence:
-        return Fence(self._statements)
 
     def __enter__(self) -> Self:
         return self
@@ -118,11 +118,6 @@ class Store:
         """Close the database; the store cannot be used any more."""
         self._database.close()
 
-    @property
-    def label(self) -> str:
-        """What the database is called in messages."""
-        return self._database.label
-
     def site_lock(self, *, clock: Callable[[], float]) -> SiteLock:
         """Return the site lock; `clock` gives seconds since the epoch.
 
@@ -132,8 +127,7 @@ class Store:
 
     def site_id(self) -> str:
         """Return the id of the site, which is made when it is first asked for and stays."""
-        with self._database.write() as connection:
-            self._fence.check(connection)
+        with self._fence.write() as connection:
             found = _kept(connection, _SITE_ID)
             if not found:
                 found = uuid.uuid4().hex
@@ -146,8 +140,7 @@ class Store:
         It is the time in milliseconds where that suffices: so also a database that was restored
         from an older copy gives a greater one.
         """
-        with self._database.write() as connection:
-            self._fence.check(connection)
+        with self._fence.write() as connection:
             epoch = max(int(now_s * 1000), int(_kept(connection, _EPOCH) or 0) + 1)
             _keep(connection, _EPOCH, str(epoch))
         return epoch
@@ -235,8 +228,7 @@ class Store:
         """
         run, generation = (self._run[1].id, self._run[1].generation) if self._run else ("", 0)
         batch = fold(entries, generation=generation)
-        with self._database.write() as connection:
-            self._fence.check(connection)
+        with self._fence.write() as connection:
             cursor = connection.connection.cursor()
             self._write_renamed(cursor, batch)
             self._write_forgotten(cursor, batch)
@@ -258,8 +250,7 @@ class Store:
         """
         self._database.keep_reserve()
         values = {name: getattr(info, name) for name in _INFO}
-        with self._database.write() as connection:
-            self._fence.check(connection)
+        with self._fence.write() as connection:
             if connection.dialect.name == "sqlite":  # would give the number of a lost run again
                 numbers = (select(func.max(column)) for column in (RUNS.c.number, EVENTS.c.run))
                 values["number"] = 1 + max(connection.scalar(it) or 0 for it in numbers)
@@ -274,9 +265,8 @@ class Store:
     def end_run(self, run: RunRecord) -> None:
         """Store how a run has ended; it is known by the id in `run.info`."""
         values = {"result": run.result, "exit_code": run.exit_code, "ended": run.ended}
-        texts = {"counts": _json(run.counts), "waits": _json(list(run.waits))}
-        with self._database.write() as connection:
-            self._fence.check(connection)
+        texts = {"counts": json_text(run.counts), "waits": json_text(list(run.waits))}
+        with self._fence.write() as connection:
             chosen = update(RUNS).where(RUNS.c.id == run.info.id)
             connection.execute(chosen.values(**values, **texts))
 
@@ -331,8 +321,7 @@ class Store:
         generation has the same digest, it is returned, and only files that are missing are stored;
         a damaged one gets a successor.
         """
-        with self._database.write() as connection:
-            self._fence.check(connection)
+        with self._fence.write() as connection:
             return _generations.add(connection, generation, files or {})
 
     def mark_reached(self, generation: int, time: float) -> None:
@@ -340,23 +329,23 @@ class Store:
         chosen = update(GENERATIONS).where(
             GENERATIONS.c.id == generation, GENERATIONS.c.reached.is_(None)
         )
-        with self._database.write() as connection:
-            self._fence.check(connection)
+        with self._fence.write() as connection:
             connection.execute(chosen.values(reached=time))
 
     def delete_history(self, *, generations: Iterable[int] = (), runs: Iterable[str] = ()) -> None:
         """Delete runs with their events, and generations with their canaries, at once.
 
-        So are the kept files that no other generation names. Ids of nothing are passed over.
+        So are the kept files that no other generation names, and what was decided otherwise before
+        the oldest of them. Ids of nothing are passed over.
         Reads the contents of all generations that stay. The last run is not to be among `runs`.
         """
         ids, gone = sorted(set(generations)), [{"gone": run} for run in runs]
-        with self._database.write() as connection:
-            self._fence.check(connection)
+        with self._fence.write() as connection:
             if ids:
                 connection.execute(delete(GENERATIONS).where(GENERATIONS.c.id.in_(ids)))
                 _budgets.delete_canaries(connection, ids)
                 _generations.delete_unused_files(connection)
+                _decisions.delete_unnamed(connection)
             if gone:
                 number = select(RUNS.c.number).where(RUNS.c.id == bindparam("gone"))
                 events = delete(EVENTS).where(EVENTS.c.run == number.scalar_subquery())
@@ -377,7 +366,7 @@ class Store:
     def current_generation(self) -> Generation | None:
         """Return the generation that was saved last; errors as those of `generation`."""
         with self._database.read() as connection:
-            row = _generations.newest(connection)
+            row = _generations.one(connection)
             return None if row is None else _generations.value(row, self.label)
 
     def current_generation_id(self) -> int:
@@ -400,6 +389,41 @@ class Store:
         """Return the kept file with this SHA-256; None where it is missing or damaged."""
         with self._database.read() as connection:
             return _generations.file(connection, digest)
+
+    # --- decisions
+
+    def decisions(self, section: str, at: int | None = None) -> Decisions:
+        """Return what a section has at a revision of it (None: now)."""
+        return self.decisions_of({section: at})[section]
+
+    def decisions_of(self, at: Mapping[str, int | None]) -> Mapping[str, Decisions]:
+        """Return by section what it has at a revision of it (None: now), all at one moment."""
+        with self._database.read() as connection:
+            return {name: _decisions.decisions(connection, name, at[name]) for name in at}
+
+    def decision_history(self, section: str | None = None) -> tuple[Decision, ...]:
+        """Return all that was decided in a section (None: in any) and is kept, newest first."""
+        with self._database.read() as connection:
+            return _decisions.history(connection, section)
+
+    def decide(  # noqa: PLR0913  # what, on which ground, by whom, why and when
+        self,
+        section: str,
+        expected: int,
+        writes: Mapping[str, Any],
+        author: str,
+        reason: str,
+        *,
+        clock: Callable[[], float] = wall_clock,
+    ) -> int:
+        """Store plain JSON data by key (None: nothing any more); return the section's revision.
+
+        ConflictError where that was not the `expected` one before; then nothing is stored.
+        """
+        common = {"author": author, "reason": reason, "time": clock()}
+        with self._database.write() as connection:
+            one_at_a_time(connection)
+            return _decisions.write(connection, section, expected, writes, common)
 
     # --- parts
 
@@ -482,10 +506,6 @@ class Store:
                 {"seq": seq, "time": time, "type": kind, **json.loads(data)}
                 for seq, time, kind, data in rows
             ]
-
-
-def _json(data: Any) -> str:
-    return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
 
 def _kept(connection: Connection, key: str) -> str:

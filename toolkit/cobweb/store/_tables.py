@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from sqlalchemy import (
+    JSON,
     BigInteger,
     Boolean,
     Column,
@@ -16,11 +20,21 @@ from sqlalchemy import (
     false,
     true,
 )
+from sqlalchemy.schema import SchemaItem
 
-FORMAT = 6
+FORMAT = 7
 """The version of these tables, in `META` under the key `format`."""
 
 METADATA = MetaData()
+
+
+def json_text(data: Any) -> str:
+    """Return plain JSON data as the columns of text have it; ValueError for NaN and infinities."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
+def _table(name: str, *parts: SchemaItem, rowid: bool = False) -> Table:
+    return Table(name, METADATA, *parts, sqlite_with_rowid=rowid)
 
 
 def _text(name: str, default: str | None = "") -> Column[str]:
@@ -35,16 +49,12 @@ def _time(name: str) -> Column[float]:
     return Column(name, Double, nullable=False, server_default="0")
 
 
-META = Table(
-    "cobweb_meta",
-    METADATA,
-    Column("key", Text, primary_key=True),
-    _text("value", None),
+META = _table(
+    "cobweb_meta", Column("key", Text, primary_key=True), _text("value", None), rowid=True
 )
 
-COBS = Table(
+COBS = _table(
     "cobweb_cobs",
-    METADATA,
     Column("id", Text, primary_key=True),
     _text("state", "unknown"),
     _text("content"),
@@ -61,52 +71,44 @@ COBS = Table(
     _text("known"),
     Column("served", Boolean, nullable=False, server_default=false()),
     Column("at_work", Boolean, nullable=False, server_default=false()),
-    sqlite_with_rowid=False,
 )
 
-HOSTS = Table(
+HOSTS = _table(
     "cobweb_hosts",
-    METADATA,
     Column("name", Text, primary_key=True),
     Column("reachable", Boolean, nullable=False, server_default=true()),
     _time("since"),
     _number("generation"),
     Column("given_up", Boolean, nullable=False, server_default=false()),
+    rowid=True,
 )
 
-RESULTS = Table(
+RESULTS = _table(
     "cobweb_results",
-    METADATA,
     Column("host", Text, primary_key=True),
     Column("key", Text, primary_key=True),
     _text("value", None),
-    sqlite_with_rowid=False,
 )
 
-GRANTS = Table(
+GRANTS = _table(
     "cobweb_grants",
-    METADATA,
     Column("cob", Text, primary_key=True),
     Column("holder", Text, primary_key=True),
     _text("state", None),
     Index("cobweb_grants_holder", "holder"),
-    sqlite_with_rowid=False,
 )
 
-SLOTS = Table(
+SLOTS = _table(
     "cobweb_slots",
-    METADATA,
     Column("limit", Text, primary_key=True),
     Column("unit", Text, primary_key=True),
     _text("run"),
     _time("since"),
     Index("cobweb_slots_unit", "unit"),
-    sqlite_with_rowid=False,
 )
 
-CANARIES = Table(
+CANARIES = _table(
     "cobweb_canaries",
-    METADATA,
     Column("limit", Text, primary_key=True),
     Column("contents", Text, primary_key=True),
     _number("generation"),
@@ -114,21 +116,17 @@ CANARIES = Table(
     Column("through", Boolean, nullable=False, server_default=false()),
     _text("covers"),
     _number("seq"),
-    sqlite_with_rowid=False,
 )
 
-RENAMES = Table(
+RENAMES = _table(
     "cobweb_renames",
-    METADATA,
     Column("old", Text, primary_key=True),
     Column("generation", BigInteger, primary_key=True, autoincrement=False),
     _text("new", None),
-    sqlite_with_rowid=False,
 )
 
-RUNS = Table(
+RUNS = _table(
     "cobweb_runs",
-    METADATA,
     Column("number", Integer, primary_key=True, autoincrement=True),
     Column("id", Text, nullable=False, unique=True),
     _text("command"),
@@ -143,22 +141,20 @@ RUNS = Table(
     Column("counts", Text),
     Column("waits", Text),
     Column("ended", Double),
+    rowid=True,
 )
 
-EVENTS = Table(
+EVENTS = _table(
     "cobweb_events",
-    METADATA,
     Column("run", Integer, primary_key=True, autoincrement=False),
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     _time("time"),
     _text("type"),
     _text("data"),
-    sqlite_with_rowid=False,
 )
 
-GENERATIONS = Table(
+GENERATIONS = _table(
     "cobweb_generations",
-    METADATA,
     Column("id", Integer, primary_key=True, autoincrement=False),
     _text("digest", None),
     _number("parent"),
@@ -168,18 +164,31 @@ GENERATIONS = Table(
     Column("content", LargeBinary, nullable=False),
     _text("commit"),
     Column("reached", Double),
+    Column("decisions", JSON, nullable=False),
+    rowid=True,
 )
 
-FILES = Table(
+FILES = _table(
     "cobweb_files",
-    METADATA,
     Column("digest", Text, primary_key=True),
     Column("content", LargeBinary, nullable=False),
+    rowid=True,
 )
 
-SITE_LOCK = Table(
+DOCUMENTS = _table(
+    "cobweb_documents",
+    Column("kind", Text, primary_key=True),
+    Column("section", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("body", Text),
+    _text("author"),
+    _text("reason"),
+    _time("time"),
+)
+
+SITE_LOCK = _table(
     "cobweb_site_lock",
-    METADATA,
     Column("id", Integer, primary_key=True, autoincrement=False),
     _text("run", None),
     _text("user"),

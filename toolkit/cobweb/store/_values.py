@@ -118,37 +118,37 @@ class RunRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
-    """An evaluated site that was desired once.
+class GenerationFacts:
+    """What is known of a generation, an evaluated site that was desired once, besides its content.
 
-    `content` is canonical JSON without secrets, `digest` its SHA-256. `commit` is the Git commit of
-    the site's repository, empty where there is none. The store gives `id`, from 1, and `parent`, 0
-    for the first. `reached` is when a whole run first ended with nothing left to do, if ever.
+    `digest` is the SHA-256 of the content, `commit` the Git commit of the site's repository, empty
+    where there is none. The store gives `id`, from 1, and `parent`, 0 for the first. `reached` is
+    when a whole run first ended with nothing left to do, if ever. `decisions` are the revisions of
+    sections that the site was evaluated with.
     """
 
     digest: str
     author: str
     time: float
     message: str
-    content: str
     commit: str = ""
     reached: float | None = None
+    decisions: Mapping[str, int] = field(default_factory=dict)
     id: int = 0
     parent: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationInfo:
+class Generation(GenerationFacts):
+    """A generation; `content` is canonical JSON without secrets."""
+
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationInfo(GenerationFacts):
     """A generation without its content, which takes `size` bytes in the database."""
 
-    id: int
-    parent: int
-    digest: str
-    author: str
-    time: float
-    message: str
-    commit: str
-    reached: float | None
     size: int
 
 

@@ -22,7 +22,7 @@ from cobweb.kernel._machines import with_machines
 from cobweb.kernel._result import Wait, waits_of, with_given_up
 from cobweb.model import OUTDATED, Cob, CobId, Graph, State, host_of
 from cobweb.operations.context._budgets import lending_of, limited_hosts
-from cobweb.operations.context._exceptions import Exceptions
+from cobweb.operations.context._desired import Desired, Exceptions
 from cobweb.operations.context._known_states import Refresh, known_states, old_locks, outdated_in
 from cobweb.operations.context._removal import (
     Removal,
@@ -39,7 +39,6 @@ from cobweb.store import Forgotten, GrantGone, HostForgotten, HostSwitched
 if TYPE_CHECKING:
     from cobweb.engine import Foreseen, Proof
     from cobweb.kernel._events import EventBody
-    from cobweb.operations.context._desired import Desired
     from cobweb.operations.context._known_states import KnownStates, Lock
     from cobweb.operations.context._stored_work import KeptWork
     from cobweb.store import CobRecord, Entry, Store

@@ -1,5 +1,7 @@
 """What a run is to bring about: what the site's files say, or an earlier generation.
 
+A run may depart from that by exceptions of its own, which are recorded with it.
+
 Which Git commit a site is at: said of a generation, never asked to decide anything.
 
 So whatever hinders the answer makes it empty: no Git, no repository, one that belongs to someone
@@ -15,11 +17,13 @@ import subprocess
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
 from cobweb._resources import data_dir
+from cobweb.errors import UsageError
 from cobweb.generation import OWN_ROOT, SITE_ROOT, EvaluatedSite, KeptFiles, kept_files, secrets_of
 from cobweb.model import CobId, Graph, Host
 from cobweb.site import Site
@@ -38,7 +42,8 @@ class Desired:
     them), `secrets` the vaulted values of the site as it is now, by the digest that stands for each
     in a generation. `kept` are the files of the earlier generation that it is, if it is one. `only`
     are all that may be moved, where that was asked for; then `chosen` are the hosts of which
-    nothing else is pending. `is_deletion` says that all of the site is to go.
+    nothing else is pending. `is_deletion` says that all of the site is to go. `decisions` are the
+    revisions of sections that the site was evaluated with, `releases` says what these let go.
     """
 
     name: str
@@ -57,6 +62,8 @@ class Desired:
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     kept: KeptFiles | None = None
     is_deletion: bool = False
+    decisions: Mapping[str, int] = field(default_factory=dict)
+    releases: Callable[[CobId], bool] = lambda _cob: False
 
     @property
     def is_whole(self) -> bool:
@@ -72,6 +79,48 @@ class Desired:
         if self.limit is None:
             return frozenset(cobs)
         return frozenset(cob for cob, it in cobs.items() if it.host in self.chosen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exceptions:
+    """How one run departs from what the site says: each is asked for, and recorded with the run.
+
+    `budgets` are other bounds, by name of the limit; with `new_canary` canaries are chosen again.
+    Only the objects of `only`, and what they need, are moved (none: all); those of `renew` are
+    taken for changed.
+    """
+
+    budgets: Mapping[str, int] = field(default_factory=dict)
+    new_canary: bool = False
+    only: frozenset[CobId] = frozenset()
+    renew: frozenset[CobId] = frozenset()
+
+    @property
+    def names(self) -> bool:
+        """Whether they name objects."""
+        return bool(self.only or self.renew)
+
+    def bounded(self, graph: Graph) -> Graph:
+        """Return a graph with these bounds; UsageError for a name that none of its limits has."""
+        asked, known = self.budgets, [it.name for it in graph.budgets]
+        if not asked:
+            return graph
+        for name in asked:
+            if name not in known:
+                close = get_close_matches(name, known, n=1) or sorted(known)
+                hint = f"did you mean {close[0]}?" if close else "the site has none"
+                raise UsageError(f"no limit on what is out is called {name!r}", hint=hint)
+        bounded = (
+            replace(it, count=asked[it.name], percent=None) if it.name in asked else it
+            for it in graph.budgets
+        )
+        return replace(graph, budgets=tuple(bounded))
+
+    def __str__(self) -> str:
+        words = [f" --budget {name}={count}" for name, count in sorted(self.budgets.items())]
+        words += [f" --only {cob}" for cob in sorted(self.only)]
+        words += [f" --renew {cob}" for cob in sorted(self.renew)]
+        return "".join([*words, " --new-canary" if self.new_canary else ""])
 
 
 def desired_of(site: Site, limit: str | None = None) -> Desired:
@@ -96,6 +145,8 @@ def desired_of(site: Site, limit: str | None = None) -> Desired:
         secrets=lambda: _secrets(site),
         limit=limit,
         is_deletion=not graph.cobs and not site.is_present,
+        decisions={name: found.revision for name, found in site.decisions.items()},
+        releases=site.releases,
     )
 
 

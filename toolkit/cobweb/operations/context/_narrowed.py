@@ -13,8 +13,7 @@ from dataclasses import replace
 from cobweb._text import did_you_mean, some_of
 from cobweb.errors import UsageError
 from cobweb.model import OUTDATED, Cob, CobId, Graph, LockNeed, Need, State, Transition, host_of
-from cobweb.operations.context._desired import Desired
-from cobweb.operations.context._exceptions import Exceptions
+from cobweb.operations.context._desired import Desired, Exceptions
 from cobweb.operations.context._known_states import KnownStates, known_states
 from cobweb.operations.context._removal import gone_of
 from cobweb.operations.context._renames import pending_renames, with_renames

@@ -17,8 +17,7 @@ from cobweb.kernel._events import Sink
 from cobweb.kernel._result import Ending
 from cobweb.kernel._signals import Interrupts
 from cobweb.model import CobId, State
-from cobweb.operations.context._desired import Desired
-from cobweb.operations.context._exceptions import Exceptions
+from cobweb.operations.context._desired import Desired, Exceptions
 from cobweb.operations.context._known_states import Refresh
 from cobweb.plugin import Executor, ExecutorSetting, Plugins, SiteMark
 from cobweb.store import RunInfo, RunRecord, Store

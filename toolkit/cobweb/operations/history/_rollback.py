@@ -74,6 +74,7 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
         files=dict,
         kept=stored.files,
         is_deletion=False,
+        decisions=found.decisions,
     )
 
 

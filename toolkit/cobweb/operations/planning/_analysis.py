@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cobweb.engine import Trouble, analyse, misfits
-from cobweb.errors import Finding, Place, SiteError
+from cobweb.errors import Finding, Place
 from cobweb.model import Graph, name_of
 
 _HINTS = {
@@ -42,12 +42,6 @@ def _shape(trouble: Trouble) -> tuple[Any, ...]:
     )
     names = tuple(sorted(name_of(cob) for cob in trouble.cobs))
     return (str(trouble.kind), _place(trouble), names, steps)
-
-
-def check_graph(graph: Graph) -> None:
-    """Raise SiteError with what can never work; task files are not looked at."""
-    if findings := trouble_findings(graph):
-        raise SiteError(findings)
 
 
 def graph_warnings(graph: Graph) -> Iterator[Finding]:

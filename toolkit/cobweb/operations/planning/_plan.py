@@ -7,8 +7,9 @@ when either has changed. Its JSON form has the schema schemas/plan.schema.json.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any
@@ -23,19 +24,20 @@ from cobweb.generation import (
     digest_of_pieces,
     listed,
     quoted,
+    read_archive,
     spec_diff,
+    tree_difference,
 )
 from cobweb.kernel._result import Wait, chain_data, stuck_waits
-from cobweb.model import Cob, CobId, fill_in, host_of
+from cobweb.model import Cob, CobId, Decision, fill_in, host_of
 from cobweb.operations.context._known_states import KnownStates, Refresh
-from cobweb.operations.context._trees import TreeComparison, file_data
 from cobweb.operations.drift._drift_check import Left, why_doubtful
 from cobweb.operations.planning._prediction import LimitUse
 from cobweb.operations.planning._refusals import Refusal
 from cobweb.plugin import PlannedStep, Stages
 from cobweb.store import CobRecord
 
-PLAN_FORMAT = 3
+PLAN_FORMAT = 4
 DEFAULT_PLANNER = "event"
 
 MAX_PLAN_BYTES = 2**30
@@ -106,7 +108,8 @@ class Plan:
     an object and one whose old content serves it. `planner` is who made the stages. `budgets` are
     other bounds than the site's, by name, `only` the objects that it is for (none: all), `renew`
     those that are taken for changed, `given_up` hosts that are left alone. With `refusals` it is
-    not begun.
+    not begun. `decisions` are the revisions of sections that the site was evaluated with, `decided`
+    what these have that the current generation was not made from.
     """
 
     site: str
@@ -134,6 +137,8 @@ class Plan:
     renew: tuple[CobId, ...] = ()
     given_up: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    decisions: Mapping[str, int] = field(default_factory=dict)
+    decided: tuple[Decision, ...] = ()
 
     @property
     def converges(self) -> bool:
@@ -211,7 +216,45 @@ class Plan:
             ],
             "given_up": list(self.given_up),
             "refusals": [refusal.as_data() for refusal in self.refusals],
+            "decisions": dict(sorted(self.decisions.items())),
+            "decided": list(map(asdict, self.decided)),
         }
+
+
+class TreeComparison:
+    """Says which files differ between two trees; of two that are asked for often, once.
+
+    `find` returns an archive by its digest, None where it is gone: then nothing is said.
+    """
+
+    def __init__(self, find: Callable[[str], bytes | None]) -> None:
+        self._find = find
+        self._difference = cache(self._compare)
+
+    def files(self, trees: tuple[str, str] | None) -> tuple[FileDifference, ...]:
+        """Return the files that differ; `trees` are digests, the old one first."""
+        return () if trees is None else self._difference(*trees)
+
+    def _compare(self, *digests: str) -> tuple[FileDifference, ...]:
+        old, new = map(self._find, digests)
+        if old is None or new is None:
+            return ()
+        return tree_difference(read_archive(old), read_archive(new))
+
+
+def file_data(files: Iterable[FileDifference]) -> list[dict[str, Any]]:
+    """Return differences of files as plain data."""
+    return [
+        {
+            "file": it.name,
+            "kind": str(it.kind),
+            "notes": list(it.notes),
+            "added": it.text.added if it.text else 0,
+            "removed": it.text.removed if it.text else 0,
+            "diff": list(it.text.lines) if it.text else [],
+        }
+        for it in files
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,8 +264,8 @@ class PlanFile:
     `states` says where objects were when the plan was made, or why that was not known: `NEW`,
     `CHANGED` or `IN_DOUBT`. Objects of the site that do not stand there were where they are wanted.
     `contents` begin the digests of those to be added or changed; `removed` are those to be removed.
-    `goes_out` are those that leave serving or are restarted. `budgets`, `only` and `renew`
-    as in `Plan`.
+    `goes_out` are those that leave serving or are restarted. `budgets`, `only`, `renew` and
+    `decisions` as in `Plan`.
     """
 
     site: str
@@ -238,6 +281,7 @@ class PlanFile:
     budgets: Mapping[str, int] = field(default_factory=dict)
     only: frozenset[CobId] = frozenset()
     renew: frozenset[CobId] = frozenset()
+    decisions: Mapping[str, int] = field(default_factory=dict)
 
 
 NEW, CHANGED, IN_DOUBT = "new", "to be changed", "in doubt"
@@ -336,6 +380,7 @@ def _plan_file(data: Mapping[str, Any]) -> PlanFile:
         budgets=data["budgets"],
         only=frozenset(data["only"]),
         renew=frozenset(data["renew"]),
+        decisions=data["decisions"],
     )
 
 

@@ -69,11 +69,13 @@ def refusals_of(
     """Return why a run must not bring about what is desired; `records` are what is believed.
 
     `max_removals` turns the number of known objects into how many may be removed (None: all), not
-    counting `deletes`, nor any where the whole site is to go.
+    counting `deletes`, what decisions let go, nor any where the whole site is to go.
     Reads generations only where something is gone, or is another thing under its name.
     """
     gone = gone_of(desired, records)
-    removed = frozenset() if desired.is_deletion else gone - deletes
+    removed = frozenset[CobId]()
+    if not desired.is_deletion:
+        removed = frozenset(cob for cob in gone - deletes if not desired.releases(cob))
     found: list[Refusal] = []
     if removed and max_removals is not None:
         known = len(records) if desired.limit is None else len(store.states())

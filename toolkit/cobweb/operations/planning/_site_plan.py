@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import cache
 
 from cobweb.errors import UsageError
 from cobweb.kernel._result import stuck_waits
 from cobweb.kernel._sentences import proof_lines
-from cobweb.model import CobId, host_of
+from cobweb.model import CobId, Decision, host_of
 from cobweb.operations.context._context import ExecutionContext, context_of
-from cobweb.operations.context._desired import Desired
-from cobweb.operations.context._exceptions import Exceptions
+from cobweb.operations.context._desired import Desired, Exceptions
 from cobweb.operations.context._known_states import Refresh
 from cobweb.operations.context._narrowed import narrowed
 from cobweb.operations.context._renames import pending_renames, with_renames
-from cobweb.operations.context._trees import TreeComparison, archives_of
 from cobweb.operations.drift._drift_check import drifted_of
 from cobweb.operations.history._collection import sound_generation
 from cobweb.operations.planning._plan import (
     DEFAULT_PLANNER,
     Change,
     Plan,
+    TreeComparison,
     Unsettled,
     base_digest,
     changes_of,
@@ -58,10 +58,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     context = context_of(
         desired, store, refresh=refresh, generation=generation, exceptions=exceptions
     )
-    before, removed = context.before, context.removed
     movable = frozenset(c for c in desired.movable if host_of(c) not in context.given_up)
-    based = context.past.contents.keys() & (movable | removed)
-    asked = (cob for cob in context.looked_at if host_of(cob) not in context.given_up)
     prediction = at_rest(context) or predict_best(context)[1]
     proofs = context.proofs() if stuck_waits(prediction.waits) else ()
     return Plan(
@@ -71,9 +68,9 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         run=last.info.id if (last := store.last_run()) else "",
         changes=_changes(context, store, names, movable),
         switches=prediction.switches,
-        checks=tuple(sorted({*(movable & before.found.keys()), *asked})),
+        checks=_checks(context, movable),
         unsettled=_unsettled(context, store, movable),
-        uncertain=tuple(sorted({*(movable & before.uncertain), *(based & context.past.uncertain)})),
+        uncertain=_uncertain(context, movable),
         stages=order.stages(context.graph, prediction.steps),
         planner=planner,
         waits=prediction.waits,
@@ -92,7 +89,21 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         refusals=refusals_of(
             desired, store, context.believed, max_removals=max_removals, deletes=deletes
         ),
+        decisions=desired.decisions,
+        decided=tuple(_decided(desired, store)),
     )
+
+
+def _checks(context: ExecutionContext, movable: AbstractSet[CobId]) -> tuple[CobId, ...]:
+    """Return the objects whose state is found first."""
+    asked = (cob for cob in context.looked_at if host_of(cob) not in context.given_up)
+    return tuple(sorted({*(movable & context.before.found.keys()), *asked}))
+
+
+def _uncertain(context: ExecutionContext, movable: AbstractSet[CobId]) -> tuple[CobId, ...]:
+    """Return the objects whose state is lost, those that are removed or changed among them."""
+    based = context.past.contents.keys() & (movable | context.removed)
+    return tuple(sorted((movable & context.before.uncertain) | (based & context.past.uncertain)))
 
 
 def _changes(
@@ -116,6 +127,28 @@ def _changes(
         if change.cob in movable
         or (change.kind == "removed" and host_of(change.cob) not in context.given_up)
     )
+
+
+def _decided(desired: Desired, store: Store) -> Iterator[Decision]:
+    """Yield what was decided since the current generation and holds, the newest of a section first.
+
+    What was taken back is told, too.
+    """
+    current = next(iter(store.generations()), None)
+    known = {} if current is None else current.decisions
+    for section, revision in sorted(desired.decisions.items()):
+        seen = known.get(section, 0)
+        keys = set[str]()
+        for decision in store.decision_history(section) if revision > seen else ():
+            if seen < decision.revision <= revision and decision.key not in keys:
+                keys.add(decision.key)
+                yield decision
+
+
+def archives_of(desired: Desired, store: Store) -> Callable[[str], bytes | None]:
+    """Return what finds the archive of a tree that is desired, or was, by its digest."""
+    present = cache(desired.files)
+    return lambda digest: store.file(digest) or present().get(digest)
 
 
 def _unsettled(

@@ -76,9 +76,16 @@ def _what(newer: int, *, is_edited: bool, is_moved: bool) -> str:
 
 
 def _newer_generation(plan: PlanFile, desired: Desired, store: Store) -> int:
-    """Return the current generation if another site was applied since the plan was made, else 0."""
+    """Return the current generation if another site was applied since the plan was made, else 0.
+
+    Or the same one by newer decisions: the plan would take these back.
+    """
     current = next(iter(store.generations()), None)
-    if current is None or current.id == plan.generation:
+    if current is None:
+        return 0
+    if any(current.decisions.get(name, 0) > plan.decisions[name] for name in plan.decisions):
+        return current.id
+    if current.id == plan.generation:
         return 0
     is_planned = plan.limit is None and current.digest == plan.site
     return 0 if is_planned or current.digest == desired.whole().digest else current.id

@@ -16,11 +16,13 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cobweb._text import is_below
 from cobweb.errors import CobwebError, Place
+from cobweb.model import Decisions
 from cobweb.site.reading._findings import Findings, did_you_mean
 from cobweb.site.reading._nodes import Node, kind, lift
 
@@ -30,10 +32,14 @@ VAULT_HEADER = b"$ANSIBLE_VAULT;"
 Notes = Mapping[tuple[str, str], str]
 """What was asked (a question's name; a path, after a NUL what else) -> what was said."""
 
+DecisionReader = Callable[[], Mapping[str, Decisions]]
+"""What all sections have that take decisions, as it is at one moment; asked for at most once."""
+
 Unvault = Callable[[Path, Path], Mapping[str, Any]]
 """Opens a vaulted file of a site, whose folder comes second; each value in it stays vaulted."""
 
 _FILE, _DIR, _NEITHER = "file", "dir", ""
+DECISIONS = "decisions"
 
 _SYSTEM = ("/proc", "/dev", "/sys")
 """What is there is the machine itself; no site has a use for it, whatever the user allows."""
@@ -82,6 +88,7 @@ class Files:
         self.foreign = False
         """Whether a plugin was asked for hosts; the notes do not say all then."""
         self._changed: set[str] = set()
+        self.decided: DecisionReader = dict
         self.unvault: Unvault | None = None
 
     @property
@@ -219,6 +226,11 @@ class Files:
             message = f"`{word}` here{more} is read as {said}, as Ansible does"
             self.warnings.add(places[0], message, f"write `{said}`, or quote what is a text")
 
+    def decisions(self, section: str) -> Decisions:
+        """Return what was decided in a section of the site; it is noted as what a file says."""
+        self._note(DECISIONS, section, _decided(self.decided, section))
+        return self.decided().get(section, Decisions())
+
     def kind(self, path: Path) -> str:
         """Return "file" or "dir", links followed, and "" where there is neither for the site."""
         return _NEITHER if self.refusal(path) else self._asked("kind", str(path))
@@ -236,12 +248,20 @@ class Files:
         return self.notes[key]
 
 
-def unchanged(notes: Notes) -> bool:
-    """Say whether the disk still says what was noted; reads every file that was read."""
+def unchanged(notes: Notes, decisions: DecisionReader = dict) -> bool:
+    """Say whether disk and decisions still say what was noted; reads every file that was read."""
+    decided: Callable[[str], str] = partial(_decided, decisions)
+    questions = {**_QUESTIONS, DECISIONS: decided}
     try:
-        return all(_QUESTIONS[question](path) == said for (question, path), said in notes.items())
+        return all(questions[question](path) == said for (question, path), said in notes.items())
     except OSError:
         return False
+
+
+def _decided(decisions: DecisionReader, section: str) -> str:
+    """Return revision and digest: a database that was restored may give a number once more."""
+    found = decisions().get(section, Decisions())
+    return f"{found.revision} {_digest(found)}"
 
 
 def _data(path: str) -> str:

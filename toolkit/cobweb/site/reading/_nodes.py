@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from cobweb.errors import Place
+from cobweb.model import Decided
 
 VAULT_KEY = "__ansible_vault"
 """The only key of a vaulted value's mark; its value is the ciphertext."""
@@ -73,8 +74,10 @@ def plain(node: Node) -> Any:
 
 
 def lift(value: object, place: Place) -> Node:
-    """Return plain data as a node, all of it at one place."""
-    if isinstance(value, dict) and not (len(value) == 1 and _MARKS & value.keys()):
+    """Return plain data as a node, all of it at one place but for what was decided."""
+    if isinstance(value, Decided):
+        return lift(value.value, value.decision.place)
+    if isinstance(value, Mapping) and not (len(value) == 1 and _MARKS & value.keys()):
         return Map(items={str(key): lift(item, place) for key, item in value.items()}, place=place)
     if isinstance(value, list | tuple):
         return Seq(items=tuple(lift(item, place) for item in value), place=place)

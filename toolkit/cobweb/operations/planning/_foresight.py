@@ -1,22 +1,45 @@
-"""What would be served by old content if all changed at once, since a limit makes a circle.
+"""What is known of any run beforehand: who would wait for ever, and whom old content would serve.
 
-Where units of a limit need the new content of each other, one of them goes first, and what it needs
-has its old content then (design, section 6). A plan names it of the change at hand; this does of
-any change, for `validate`.
+The first is that of a run that sets the site up from nothing (P9). The second is of all changes at
+once: where units of a limit need the new content of each other, one of them goes first, and what it
+needs has its old content then (design, section 6). A plan names it of the change at hand; this does
+of any change, for `validate`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from cobweb.engine import Changeover, Lending
 from cobweb.errors import Finding, Place
+from cobweb.kernel._result import StuckError, Wait, stuck_waits
+from cobweb.kernel._sentences import chain_lines, proof_lines
 from cobweb.model import Budget, CobId, host_of, name_of
 from cobweb.operations.context._context import ExecutionContext, context_from_nothing
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._known_states import outdated_in
-from cobweb.operations.planning._prediction import predict
+from cobweb.operations.planning._prediction import predict, predict_best
+
+_SHOWN = 5
+"""Of how many objects it is said why they would wait."""
+
+
+def told_stuck(stuck: Sequence[Wait], context: ExecutionContext | None = None) -> StuckError:
+    """Return the error that tells who would wait for ever, with the chains of a few, and why."""
+    error = StuckError(stuck)
+    for proof in () if context is None else context.proofs()[:_SHOWN]:
+        for line in proof_lines(proof):
+            error.add_note(line)
+    for wait in stuck[:_SHOWN]:
+        for line in chain_lines(wait):
+            error.add_note(line)
+    return error
+
+
+def stuck_from_nothing(desired: Desired) -> tuple[Wait, ...]:
+    """Return who would wait for ever if the site was set up from its `remove` states (P9)."""
+    return stuck_waits(predict_best(context_from_nothing(desired))[1].waits)
 
 
 def old_content_warnings(desired: Desired) -> Iterator[Finding]:
