@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class CliAccess:
     """The `SiteAccess` of a call of `cobweb`; see there. No observer hears of what it does."""
 
-    def __init__(self, context: click.Context) -> None:
+    def __init__(self, context: click.Context, session: Site | None = None) -> None:
         self._context = context
-        self._session = open_site(self._request)
+        self._session = session or open_site(self._request)
         self._has_color = True
 
     @property
@@ -226,9 +226,9 @@ class CliAccess:
         return [*words, *(flag for flag, is_set in flags.items() if is_set)]
 
 
-def tell_notes(output: Output, context: click.Context) -> None:
+def tell_notes(session: Site, output: Output) -> None:
     """Tell what sections of plugins have to say of the site before anything is done with it."""
-    access = CliAccess(context)
+    access = CliAccess(click.get_current_context(), session)
     for section in access.plugins.sections.values():
         for note in section.notes(access) if hasattr(section, "notes") else ():
             output.note(note)

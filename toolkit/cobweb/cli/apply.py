@@ -83,7 +83,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     at = saved.decisions if saved else None
     with open_site(request, runs_tasks=True, decisions=at) as session:
         orders = adopting(session, orders, options["adopt"])
-        tell_notes(output, click.get_current_context())
+        tell_notes(session, output)
         check_all(session, limit)
         orders = _as_saved(saved, orders)
         carried_out = partial(

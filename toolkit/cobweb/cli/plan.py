@@ -146,7 +146,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             back = _printed(session, output, asked, removal_bound(max_removals))
             back.show(output)
             return _code(back, detailed=detailed_exitcode)
-        tell_notes(output, click.get_current_context())
+        tell_notes(session, output)
         printed = _kept_or_made(session, output, asked, removal_bound(max_removals))
         if out is not None:
             _save(out, printed.file)

@@ -55,7 +55,7 @@ def command(request: Request, *, file: Path | None) -> int:
     output = Output.of(request)
     with open_site(request, decisions=_decisions(file)) as session:
         try:
-            tell_notes(output, click.get_current_context())
+            tell_notes(session, output)
             found = check_whole(session)
         except SiteError as error:
             if not output.data(findings_data(error.findings)):
