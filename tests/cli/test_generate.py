@@ -211,6 +211,14 @@ def test_bad_input_is_told_with_its_place(run: Run, site: Path, case: str) -> No
     assert not (site / "generated").exists()
 
 
+def test_a_model_that_is_no_text_is_told_with_its_place(run: Run, site: Path) -> None:
+    run("-C", str(site), "generate")
+    (site / "model.yml").write_bytes(b"hosts: [h1]\nbooks: {emma: \xff}\n")
+    made = run("-C", str(site), "generate")
+    assert (made.code, "model.yml:2:" in made.err) == (3, True), made.err
+    assert "note: model.yml has changed" in run("-C", str(site), "validate").err
+
+
 def test_a_site_without_models_is_wrong_usage(run: Run, site: Path) -> None:
     (site / "site.yml").write_text("cobweb: 1\ninventory: {all: {hosts: {h1: }}}\n")
     made = run("-C", str(site), "generate")

@@ -121,6 +121,16 @@ def test_what_is_made_twice_is_found_at_any_depth_and_in_ranges(maker: Maker, ca
     assert any(message in it for it in found), found
 
 
+@pytest.mark.parametrize("part", ["hosts", "children"])
+@pytest.mark.parametrize("value", [["n1"], 3])
+def test_what_is_no_mapping_in_an_inventory_is_a_finding(
+    maker: Maker, part: str, value: Any
+) -> None:
+    wrong = Expansion(inventory={"g": {part: value}})
+    found = maker.findings(SITE, **options(wrong, Expansion()))
+    assert_found(found, r"site\.yml:\d+:\d+: .*must be")
+
+
 def test_two_sections_have_the_same_range_of_the_site_s_hosts_in_their_groups(maker: Maker) -> None:
     parts = [Expansion(inventory={name: {"hosts": {"app[01:02]": None}}}) for name in "gh"]
     site = maker.site(SITE, **options(*parts))

@@ -61,12 +61,14 @@ def _model(access: SiteAccess, site: Document, name: str, body: Mapping[str, Any
     if body is None:
         problem = (_KEY, name), f"the model `{name}` is empty", "as in `{adapter: storage}`"
         raise ModelError([problem])
+    is_there = True
     try:
-        text = access.read(name)
+        with suppress(OSError, ValueError):  # which is told when the model is read
+            is_there = access.read(name) is not None
     except ModelError as error:
         (_, message, hint), *_ = error.problems
         raise ModelError([((_KEY, name), message, hint)]) from error
-    if text is None:
+    if not is_there:
         hint = "paths are relative to the site"
         raise ModelError([((_KEY, name), f"there is no file {name}", hint)])
     into = (access.dir / body.get("into", DEFAULT_FOLDER)).resolve()

@@ -98,7 +98,8 @@ def _decisions(expander: Expander, files: Files) -> Mapping[str, Decision] | Non
             key = shlex.quote(decision.key)
             hint = f"take it back with `cobweb decide {decision.section} {key} null`"
             files.findings.add(place, message, hint)
-    return deepcopy(found) if is_sound else None  # a plugin may change what it is given
+    own = {key: replace(it, body=deepcopy(it.body)) for key, it in found.items()}
+    return own if is_sound else None  # a plugin may change what it is given
 
 
 def clashes(inventory: Inventory, made: Expanded, files: Files) -> None:
@@ -114,9 +115,8 @@ def clashes(inventory: Inventory, made: Expanded, files: Files) -> None:
     known = {*(("group", it) for it in inventory.groups), *(("host", it) for it in inventory.hosts)}
     for (kind, name), (section, node) in sorted(made.makers.items(), key=itemgetter(0)):
         if (kind, name) in known:
-            message = (
-                f"the site's inventory has a {kind} `{name}`, which its {section} make as well"
-            )
+            has = f"the site's inventory has a {kind} `{name}`"
+            message = f"{has}, which its {section} make as well"
             files.findings.add(node.place, message, "rename one of them")
 
 
@@ -186,12 +186,17 @@ def _names(expansion: Expansion, inventory: Mapping[str, Any]) -> Iterator[tuple
     groups = list(inventory.items())
     yield from (("group", name) for name, _ in groups)
     for _, group in groups:  # which grows by what is below them
-        parts = group if isinstance(group, Mapping) else {}
-        children = [(name, it) for name, it in (parts.get("children") or {}).items() if it]
+        children = [(name, it) for name, it in _part(group, "children").items() if it]
         yield from (("group", name) for name, _ in children)
         groups += children
-        for pattern, said in (parts.get("hosts") or {}).items():
+        for pattern, said in _part(group, "hosts").items():
             yield from (("host" if said else "member", name) for name in _hosts(pattern))
+
+
+def _part(group: Any, key: str) -> Mapping[str, Any]:
+    """Return what a group has; what is no mapping is told later."""
+    found = group.get(key) if isinstance(group, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def _hosts(pattern: str) -> Sequence[str]:
