@@ -187,3 +187,17 @@ def test_the_example_of_the_page_works(
     assert run("racks", "-C", tmp_path).out.splitlines() == ["RACK  HEIGHT", "left  42"]
     data = json.loads(run("racks", "-C", tmp_path, "-o", "json").out)
     assert data == {"format": 1, "racks": {"left": {"height": 42}}}
+
+
+def test_a_document_may_be_of_no_site(call: Any, tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"high": {"type": "integer"}}}
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "own.yml").write_text("high: 3\n")
+    (tmp_path / "site.yml").unlink()
+    seen: list[Any] = []
+    call(lambda site: seen.append(site.document(elsewhere / "own.yml", schema).data))
+    assert seen == [{"high": 3}]
+    (elsewhere / "own.yml").write_text("high: tall\n")
+    ran = call(lambda site: site.document(elsewhere / "own.yml", schema, "the rack"))
+    assert (ran.code, "own.yml:1:7: `high` must be a whole number" in ran.err) == (3, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,12 +98,13 @@ class CliAccess:
                         raise UsageError(f"the site has no section `{section}`", hint=hint)
             return session.decide(section, expected, writes, author, reason)
 
-    def document(self, name: str, schema: Mapping[str, Any], what: str = "") -> Document:
-        """Return a file of the site whose content is of a schema."""
+    def document(self, name: str | Path, schema: Mapping[str, Any], what: str = "") -> Document:
+        """Return a file of the site, or of none, whose content is of a schema."""
         from cobweb.site import read_document
 
-        path, allow_outside = self._session.path, self._request.allow_outside
-        return read_document(path, name, schema, what or name, allow_outside=allow_outside)
+        path, name = (name, name.name) if isinstance(name, Path) else (self._session.path, name)
+        outside = self._request.allow_outside
+        return read_document(path, name, schema, what or name, allow_outside=outside)
 
     def graph(self) -> Graph:
         """Return the evaluated site's objects."""
@@ -240,16 +241,10 @@ def _decided_anew(
     """Return what a section has as soon as this is decided, to try what follows from it."""
     from cobweb.model import Decision, Decisions
 
+    revision = before.revision + 1
     by_key = {key: it for key, it in before.by_key.items() if key not in writes}
+    make = partial(Decision, section=section, revision=revision, author=author, reason=reason)
     for key, body in writes.items():
         if body is not None:
-            by_key[key] = Decision(
-                section=section,
-                key=key,
-                body=body,
-                revision=before.revision + 1,
-                author=author,
-                reason=reason,
-                time=0.0,
-            )
-    return Decisions(revision=before.revision + 1, by_key=by_key)
+            by_key[key] = make(key=key, body=body, time=0.0)
+    return Decisions(revision=revision, by_key=by_key)

@@ -73,8 +73,8 @@ class SiteAccess(Protocol):
     def read(self, name: str) -> str | None:
         """Return the text of a file of the site, by its name there; None if there is none."""
 
-    def document(self, name: str, schema: Mapping[str, Any], what: str = "") -> Document:
-        """Return a YAML or JSON file of the site, whose content is of a JSON Schema.
+    def document(self, name: str | Path, schema: Mapping[str, Any], what: str = "") -> Document:
+        """Return a YAML or JSON file, of the site or (a Path) of none, that is of a JSON Schema.
 
         `what` is what findings call it. Of the site's own file nothing but `schema` is checked.
         """
