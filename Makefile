@@ -64,6 +64,7 @@ AREA_hosts := tests/hosts tests/plugins/namespaces
 AREA_inventories := tests/inventories tests/plugins/storage
 AREA_kernel := tests/kernel tests/operations tests/api tests/system tests/plugins/simulate
 AREA_plugin := tests/plugin
+AREA_pools := tests/plugins/pools
 AREA_rest := tests/test_*.py
 AREA_site := tests/site
 AREA_store := tests/store
@@ -95,8 +96,8 @@ compiled: $(VENV)/.dev  ## build Cobweb with a compiled engine into build/compil
 	@COBWEB_COMPILE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps --upgrade --target build/compiled .
 
-PURE_TESTS := tests/model tests/engine tests/generation
-PURE := toolkit/cobweb/model/*,toolkit/cobweb/engine/*,toolkit/cobweb/generation/*
+PURE_TESTS := tests/model tests/engine tests/generation tests/plugins/pools
+PURE := toolkit/cobweb/model/*,toolkit/cobweb/engine/*,toolkit/cobweb/generation/*,plugins/cobweb_plugins/pools/decision/*
 coverage: $(VENV)/.dev  ## hold the pure packages to full branch coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(XDIST) $(PURE_TESTS) $(PYTEST_ARGS)

@@ -22,7 +22,7 @@ from benchmarks._table import as_text
 
 SUBJECTS = (
     *("start", "engine", "site", "journal", "apply", "report"),
-    *("tasks", "layout", "tasks_plan"),
+    *("tasks", "layout", "tasks_plan", "pools"),
 )
 HERE = Path(__file__).resolve().parent
 SUBJECT_TIMEOUT_S = 1800
