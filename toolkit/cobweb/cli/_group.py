@@ -46,6 +46,7 @@ COMMANDS: Mapping[str, str] = {
     "schema": "List or print the JSON Schemas of what Cobweb reads and writes.",
     "completion": "Print the completion script of a shell.",
     "cluster": "Create, change, look at and delete clusters of the catalog's templates.",
+    "pool": "Move resources between services, and see why.",
     "decisions": "List what was decided: desired state that is in no file.",
     "decide": "Decide what a section of the site has under a key.",
     "import": "Read what other tools have written into the site.",
@@ -53,7 +54,9 @@ COMMANDS: Mapping[str, str] = {
 }
 """Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
 
-PLUGGED = frozenset({"cluster", "decide", "decisions", "generate", "import", "install", "report"})
+PLUGGED = frozenset(
+    {"cluster", "decide", "decisions", "generate", "import", "install", "pool", "report"}
+)
 """Those of them that built-in plugins bring."""
 
 _OWN_PLUGINS = "cobweb_plugins."
