@@ -314,6 +314,18 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[tuple[str | int, ...], str]]]] =
         section(s={**service({"quantity": 3, "atomic": True}), "max": 2}),
         [(SLO, "an atomic need of 3 is more than `max` of `s`")],
     ),
+    "the name of the least that a service has": (
+        section(s=service({"name": "min"})),
+        [((*SLO, "name"), "an objective cannot be called `min`")],
+    ),
+    "a name that would be one of a value": (
+        section(s=service({"name": "a/b"})),
+        [((*SLO, "name"), "an objective cannot be called `a/b`")],
+    ),
+    "a service without a name": (
+        {**section(), "services": {"": service({})}},
+        [(("services", ""), "a service has no name")],
+    ),
     "two SLOs of one name": (
         section(s=service({"name": "a"}, {"name": "b"}, {"name": "a"})),
         [(("services", "s", "slos", 2, "name"), "service `s` has two SLOs `a`")],

@@ -227,11 +227,38 @@ def expanded(name: str) -> Iterator[str]:
         yield f"{found['head']}{number:0{width}d}{found['tail']}"
 
 
-class _Reader:
-    """Reads a section and collects what is wrong with it."""
+class SectionReader:
+    """Collects what is wrong with data that people have written."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def filter_of(self, text: str, keys: Keys) -> Filter | None:
+        """Return the filter that a text is, or tell that it is none."""
+        try:
+            return Filter(text)
+        except ValueError as error:
+            self.problem(keys, f"the filter `{text}` {error}", 'as in "cores >= 4"')
+            return None
+
+    def seconds(self, value: Any, keys: Keys, *, zero: bool = True) -> float:
+        """Return the seconds that a value means, or tell that it is no duration."""
+        try:
+            return seconds_of(str(value), zero=zero)
+        except ValueError as error:
+            self.problem(keys, f"`{value}` {error}", "as in `10m`")
+            return 0.0
+
+    def problem(self, keys: Keys, message: str, hint: str) -> None:
+        """Tell what is wrong at the keys that lead to it."""
+        self.problems.append((keys, message, hint))
+
+
+class _Reader(SectionReader):
+    """Reads a section `pools`."""
 
     def __init__(self, section: Mapping[str, Any], adapters: Mapping[str, AdapterFacts]) -> None:
-        self.problems: list[Problem] = []
+        super().__init__()
         self._section = section
         self._adapters = adapters
 
@@ -251,9 +278,9 @@ class _Reader:
             budget=budget
             and Budget(
                 moves=budget["moves"],
-                per_s=self._seconds(budget["per"], ("budget", "per"), zero=False),
+                per_s=self.seconds(budget["per"], ("budget", "per"), zero=False),
             ),
-            **{f"{key}_s": self._seconds(section[key], (key,)) for key in _TIMES if key in section},
+            **{f"{key}_s": self.seconds(section[key], (key,)) for key in _TIMES if key in section},
         )
         self._check(pools)
         return pools
@@ -267,18 +294,18 @@ class _Reader:
             try:
                 ids = list(expanded(name))
             except ValueError as error:
-                self._problem(("resources", name), f"resource `{name}` {error}", "")
+                self.problem(("resources", name), f"resource `{name}` {error}", "")
                 continue
             if len(merged) + sum(id_ not in merged for id_ in ids) > MOST_RESOURCES:
                 message = f"the resources are more than {MOST_RESOURCES:,}"
-                self._problem(("resources", name), message, "shorten a range")
+                self.problem(("resources", name), message, "shorten a range")
                 break
             for id_ in ids:
                 before = merged.get(id_)
                 if before and before[0] != id_ and name != id_:
                     message = f"resource {id_} is in `{before[0]}` and in `{name}`"
                     hint = "a resource is named once; a line of its own may add to a range"
-                    self._problem(("resources", name), message, hint)
+                    self.problem(("resources", name), message, hint)
                 merged[id_] = (name, {**(before[1] if before else {}), **(body or {})})
                 if before and body and "properties" in body:
                     merged[id_][1]["properties"] = {
@@ -301,12 +328,14 @@ class _Reader:
         facts = self._adapters.get(adapter)
         if facts is None:
             hint = f"known are {', '.join(sorted(self._adapters)) or 'none'}"
-            self._problem((*keys, "adapter"), f"there is no service adapter `{adapter}`", hint)
+            self.problem((*keys, "adapter"), f"there is no service adapter `{adapter}`", hint)
             facts = AdapterFacts(holds=frozenset())
+        if not name:
+            self.problem(keys, "a service has no name", "as in `batch:`")
         least, most = body.get("min", 0), body.get("max")
         if most is not None and least > most:
             message = f"`min` of service `{name}` is {least}, more than its `max`, {most}"
-            self._problem((*keys, "min"), message, "lower `min`, or raise `max`")
+            self.problem((*keys, "min"), message, "lower `min`, or raise `max`")
         return Service(
             name=name,
             adapter=adapter,
@@ -328,25 +357,25 @@ class _Reader:
         need = {**body, **body.get("need", {})}
         for key in sorted(body.get("need", {}).keys() & body.keys()):
             message = f"`{key}` stands in the objective and in its `need`"
-            self._problem((*keys, "need", key), message, "keep one of them")
+            self.problem((*keys, "need", key), message, "keep one of them")
         if "urgency" not in need:
-            self._problem(keys, "the objective lacks `urgency`", "as in `urgency: 50`")
+            self.problem(keys, "the objective lacks `urgency`", "as in `urgency: 50`")
         need_keys = (*keys, "need") if "filter" in body.get("need", {}) else keys
         low, high = body.get("band", (0.0, 1.0))
         if low >= high:
-            self._problem((*keys, "band"), f"the band [{low}, {high}] is empty", "[0.3, 0.8]")
+            self.problem((*keys, "band"), f"the band [{low}, {high}] is empty", "[0.3, 0.8]")
         text = need.get("filter")
         return Slo(
             name=body.get("name", f"{kind}-{index + 1}"),
             kind=kind,
             urgency=float(need.get("urgency", 0)),
             quantity=need.get("quantity", 1),
-            filter=None if text is None else self._filter(text, (*need_keys, "filter")),
+            filter=None if text is None else self.filter_of(text, (*need_keys, "filter")),
             kpi=body.get("kpi", _KPIS.get(kind, "")),
             above=float(body.get("above", 0)),
             per=body.get("per", ""),
             band=(low, high),
-            for_s=self._seconds(body["for"], (*keys, "for")) if "for" in body else None,
+            for_s=self.seconds(body["for"], (*keys, "for")) if "for" in body else None,
             atomic=need.get("atomic", False),
             windows=tuple(
                 self._window(window, (*keys, "windows", at))
@@ -359,32 +388,15 @@ class _Reader:
         try:
             ZoneInfo(zone)
         except (KeyError, OSError, ValueError):  # not found; a folder; a name with `..` or NUL
-            self._problem((*keys, "zone"), f"there is no time zone `{zone}`", "Europe/Berlin")
+            self.problem((*keys, "zone"), f"there is no time zone `{zone}`", "Europe/Berlin")
             zone = "UTC"
         from_s, to_s = (
             _second_of_day(body.get(*it)) for it in (("from", "00:00"), ("to", "24:00"))
         )
         if from_s == to_s:
-            self._problem(keys, "the window is empty", "without `from` and `to` it is whole days")
+            self.problem(keys, "the window is empty", "without `from` and `to` it is whole days")
         days = frozenset(body.get("days", DAYS))
         return Window(days=days, from_s=from_s, to_s=to_s, zone=zone)
-
-    def _filter(self, text: str, keys: Keys) -> Filter | None:
-        try:
-            return Filter(text)
-        except ValueError as error:
-            self._problem(keys, f"the filter `{text}` {error}", 'as in "cores >= 4"')
-            return None
-
-    def _seconds(self, value: Any, keys: Keys, *, zero: bool = True) -> float:
-        try:
-            return seconds_of(str(value), zero=zero)
-        except ValueError as error:
-            self._problem(keys, f"`{value}` {error}", "as in `10m`")
-            return 0.0
-
-    def _problem(self, keys: Keys, message: str, hint: str) -> None:
-        self.problems.append((keys, message, hint))
 
     def _check(self, pools: Pools) -> None:
         """Find what cannot hold for all services together."""
@@ -392,15 +404,18 @@ class _Reader:
             names = [slo.name for slo in service.slos]
             for index, slo in enumerate(service.slos):
                 keys: Keys = ("services", name, "slos", index)
+                if slo.name == "min" or "/" in slo.name:  # which orders and notes mean otherwise
+                    message = f"an objective cannot be called `{slo.name}`"
+                    self.problem((*keys, "name"), message, "not `min`, and without `/`")
                 if names.index(slo.name) != index:
                     message = f"service `{name}` has two SLOs `{slo.name}`"
-                    self._problem((*keys, "name"), message, "name one of them otherwise")
+                    self.problem((*keys, "name"), message, "name one of them otherwise")
                 if slo.atomic and pools.budget and slo.quantity > pools.budget.moves:
                     message = f"an atomic need of {slo.quantity} is more than the budget of moves"
-                    self._problem(keys, message, f"`moves` is {pools.budget.moves}")
+                    self.problem(keys, message, f"`moves` is {pools.budget.moves}")
                 if slo.atomic and service.max is not None and slo.quantity > service.max:
                     message = f"an atomic need of {slo.quantity} is more than `max` of `{name}`"
-                    self._problem(keys, message, f"`max` is {service.max}")
+                    self.problem(keys, message, f"`max` is {service.max}")
                 if slo.filter is not None and pools.resources and service.holds:
                     self._check_filter(pools, service, slo.filter, keys)
         if pools.resources:
@@ -414,7 +429,7 @@ class _Reader:
         usable = [it for it in pools.resources.values() if it.type in service.holds]
         named = sorted({key for it in usable for key in it.properties})
         message = f"no resource that `{service.name}` can use fits `{filter_.text}`"
-        self._problem(keys, message, f"their properties are {', '.join(named) or 'none'}")
+        self.problem(keys, message, f"their properties are {', '.join(named) or 'none'}")
 
     def _check_sums(self, pools: Pools) -> None:
         """Find minimums and shares that cannot be had at the same time, by type of resource."""
@@ -427,11 +442,11 @@ class _Reader:
                 message = (
                     f"the minimums of the services are {least}, and there are {there} {type_}s"
                 )
-                self._problem(("services",), message, "lower `min` of one of them")
+                self.problem(("services",), message, "lower `min` of one of them")
             share = sum(it.share for it in only)
             if share > _ALL_PERCENT:
                 message = f"the shares of the services sum up to {share:g}%"
-                self._problem(("services",), message, "100 is all there is")
+                self.problem(("services",), message, "100 is all there is")
 
 
 _KPIS = {SloKind.PENDING: "pending", SloKind.UTILISATION: "utilisation"}

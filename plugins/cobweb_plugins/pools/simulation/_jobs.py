@@ -50,14 +50,8 @@ class JobQueue:
         self.finished = 0
         self.streams = streams
         self._waiting: list[deque[Job]] = [deque() for _ in streams]
-        self._fits = {
-            id_: [
-                at
-                for at, stream in enumerate(streams)
-                if stream.needs is None or stream.needs.accepts(own)
-            ]
-            for id_, own in properties.items()
-        }
+        self._properties = properties
+        self._fits: dict[str, list[int]] = {}
         self._idle: list[tuple[int, list[int], str]] = []
         """By how many streams a member fits, by which, and by id, in this order."""
         self.arrivals = merge(*(_arrivals(it, at, until_s) for at, it in enumerate(streams)))
@@ -79,7 +73,7 @@ class JobQueue:
 
     def offer(self, member: str, now_s: float) -> Job | None:
         """Return the job that a member without one starts; with None it is idle from now on."""
-        heads = [self._waiting[at][0] for at in self._fits[member] if self._waiting[at]]
+        heads = [self._waiting[at][0] for at in self._fits_of(member) if self._waiting[at]]
         if not heads:
             insort(self._idle, self._place_of(member))
             return None
@@ -109,7 +103,19 @@ class JobQueue:
         return *pending, Kpi(name="utilisation", value=load)
 
     def _place_of(self, member: str) -> tuple[int, list[int], str]:
-        return len(self._fits[member]), self._fits[member], member
+        fits = self._fits_of(member)
+        return len(fits), fits, member
+
+    def _fits_of(self, member: str) -> list[int]:
+        """Return the streams whose jobs a member can run; only members are looked at."""
+        if member not in self._fits:
+            own = self._properties[member]
+            self._fits[member] = [
+                at
+                for at, stream in enumerate(self.streams)
+                if stream.needs is None or stream.needs.accepts(own)
+            ]
+        return self._fits[member]
 
 
 def _arrivals(stream: Stream, at: int, until_s: float) -> Iterator[tuple[float, int]]:

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cobweb.errors import ModelError
-from cobweb.plugin import seconds_of
 from cobweb_plugins.pools.decision import (
     AdapterFacts,
     Filter,
     Kpi,
     Observed,
     Pools,
+    SectionReader,
     Seen,
     Service,
     ServiceState,
@@ -85,11 +85,11 @@ def trace_of(data: Mapping[str, Any]) -> Trace:
     return trace
 
 
-class _Reader:
-    """Reads a trace and collects what is wrong with it."""
+class _Reader(SectionReader):
+    """Reads a trace."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        self.problems: list[tuple[Keys, str, str]] = []
+        super().__init__()
         self._data = data
         self._loads: Mapping[str, Mapping[str, Any]] = {
             name: body or {} for name, body in data.get("services", {}).items()
@@ -99,25 +99,25 @@ class _Reader:
         data = self._data
         pools = self._pools()
         delays = data.get("delays", {})
-        until_s = self._seconds(data["until"], ("until",))
-        every_s = self._seconds(data.get("every", "30s"), ("every",))
+        until_s = self.seconds(data["until"], ("until",))
+        every_s = self.seconds(data.get("every", "30s"), ("every",))
         if every_s <= 0 or not 0 < until_s / every_s <= MOST_ROUNDS:
             message = f"from the start to `until` there are no rounds, or over {MOST_ROUNDS:,}"
-            self._problem(("every",), message, "as in `every: 30s`")
+            self.problem(("every",), message, "as in `every: 30s`")
         for name, body in self._loads.items():
             self._has_service(name, ("services", name))
             if "kpis" in body and "load" in body:
                 message = f"service `{name}` has `kpis` and `load`"
                 hint = "answers are recorded, or follow from jobs"
-                self._problem(("services", name), message, hint)
+                self.problem(("services", name), message, hint)
         answers = {name: _answers_of_no_work(it) for name, it in pools.services.items()}
         trace = Trace(
             pools=pools,
             starts_s=self._start(),
             until_s=until_s,
             every_s=every_s,
-            join_s=self._seconds(delays.get("join", "2m"), ("delays", "join")),
-            leave_s=self._seconds(delays.get("leave", "30s"), ("delays", "leave")),
+            join_s=self.seconds(delays.get("join", "2m"), ("delays", "join")),
+            leave_s=self.seconds(delays.get("leave", "30s"), ("delays", "leave")),
             owners=self._owners(pools),
             streams={it: self._streams(it) for it in self._loads},
             answers=answers | {it: self._answers(it) for it in self._loads},
@@ -132,18 +132,18 @@ class _Reader:
         keys: Keys = ("services", name)
         resources, service = trace.pools.resources, trace.pools.services[name]
         if unknown := service.holds - {it.type for it in resources.values()}:
-            self._problem((*keys, "holds"), f"no resource is a {min(unknown)}", "")
+            self.problem((*keys, "holds"), f"no resource is a {min(unknown)}", "")
         if service.direct and trace.streams[name]:
-            self._problem((*keys, "load"), "a spare pool runs no jobs", "")
+            self.problem((*keys, "load"), "a spare pool runs no jobs", "")
         usable = [it.properties for it in resources.values() if it.type in service.holds]
         for at, stream in enumerate(trace.streams[name]):
             if stream.needs and not any(map(stream.needs.accepts, usable)):
                 message = f"no resource that `{name}` can use fits `{stream.needs.text}`"
-                self._problem((*keys, "load", at, "needs"), message, "its jobs would wait for ever")
+                self.problem((*keys, "load", at, "needs"), message, "its jobs would wait for ever")
         for at, body in enumerate(self._loads[name].get("kpis", ())):
             if unknown := body.get("members", {}).keys() - resources.keys():
                 message = f"`pools` has no resource {min(unknown)}"
-                self._problem((*keys, "kpis", at, "members"), message, "")
+                self.problem((*keys, "kpis", at, "members"), message, "")
 
     def _pools(self) -> Pools:
         """Read the section; each service has an adapter of its own, which holds what it can use."""
@@ -170,9 +170,9 @@ class _Reader:
         try:
             start = datetime.fromisoformat(text)
         except ValueError:
-            self._problem(("starts",), f"`{text}` is no time", "as in `2026-03-02T00:00Z`")
+            self.problem(("starts",), f"`{text}` is no time", "as in `2026-03-02T00:00Z`")
         if not _YEARS[0] <= start.year < _YEARS[1]:
-            self._problem(("starts",), f"`{text}` is not from {_YEARS[0]} to {_YEARS[1]}", "")
+            self.problem(("starts",), f"`{text}` is not from {_YEARS[0]} to {_YEARS[1]}", "")
         return start.replace(tzinfo=start.tzinfo or UTC).timestamp()
 
     def _owners(self, pools: Pools) -> dict[str, str]:
@@ -187,16 +187,16 @@ class _Reader:
             try:
                 ids = list(expanded(name))
             except ValueError as error:
-                self._problem(keys, f"`{name}` {error}", "")
+                self.problem(keys, f"`{name}` {error}", "")
                 continue
             known = [pools.resources[it] for it in ids if it in pools.resources]
             if unknown := [it for it in ids if it not in pools.resources]:
-                self._problem(keys, f"`pools` has no resource {unknown[0]}", "")
+                self.problem(keys, f"`pools` has no resource {unknown[0]}", "")
             if unfit := [it.id for it in known if it.type not in service.holds]:
-                self._problem(keys, f"{service.name} holds no {unfit[0]}", "")
+                self.problem(keys, f"{service.name} holds no {unfit[0]}", "")
             if "[" in name and (twice := [it for it in ids if it in named]):
                 message = f"{twice[0]} is in `{named[twice[0]]}` and in `{name}`"
-                self._problem(keys, message, "a resource has one owner")
+                self.problem(keys, message, "a resource has one owner")
             named |= dict.fromkeys(ids, name)
         return {id_: owners[name] for id_, name in named.items()}
 
@@ -208,7 +208,7 @@ class _Reader:
         now, answers = Observed(state=ServiceState.RUNNING), True
         for at, body in enumerate(self._loads[service].get("kpis", ())):
             if ("name" in body) != ("value" in body):
-                self._problem((*keys, at), "a KPI has `name` and `value`", "or `NAME: VALUE`")
+                self.problem((*keys, at), "a KPI has `name` and `value`", "or `NAME: VALUE`")
             properties = body.get("properties", {})
             values = {key: value for key, value in body.items() if key not in _NO_KPIS}
             if "name" in body:
@@ -228,7 +228,7 @@ class _Reader:
                 if "members" in body
                 else now.members,
             )
-            at_s = self._seconds(body["at"], (*keys, at, "at"))
+            at_s = self.seconds(body["at"], (*keys, at, "at"))
             found.append((at_s, now if answers else None))
         self._check_order([at_s for at_s, _ in found], keys)
         return tuple(found)
@@ -240,19 +240,15 @@ class _Reader:
 
     def _stream(self, body: Mapping[str, Any], keys: Keys) -> Stream:
         rates = [
-            (self._seconds(it["at"], (*keys, "rates", at, "at")), it["per_hour"] / _HOUR_S)
+            (self.seconds(it["at"], (*keys, "rates", at, "at")), it["per_hour"] / _HOUR_S)
             for at, it in enumerate(body["rates"])
         ]
         self._check_order([at_s for at_s, _ in rates], (*keys, "rates"))
-        needs = None
-        try:
-            needs = Filter(body["needs"]) if "needs" in body else None
-        except ValueError as error:
-            message = f"the filter `{body['needs']}` {error}"
-            self._problem((*keys, "needs"), message, 'as in "cores >= 4"')
+        text = body.get("needs")
+        needs = None if text is None else self.filter_of(text, (*keys, "needs"))
         return Stream(
             kpi=body.get("kpi", "pending"),
-            lasts_s=self._seconds(body["lasts"], (*keys, "lasts")),
+            lasts_s=self.seconds(body["lasts"], (*keys, "lasts")),
             exponential=body.get("spread") == "exponential",
             needs=needs,
             rates=tuple(rates),
@@ -262,7 +258,7 @@ class _Reader:
         services = self._data["pools"]["services"]
         if name not in services:
             hint = f"known are {', '.join(sorted(services)) or 'none'}"
-            self._problem(keys, f"`pools` has no service `{name}`", hint)
+            self.problem(keys, f"`pools` has no service `{name}`", hint)
         return name in services
 
     def _bound_jobs(self, trace: Trace) -> None:
@@ -274,21 +270,11 @@ class _Reader:
         )
         if jobs > MOST_JOBS:
             message = f"there come {jobs:,.0f} jobs, more than {MOST_JOBS:,}"
-            self._problem(("services",), message, "lower `per_hour`")
+            self.problem(("services",), message, "lower `per_hour`")
 
     def _check_order(self, times: Sequence[float], keys: Keys) -> None:
         if wrong := [at for at in range(1, len(times)) if times[at] < times[at - 1]]:
-            self._problem((*keys, wrong[0], "at"), "is earlier than the one before it", "")
-
-    def _seconds(self, value: Any, keys: Keys) -> float:
-        try:
-            return seconds_of(str(value), zero=True)
-        except ValueError as error:
-            self._problem(keys, f"`{value}` {error}", "as in `10m`")
-            return 0.0
-
-    def _problem(self, keys: Keys, message: str, hint: str) -> None:
-        self.problems.append((keys, message, hint))
+            self.problem((*keys, wrong[0], "at"), "is earlier than the one before it", "")
 
 
 def pieces(
