@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         garbage_of,
     )
     from cobweb.operations.history._forget import ForgetReport, forget, take_back
-    from cobweb.operations.history._past_runs import run_of, why_in_run
     from cobweb.operations.history._rollback import (
         desired_again,
         no_generation,
@@ -42,12 +41,13 @@ if TYPE_CHECKING:
         takes_rollback_back,
         to_go_back_to,
     )
-    from cobweb.operations.history._why import Reason, why
-    from cobweb.operations.planning._analysis import graph_warnings, trouble_findings
+    from cobweb.operations.history._why import Reason, run_of, why, why_in_run
     from cobweb.operations.planning._foresight import (
+        graph_warnings,
         old_content_warnings,
         stuck_from_nothing,
         told_stuck,
+        trouble_findings,
     )
     from cobweb.operations.planning._plan import (
         MAX_PLAN_BYTES,
@@ -84,14 +84,12 @@ else:
             "cobweb.operations.drift._drift_run": "drift_site",
             "cobweb.operations.history._collection": "Garbage Retention collect_garbage garbage_of",
             "cobweb.operations.history._forget": "ForgetReport forget take_back",
-            "cobweb.operations.history._past_runs": "run_of why_in_run",
             "cobweb.operations.history._rollback": (
                 "desired_again no_generation original_of takes_rollback_back to_go_back_to"
             ),
-            "cobweb.operations.history._why": "Reason why",
-            "cobweb.operations.planning._analysis": "graph_warnings trouble_findings",
+            "cobweb.operations.history._why": "Reason run_of why why_in_run",
             "cobweb.operations.planning._foresight": (
-                "old_content_warnings stuck_from_nothing told_stuck"
+                "graph_warnings old_content_warnings stuck_from_nothing told_stuck trouble_findings"
             ),
             "cobweb.operations.planning._plan": (
                 "MAX_PLAN_BYTES Change Plan PlanFile TreeComparison file_data plan_text read_plan"

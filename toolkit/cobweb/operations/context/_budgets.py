@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cobweb.engine import Canary, Lending
-from cobweb.model import Budget, CobId, Graph, host_of
+from cobweb.model import CobId, Graph, host_of
 from cobweb.operations.context._generations import Generations
 
 if TYPE_CHECKING:
@@ -19,17 +19,11 @@ def limited_hosts(desired: Desired, store: Store, before: KnownStates) -> frozen
     """Return the hosts that a budget, of then or of now, may hold back where they have changes."""
     if not before.changed:
         return frozenset()
-    budgets = [*desired.graph.budgets, *_old_budgets(desired, store, before)]
-    return frozenset(host_of(cob) for it in budgets for unit in it.units for cob in unit.members)
-
-
-def _old_budgets(desired: Desired, store: Store, before: KnownStates) -> Iterator[Budget]:
-    """Yield the budgets of the generations that hosts with changes stand in."""
-    past = Generations(store, desired.roots)
-    hosts = {host_of(cob) for cob in before.changed}
-    for generation in sorted({past.active.get(host, 0) for host in hosts}):
+    budgets, past = list(desired.graph.budgets), Generations(store, desired.roots)
+    for generation in sorted({past.active.get(host_of(cob), 0) for cob in before.changed}):
         if past.has_limits(generation) and (found := past.find(generation)) is not None:
-            yield from found[1].budgets
+            budgets += found[1].budgets
+    return frozenset(host_of(cob) for it in budgets for unit in it.units for cob in unit.members)
 
 
 def lending_of(

@@ -18,11 +18,11 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
 from cobweb._resources import data_dir
+from cobweb._text import did_you_mean
 from cobweb.errors import UsageError
 from cobweb.generation import OWN_ROOT, SITE_ROOT, EvaluatedSite, KeptFiles, kept_files, secrets_of
 from cobweb.model import CobId, Graph, Host
@@ -102,13 +102,13 @@ class Exceptions:
 
     def bounded(self, graph: Graph) -> Graph:
         """Return a graph with these bounds; UsageError for a name that none of its limits has."""
-        asked, known = self.budgets, [it.name for it in graph.budgets]
+        asked, known = self.budgets, sorted(it.name for it in graph.budgets)
         if not asked:
             return graph
         for name in asked:
             if name not in known:
-                close = get_close_matches(name, known, n=1) or sorted(known)
-                hint = f"did you mean {close[0]}?" if close else "the site has none"
+                other = f"did you mean {known[0]}?" if known else "the site has none"
+                hint = did_you_mean(name, known, otherwise=other)
                 raise UsageError(f"no limit on what is out is called {name!r}", hint=hint)
         bounded = (
             replace(it, count=asked[it.name], percent=None) if it.name in asked else it

@@ -54,8 +54,11 @@ class Generations:
     def find(self, generation: int) -> tuple[StoredSite, Graph] | None:
         """Return a site and its graph; None for a generation that is not there."""
         if generation not in self._read:
-            site = self._site(generation)
-            self._read[generation] = None if site is None else (site, self._graph(site))
+            self._read[generation] = None
+            if (site := self._site(generation)) is not None:
+                graph = site.graph(self._roots)
+                graph = self._work.graph(graph, site.files) if self._work else graph
+                self._read[generation] = site, graph
         return self._read[generation]
 
     def _site(self, generation: int) -> StoredSite | None:
@@ -65,7 +68,3 @@ class Generations:
             names = names_since(self._store.renames(), generation) if site else {}
             self._sites[generation] = site.renamed(names) if site and names else site
         return self._sites[generation]
-
-    def _graph(self, site: StoredSite) -> Graph:
-        graph = site.graph(self._roots)
-        return self._work.graph(graph, site.files) if self._work else graph

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from cobweb._text import did_you_mean, some_of
 from cobweb.errors import UsageError
-from cobweb.model import OUTDATED, Cob, CobId, Graph, LockNeed, Need, State, Transition, host_of
+from cobweb.model import OUTDATED, Cob, CobId, Graph, LockNeed, Need, Transition, host_of
 from cobweb.operations.context._desired import Desired, Exceptions
 from cobweb.operations.context._known_states import KnownStates, known_states
 from cobweb.operations.context._removal import gone_of
@@ -87,7 +87,9 @@ def _with_needs(
     for need in graph.needs:
         needs.setdefault(need.cob, []).append(need)
     todo = [(cob, graph.cobs[cob].preferred) for cob in sorted(cobs)]
-    todo += [(cob, _left_for(graph.cobs[cob])) for cob in sorted(renew)]
+    for cob in sorted(renew):  # what is renewed comes back from there
+        kind = graph.cobs[cob].type
+        todo.append((cob, OUTDATED if OUTDATED in kind.states else kind.remove))
     found = set(todo)
     while todo:
         cob, over = todo.pop()
@@ -103,11 +105,6 @@ def _with_needs(
                 found.add(place)
                 todo.append(place)
     return frozenset(cob for cob, _ in found)
-
-
-def _left_for(cob: Cob) -> State:
-    """Return the state from which an object that is to be renewed comes back."""
-    return OUTDATED if OUTDATED in cob.type.states else cob.type.remove
 
 
 def _matters(need: Need, cob: Cob, steps: Iterable[Transition]) -> bool:

@@ -255,10 +255,9 @@ def _as_hosts_know_it(
         limits += graph.limits
         budgets += graph.budgets
         hosts |= {host_of(cob): site.hosts[host_of(cob)] for cob in own}
-    needs = [need for need in needs if need.cob in cobs and need.on in cobs]
     whole = Graph(
         cobs=dict(sorted(cobs.items())),
-        needs=tuple(needs),
+        needs=tuple(need for need in needs if need.cob in cobs and need.on in cobs),
         limits=tuple(limits),
         budgets=tuple(budgets),
     )

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, assert_never
@@ -43,14 +43,10 @@ class Secrets:
         hosts: Mapping[str, Host],
         cobs: Mapping[CobId, Cob] | None = None,
     ) -> None:
-        self._find = present
+        self._present = cache(present)
         self._hosts = hosts
         self._cobs = cobs or {}
         self._types: dict[int, tuple[CobType, CobType, tuple[str, ...]]] = {}
-
-    @cached_property
-    def _present(self) -> Mapping[str, Mapping[str, Any]]:
-        return self._find()
 
     def spec(self, cob: Cob) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         """Return the spec of an object with its secrets back, and the places of those gone.
@@ -109,7 +105,7 @@ class Secrets:
     def _revealed(self, value: Any, instead: Any) -> tuple[Any, tuple[str, ...]]:
         if not reveal(value, {})[1]:
             return value, ()
-        return reveal(value, self._present, instead)
+        return reveal(value, self._present(), instead)
 
     def _cob(self, cob: Cob, lost: Sequence[str]) -> Cob:
         kind, _ = self.type(cob.type)

@@ -224,7 +224,10 @@ class _DriftRun:
             self._unchecked[cob.id] = self._lost[cob.host]
             return True
         if subject.record.at_work:
-            self._leave(subject)
+            # What may still be at work may change while it is looked at (P11).
+            why = why_doubtful(subject.record)
+            self._fail(subject, f"{why}, and may still be at work; {_APPLY_ENDS}")
+            self._know(cob.id, UNKNOWN)
             return True
         if machine not in self._machines or self._machines[machine] == THERE:
             return False
@@ -237,13 +240,10 @@ class _DriftRun:
             self._take(subject, gone)
         return True
 
-    def _leave(self, subject: Subject) -> None:
-        """Do not check what may still be at work, for it may change while it is looked at (P11)."""
-        cob = subject.cob.id
-        why = why_doubtful(subject.record)
-        self._fail(subject, f"{why}, and may still be at work; {_APPLY_ENDS}")
-        self._machines[cob] = UNKNOWN
-        self._freed.extend(self._behind.pop(cob, ()))
+    def _know(self, machine: CobId, state: State) -> None:
+        """Take note of what a machine is found in, so that those on it are next."""
+        self._machines[machine] = state
+        self._freed.extend(self._behind.pop(machine, ()))
 
     def _job(self, subject: Subject) -> Job:
         it = subject.cob
@@ -283,19 +283,13 @@ class _DriftRun:
     def _take_all(self, ended: Iterable[tuple[Job, Report]]) -> None:
         self._now_s = self._dispatcher.now()
         for job, said in ended:
-            subject, report = self._subjects[job.cob], self._keep_results(job, said)
+            subject, known = self._subjects[job.cob], self._results.get(job.host, {})
+            report, new = kept_results(known, said, subject.cob.type.opens(job.action))
+            if new:
+                self._results[job.host] = merged_results(known, new)
+                self._record.write(ResultsWritten(host=job.host, results=new))
             self._take(subject, report)
-            self._machines[job.cob] = found_of(subject, report)
-            self._freed.extend(self._behind.pop(job.cob, ()))
-
-    def _keep_results(self, job: Job, report: Report) -> Report:
-        known = self._results.get(job.host, {})
-        opened = self._subjects[job.cob].cob.type.opens(job.action)
-        report, new = kept_results(known, report, opened)
-        if new:
-            self._results[job.host] = merged_results(known, new)
-            self._record.write(ResultsWritten(host=job.host, results=new))
-        return report
+            self._know(job.cob, found_of(subject, report))
 
     def _take(self, subject: Subject, report: Report) -> None:
         states = subject.cob.type.states

@@ -55,7 +55,11 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
         *lost,
         *_lost_trees(original, store),
         *_missing_work(types, stored, KeptWork(store, now.roots, plugins.python_types), plugins),
-        *_changed_types(types, plugins.types),
+        *(
+            f"type {name}: the plugin has given it other states or transitions since"
+            for name in sorted(types.keys() & plugins.types.keys())
+            if not has_only_more(types[name], plugins.types[name])
+        ),
     ]
     problems = problems or [*_wrong(graph)]
     if problems:
@@ -196,12 +200,6 @@ def _missing_work(
             if isinstance(action, Missing):
                 yield f"type {name}: {action.message}"
                 break
-
-
-def _changed_types(types: Mapping[str, CobType], present: Mapping[str, CobType]) -> Iterator[str]:
-    for name in sorted(types.keys() & present.keys()):
-        if not has_only_more(types[name], present[name]):
-            yield f"type {name}: the plugin has given it other states or transitions since"
 
 
 def _wrong(graph: Graph) -> Iterator[str]:

@@ -1,21 +1,23 @@
-"""What is known of any run beforehand: who would wait for ever, and whom old content would serve.
+"""What is known of any run beforehand: mistakes, endless waits, old content that serves.
 
-The first is that of a run that sets the site up from nothing (P9). The second is of all changes at
-once: where units of a limit need the new content of each other, one of them goes first, and what it
-needs has its old content then (design, section 6). A plan names it of the change at hand; this does
-of any change, for `validate`.
+The first is what the engine's analysis finds, with the places of the needs. The second is that of
+a run that sets the site up from nothing (P9). The third is of all changes at once: where units of a
+limit need the new content of each other, one of them goes first, and what it needs has its old
+content then (design, section 6). A plan names it of the change at hand; this does of any change,
+for `validate`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
-from cobweb.engine import Changeover, Lending
+from cobweb.engine import Changeover, Lending, Trouble, analyse, misfits
 from cobweb.errors import Finding, Place
 from cobweb.kernel._result import StuckError, Wait, stuck_waits
 from cobweb.kernel._sentences import chain_lines, proof_lines
-from cobweb.model import Budget, CobId, host_of, name_of
+from cobweb.model import Budget, CobId, Graph, host_of, name_of
 from cobweb.operations.context._context import ExecutionContext, context_from_nothing
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._known_states import outdated_in
@@ -23,6 +25,23 @@ from cobweb.operations.planning._prediction import predict, predict_best
 
 _SHOWN = 5
 """Of how many objects it is said why they would wait."""
+
+_HINTS = {
+    "state": "write a state of its type",
+    "self": "take the need out",
+    "contradiction": "take one of the needs out",
+    "no-way": "add a transition to its type, or take the need out",
+    "circle": "take one of these needs out",
+    "push": "take one of these needs out, or change what is preferred",
+}
+"""What to do about each kind of trouble."""
+
+_MISFIT_HINTS = {
+    "step": "raise `max`, or let the objects go one by one",
+    "all": "lower `max`",
+    "serving": "say `serving: [...]` in the type",
+}
+"""What to do about a limit that hardly does what somebody means by it."""
 
 
 def told_stuck(stuck: Sequence[Wait], context: ExecutionContext | None = None) -> StuckError:
@@ -88,3 +107,39 @@ def _all_changed(desired: Desired) -> ExecutionContext:
 
 def _hosts(budget: Budget) -> set[str]:
     return {host_of(cob) for unit in budget.units for cob in unit.members}
+
+
+def trouble_findings(graph: Graph) -> tuple[Finding, ...]:
+    """Return a finding per trouble; a circle is a line per step."""
+    alike: dict[Any, list[Trouble]] = {}
+    for it in analyse(graph):
+        # What the same mistake has in common on all hosts that it shows on.
+        steps = sorted((name_of(link.cob), link.step, name_of(link.on)) for link in it.cycle)
+        shape = (str(it.kind), _place(it), tuple(sorted(map(name_of, it.cobs))), tuple(steps))
+        alike.setdefault(shape, []).append(it)
+    return tuple(_finding(troubles[0], len(troubles) - 1) for troubles in alike.values())
+
+
+def graph_warnings(graph: Graph) -> Iterator[Finding]:
+    """Yield what is no mistake of the limits, but not what somebody means by them."""
+    for misfit in misfits(graph):
+        lines = "".join(
+            f"\n    {link}" + (f" ({link.place})" if link.place else "") for link in misfit.links
+        )
+        yield Finding(
+            place=misfit.budget.place or Place(file="site.yml"),
+            message=misfit.message + lines,
+            hint=_MISFIT_HINTS[str(misfit.kind)],
+        )
+
+
+def _place(trouble: Trouble) -> Place:
+    places = [link.place for link in trouble.cycle if link.place is not None]
+    return trouble.place or (places[0] if places else Place(file="site.yml"))
+
+
+def _finding(trouble: Trouble, more: int) -> Finding:
+    rest = f", and {more} more like this on other hosts" if more else ""
+    lines = "".join(f"\n    {link}" for link in trouble.cycle)
+    hint = _HINTS.get(str(trouble.kind), "")
+    return Finding(place=_place(trouble), message=trouble.message + rest + lines, hint=hint)

@@ -7,10 +7,11 @@ when either has changed. Its JSON form has the schema schemas/plan.schema.json.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from types import MappingProxyType
 from typing import Any
 
@@ -30,6 +31,7 @@ from cobweb.generation import (
 )
 from cobweb.kernel._result import Wait, chain_data, stuck_waits
 from cobweb.model import Cob, CobId, Decision, fill_in, host_of
+from cobweb.operations.context._context import ExecutionContext
 from cobweb.operations.context._known_states import KnownStates, Refresh
 from cobweb.operations.drift._drift_check import Left, why_doubtful
 from cobweb.operations.planning._prediction import LimitUse
@@ -204,7 +206,16 @@ class Plan:
             "critical_path": [_step(step) for step in self.stages.critical_path],
             "downtime": dict(sorted(self.down_s.items())),
             "restarts": list(self.restarts),
-            "limits": [_limit(it) for it in self.limits],
+            "limits": [
+                {
+                    "limit": it.limit,
+                    "max": it.bound,
+                    "units": list(it.units),
+                    "canary": list(it.canary),
+                    "pause": it.pause_s,
+                }
+                for it in self.limits
+            ],
             "old_content": [{"cob": cob, "on": on} for cob, on in self.old_content],
             "converges": self.converges,
             "proofs": list(self.proofs),
@@ -287,22 +298,18 @@ class PlanFile:
 NEW, CHANGED, IN_DOUBT = "new", "to be changed", "in doubt"
 """Why a plan does not say in which state an object was."""
 
+_AS_WRITTEN = ("site", "base", "generation", "run", "limit", "budgets", "decisions")
+
 _BROUGHT = {"added": NEW, "changed": CHANGED}
 """The kinds of changes that bring a content."""
 
 
 def _stage_seconds(stage: Sequence[PlannedStep]) -> float:
     """Return the seconds of a stage: the longest first, second, ... step of a host, together."""
-    longest: list[float] = []
-    counts: dict[str, int] = {}
+    lengths: dict[str, list[float]] = {}
     for step in stage:
-        host = host_of(step.cob)
-        number = counts.get(host, 0)
-        counts[host] = number + 1
-        if number == len(longest):
-            longest.append(0.0)
-        longest[number] = max(longest[number], step.end_s - step.start_s)
-    return sum(longest)
+        lengths.setdefault(host_of(step.cob), []).append(step.end_s - step.start_s)
+    return sum(map(max, zip_longest(*lengths.values(), fillvalue=0.0)))
 
 
 def _step(step: PlannedStep) -> dict[str, Any]:
@@ -313,16 +320,6 @@ def _step(step: PlannedStep) -> dict[str, Any]:
         "start": step.start_s,
         "end": step.end_s,
         "waits_for": list(step.waits_for),
-    }
-
-
-def _limit(it: LimitUse) -> dict[str, Any]:
-    return {
-        "limit": it.limit,
-        "max": it.bound,
-        "units": list(it.units),
-        "canary": list(it.canary),
-        "pause": it.pause_s,
     }
 
 
@@ -367,20 +364,14 @@ def _plan_file(data: Mapping[str, Any]) -> PlanFile:
     states |= dict.fromkeys(data["checks"], IN_DOUBT)
     states |= brought
     return PlanFile(
-        site=data["site"],
-        base=data["base"],
-        generation=data["generation"],
-        run=data["run"],
-        limit=data["limit"],
+        **{name: data[name] for name in _AS_WRITTEN},
         refresh=Refresh(data["refresh"]),
         states=states,
         contents={cob: "".join(islice(digits, _CONTENT_DIGITS)) for cob in brought},
         removed=frozenset(cob for cob, kind in kinds.items() if kind == "removed"),
         goes_out=frozenset([*data["downtime"], *data["restarts"]]),
-        budgets=data["budgets"],
         only=frozenset(data["only"]),
         renew=frozenset(data["renew"]),
-        decisions=data["decisions"],
     )
 
 
@@ -421,31 +412,25 @@ def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six si
     return tuple(sorted(found, key=lambda change: change.cob))
 
 
-def unsettled_of(  # noqa: PLR0913  # as `changes_of`
-    before: KnownStates,
-    records: Mapping[CobId, CobRecord],
-    cobs: Iterable[Cob],
+def unsettled_of(
+    context: ExecutionContext,
+    movable: AbstractSet[CobId],
     drifted: Mapping[CobId, Left],
     trees: TreeComparison,
-    *,
-    renew: Container[CobId] = (),
-) -> tuple[Unsettled, ...]:
-    """Return which of these objects are not as they should be, or may not be, by id.
+) -> Iterator[Unsettled]:
+    """Yield which of the movable objects are not as they should be, or may not be, by id.
 
     Those that the site adds or changes are left out. `drifted` says how they were left.
     """
-    found = []
-    for it in cobs:
-        record = records.get(it.id)
-        if record is None or it.id in before.changed:
-            continue
-        kind, why = _unsettled(before, record, it, drifted.get(it.id))
-        if not kind and it.id in renew:
+    before, cobs = context.before, context.desired.graph.cobs
+    for cob in sorted(cobs.keys() & movable & (context.records.keys() - before.changed)):
+        record = context.records[cob]
+        kind, why = _unsettled(before, record, cobs[cob], drifted.get(cob))
+        if not kind and cob in context.renew:
             kind, why = "renew", "to be renewed"
         if kind:
             lines, files = _differences(before, record, trees) if record.applied else ((), ())
-            found.append(Unsettled(cob=it.id, kind=kind, why=why, lines=lines, files=files))
-    return tuple(sorted(found, key=lambda it: it.cob))
+            yield Unsettled(cob=cob, kind=kind, why=why, lines=lines, files=files)
 
 
 def _unsettled(

@@ -130,11 +130,10 @@ class _Clock:
     def push(self, end: Input, after_s: float) -> None:
         """Have something end after a time; what ends at the same time keeps its order."""
         time = self.now + after_s
-        if time in self.ends:
-            self.ends[time].append(end)
-        else:
-            self.ends[time] = [end]
+        if time not in self.ends:
+            self.ends[time] = []
             heapq.heappush(self.times, time)
+        self.ends[time].append(end)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -22,7 +22,6 @@ from cobweb.operations.planning._plan import (
     Change,
     Plan,
     TreeComparison,
-    Unsettled,
     base_digest,
     changes_of,
     unsettled_of,
@@ -51,25 +50,25 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     """
     order = planner_of(plugins, planner)
     exceptions = exceptions or Exceptions()
-    names, generation = pending_renames(desired, store), next_generation(store, desired)
-    store = with_renames(store, names, generation)
+    names, number = pending_renames(desired, store), next_generation(store, desired)
+    store = with_renames(store, names, number)
     if exceptions.names:
         desired = narrowed(desired, store, store.states(), exceptions)
-    context = context_of(
-        desired, store, refresh=refresh, generation=generation, exceptions=exceptions
-    )
+    context = context_of(desired, store, refresh=refresh, generation=number, exceptions=exceptions)
     movable = frozenset(c for c in desired.movable if host_of(c) not in context.given_up)
     prediction = at_rest(context) or predict_best(context)[1]
     proofs = context.proofs() if stuck_waits(prediction.waits) else ()
+    drifted = drifted_of(store, context.records.values(), desired.graph)
+    trees = TreeComparison(archives_of(context.desired, store))
     return Plan(
         site=desired.evaluated.digest,
         base=base_digest(context.believed),
         generation=store.current_generation_id(),
         run=last.info.id if (last := store.last_run()) else "",
-        changes=_changes(context, store, names, movable),
+        changes=_changes(context, names, movable, trees),
         switches=prediction.switches,
         checks=_checks(context, movable),
-        unsettled=_unsettled(context, store, movable),
+        unsettled=tuple(unsettled_of(context, movable, drifted, trees)),
         uncertain=_uncertain(context, movable),
         stages=order.stages(context.graph, prediction.steps),
         planner=planner,
@@ -108,9 +107,9 @@ def _uncertain(context: ExecutionContext, movable: AbstractSet[CobId]) -> tuple[
 
 def _changes(
     context: ExecutionContext,
-    store: Store,
     names: Mapping[CobId, CobId],
     movable: AbstractSet[CobId],
+    trees: TreeComparison,
 ) -> tuple[Change, ...]:
     """Return what differs, of what may be moved or is removed."""
     found = changes_of(
@@ -118,7 +117,7 @@ def _changes(
         context.records,
         context.removal.gone,
         context.retyped,
-        TreeComparison(archives_of(context.desired, store)),
+        trees,
         names=names,
     )
     return tuple(
@@ -149,21 +148,6 @@ def archives_of(desired: Desired, store: Store) -> Callable[[str], bytes | None]
     """Return what finds the archive of a tree that is desired, or was, by its digest."""
     present = cache(desired.files)
     return lambda digest: store.file(digest) or present().get(digest)
-
-
-def _unsettled(
-    context: ExecutionContext, store: Store, movable: AbstractSet[CobId]
-) -> tuple[Unsettled, ...]:
-    """Return what is not where it should be, or may not be, of what may be moved."""
-    graph, records = context.desired.graph, context.records
-    return unsettled_of(
-        context.before,
-        records,
-        (graph.cobs[cob] for cob in graph.cobs.keys() & movable),
-        drifted_of(store, records.values(), graph),
-        TreeComparison(archives_of(context.desired, store)),
-        renew=context.renew,
-    )
 
 
 def at_rest(context: ExecutionContext) -> Prediction | None:
