@@ -23,6 +23,111 @@ _R = TypeVar("_R")
 _F = TypeVar("_F", bound=Callable[..., Any] | click.Command)
 _DATA = (Format.TEXT, Format.JSON, Format.YAML)
 
+events_option = click.option(
+    "--events",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True, allow_dash=True),
+    help="Write what happens as JSON Lines to FILE; - is standard output.",
+)
+"""Adds `--events FILE`."""
+
+executor_option = click.option(
+    "--executor",
+    metavar="NAME",
+    help="Carry out with this executor (`cobweb plugins` lists them).",
+)
+"""Adds `--executor NAME`."""
+
+parallel_option = click.option(
+    "--parallel",
+    metavar="N",
+    type=click.IntRange(1, 100_000),
+    help="At most N checks and transitions at once.",
+)
+"""Adds `--parallel N`."""
+
+timeout_option = click.option(
+    "--timeout",
+    metavar="DURATION",
+    type=DURATION,
+    help="Longest time of one check or transition that has no own: 90, 10m, 1h30m.",
+)
+"""Adds `--timeout DURATION`, in seconds as a float, or None."""
+
+max_failures_option = click.option(
+    "--max-failures",
+    metavar="N|P%",
+    type=FAILURES,
+    help="Start nothing new once more objects than this have failed.",
+)
+"""Adds `--max-failures N|P%`, an `Allowance` or None."""
+
+budget_option = click.option(
+    "--budget",
+    "budgets",
+    metavar="NAME=N",
+    multiple=True,
+    type=BOUND,
+    help="Let so many be out under this limit, in this run; repeatable.",
+)
+"""Adds `--budget NAME=N`, pairs."""
+
+only_option = click.option(
+    "--only",
+    metavar="REF",
+    multiple=True,
+    shell_complete=complete_reference,
+    help="Move only this object and what it needs; repeatable.",
+)
+"""Adds `--only REF`, references."""
+
+renew_option = click.option(
+    "--renew",
+    metavar="REF",
+    multiple=True,
+    shell_complete=complete_reference,
+    help="Take this object for changed; repeatable.",
+)
+"""Adds `--renew REF`, references."""
+
+max_removals_option = click.option(
+    "--max-removals",
+    metavar="N|P%",
+    type=FAILURES,
+    help="Refuse to remove more of the known objects than this; default 20%, at least 3.",
+)
+"""Adds `--max-removals N|P%`, an `Allowance` or None."""
+
+refresh_option = click.option(
+    "--refresh",
+    type=click.Choice(["changed", "all", "none"]),
+    default="changed",
+    show_default=True,
+    help="Check the objects in doubt (changed, new, interrupted), all, or as few as can be.",
+)
+"""Adds `--refresh changed|all|none`."""
+
+store_timeout_option = click.option(
+    "--store-timeout",
+    metavar="DURATION",
+    type=DURATION,
+    default="60s",
+    show_default=True,
+    help="Wait so long for a state database that goes away in the run; then end it.",
+)
+"""Adds `--store-timeout DURATION`, in seconds as a float."""
+
+wait_option = click.option(
+    "--wait",
+    metavar="DURATION",
+    type=DURATION,
+    help="Wait so long for a site that another run holds: 90, 10m, 1h30m.",
+)
+"""Adds `--wait DURATION`, in seconds as a float or None; it arrives as `wait`."""
+
+yes_option = click.option("-y", "--yes", is_flag=True, help="Ask no question.")
+"""Adds `--yes`."""
+
 
 def examples(*lines: str) -> str:
     """Return the epilog of a command: its examples, one a line, each a real command line."""
@@ -125,55 +230,6 @@ def _limit(_context: click.Context, _option: click.Parameter, value: str | None)
     raise click.BadParameter(f"`{value[1:]}` names no host")
 
 
-def events_option(function: _F) -> _F:
-    """Add `--events FILE`."""
-    return click.option(
-        "--events",
-        metavar="FILE",
-        type=click.Path(dir_okay=False, writable=True, allow_dash=True),
-        help="Write what happens as JSON Lines to FILE; - is standard output.",
-    )(function)
-
-
-def executor_option(function: _F) -> _F:
-    """Add `--executor NAME`."""
-    return click.option(
-        "--executor",
-        metavar="NAME",
-        help="Carry out with this executor (`cobweb plugins` lists them).",
-    )(function)
-
-
-def parallel_option(function: _F) -> _F:
-    """Add `--parallel N`."""
-    return click.option(
-        "--parallel",
-        metavar="N",
-        type=click.IntRange(1, 100_000),
-        help="At most N checks and transitions at once.",
-    )(function)
-
-
-def timeout_option(function: _F) -> _F:
-    """Add `--timeout DURATION`, in seconds as a float, or None."""
-    return click.option(
-        "--timeout",
-        metavar="DURATION",
-        type=DURATION,
-        help="Longest time of one check or transition that has no own: 90, 10m, 1h30m.",
-    )(function)
-
-
-def max_failures_option(function: _F) -> _F:
-    """Add `--max-failures N|P%`, an `Allowance` or None."""
-    return click.option(
-        "--max-failures",
-        metavar="N|P%",
-        type=FAILURES,
-        help="Start nothing new once more objects than this have failed.",
-    )(function)
-
-
 def max_unreachable_option(default: str | None) -> Callable[[_F], _F]:
     """Add `--max-unreachable N|P%`, an `Allowance`, or None where there is no default."""
     return click.option(
@@ -186,88 +242,6 @@ def max_unreachable_option(default: str | None) -> Callable[[_F], _F]:
     )
 
 
-def budget_option(function: _F) -> _F:
-    """Add `--budget NAME=N`, pairs."""
-    return click.option(
-        "--budget",
-        "budgets",
-        metavar="NAME=N",
-        multiple=True,
-        type=BOUND,
-        help="Let so many be out under this limit, in this run; repeatable.",
-    )(function)
-
-
-def only_option(function: _F) -> _F:
-    """Add `--only REF`, references."""
-    return click.option(
-        "--only",
-        metavar="REF",
-        multiple=True,
-        shell_complete=complete_reference,
-        help="Move only this object and what it needs; repeatable.",
-    )(function)
-
-
-def renew_option(function: _F) -> _F:
-    """Add `--renew REF`, references."""
-    return click.option(
-        "--renew",
-        metavar="REF",
-        multiple=True,
-        shell_complete=complete_reference,
-        help="Take this object for changed; repeatable.",
-    )(function)
-
-
-def max_removals_option(function: _F) -> _F:
-    """Add `--max-removals N|P%`, an `Allowance` or None."""
-    return click.option(
-        "--max-removals",
-        metavar="N|P%",
-        type=FAILURES,
-        help="Refuse to remove more of the known objects than this; default 20%, at least 3.",
-    )(function)
-
-
-def refresh_option(function: _F) -> _F:
-    """Add `--refresh changed|all|none`."""
-    return click.option(
-        "--refresh",
-        type=click.Choice(["changed", "all", "none"]),
-        default="changed",
-        show_default=True,
-        help="Check the objects in doubt (changed, new, interrupted), all, or as few as can be.",
-    )(function)
-
-
-def store_timeout_option(function: _F) -> _F:
-    """Add `--store-timeout DURATION`, in seconds as a float."""
-    return click.option(
-        "--store-timeout",
-        metavar="DURATION",
-        type=DURATION,
-        default="60s",
-        show_default=True,
-        help="Wait so long for a state database that goes away in the run; then end it.",
-    )(function)
-
-
-def wait_option(function: _F) -> _F:
-    """Add `--wait DURATION`, in seconds as a float or None; it arrives as `wait`."""
-    return click.option(
-        "--wait",
-        metavar="DURATION",
-        type=DURATION,
-        help="Wait so long for a site that another run holds: 90, 10m, 1h30m.",
-    )(function)
-
-
-def yes_option(function: _F) -> _F:
-    """Add `--yes`."""
-    return click.option("-y", "--yes", is_flag=True, help="Ask no question.")(function)
-
-
 def refuse_two_parts(limit: str | None, only: Iterable[str], *, rolls_back: bool = False) -> None:
     """Raise UsageError where options ask for two parts, or for one where all goes back."""
     parts = ["--limit"] * (limit is not None) + ["--only"] * bool(tuple(only))
@@ -276,6 +250,19 @@ def refuse_two_parts(limit: str | None, only: Iterable[str], *, rolls_back: bool
     if parts and rolls_back:
         message = "--on-failure rollback is for the whole site"
         raise UsageError(message, hint=f"leave {parts[0]} out")
+
+
+def last_option(things: str) -> Callable[[_F], _F]:
+    """Add `--last N`: how many of these things are listed."""
+    return click.option(
+        "-n",
+        "--last",
+        metavar="N",
+        type=click.IntRange(1, 100_000),
+        default=20,
+        show_default=True,
+        help=f"Only the last N {things}.",
+    )
 
 
 def reference_argument(name: str = "reference", *, required: bool = True) -> Callable[[_F], _F]:

@@ -22,7 +22,7 @@ from cobweb._tables import Tone
 from cobweb._text import plain
 from cobweb.cli._request import Format, Request
 from cobweb.cli._streams import write_stdout
-from cobweb.cli._text import escaped_json, has_control
+from cobweb.cli._text import escaped_json, has_control, wrap
 
 _WIDTH = 80
 _NARROWEST = 40
@@ -72,6 +72,11 @@ class Output:
     def line(self, text: str = "", tone: Tone = Tone.NONE) -> None:
         """Write one line of text, made safe for a terminal, to standard output."""
         self.write(self.paint(plain(text), tone) + "\n")
+
+    def wrapped(self, text: str, tone: Tone = Tone.NONE) -> None:
+        """Write text as lines that are no longer than the terminal is wide."""
+        for part in wrap(plain(text), self.width):
+            self.line(part, tone)
 
     def summary(self, text: str, tone: Tone = Tone.NONE) -> None:
         """Write one line for people to standard error."""

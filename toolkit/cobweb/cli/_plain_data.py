@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cobweb.model import Cob, Need
+    from cobweb.store import RunRecord
 
 VAULTED = "(vaulted)"
 """What is shown in place of a secret."""
@@ -60,3 +61,22 @@ def need_data_text(need: Mapping[str, str]) -> str:
     """Return when a COB needs it and what, of plain data: `down -> up: db/db up`."""
     when = f"in {need['in']}" if "in" in need else f"{need['from']} -> {need['to']}"
     return f"{when}: {need['on']} {need['state']}"
+
+
+def run_data(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
+    """Return a run as `cobweb runs -o json` writes it."""
+    info = record.info
+    return {
+        "id": info.id,
+        "command": info.command,
+        "user": info.user,
+        "host": info.host,
+        "pid": info.pid,
+        "started": info.started,
+        "ended": record.ended,
+        "goes_on": goes_on,
+        "generation": info.generation,
+        "result": record.result,
+        "exit_code": record.exit_code,
+        "counts": dict(record.counts),
+    }

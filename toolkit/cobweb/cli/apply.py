@@ -85,7 +85,9 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         orders = adopting(session, orders, options["adopt"])
         tell_notes(session, output)
         check_all(session, limit)
-        orders = _as_saved(saved, orders)
+        if saved is not None:
+            within = _exceptions(saved, orders)
+            orders = replace(orders, may_go_out=saved.goes_out, exceptions=within)
         carried_out = partial(
             carry_out,
             session,
@@ -110,13 +112,6 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         else:
             tell_result(output, result)
     return result.exit_code
-
-
-def _as_saved(saved: PlanFile | None, orders: Orders) -> Orders:
-    """Return the orders within what a saved plan has named."""
-    if saved is None:
-        return orders
-    return replace(orders, may_go_out=saved.goes_out, exceptions=_exceptions(saved, orders))
 
 
 def _limit(

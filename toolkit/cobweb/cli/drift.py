@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from cobweb._tables import Cell, Column, Tone
-from cobweb._text import plain
 from cobweb.cli._analysis import check_all
 from cobweb.cli._changes import SIGNS, tone_of
 from cobweb.cli._locking import locked_site
@@ -32,7 +31,7 @@ from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._running import goals_of, listeners
 from cobweb.cli._session import open_site
-from cobweb.cli._text import count, moment, wrap
+from cobweb.cli._text import count, moment
 
 if TYPE_CHECKING:
     from cobweb.api import Site
@@ -119,14 +118,14 @@ def _look(  # noqa: PLR0913  # one parameter per option
     wait_s: float | None,
 ) -> DriftResult:
     """Look for drift under the site lock."""
-    from cobweb.operations import Caller, Interrupts, handle_signals
+    from cobweb.operations import Caller, handle_signals
 
     with locked_site(session, output, "drift", wait_s) as turn:
         desired = session.desired(limit)
-        interrupts = Interrupts()
-        with listeners(output, goals_of(desired), events) as heard, handle_signals(interrupts):
-            caller = Caller(sinks=heard.sinks, interrupts=interrupts, say=heard.say)
-            return turn.drift(desired, orders, caller)
+        with listeners(output, goals_of(desired), events) as heard:
+            caller = Caller(sinks=heard.sinks, say=heard.say)
+            with handle_signals(caller.interrupts):
+                return turn.drift(desired, orders, caller)
 
 
 def _tell(output: Output, result: DriftResult) -> None:
@@ -178,8 +177,7 @@ def _tell_pending(output: Output, result: DriftResult) -> None:
 
 def _tell_some(output: Output, lines: Sequence[tuple[str, Tone]]) -> None:
     for line, tone in lines[:_SHOWN]:
-        for part in wrap(plain(line), output.width):
-            output.line(part, tone)
+        output.wrapped(line, tone)
     if len(lines) > _SHOWN:
         output.line(f"... and {len(lines) - _SHOWN} more (-o json has all)")
 

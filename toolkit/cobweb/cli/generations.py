@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._tables import Cell, Column, Tone
-from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._options import examples, last_option, output_option, pass_request, site_options
 from cobweb.cli._output import Output
 from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
@@ -29,7 +29,6 @@ _COLUMNS = (
     Column(title="COMMIT"),
     Column(title="MESSAGE", flexible=True),
 )
-_SHOWN = 20
 _COMMIT_DIGITS = 7
 
 
@@ -37,15 +36,7 @@ _COMMIT_DIGITS = 7
     "generations",
     epilog=examples("cobweb generations", "cobweb generations -n 5", "cobweb generations -o json"),
 )
-@click.option(
-    "-n",
-    "--last",
-    metavar="N",
-    type=click.IntRange(1, 100_000),
-    default=_SHOWN,
-    show_default=True,
-    help="Only the last N generations.",
-)
+@last_option("generations")
 @output_option()
 @site_options
 @pass_request

@@ -10,7 +10,7 @@ import click
 
 from cobweb._garbage import no_collections
 from cobweb._tables import Column, Tone
-from cobweb._text import plain, some_of
+from cobweb._text import some_of
 from cobweb.cli._access import tell_notes
 from cobweb.cli._analysis import check_all
 from cobweb.cli._changes import SIGNS, detail_lines, tone_of, write_lines
@@ -33,7 +33,7 @@ from cobweb.cli._render import write_table
 from cobweb.cli._request import Format, Request
 from cobweb.cli._running import first_few, removal_bound, tell_rollback
 from cobweb.cli._session import open_site
-from cobweb.cli._text import count, wrap
+from cobweb.cli._text import count
 from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _printed(
 def tell_plan(output: Output, plan: Plan, *, whole: bool = False) -> None:
     """Write a plan for people to standard output; `whole` with all lines of each change."""
     for decision in plan.decided[:_SHOWN_DECISIONS]:
-        _tell(output, str(decision))
+        output.wrapped(str(decision))
     if len(plan.decided) > _SHOWN_DECISIONS:
         output.line(f"... and {len(plan.decided) - _SHOWN_DECISIONS} more (-o json has all)")
     _tell_changes(output, plan, whole=whole)
@@ -315,7 +315,7 @@ def _tell_switches(output: Output, plan: Plan) -> None:
         order.append(f"{len(groups) - _SHOWN_GROUPS} more, one after the other")
     parts = [", then ".join(order)] if order else []
     parts += [f"{_others(others)} at any time"] if others else []
-    _tell(output, f"hosts switch: {'; '.join(parts)}")
+    output.wrapped(f"hosts switch: {'; '.join(parts)}")
 
 
 def _others(hosts: Sequence[str]) -> str:
@@ -352,7 +352,7 @@ def _tell_waits(output: Output, plan: Plan) -> None:
     if others:
         output.line(f"... and {others} more (-o json has all)")
     for line in plan.proofs:
-        _tell(output, line, Tone.BAD)
+        output.wrapped(line, Tone.BAD)
 
 
 def _tell_times(output: Output, plan: Plan) -> None:
@@ -364,17 +364,17 @@ def _tell_times(output: Output, plan: Plan) -> None:
     _tell_down(output, plan)
     for it in plan.limits:
         if len({*it.units, *it.canary}) > 1:
-            _tell(output, _limit_text(it))
+            output.wrapped(_limit_text(it))
     if plan.old_content:
         pairs = some_of([f"{on} for {cob}" for cob, on in plan.old_content], _SHOWN_DOWN)
-        _tell(output, f"old content serves, in a circle that a limit makes: {pairs}")
+        output.wrapped(f"old content serves, in a circle that a limit makes: {pairs}")
     if len(plan.stages.critical_path) > 1:
         path = " > ".join(f"{s.cob} {s.dest}" for s in plan.stages.critical_path)
-        _tell(output, f"critical path: {path}")
+        output.wrapped(f"critical path: {path}")
     by_event, by_stages = plan.makespan["event"], plan.makespan["stages"]
     if by_stages > by_event:
         times = f"{by_event:g} by event, {by_stages:g} stage by stage"
-        _tell(output, f"makespan, if each transition took 1: {times}")
+        output.wrapped(f"makespan, if each transition took 1: {times}")
     steps = count(len(plan.steps), "transition")
     stages = count(len(plan.stages.stages), "stage")
     output.summary(f"{_counts(plan)}; {steps} in {stages}")
@@ -392,7 +392,7 @@ def _tell_down(output: Output, plan: Plan) -> None:
         ("restarted in place", plan.restarts),
     ):
         if cobs:
-            _tell(output, f"{title}: {some_of(cobs, _SHOWN_DOWN)}", Tone.CAREFUL)
+            output.wrapped(f"{title}: {some_of(cobs, _SHOWN_DOWN)}", Tone.CAREFUL)
 
 
 def _limit_text(it: LimitUse) -> str:
@@ -403,11 +403,6 @@ def _limit_text(it: LimitUse) -> str:
         pause = f", {it.pause_s:g} s pause" if it.pause_s else ""
         turns = f"{', '.join(it.canary)} first{pause}, then {turns}"
     return f"limit {it.limit} (max {it.bound}): {turns}"
-
-
-def _tell(output: Output, text: str, tone: Tone = Tone.NONE) -> None:
-    for line in wrap(plain(text), output.width):
-        output.line(line, tone)
 
 
 def _save(path: Path, text: str) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from cobweb._tables import Cell, Column, Tone
-from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._options import examples, last_option, output_option, pass_request, site_options
 from cobweb.cli._output import Output
+from cobweb.cli._plain_data import run_data
 from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count, moment
-
-if TYPE_CHECKING:
-    from cobweb.store import RunRecord
 
 _COLUMNS = (
     Column(title="RUN"),
@@ -27,22 +25,13 @@ _COLUMNS = (
     Column(title="GEN", right=True),
     Column(title="RESULT", flexible=True),
 )
-_SHOWN = 20
 _NO_END = "no end"
 
 
 @click.command(
     "runs", epilog=examples("cobweb runs", "cobweb runs --last 100", "cobweb runs -o json")
 )
-@click.option(
-    "-n",
-    "--last",
-    metavar="N",
-    type=click.IntRange(1, 100_000),
-    default=_SHOWN,
-    show_default=True,
-    help="Only the last N runs.",
-)
+@last_option("runs")
 @output_option()
 @site_options
 @pass_request
@@ -56,7 +45,7 @@ def command(request: Request, last: int) -> int:
         store = session.history()
         label, deleted = store.label, store.newest_deleted_run()
         records = store.runs(last + 1)
-        runs = [_run(record, goes_on=store.goes_on(record)) for record in records[:last]]
+        runs = [run_data(record, goes_on=store.goes_on(record)) for record in records[:last]]
     if not output.data({"format": 1, "runs": runs}):
         is_one_host = len({run["host"] for run in runs}) == 1
         write_table(output, _COLUMNS, [_row(run, with_host=not is_one_host) for run in runs])
@@ -69,24 +58,6 @@ def command(request: Request, last: int) -> int:
             told += "; earlier ones were deleted by `cobweb gc`"
         output.summary(told)
     return 0
-
-
-def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
-    info = record.info
-    return {
-        "id": info.id,
-        "command": info.command,
-        "user": info.user,
-        "host": info.host,
-        "pid": info.pid,
-        "started": info.started,
-        "ended": record.ended,
-        "goes_on": goes_on,
-        "generation": info.generation,
-        "result": record.result,
-        "exit_code": record.exit_code,
-        "counts": dict(record.counts),
-    }
 
 
 def _row(run: Mapping[str, Any], *, with_host: bool) -> tuple[Cell | str, ...]:

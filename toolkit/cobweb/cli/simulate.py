@@ -181,8 +181,7 @@ def _known(names: Mapping[str, Any] | tuple[str, ...], known: list[str], kind: s
     have = set(known)
     for name in names:
         if name not in have:
-            hint = did_you_mean(name, known, otherwise="")
-            raise UsageError(f"there is no {kind} {name!r}", hint=hint)
+            raise UsageError(f"there is no {kind} {name!r}", hint=did_you_mean(name, known))
     return list(names)
 
 

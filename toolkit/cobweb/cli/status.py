@@ -10,6 +10,7 @@ import click
 
 from cobweb._clock import wall_clock
 from cobweb._tables import Cell, Column, Tone
+from cobweb._text import some_of
 from cobweb.cli._options import (
     examples,
     limit_option,
@@ -19,6 +20,7 @@ from cobweb.cli._options import (
     site_options,
 )
 from cobweb.cli._output import Output
+from cobweb.cli._plain_data import run_data
 from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
 from cobweb.cli._running import tell_rollback
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 _SHOWN_BEHIND = 8
 """So many hosts that have an earlier generation are named."""
+
+_NOT_OF_STATUS = frozenset({"host", "pid", "generation"})
+"""What only `cobweb runs` tells of a run."""
 
 _COLUMNS = (
     Column(title="OBJECT"),
@@ -163,17 +168,8 @@ def _is_changed(wanted: Cob | None, record: CobRecord | None, results: Results) 
 
 
 def _run(record: RunRecord, *, goes_on: bool) -> dict[str, Any]:
-    return {
-        "id": record.info.id,
-        "command": record.info.command,
-        "user": record.info.user,
-        "started": record.info.started,
-        "ended": record.ended,
-        "goes_on": goes_on,
-        "result": record.result,
-        "exit_code": record.exit_code,
-        "counts": dict(record.counts),
-    }
+    data = run_data(record, goes_on=goes_on)
+    return {key: value for key, value in data.items() if key not in _NOT_OF_STATUS}
 
 
 def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
@@ -223,12 +219,9 @@ def _is_settled(cob: Mapping[str, Any]) -> bool:
 def _tell_behind(output: Output, generation: Mapping[str, Any]) -> None:
     """Say which hosts have not switched to the current generation."""
     behind = [f"{host} ({number})" for host, number in generation["behind"].items()]
-    if not behind:
-        return
-    more = len(behind) - _SHOWN_BEHIND
-    told = ", ".join(behind[:_SHOWN_BEHIND]) + (f" and {more} more" if more > 0 else "")
-    text = f"not yet switched to generation {generation['current']}: {told}"
-    output.summary(text, Tone.CAREFUL)
+    if behind:
+        text = f"not yet switched to generation {generation['current']}"
+        output.summary(f"{text}: {some_of(behind, _SHOWN_BEHIND)}", Tone.CAREFUL)
 
 
 def _row(cob: Mapping[str, Any], given_up: Container[str]) -> tuple[Cell | str, ...]:
