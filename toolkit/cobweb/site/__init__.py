@@ -12,20 +12,20 @@ from cobweb._lazy import on_demand
 
 if TYPE_CHECKING:
     from cobweb.site._documents import Document, read_document, read_text
-    from cobweb.site._explain import VAULTED, Explanation, UsedVariable
+    from cobweb.site._explain import VAULTED, Explanation
     from cobweb.site._find import find_site, find_state, load_site
     from cobweb.site._fit_of_old_specs import unfit_specs
-    from cobweb.site._section_data import SectionData, read_sections
+    from cobweb.site._load import SectionData, read_sections
     from cobweb.site._site import Site
 else:
     __getattr__ = on_demand(
         __name__,
         {
             "cobweb.site._documents": "Document read_document read_text",
-            "cobweb.site._explain": "VAULTED Explanation UsedVariable",
+            "cobweb.site._explain": "VAULTED Explanation",
             "cobweb.site._fit_of_old_specs": "unfit_specs",
             "cobweb.site._find": "find_site find_state load_site",
-            "cobweb.site._section_data": "SectionData read_sections",
+            "cobweb.site._load": "SectionData read_sections",
             "cobweb.site._site": "Site",
         },
     )
@@ -36,7 +36,6 @@ __all__ = [
     "Explanation",
     "SectionData",
     "Site",
-    "UsedVariable",
     "find_site",
     "find_state",
     "load_site",

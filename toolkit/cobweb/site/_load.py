@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cobweb.errors import SiteError
+from cobweb.errors import ModelError, Place, SiteError
 from cobweb.plugin import ActionAdapter
+from cobweb.site._documents import placed
 from cobweb.site._evaluation import Evaluation, Parts
-from cobweb.site._find import state_url_of
+from cobweb.site._find import site_file_of, state_url_of
 from cobweb.site._key import base_key
 from cobweb.site._load_options import Foreign
 from cobweb.site._modules import load_modules
@@ -30,7 +31,7 @@ from cobweb.site.objects._references import References
 from cobweb.site.objects._types import Types
 from cobweb.site.reading._files import Files
 from cobweb.site.reading._findings import Findings
-from cobweb.site.reading._nodes import Map, plain
+from cobweb.site.reading._nodes import Map, at, plain
 from cobweb.site.reading._settings import flag, known_keys, required, text
 
 _KEYS = (
@@ -148,3 +149,48 @@ def sections_of(
         for place, message, hint in SpecChecker(schema).problems(found[name], node):
             findings.add(place, f"section `{name}`: {message}", hint)
     return found
+
+
+COMMAND_LINE = "command line"
+"""The place of what stands in no file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionData:
+    """Plain data by section; `dir` is the site's folder."""
+
+    dir: Path
+    data: Mapping[str, Any]
+    _root: Map
+
+    def error(self, error: ModelError) -> SiteError:
+        """Return problems, whose paths begin with a section, at their places in the site.
+
+        What is about no entry of a section was asked for on the command line.
+        """
+        return placed(error, self._place)
+
+    def _place(self, path: Sequence[str | int]) -> Place:
+        section = self._root.items.get(str(path[0])) if path else None
+        if len(path) > 1 and not (isinstance(section, Map) and path[1] in section.items):
+            return Place(file=COMMAND_LINE)
+        return at(self._root, iter(path)).place
+
+
+def read_sections(
+    path: Path, schemas: Mapping[str, Mapping[str, Any]], *, allow_outside: bool = False
+) -> SectionData:
+    """Return the sections of `schemas` that the site at `path` has, by their schemas.
+
+    They are as written: a command that edits them needs what they expand to in no way, and the
+    site may be wrong everywhere else.
+    SiteError where there is no site, its files cannot be merged, or a section does not fit.
+    """
+    site_file = site_file_of(path)
+    findings = Findings()
+    files = Files(site_file, findings, allow_outside=allow_outside)
+    root = load_modules(site_file, files)
+    findings.raise_if_any()
+    data = sections_of(root, schemas, findings)
+    findings.raise_if_any()
+    return SectionData(dir=files.site_dir, data=data, _root=root)

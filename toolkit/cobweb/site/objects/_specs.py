@@ -193,15 +193,15 @@ class Specs:
         self, cob: CobDef, mode: str, host: str, spec: dict[str, Any], name: str, place: Place
     ) -> bool:
         """Put the text of a file into `content`; a finding and False where that fails."""
-        path = spec.pop(name)
+        written = spec.pop(name)
         if CONTENT in spec:
             message = f"COB `{cob.name}` has both `{name}` and `{CONTENT}`"
             self._findings.add(place, message, "keep one of them")
             return False
-        found = self._text(path, place, name)
-        if found is None:
+        path = _path(written, name, place, self._files)
+        if path is None:
             return False
-        spec[CONTENT], in_file = found
+        spec[CONTENT], in_file = self._read_once(path)
         if mode == _SOURCE or is_vault(spec[CONTENT]):
             return True
         try:
@@ -212,12 +212,8 @@ class Specs:
             return False
         return True
 
-    def _text(self, name: object, place: Place, key: str) -> tuple[Any, Place] | None:
-        """Return the text of a file, or the mark of a vaulted one, and its place."""
-        path = _path(name, key, place, self._files)
-        return None if path is None else self._read_once(path)
-
     def _read(self, path: Path) -> tuple[Any, Place]:
+        """Return the text of a file, or the mark of a vaulted one, and its place."""
         place = Place(file=self._files.name(path))
         text: Any = ""
         try:

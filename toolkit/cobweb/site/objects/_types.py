@@ -283,13 +283,11 @@ class Types:
             action=action,
             timeout_s=timeout,
             attempts=attempts,
-            interrupts=self._interrupts(node, f"`{key}` of type `{name}`"),
+            interrupts=isinstance(node, Map)
+            and flag(
+                node, "interrupts", f"`{key}` of type `{name}`", self._findings, default=False
+            ),
         )
-
-    def _interrupts(self, node: Node, label: str) -> bool:
-        if not isinstance(node, Map):
-            return False
-        return flag(node, "interrupts", label, self._findings, default=False)
 
     def _action(
         self, name: str, what: str, node: Node, *, keys: tuple[str, ...] = _ACTION_KEYS

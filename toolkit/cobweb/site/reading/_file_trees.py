@@ -25,6 +25,11 @@ _GIT = ".git"
 _LINK_MODE = 0o777
 _LEFT_OUT = "leave it out with `exclude`"
 _TOKEN = re.compile(r"(\*\*/|\*\*|\*|\?|\[!?[^/\]]+\])")
+_KINDS = {
+    stat.S_IFREG: TreeKind.FILE,
+    stat.S_IFLNK: TreeKind.LINK,
+    stat.S_IFDIR: TreeKind.FOLDER,
+}
 _MEANINGS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
@@ -88,7 +93,7 @@ class TreeFolder:
         except OSError as error:
             self._say(f"cannot read `{name}`: {error.strerror or error}", _LEFT_OUT)
             return None
-        kind = _kind(status.st_mode)
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode))
         if kind is None:
             self._say(f"`{name}` is neither a file nor a folder nor a link", _LEFT_OUT)
             return None
@@ -131,14 +136,6 @@ def _literal(part: str) -> str:
         inside = part[1:-1].replace("\\", r"\\")
         return f"[^/{inside[1:]}]" if inside.startswith("!") else f"[{inside}]"
     return re.escape(part)
-
-
-def _kind(mode: int) -> TreeKind | None:
-    if stat.S_ISREG(mode):
-        return TreeKind.FILE
-    if stat.S_ISLNK(mode):
-        return TreeKind.LINK
-    return TreeKind.FOLDER if stat.S_ISDIR(mode) else None
 
 
 def _read(name: str, member: _Member) -> TreeEntry:

@@ -70,15 +70,12 @@ def bounded(site_file: Path) -> Iterator[None]:
     """Make a SiteError of a site that is too deep or too large and that no limit has refused."""
     try:
         yield
-    except RecursionError as error:
-        raise _unbounded(site_file, "a part of the site is nested too deeply") from error
-    except MemoryError as error:
-        raise _unbounded(site_file, "the memory does not suffice for the site") from error
-
-
-def _unbounded(site_file: Path, message: str) -> SiteError:
-    place = Place(file=site_file.name)
-    return SiteError([Finding(place=place, message=message, hint="make it plainer or smaller")])
+    except (RecursionError, MemoryError) as error:
+        message = "the memory does not suffice for the site"
+        if isinstance(error, RecursionError):
+            message = "a part of the site is nested too deeply"
+        hint, place = "make it plainer or smaller", Place(file=site_file.name)
+        raise SiteError([Finding(place=place, message=message, hint=hint)]) from error
 
 
 def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "") -> str:
