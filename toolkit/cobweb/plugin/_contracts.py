@@ -178,12 +178,9 @@ def _takes(found: Any, wanted: Any) -> bool:
 
 
 def _shape(wanted: Any) -> str:
-    names = []
-    for parameter in list(inspect.signature(wanted).parameters.values())[1:]:
-        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in names:
-            names.append("*")
-        names.append(parameter.name)
-    return f"({', '.join(names)})"
+    parameters = list(inspect.signature(wanted).parameters.values())[1:]
+    bare = [p.replace(default=p.empty, annotation=p.empty) for p in parameters]
+    return str(inspect.Signature(bare))
 
 
 def _state_problems(cob_type: CobType) -> Iterator[str]:
