@@ -55,15 +55,8 @@ def decide(  # noqa: PLR0913  # a pure function has all that it needs as argumen
     goes back (an earlier one counts as that of the last round). With `hurry` nothing waits: not
     to grow, to shrink, or after a move. Cost: see `make bench`, row `pools round`.
     """
-    remembered = Memory.of(memory, now_s)
-    pools = view.pools
-    remembered.forget(pools)
-    # By the clock of now: one that was ahead for a moment must not make all answers too old.
-    answers, doubts = trusted(view, observations, now_s)
-    ledger = Ledger(view, answers, remembered, hurry=hurry)
-    ledger.notes += doubts
-    _remember_idle(remembered, answers)
-    settle(ledger, claims(view, answers))
+    ledger = _ledger_of(view, observations, memory, now_s, hurry=hurry)
+    settle(ledger, claims(view, ledger.answers))
     objectives = Objectives(ledger)
     carry_on(ledger, objectives)
     if ledger.writes:  # there are other members now
@@ -77,7 +70,7 @@ def decide(  # noqa: PLR0913  # a pure function has all that it needs as argumen
             for id_, holding in sorted(ledger.writes.items())
             if holding != view.holdings.get(id_)
         },
-        memory=remembered.data(),
+        memory=ledger.memory.data(),
         notes=tuple(ledger.notes),
     )
 
@@ -86,15 +79,12 @@ def usages(
     view: View, observations: Mapping[str, Observed], memory: Mapping[str, Any], now_s: float
 ) -> Mapping[str, float]:
     """Return the usage of each member whose service has answered (1.1.2.7), not yet weighed."""
-    remembered = Memory.of(memory, now_s)
-    answers, _ = trusted(view, observations, now_s)
-    ledger = Ledger(view, answers, remembered, hurry=False)
-    _remember_idle(remembered, answers)
+    ledger = _ledger_of(view, observations, memory, now_s, hurry=False)
     objectives = Objectives(ledger)
     return {
         id_: objectives.usage(holding.service, ledger.class_of[id_], at_work=ledger.at_work(id_))[0]
         for id_, holding in ledger.holdings.items()
-        if holding.service in answers and holding.phase is Phase.IN
+        if holding.service in ledger.answers and holding.phase is Phase.IN
     }
 
 
@@ -349,11 +339,25 @@ def _is_permanent(objective: Objective) -> bool:
     return objective.slo is not None and objective.slo.kind is SloKind.PERMANENT
 
 
-def _remember_idle(memory: Memory, answers: Mapping[str, Observed]) -> None:
-    """Remember since when members are idle; of a service that says nothing, what was known."""
+def _ledger_of(
+    view: View,
+    observations: Mapping[str, Observed],
+    memory: Mapping[str, Any],
+    now_s: float,
+    *,
+    hurry: bool,
+) -> Ledger:
+    """Return the state at the begin of a round, which remembers since when members are idle."""
+    remembered = Memory.of(memory, now_s)
+    remembered.forget(view.pools)
+    # By the clock of now: one that was ahead for a moment must not make all answers too old.
+    answers, doubts = trusted(view, observations, now_s)
     told = {id_: seen.idle for answer in answers.values() for id_, seen in answer.members.items()}
     for id_, is_idle in told.items():
         if is_idle:
-            memory.idle.setdefault(id_, memory.now_s)
+            remembered.idle.setdefault(id_, remembered.now_s)
         else:
-            memory.idle.pop(id_, None)
+            remembered.idle.pop(id_, None)
+    ledger = Ledger(view, answers, remembered, hurry=hurry)
+    ledger.notes += doubts
+    return ledger

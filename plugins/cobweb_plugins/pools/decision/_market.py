@@ -157,8 +157,8 @@ class Market:
         for id_ in self._ledger.pools.resources:
             class_ = self._ledger.class_of[id_]
             holding = self._ledger.holdings.get(id_)
-            reason = self._resting(id_) or self._not_loose(id_, holding)
-            if reason:
+            obstacles = self._obstacles(id_, holding)
+            if reason := next((reason for is_there, reason in obstacles if is_there), ""):
                 self.kept_back[class_][reason] += 1
                 continue
             service = holding.service if holding else None
@@ -174,35 +174,24 @@ class Market:
             bucket.ids.sort()
             self._push(bucket)
 
-    def _resting(self, id_: str) -> str:
-        if self._ledger.pools.resources[id_].static:
-            return "static"
-        if id_ in self._ledger.ambiguous:
-            return "ambiguous"
-        return "stopped on a circle" if id_ in self._ledger.memory.resting else ""
-
-    def _not_loose(self, id_: str, holding: Holding | None) -> str:
-        """Return why a resource cannot be taken from its service, or from nobody, now."""
+    def _obstacles(self, id_: str, holding: Holding | None) -> Iterator[tuple[bool, str]]:
+        """Yield what may keep a resource where it is; the first that is there is the reason."""
+        ledger, pools, now_s = self._ledger, self._ledger.pools, self._ledger.now_s
+        yield pools.resources[id_].static, "static"
+        yield id_ in ledger.ambiguous, "ambiguous"
+        yield id_ in ledger.memory.resting, "stopped on a circle"
         if holding is None:
-            return "that a silent service may have" if self._ledger.unasked(id_) else ""
-        if holding.phase is not Phase.IN:
-            return "leaving" if holding.phase is Phase.LEAVING else "failed"
-        return self._not_ready(id_, holding)
-
-    def _not_ready(self, id_: str, holding: Holding) -> str:
-        """Return why a member stays for now."""
-        pools, now_s = self._ledger.pools, self._ledger.now_s
-        if holding.service not in self.standings:
-            return "of services that nothing is known of"
-        if holding.held_until_s is not None and holding.held_until_s > now_s:
-            return "held"
-        if not self._ledger.is_up(id_, holding):
-            return "joining"
-        rests = holding.order and holding.since_s > now_s - pools.immunity_s
+            yield bool(ledger.unasked(id_)), "that a silent service may have"
+            return
+        yield holding.phase is Phase.LEAVING, "leaving"
+        yield holding.phase is Phase.FAILED, "failed"
+        yield holding.service not in self.standings, "of services that nothing is known of"
+        yield holding.held_until_s is not None and holding.held_until_s > now_s, "held"
+        yield not ledger.is_up(id_, holding), "joining"
+        rests = holding.order is not None and holding.since_s > now_s - pools.immunity_s
         # Nobody works in a spare pool, and whoever has given up a resource may need it again.
-        if rests and not pools.services[holding.service].direct and not self._ledger.hurry:
-            return "resting after a move"
-        return ""
+        may_wait = not (pools.services[holding.service].direct or ledger.hurry)
+        yield rests and may_wait, "resting after a move"
 
     def _usage(self, bucket: Bucket) -> tuple[float, str]:
         assert bucket.service is not None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from cobweb_plugins.pools.decision._pools import Pools
 
@@ -16,8 +16,7 @@ _FIRST_REST_S = 60.0
 _LONGEST_REST_S = 3600.0
 
 
-@dataclass(slots=True)
-class Condition:
+class Condition(NamedTuple):
     """Whether an SLO is unfulfilled, and since when it is so."""
 
     unmet: bool
@@ -39,15 +38,13 @@ class Request:
     rests: int = 0
     rest_s: float = 0.0
 
-    def rest(self, now_s: float) -> float:
-        """Let the need rest, longer each time; return for how long."""
-        long_s: float = min(_FIRST_REST_S * 2.0**self.rests, _LONGEST_REST_S)
+    def rest(self, now_s: float) -> None:
+        """Let the need rest, longer each time."""
+        long_s = min(_FIRST_REST_S * 2.0**self.rests, _LONGEST_REST_S)
         self.rests, self.grants, self.rest_s = self.rests + 1, 0, now_s + long_s
-        return long_s
 
 
-@dataclass(slots=True)
-class Step:
+class Step(NamedTuple):
     """A move of a resource, for which SLO, and the SLO that needed it before, "" if none did."""
 
     at_s: float
@@ -81,55 +78,20 @@ class Memory:
     @classmethod
     def of(cls, data: Mapping[str, Any], now_s: float) -> Memory:
         """Return a copy of what the last round remembered, with the later of the two times."""
-        return cls(
-            now_s=max(now_s, data.get("now_s", now_s)),
-            conditions={
-                service: {
-                    slo: {value: Condition(*it) for value, it in by_value.items()}
-                    for slo, by_value in by_slo.items()
-                }
-                for service, by_slo in data.get("conditions", {}).items()
-            },
-            idle=dict(data.get("idle", {})),
-            heard=dict(data.get("heard", {})),
-            requests={
-                service: {key: Request(**it) for key, it in by_key.items()}
-                for service, by_key in data.get("requests", {}).items()
-            },
-            moves=list(data.get("moves", ())),
-            paths={
-                id_: [Step(*step) for step in path] for id_, path in data.get("paths", {}).items()
-            },
-            resting=dict(data.get("resting", {})),
-            blacklist={name: dict(it) for name, it in data.get("blacklist", {}).items()},
-        )
+        found = {
+            name: _mapped(data[name], depth, read)
+            for name, (depth, read, _) in _SHAPES.items()
+            if name in data
+        }
+        return cls(now_s=max(now_s, data.get("now_s", now_s)), **found)
 
     def data(self) -> Mapping[str, Any]:
         """Return it as JSON."""
-        return {
-            "format": _FORMAT,
-            "now_s": self.now_s,
-            "conditions": {
-                service: {
-                    slo: {value: [it.unmet, it.since_s] for value, it in sorted(by_value.items())}
-                    for slo, by_value in sorted(by_slo.items())
-                }
-                for service, by_slo in sorted(self.conditions.items())
-            },
-            "idle": dict(sorted(self.idle.items())),
-            "heard": dict(sorted(self.heard.items())),
-            "requests": {
-                service: {key: asdict(it) for key, it in sorted(by_key.items())}
-                for service, by_key in sorted(self.requests.items())
-            },
-            "moves": self.moves,
-            "paths": {
-                id_: [[it.at_s, it.source, it.target, it.winner, it.loser] for it in path]
-                for id_, path in sorted(self.paths.items())
-            },
-            "resting": dict(sorted(self.resting.items())),
-            "blacklist": {name: dict(sorted(it.items())) for name, it in self.blacklist.items()},
+        found = {
+            name: _mapped(getattr(self, name), depth, written)
+            for name, (depth, _, written) in _SHAPES.items()
         }
+        return {"format": _FORMAT, "now_s": self.now_s, **found}
 
     def forget(self, pools: Pools) -> None:
         """Drop what is too old to count, and what is of no resource or service of the pools."""
@@ -148,6 +110,26 @@ class Memory:
             for id_, path in self.paths.items()
             if (young := [step for step in path if step.at_s > self.now_s - pools.circle_s])
         }
+
+
+_SHAPES: Mapping[str, tuple[int, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "conditions": (3, Condition._make, list),
+    "idle": (1, float, float),
+    "heard": (1, float, float),
+    "requests": (2, lambda it: Request(**it), asdict),
+    "moves": (0, list, list),
+    "paths": (1, lambda path: [*map(Step._make, path)], lambda path: [*map(list, path)]),
+    "resting": (1, float, float),
+    "blacklist": (2, str, str),
+}
+"""How many mappings are within each other, and how what they lead to is read and written."""
+
+
+def _mapped(found: Any, depth: int, made: Callable[[Any], Any]) -> Any:
+    """Return a copy, by sorted keys, with what is made of each value at a depth."""
+    if not depth:
+        return made(found)
+    return {key: _mapped(it, depth - 1, made) for key, it in sorted(found.items())}
 
 
 def _only(found: Mapping[str, T], names: Container[str]) -> dict[str, T]:
