@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 Value = str | int | float | bool
@@ -91,25 +91,21 @@ def _comparison(name: str, op: ast.cmpop, right: ast.expr) -> _Test:
             raise ValueError(  # noqa: TRY004  # it is the filter that is wrong
                 f"needs a list at column {right.col_offset + 1}, as in `[a, b]`"
             )
-        values = [_value(item) for item in right.elts]
+        values = [_with_kind(_value(item)) for item in right.elts]
         wanted = isinstance(op, ast.In)
         return lambda properties: (
-            name in properties and _is_among(properties[name], values) is wanted
+            name in properties and (_with_kind(properties[name]) in values) is wanted
         )
     compare = _COMPARE.get(type(op))
     if compare is None:
         raise ValueError(f"has an unknown operator before column {right.col_offset + 1}")
-    value = _value(right)
+    kind, value = _with_kind(_value(right))
 
     def holds(properties: Mapping[str, Value]) -> bool:
         found = properties.get(name)
-        return found is not None and _alike(found, value) and compare(found, value)
+        return found is not None and _with_kind(found)[0] is kind and compare(found, value)
 
     return holds
-
-
-def _is_among(found: Value, values: Collection[Value]) -> bool:
-    return any(_alike(found, value) and found == value for value in values)
 
 
 def _value(node: ast.expr) -> Value:
@@ -129,10 +125,6 @@ def _value(node: ast.expr) -> Value:
             raise ValueError(f"has no value at column {node.col_offset + 1}; quote texts")
 
 
-def _alike(one: Value, other: Value) -> bool:
-    """Return whether two values can be compared: two texts, two truth values or two numbers."""
-    kinds = [
-        str if isinstance(value, str) else bool if isinstance(value, bool) else float
-        for value in (one, other)
-    ]
-    return kinds[0] is kinds[1]
+def _with_kind(value: Value) -> tuple[type, Value]:
+    """Return a value after its kind: two texts, two truth values or two numbers are compared."""
+    return next((kind for kind in (str, bool) if isinstance(value, kind)), float), value

@@ -10,7 +10,7 @@ before.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -97,22 +97,15 @@ class Objectives:
         ledger = self._ledger
         if service.min:
             lacking = service.min - ledger.has(service.name)
-            yield Objective(
-                service=service,
-                slo=None,
-                key="min",
-                urgency=math.inf,
-                fits=ledger.fitting(service),
-                needed=service.min,
-                wanted=max(lacking, 0),
-                asks=lacking > 0,
+            yield self._objective(
+                service, None, needed=service.min, wanted=max(lacking, 0), asks=True
             )
         before = self._memory.conditions.get(service.name, {})
         self._memory.conditions[service.name] = {
             slo.name: dict(before[slo.name]) for slo in service.slos if slo.name in before
         }
         for slo in service.slos:
-            if slo.windows and not any(it.has(ledger.now_s) for it in slo.windows):
+            if not slo.applies(ledger.now_s):
                 self._memory.conditions[service.name].pop(slo.name, None)
                 continue
             match slo.kind:
@@ -182,7 +175,7 @@ class Objectives:
     def _objective(  # noqa: PLR0913  # the fields of an objective
         self,
         service: Service,
-        slo: Slo,
+        slo: Slo | None,
         *,
         needed: float,
         wanted: float = 0.0,
@@ -194,8 +187,8 @@ class Objectives:
         return Objective(
             service=service,
             slo=slo,
-            key=_key(slo, part),
-            urgency=slo.urgency,
+            key=_key(slo, part) if slo else "min",
+            urgency=slo.urgency if slo else math.inf,
             fits=self._ledger.fitting(service, slo, part or ""),
             needed=needed,
             work=work,
@@ -235,15 +228,14 @@ def _key(slo: Slo, value: str | None) -> str:
     return f"{slo.name}/{value}" if slo.per and value is not None else slo.name
 
 
-def _fresh(ledger: Ledger) -> defaultdict[tuple[str, str], int]:
+def _fresh(ledger: Ledger) -> Counter[tuple[str, str]]:
     """Count the members, by service and SLO, that have come too late for the KPIs to show it."""
-    found: defaultdict[tuple[str, str], int] = defaultdict(int)
+    found = Counter[tuple[str, str]]()
     for id_, holding in ledger.holdings.items():
         answer = ledger.answers.get(holding.service)
         if holding.order is None or holding.phase is not Phase.IN or answer is None:
             continue
-        member = ledger.view.members.get(id_)
-        up_s = member.since_s if member and ledger.is_up(id_, holding) else holding.since_s
-        if not ledger.is_up(id_, holding) or up_s >= answer.begun_s:
+        since_s = ledger.view.members.get(id_, holding).since_s
+        if not ledger.is_up(id_, holding) or since_s >= answer.begun_s:
             found[holding.service, holding.order.slo] += 1
     return found

@@ -99,6 +99,10 @@ class Slo:
     atomic: bool = False
     windows: tuple[Window, ...] = ()
 
+    def applies(self, now_s: float) -> bool:
+        """Return whether a moment (seconds since 1970) is in one of the windows, if there are."""
+        return not self.windows or any(it.has(now_s) for it in self.windows)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
@@ -119,6 +123,11 @@ class Service:
     max: int | None = None
     slos: tuple[Slo, ...] = ()
     registered: bool = True
+
+    @property
+    def work_kpis(self) -> frozenset[str]:
+        """The KPIs of waiting work that its PENDING SLOs look at."""
+        return frozenset(slo.kpi for slo in self.slos if slo.kind is SloKind.PENDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

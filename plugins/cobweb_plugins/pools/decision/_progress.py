@@ -66,7 +66,7 @@ def carry_on(ledger: Ledger, objectives: Objectives) -> None:
             slo = holding.order.slo if holding.order else ""
             if _wanted(ledger, objectives, holding) - delivered[slo] <= 0:
                 _take_back(ledger, id_, holding)
-            elif _is_ready(ledger, id_, holding) and _can_come(ledger, holding):
+            elif _is_ready(ledger, id_, holding):
                 _hand_over(ledger, id_, holding)
                 delivered[slo] += 1
             else:
@@ -149,20 +149,21 @@ def _is_full(ledger: Ledger, service: Service, coming: int = 0) -> bool:
     return service.max is not None and ledger.has(service.name) + coming >= service.max
 
 
-def _can_come(ledger: Ledger, holding: Holding) -> bool:
-    return holding.to is None or holding.to in ledger.answers
-
-
 def _is_down(ledger: Ledger, id_: str, holding: Holding) -> bool:
     """Return whether nothing of a member is left in its service."""
     member, service = ledger.view.members.get(id_), ledger.pools.services.get(holding.service)
-    if service is None or service.direct:
-        return member is None or member.state is MemberState.DOWN
-    return member is not None and member.state is MemberState.DOWN
+    if member is None:
+        return service is None or service.direct
+    return member.state is MemberState.DOWN
 
 
 def _is_ready(ledger: Ledger, id_: str, holding: Holding) -> bool:
-    """Return whether a resource can go: asked after it got no new work, it had none left."""
+    """Return whether a resource can go: asked after it got no new work, it had none left.
+
+    Whoever gets it must have answered.
+    """
+    if holding.to is not None and holding.to not in ledger.answers:
+        return False
     if _is_down(ledger, id_, holding):
         return True
     member, answer = ledger.view.members.get(id_), ledger.answers.get(holding.service)

@@ -6,6 +6,7 @@ looks at, says nothing; so does one in which nearly half of the members are gone
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from cobweb_plugins.pools.decision._pools import Service, SloKind
@@ -61,11 +62,11 @@ def claims(view: View, answers: Mapping[str, Observed]) -> Mapping[str, tuple[st
     What a resource that changes hands leaves behind for a moment is no claim: its new service has
     to have it up for as long as the question took.
     """
-    found: dict[str, list[str]] = {}
+    found = defaultdict[str, list[str]](list)
     for name, answer in sorted(answers.items()):
         for id_ in answer.members:
             if id_ in view.pools.resources and _may_claim(view, id_, name, answer):
-                found.setdefault(id_, []).append(name)
+                found[id_].append(name)
     return {id_: tuple(names) for id_, names in sorted(found.items())}
 
 
@@ -80,14 +81,13 @@ def is_up(view: View, id_: str, holding: Holding) -> bool:
 
 def _expected(view: View, observations: Mapping[str, Observed]) -> Mapping[str, list[str]]:
     """Return the members by service that were up before the service was asked."""
-    found: dict[str, list[str]] = {name: [] for name in view.pools.services}
+    found = defaultdict[str, list[str]](list)
     for id_, holding in view.holdings.items():
         answer, member = observations.get(holding.service), view.members.get(id_)
         if (
             answer is not None
             and member is not None
             and holding.phase is Phase.IN
-            and holding.service in found
             and member.state is MemberState.UP
             and member.since_s < answer.begun_s
         ):
@@ -114,17 +114,11 @@ def _lies(service: Service, answer: Observed) -> Iterator[str]:
     if not all(_is_sane(seen.load) and seen.jobs >= 0 for seen in answer.members.values()):
         yield "it says that a member has less than no load or jobs, or no number"
     told = {kpi.name for kpi in answer.kpis}
-    for name in _looked_at(service):
-        if name not in told:
-            yield f"it does not say what {name} is"
-
-
-def _looked_at(service: Service) -> Iterator[str]:
-    """Yield the KPIs that SLOs look at and that nothing else stands for, as the load of members."""
     for slo in service.slos:
+        # The load of members stands for the KPI that utilisation looks at by default.
         by_load = slo.kind is SloKind.UTILISATION and slo.kpi == SloKind.UTILISATION
-        if slo.kpi and not by_load:
-            yield slo.kpi
+        if slo.kpi and slo.kpi not in told and not by_load:
+            yield f"it does not say what {slo.kpi} is"
 
 
 def _is_sane(value: float) -> bool:

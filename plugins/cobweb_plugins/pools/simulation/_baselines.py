@@ -93,10 +93,9 @@ class Threshold:
 
         That is since when it is too busy or too idle, and when it was scaled for the last time.
         """
-        pending = {slo.kpi for slo in service.slos if slo.kind is SloKind.PENDING}
-        if not pending:
+        if not service.work_kpis:
             return {}, {}
-        waiting = sum(it.value for it in found.kpis if it.name in pending)
+        waiting = sum(it.value for it in found.kpis if it.name in service.work_kpis)
         members = sorted(
             id_
             for id_, it in view.holdings.items()

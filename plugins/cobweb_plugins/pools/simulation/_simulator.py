@@ -182,8 +182,7 @@ class _Simulator:
         for name, service in self._services.items():
             found = observations.get(name)
             kpis = found.kpis if found else ()
-            names = {it.kpi for it in service.slos if it.kind is SloKind.PENDING}
-            names |= {it.kpi for it in self._queues[name].streams}
+            names = service.work_kpis.union(it.kpi for it in self._queues[name].streams)
             numbers = (it.value for it in kpis if it.name in names)
             waiting = math.fsum(it for it in numbers if 0 < it < math.inf)
             self._series.members[name].append(self._referee.members[name])
@@ -193,7 +192,7 @@ class _Simulator:
 
     def _is_kept(self, slo: Slo, name: str, kpis: tuple[Kpi, ...], now_s: float) -> bool:
         """Return whether a service has what an objective asks for."""
-        if slo.windows and not any(window.has(now_s) for window in slo.windows):
+        if not slo.applies(now_s):
             return True
         values = [it.value for it in kpis if it.name == slo.kpi]
         match slo.kind:

@@ -18,7 +18,6 @@ from cobweb_plugins.pools.decision import (
     Seen,
     Service,
     ServiceState,
-    SloKind,
     expanded,
     pools_of,
 )
@@ -289,6 +288,5 @@ def pieces(
 
 def _answers_of_no_work(service: Service) -> tuple[tuple[float, Observed | None], ...]:
     """Return the answers of a service that the trace does not name: nothing waits there."""
-    names = sorted({it.kpi for it in service.slos if it.kind is SloKind.PENDING})
-    kpis = tuple(Kpi(name=name, value=0.0) for name in names)
+    kpis = tuple(Kpi(name=name, value=0.0) for name in sorted(service.work_kpis))
     return ((0.0, Observed(state=ServiceState.RUNNING, kpis=kpis)),)
