@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -282,20 +282,22 @@ class _Reader(SectionReader):
         pools = Pools(
             resources=resources,
             services=services,
-            policy=section.get("policy", "priority"),
-            gain=float(section.get("gain", 0)),
             budget=budget
             and Budget(
                 moves=budget["moves"],
                 per_s=self.seconds(budget["per"], ("budget", "per"), zero=False),
             ),
-            **{f"{key}_s": self.seconds(section[key], (key,)) for key in _TIMES if key in section},
+            **_given(section, "policy", "gain"),
+            **self._times(),
         )
         self._check(pools)
         return pools
 
+    def _times(self) -> dict[str, Any]:
+        given = _given(self._section, *_TIMES)
+        return {f"{key}_s": self.seconds(value, (key,)) for key, value in given.items()}
+
     def _resources(self) -> dict[str, Resource]:
-        found: dict[str, Resource] = {}
         merged: dict[str, tuple[str, dict[str, Any]]] = {}
         lines = (self._section.get("resources") or {}).items()
         # Ranges come first: a line of its own adds to its range wherever it stands.
@@ -321,15 +323,7 @@ class _Reader(SectionReader):
                         **before[1].get("properties", {}),
                         **body["properties"],
                     }
-        for id_, (_, body) in merged.items():
-            type_ = body.get("type", "host")
-            found[id_] = Resource(
-                id=id_,
-                type=type_,
-                properties={**body.get("properties", {}), "id": id_, "type": type_},
-                static=body.get("static", False),
-            )
-        return found
+        return {id_: _resource(id_, body) for id_, (_, body) in merged.items()}
 
     def _service(self, name: str, body: Mapping[str, Any]) -> Service:
         keys: Keys = ("services", name)
@@ -350,15 +344,11 @@ class _Reader(SectionReader):
             adapter=adapter,
             holds=facts.holds,
             direct=facts.direct,
-            priority=float(body.get("priority", 1)),
-            share=float(body.get("share", 0)),
-            min=least,
-            max=most,
             slos=tuple(
                 self._slo(body_, index, (*keys, "slos", index))
                 for index, body_ in enumerate(body.get("slos", ()))
             ),
-            registered=body.get("registered", True),
+            **_given(body, "priority", "share", "min", "max", "registered"),
         )
 
     def _slo(self, body: Mapping[str, Any], index: int, keys: Keys) -> Slo:
@@ -378,18 +368,15 @@ class _Reader(SectionReader):
             name=body.get("name", f"{kind}-{index + 1}"),
             kind=kind,
             urgency=float(need.get("urgency", 0)),
-            quantity=need.get("quantity", 1),
             filter=None if text is None else self.filter_of(text, (*need_keys, "filter")),
             kpi=body.get("kpi", _KPIS.get(kind, "")),
-            above=float(body.get("above", 0)),
-            per=body.get("per", ""),
             band=(low, high),
             for_s=self.seconds(body["for"], (*keys, "for")) if "for" in body else None,
-            atomic=need.get("atomic", False),
             windows=tuple(
                 self._window(window, (*keys, "windows", at))
                 for at, window in enumerate(body.get("windows", ()))
             ),
+            **_given(need, "quantity", "above", "per", "atomic"),
         )
 
     def _window(self, body: Mapping[str, Any], keys: Keys) -> Window:
@@ -460,16 +447,19 @@ class _Reader(SectionReader):
 
 _KPIS = {SloKind.PENDING: "pending", SloKind.UTILISATION: "utilisation"}
 
-_TIMES = (
-    "immunity",
-    "grow_after",
-    "shrink_after",
-    "order_after",
-    "leave_within",
-    "stale_after",
-    "circle",
-)
+_TIMES = [it.name.removesuffix("_s") for it in fields(Pools) if it.name.endswith("_s")]
 """The settings of the pools that are durations."""
+
+
+def _given(body: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """Return what is said by these keys; for all else the fields have defaults."""
+    return {key: body[key] for key in keys if key in body}
+
+
+def _resource(id_: str, body: Mapping[str, Any]) -> Resource:
+    type_ = body.get("type", "host")
+    properties = {**body.get("properties", {}), "id": id_, "type": type_}
+    return Resource(id=id_, type=type_, properties=properties, **_given(body, "static"))
 
 
 def _second_of_day(text: str) -> float:

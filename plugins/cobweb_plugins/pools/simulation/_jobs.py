@@ -19,6 +19,9 @@ from cobweb_plugins.pools.simulation._trace import Stream, pieces
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
+_Place = tuple[int, list[int], str]
+"""What orders members that are idle: how many streams they can run, which, and their ids."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -51,9 +54,8 @@ class JobQueue:
         self.streams = streams
         self._waiting: list[deque[Job]] = [deque() for _ in streams]
         self._properties = properties
-        self._fits: dict[str, list[int]] = {}
-        self._idle: list[tuple[int, list[int], str]] = []
-        """By how many streams a member fits, by which, and by id, in this order."""
+        self._places: dict[str, _Place] = {}
+        self._idle: list[_Place] = []
         self.arrivals = merge(*(_arrivals(it, at, until_s) for at, it in enumerate(streams)))
         """When the next job comes, and of which stream."""
         self._lengths = [_lengths(stream) for stream in streams]
@@ -73,9 +75,10 @@ class JobQueue:
 
     def offer(self, member: str, now_s: float) -> Job | None:
         """Return the job that a member without one starts; with None it is idle from now on."""
-        heads = [self._waiting[at][0] for at in self._fits_of(member) if self._waiting[at]]
+        _, fits, _ = place = self._place_of(member)
+        heads = [self._waiting[at][0] for at in fits if self._waiting[at]]
         if not heads:
-            insort(self._idle, self._place_of(member))
+            insort(self._idle, place)
             return None
         job = min(heads, key=lambda it: it.number)
         self._waiting[job.stream].popleft()
@@ -102,20 +105,16 @@ class JobQueue:
         pending = (Kpi(name=name, value=counts[name]) for name in sorted(counts))
         return *pending, Kpi(name="utilisation", value=load)
 
-    def _place_of(self, member: str) -> tuple[int, list[int], str]:
-        fits = self._fits_of(member)
-        return len(fits), fits, member
-
-    def _fits_of(self, member: str) -> list[int]:
-        """Return the streams whose jobs a member can run; only members are looked at."""
-        if member not in self._fits:
+    def _place_of(self, member: str) -> _Place:
+        if member not in self._places:  # only members are looked at
             own = self._properties[member]
-            self._fits[member] = [
+            fits = [
                 at
                 for at, stream in enumerate(self.streams)
                 if stream.needs is None or stream.needs.accepts(own)
             ]
-        return self._fits[member]
+            self._places[member] = (len(fits), fits, member)
+        return self._places[member]
 
 
 def _arrivals(stream: Stream, at: int, until_s: float) -> Iterator[tuple[float, int]]:
