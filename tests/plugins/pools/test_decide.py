@@ -186,6 +186,18 @@ def test_a_busy_resource_leaves_when_its_work_is_done_and_not_before() -> None:
     assert world.holdings["b1"].service == "hpc"
 
 
+def test_what_leaves_is_looked_at_in_the_order_of_ids() -> None:
+    world = two_services(spare=False)
+    to_of = {"b1": "hpc", "b2": None, "s1": None, "s2": None}
+    for id_, to in to_of.items():
+        world.holdings[id_] = Holding(service="batch", phase=Phase.LEAVING, to=to)
+        world.members[id_] = Member(state=MemberState.DRAINING, since_s=world.now_s)
+    world.busy = set(to_of)
+    outcome = world.round()
+    waiting = [note.subject for note in outcome.notes if note.kind is NoteKind.WAITS]
+    assert waiting == [*to_of]
+
+
 def test_idle_counts_only_if_asked_after_the_member_got_no_new_work() -> None:
     world = two_services(batch=[], hpc=[minimum(80, 3)], spare=False)
     world.round()

@@ -77,8 +77,12 @@ class Ledger:
         return sum(n for number, n in self.counts[service].items() if number in classes)
 
     def leaving(self) -> Mapping[str, Holding]:
-        """Return the resources that leave a service."""
-        return {id_: self.holdings[id_] for ids in self._leaving.values() for id_ in ids}
+        """Return the resources that leave a service, by id."""
+        return {
+            id_: holding
+            for id_, holding in sorted(self.holdings.items())
+            if holding.phase is Phase.LEAVING
+        }
 
     def leaving_from(self, service: str) -> list[tuple[str, Holding]]:
         """Return the resources that leave a service, by id."""

@@ -59,14 +59,15 @@ def carry_on(ledger: Ledger, objectives: Objectives) -> None:
     for id_, holding in ledger.leaving().items():
         given_s = holding.order.at_s if holding.order else holding.since_s
         targets[holding.to].append((given_s, id_, holding))
-    for orders in targets.values():
+    for target, orders in targets.items():
+        can_come = target is None or target in ledger.answers
         delivered: dict[str, int] = defaultdict(int)
         waiting = []
         for _, id_, holding in sorted(orders, key=lambda it: it[:2]):
             slo = holding.order.slo if holding.order else ""
             if _wanted(ledger, objectives, holding) - delivered[slo] <= 0:
                 _take_back(ledger, id_, holding)
-            elif _is_ready(ledger, id_, holding):
+            elif can_come and _is_ready(ledger, id_, holding):
                 _hand_over(ledger, id_, holding)
                 delivered[slo] += 1
             else:
@@ -158,12 +159,7 @@ def _is_down(ledger: Ledger, id_: str, holding: Holding) -> bool:
 
 
 def _is_ready(ledger: Ledger, id_: str, holding: Holding) -> bool:
-    """Return whether a resource can go: asked after it got no new work, it had none left.
-
-    Whoever gets it must have answered.
-    """
-    if holding.to is not None and holding.to not in ledger.answers:
-        return False
+    """Return whether a resource can go: asked after it got no new work, it had none left."""
     if _is_down(ledger, id_, holding):
         return True
     member, answer = ledger.view.members.get(id_), ledger.answers.get(holding.service)
