@@ -246,3 +246,30 @@ def test_a_whole_object_or_limit_may_follow_from_a_decision(maker: Maker) -> Non
     site = maker.site(SITE, sections={"lamps": {}}, expanders=[section])
     assert str(site.explain("n1/lamp").place).startswith("decision lamps/n1, revision 1, by ann")
     assert site.graph().budgets[0].name == "dark"
+
+
+class Bulb:
+    """What another plugin adds for lamps."""
+
+    point = "bulb"
+    name = "led"
+    source = Path(__file__)
+
+
+class Screw:
+    """What is for others."""
+
+    point = "screw"
+    name = "long"
+
+
+def test_a_section_finds_what_plugins_add_at_its_point(maker: Maker) -> None:
+    class Lit(Lamps):
+        def expand(self, _sections: Mapping[str, Any], context: Any) -> Expansion:
+            self.at_point = context.extensions_at("bulb")
+            return Expansion()
+
+    section = Lit()
+    given = {"sections": {"lamps": {}}, "expanders": [section], "extensions": [Bulb, Screw]}
+    maker.site(SITE, **given, decisions=lambda: decided(decision("n1", {"size": 3})))
+    assert section.at_point == {"led": Bulb}

@@ -167,3 +167,20 @@ def test_what_a_plugin_tells_has_no_key(root: Path) -> None:
         encoding="utf-8",
     )
     assert key(root, adapters=[Program()]) is None
+
+
+def test_the_source_of_what_plugins_add_counts(root: Path, tmp_path: Path) -> None:
+    class Bulb:
+        point: ClassVar[str] = "bulb"
+        name: ClassVar[str] = "led"
+        source: ClassVar[Path] = tmp_path / "led.yml"
+
+    class Plain:
+        point: ClassVar[str] = "bulb"
+        name: ClassVar[str] = "plain"
+
+    Bulb.source.write_text("lumen: 400", encoding="utf-8")
+    before = key(root, extensions=[Bulb, Plain])
+    assert key(root, extensions=[Bulb, Plain]) == before
+    Bulb.source.write_text("lumen: 800", encoding="utf-8")
+    assert key(root, extensions=[Bulb, Plain]) != before

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cobweb._cache import Cache
-    from cobweb.model import Decisions, Graph, Host
+    from cobweb.model import Decisions, Graph, Host, Job, Report
     from cobweb.operations import (
         Caller,
         Desired,
@@ -141,6 +141,7 @@ class Site:
                 adapters=tuple(readers),
                 sections={name: section.schema for name, section in plugins.sections.items()},
                 expanders=tuple(plugins.expanders.values()),
+                extensions=tuple(plugins.extensions.values()),
                 allow_outside=self.allow_outside,
                 cache=self.cache,
                 decisions=lambda: self.decided,
@@ -352,6 +353,16 @@ class Site:
         """Check everything that was applied, and change nothing on any host."""
         with self.turn("drift") as turn:
             return turn.drift(self._sound(limit), turn.orders(orders))
+
+    def ask(self, jobs: Iterable[Job], orders: Orders | None = None) -> Mapping[int, Report]:
+        """Carry out checks that belong to no object; return their reports by the jobs' numbers.
+
+        They change nothing, so no lock is taken and nothing is written: a run may be at work.
+        """
+        from cobweb.operations import Orders, ask_hosts, desired_of
+
+        desired, store = desired_of(self.evaluated), self.store()
+        return ask_hosts(desired, self.plugins, store, orders or Orders(), jobs)
 
     def gc(self, retention: Retention | None = None, *, dry_run: bool = False) -> Garbage:
         """Delete old generations and runs, and return them; with `dry_run` only return them.

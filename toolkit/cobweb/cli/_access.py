@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import cached_property, partial
@@ -24,7 +24,7 @@ from cobweb.errors import ModelError, SiteError, UsageError
 
 if TYPE_CHECKING:
     from cobweb.api import Site
-    from cobweb.model import CobId, Decision, Decisions, Graph, Results, State
+    from cobweb.model import CobId, Decision, Decisions, Graph, Job, Report, Results, State
     from cobweb.plugin import Plugins
     from cobweb.site import Document, SectionData
 
@@ -154,6 +154,11 @@ class CliAccess:
         except click.exceptions.Exit as end:
             return end.exit_code
         return result if isinstance(result, int) else 0
+
+    def ask(self, jobs: Iterable[Job]) -> Mapping[int, Report]:
+        """Carry out checks of no object."""
+        with open_site(self._request, runs_tasks=True) as session:
+            return session.ask(jobs)
 
     def refuse_unasked(self) -> None:
         """Refuse to go on where nobody can be asked."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cobweb.kernel._result import Ending, RunResult, Wait, chain_data, wait_data
     from cobweb.kernel._sentences import chain_lines, given_up_text, link_text
     from cobweb.kernel._signals import Interrupts, handle_signals, signals_as_interrupt
+    from cobweb.operations._ask import ask_hosts
     from cobweb.operations._decisions import check_decisions
     from cobweb.operations._observers import MOST_BEHIND, Observers
     from cobweb.operations._operations import apply_site, open_site, rehearse_site, simulate_site
@@ -73,6 +74,7 @@ else:
             "cobweb.kernel._result": "Ending RunResult Wait chain_data wait_data",
             "cobweb.kernel._sentences": "chain_lines given_up_text link_text",
             "cobweb.kernel._signals": "Interrupts handle_signals signals_as_interrupt",
+            "cobweb.operations._ask": "ask_hosts",
             "cobweb.operations._decisions": "check_decisions",
             "cobweb.operations._observers": "MOST_BEHIND Observers",
             "cobweb.operations._operations": "apply_site open_site rehearse_site simulate_site",
@@ -131,6 +133,7 @@ __all__ = [
     "Wait",
     "apply_site",
     "archives_of",
+    "ask_hosts",
     "chain_data",
     "chain_lines",
     "check_decisions",

@@ -41,7 +41,7 @@ def _check_bodies(plugins: Plugins, section: str, bodies: Mapping[str, Any]) -> 
 
     takes = plugins.decision_schemas
     if section not in takes:
-        hint = did_you_mean(section, takes, otherwise=f"known are {', '.join(takes) or 'none'}")
+        hint = did_you_mean(section, takes, otherwise=f"known are {', '.join(sorted(takes))}")
         raise UsageError(f"there is no section `{section}` that takes decisions", hint=hint)
     checker = SpecChecker(takes[section], whole="the decision")
     for key, body in bodies.items():

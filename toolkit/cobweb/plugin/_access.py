@@ -5,13 +5,13 @@ The command line puts a `SiteAccess` behind `site_access`; plugins never see how
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cobweb._tables import Cell, Column, Tone
 from cobweb.errors import ModelError, Place, SiteError
-from cobweb.model import CobId, Decision, Decisions, Graph, Results, State
+from cobweb.model import CobId, Decision, Decisions, Graph, Job, Report, Results, State
 from cobweb.plugin._values import Plugins
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ class SiteAccess(Protocol):
     def sections(self) -> Mapping[str, Any]:
         """Return the sections of plugins that the site has: plain data by name, by their schemas.
 
-        Nothing is expanded and no host is read, so a site whose sections stand for too much, or
-        for nothing yet, has them too.
+        Nothing is expanded and no host is read: a site that cannot be expanded yet has them, too.
         """
 
     def placed(self, error: ModelError) -> SiteError:
@@ -113,6 +112,9 @@ class SiteAccess(Protocol):
         `deletes` are as those of `refuse_removals`, for `apply` and `plan`.
         It writes to the same standard output and standard error. CobwebError as the command raises.
         """
+
+    def ask(self, jobs: Iterable[Job]) -> Mapping[int, Report]:
+        """Carry out checks that belong to no object, as `api.Site.ask`; they change nothing."""
 
     def refuse_unasked(self) -> None:
         """Raise UsageError where nobody can be asked: what changes hosts then needs `--yes`."""

@@ -99,8 +99,8 @@ class _Loader:
 
     def add(self, found: Found) -> None:
         """Load one entry point, or note why it is left out."""
-        source = {"name": found.name, "distribution": found.distribution, "version": found.version}
-        source["module"] = found.entry.value if found.entry else ""
+        said = {"name": found.name, "distribution": found.distribution, "version": found.version}
+        said["module"] = found.entry.value if found.entry else ""
         try:
             with _contained("it cannot be examined"):
                 plugin, manager, notes = _import(found)
@@ -113,13 +113,12 @@ class _Loader:
                     _refuse_schemas(tables)
                 location = str(getattr(plugin, "__file__", "") or "")
         except _RejectedError as error:
-            self._failed.append(FailedPlugin(**source, reason=error.message, hint=error.hint))
+            self._failed.append(FailedPlugin(**said, reason=error.message, hint=error.hint))
             return
         self._owners |= {(kind, name): found for kind in names for name in names[kind]}
         for table, entries in tables.items():
             self._tables.setdefault(table, {}).update(entries)
-        loaded = LoadedPlugin(**source, location=location, registered=names, notes=notes)
-        self._loaded.append(loaded)
+        self._loaded.append(LoadedPlugin(**said, location=location, registered=names, notes=notes))
 
     def plugins(self) -> Plugins:
         """Return all that was collected."""

@@ -310,10 +310,9 @@ class Generator(Registered, Protocol):
 class Section(Registered, Protocol):
     """A further top-level key of `site.yml`: `name`, and the JSON Schema of what stands there.
 
-    Its class may have two methods, of the class itself: `notes(access)`, lines that `validate`,
-    `plan` and `apply` tell first, by a `SiteAccess`; and `show(sections, plugins)`, plain data that
-    `cobweb show NAME` shows instead of what is written, without secrets; or ModelError. With a
-    `decision_schema`, a JSON Schema as well, it takes decisions whose bodies are of that.
+    Its class may have, of the class itself, `notes(access)`, lines that `validate`, `plan`, `apply`
+    tell first, by a `SiteAccess`; and `show(sections, plugins)`, plain data without secrets (or
+    ModelError) for `cobweb show NAME`. With a JSON Schema `decision_schema` it takes decisions.
     """
 
     schema: ClassVar[Mapping[str, Any]]
@@ -335,6 +334,9 @@ class ExpandContext(Protocol):
 
     def read(self, name: str) -> str | None:
         """Return the text of a file of the site; None if there is none. Read nothing otherwise."""
+
+    def extensions_at(self, point: str) -> Mapping[str, type[Extension]]:
+        """Return by name what plugins add at a point of this section's plugin."""
 
 
 @runtime_checkable
@@ -591,8 +593,8 @@ class Transport(Registered, Protocol):
 class Extension(Registered, Protocol):
     """What a plugin adds to another one, at a `point` that one asks for; the core knows neither.
 
-    A plugin tells which points it asks for by extensions of the point `extension-point`, each with
-    the name of one; what classes at it have to be is for that plugin to say and to check.
+    A plugin names the points that it asks for by extensions of the point `extension-point`; what is
+    at them is its to check. Sites are made anew where the `source` of a class, a path, has changed.
     """
 
     point: ClassVar[str]

@@ -26,7 +26,7 @@ from cobweb.site.reading._settings import text
 if TYPE_CHECKING:
     from cobweb._cache import Cache
     from cobweb.model import CobType
-    from cobweb.plugin import Adapter
+    from cobweb.plugin import Adapter, Extension
     from cobweb.plugin._values import Expander
     from cobweb.site._evaluation import Parts
     from cobweb.site.reading._nodes import Map
@@ -77,12 +77,14 @@ def load_site(  # noqa: PLR0913 - keywords of its own for each thing that plugin
     allow_outside: bool = False,
     cache: Cache | None = None,
     decisions: DecisionReader = dict,
+    extensions: Sequence[type[Extension]] = (),
 ) -> Site:
     """Return the site at `path`, a folder or its `site.yml`; SiteError with all findings.
 
     `types` are those of plugins, `adapters` read foreign inventories, `sections` are further
     top-level keys with their JSON Schemas, `expanders` those of them that stand for hosts and
-    objects; `decisions` returns what was decided, and is called where one of these takes that.
+    objects; `decisions` returns what was decided, and is called where one of these takes that;
+    `extensions` are what they find at their points.
     Files outside of the repository that has the site are refused without `allow_outside`. Specs are
     evaluated later, when `Site.graph` needs them.
     A sound site is kept in `cache`, and comes from there while nothing that made it differs.
@@ -95,6 +97,7 @@ def load_site(  # noqa: PLR0913 - keywords of its own for each thing that plugin
         expanders=expanders,
         allow_outside=allow_outside,
         decisions=decisions,
+        extensions=extensions,
     )
 
     def read() -> Parts:

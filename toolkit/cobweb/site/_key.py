@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import sys
@@ -43,6 +44,9 @@ def base_key(site_file: Path, foreign: Foreign) -> str:
     """
     lookers = [it for it in foreign.adapters if hasattr(it, "look_at")]
     sources = [it.source for it in (*foreign.expanders, *lookers) if hasattr(it, "source")]
+    sources += [
+        getattr(it, "source", Path(inspect.getfile(it)).parent) for it in foreign.extensions
+    ]
     parts = [
         place_key(site_file),
         [str(repository_of(site_file.parent.resolve())), foreign.allow_outside],
@@ -51,7 +55,7 @@ def base_key(site_file: Path, foreign: Foreign) -> str:
         repr(sorted(foreign.types.items())),
         repr(sorted((name, dict(schema)) for name, schema in foreign.sections.items())),
         [it.name for it in lookers],
-        *(said for source in sources for said in code_of(source)),
+        *(said for source in dict.fromkeys(sources) for said in code_of(source)),
         sys.version,
         sys.byteorder,
         array("I").itemsize,

@@ -17,7 +17,7 @@ from cobweb.site._find import site_file_of, state_url_of
 from cobweb.site._key import base_key
 from cobweb.site._load_options import Foreign
 from cobweb.site._modules import load_modules
-from cobweb.site._sections import Expanded, clashes, expand_all, joined
+from cobweb.site._sections import ExpandContext, Expanded, clashes, expand_all, joined
 from cobweb.site.hosts._hosts import Inventory
 from cobweb.site.hosts._patterns import Patterns
 from cobweb.site.hosts._scope import Evaluator
@@ -50,7 +50,8 @@ def read_parts(site_file: Path, foreign: Foreign) -> Parts:
     root = load_modules(site_file, files)
     sections = sections_of(root, foreign.sections, findings)
     expanders = () if findings else foreign.expanders
-    made = expand_all(root, sections, expanders, files)
+    context = ExpandContext(site_dir=files.site_dir, files=files, extensions=foreign.extensions)
+    made = expand_all(root, sections, expanders, context)
     made.asked |= bool(findings)  # hosts may be missing for what is wrong
     hosts = _hosts(root, files, foreign, made)
     sound = not findings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cobweb.model import CobType
-    from cobweb.plugin import Adapter
+    from cobweb.plugin import Adapter, Extension
     from cobweb.plugin._values import Expander
     from cobweb.site.reading._files import DecisionReader
 
@@ -18,7 +18,8 @@ class Foreign:
     """COB types by name, readers of inventories, further sections with their JSON Schemas.
 
     `expanders` are those of the sections that stand for hosts and objects. With `allow_outside` the
-    site may use files outside of its repository. `decisions` are those of its sections.
+    site may use files outside of its repository. `decisions` are those of its sections, for which
+    `extensions` are what other plugins add.
     """
 
     types: Mapping[str, CobType]
@@ -27,3 +28,4 @@ class Foreign:
     expanders: Sequence[Expander]
     allow_outside: bool = False
     decisions: DecisionReader = dict
+    extensions: Sequence[type[Extension]] = ()

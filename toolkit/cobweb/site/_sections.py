@@ -19,6 +19,7 @@ from cobweb.site.reading._files import Files
 from cobweb.site.reading._nodes import Leaf, Map, Node, at, key_place, lift, plain
 
 if TYPE_CHECKING:
+    from cobweb.plugin import Extension
     from cobweb.plugin._values import Expander
 
 
@@ -27,12 +28,17 @@ class ExpandContext:
     """What an expander may know besides the sections; see `cobweb.plugin.ExpandContext`."""
 
     site_dir: Path
-    _files: Files
+    files: Files
+    extensions: Sequence[type[Extension]] = ()
     decisions: Mapping[str, Decision] = field(default_factory=dict)
 
     def read(self, name: str) -> str | None:
         """Return the text of a file of the site; see `text_of`."""
-        return text_of(self._files, name)
+        return text_of(self.files, name)
+
+    def extensions_at(self, point: str) -> Mapping[str, type[Extension]]:
+        """Return what plugins add at a point, by name."""
+        return {it.name: it for it in self.extensions if it.point == point}
 
 
 Maker = tuple[str, Node]
@@ -59,10 +65,10 @@ class Expanded:
 
 
 def expand_all(
-    root: Map, sections: Mapping[str, Any], expanders: Sequence[Expander], files: Files
+    root: Map, sections: Mapping[str, Any], expanders: Sequence[Expander], context: ExpandContext
 ) -> Expanded:
     """Ask the expander of each section that the site has; findings say what is wrong."""
-    made = Expanded()
+    made, files = Expanded(), context.files
     for expander in expanders:
         node = root.items.get(expander.name)
         if node is None:
@@ -71,9 +77,9 @@ def expand_all(
         decisions = _decisions(expander, files)
         if decisions is None:
             continue
-        context = ExpandContext(site_dir=files.site_dir, _files=files, decisions=decisions)
+        own = replace(context, decisions=decisions)
         try:
-            _add(made, expander.expand(sections, context), (expander.name, node), files)
+            _add(made, expander.expand(sections, own), (expander.name, node), files)
         except ModelError as error:
             for path, message, hint in error.problems:
                 where = at(root, iter(path)) if path else node
