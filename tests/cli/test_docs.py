@@ -13,7 +13,7 @@ from cobweb.cli._group import COMMANDS
 from cobweb.cli.schema import schema_files
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
-READ_BY_PEOPLE = {"site", "inventory", "pool-trace"}
+READ_BY_PEOPLE = {"site", "inventory", "pool-trace", "service-adapter"}
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from cobweb.plugin import Extension, hookimpl
+from cobweb.plugin import (
+    Extension,
+    RegisteredType,
+    Section,
+    data_dir,
+    hookimpl,
+    type_file,
+)
 
 if TYPE_CHECKING:
     import click
+
+    from cobweb.model import Expansion
+    from cobweb.plugin import ExpandContext
 
 __all__ = ["cobweb_interface"]
 
@@ -20,6 +32,13 @@ class PolicyPoint:
 
     point: ClassVar[str] = "extension-point"
     name: ClassVar[str] = "pool_policy"
+
+
+class AdapterPoint:
+    """The extension point `service_adapter`, at which plugins add adapters of services."""
+
+    point: ClassVar[str] = "extension-point"
+    name: ClassVar[str] = "service_adapter"
 
 
 class PriorityPolicy:
@@ -46,16 +65,67 @@ class SharePolicy:
         self.weight = Share().weight
 
 
+def _file(kind: str, name: str) -> Path:
+    return Path(str(data_dir(kind))) / name  # type: ignore[arg-type]
+
+
+def _adapter(adapter: str) -> type[Extension]:
+    """Return the class of a built-in service adapter, which is a file of playbooks/pools."""
+
+    class BuiltIn:
+        point: ClassVar[str] = "service_adapter"
+        name: ClassVar[str] = adapter
+        source: ClassVar[Path] = _file("playbooks", f"pools/{adapter}.yml")
+
+    return BuiltIn
+
+
+def _schema(name: str) -> Mapping[str, Any]:
+    path = _file("schemas", f"sections/{name}.schema.json")
+    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+class PoolsSection:
+    """Resources and services; whose each resource is, is decided."""
+
+    name: ClassVar[str] = "pools"
+    schema: ClassVar[Mapping[str, Any]] = _schema("pools")
+    decision_schema: ClassVar[Mapping[str, Any]] = _schema("pools.decision")
+
+    def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
+        """Return the objects of all members."""
+        from cobweb_plugins.pools._section import expand_pools
+
+        return expand_pools(sections, context)
+
+
 @hookimpl
 def cobweb_register_commands() -> Sequence[click.Command]:
     """Register `pool`."""
     from cobweb.plugin import on_site
-    from cobweb_plugins.pools._commands import pool
+    from cobweb_plugins.pools._hand import commands
 
-    return [on_site(pool)]
+    return [on_site(it) for it in commands()]
 
 
 @hookimpl
 def cobweb_register_extensions() -> Sequence[type[Extension]]:
-    """Register the policies `priority` and `share`, and the point that they are at."""
-    return [PolicyPoint, PriorityPolicy, SharePolicy]
+    """Register policies and service adapters, and the points that they are at."""
+    return [
+        *(PolicyPoint, PriorityPolicy, SharePolicy, AdapterPoint),
+        *map(_adapter, ("processes", "counter", "spare")),
+    ]
+
+
+@hookimpl
+def cobweb_register_sections() -> Sequence[type[Section]]:
+    """Register `pools`."""
+    return [PoolsSection]
+
+
+@hookimpl
+def cobweb_register_types() -> Sequence[type[RegisteredType]]:
+    """Register the types of members of the built-in adapters."""
+    paths = _file("playbooks", "pools").glob("*/type.yml")
+    return [type_file(path) for path in sorted(paths)]

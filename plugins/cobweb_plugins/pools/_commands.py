@@ -45,7 +45,14 @@ class _Run:
     result: Result
 
 
-@click.group("pool", epilog="\b\nExamples:\n  cobweb pool simulate day.yml --chart day.svg")
+_POOL_EXAMPLES = """\b
+Examples:
+  cobweb pool status
+  cobweb pool move n03 hpc
+  cobweb pool simulate day.yml --chart day.svg"""
+
+
+@click.group("pool", epilog=_POOL_EXAMPLES)
 def pool() -> None:
     """Move resources between services, and see why."""
 
@@ -143,7 +150,7 @@ def _runs(
     from cobweb_plugins.pools.decision import decide
     from cobweb_plugins.pools.simulation import BASELINES, simulate
 
-    known = _policies_of(access.plugins)
+    known = policies_of(access.plugins)
     hint = f"known are {', '.join(sorted(known))}"
     for name in policies:
         if name not in known:
@@ -162,7 +169,7 @@ def _runs(
     return runs
 
 
-def _policies_of(plugins: Plugins) -> Mapping[str, Policy]:
+def policies_of(plugins: Plugins) -> Mapping[str, Policy]:
     """Return all policies by name; PluginError for one that cannot be made."""
     return {name: _Guarded(name, it) for name, it in plugins.extensions_at(_POINT).items()}
 

@@ -26,11 +26,12 @@ def code(language: str) -> str:
 
 
 def test_the_section_of_the_page_is_one() -> None:
-    section = yaml.safe_load(code("yaml"))["pools"]
+    # PyYAML reads `on` as true, which the reader of sites does not.
+    section = yaml.safe_load(code("yaml").replace(" on: ", ' "on": '))["pools"]
     definitions = {"$defs": SCHEMA["$defs"]}
     Draft202012Validator({**definitions, **SCHEMA["properties"]["pools"]}).validate(section)
     facts = AdapterFacts(holds=frozenset({"host", "licence"}))
-    pools = pools_of(section, dict.fromkeys(["gridengine", "slurm", "spare"], facts))
+    pools = pools_of(section, dict.fromkeys(["processes", "spare"], facts))
     assert [id_ for id_, it in pools.resources.items() if it.static] == ["n12"]
     assert pools.resources["n12"].properties["cores"] == 8
     # What the page gives as default is what the example says, where it says it.
@@ -59,3 +60,14 @@ def test_the_policy_of_the_page_weighs_twice() -> None:
     service = Service(name="a", adapter="any", holds=frozenset())
     assert policy.weight(Standing(service=service, entitled=0), 21, 1) == 42
     assert (policy.point, policy.name) == ("pool_policy", "doubled")
+
+
+def test_the_section_of_a_site_is_that_of_a_trace() -> None:
+    """A trace has the section as it is written; in a site its names are those of objects, too."""
+    path = ROOT / "schemas" / "sections" / "pools.schema.json"
+    section = json.loads(path.read_text(encoding="utf-8"))
+    for name, part in section["$defs"].items():
+        assert part == SCHEMA["$defs"][name]
+    for name in ("services", "resources"):
+        assert section["properties"][name].pop("propertyNames")
+    assert section["properties"] == SCHEMA["$defs"]["pools"]["properties"]

@@ -249,7 +249,9 @@ def test_the_examples_of_the_help_run() -> None:
     context = click.Context(pool)
     command = pool.get_command(context, "simulate")
     assert command is not None
-    found = re.findall(r"^ +cobweb (.*)$", f"{pool.epilog}\n{command.epilog}", re.MULTILINE)
+    found = re.findall(
+        r"^ +cobweb (pool simulate .*)$", f"{pool.epilog}\n{command.epilog}", re.MULTILINE
+    )
     assert [main(it.split()) for it in found] == [0] * 5
 
 

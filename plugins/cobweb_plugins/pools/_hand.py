@@ -1,0 +1,242 @@
+"""The commands of `cobweb pool` that look at pools, and move resources by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cobweb.errors import UsageError
+from cobweb.plugin import Tone, seconds_of, site_access
+from cobweb_plugins.pools._commands import pool
+
+if TYPE_CHECKING:
+    from cobweb_plugins.pools._desk import Desk
+    from cobweb_plugins.pools._moves import Mover
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _command(name: str, *examples: str) -> Callable[[_F], Any]:
+    lines = "".join(f"\n  cobweb pool {it}" for it in examples or (name,))
+    return pool.command(name, epilog=f"\b\nExamples:{lines}")
+
+
+def _look(name: str, text: str) -> None:
+    """Add a command that shows how the pools are; `_views.tell_NAME` tells people."""
+
+    @click.option("--no-ask", is_flag=True, help="Ask no service: only what is decided.")
+    @click.pass_context
+    def command(context: click.Context, *, no_ask: bool) -> None:
+        from cobweb_plugins.pools import _views
+
+        desk = _desk(context)
+        data = _views.pool_data(desk, {} if no_ask else desk.ask(desk.pools.services))
+        if not desk.access.data(data):
+            getattr(_views, f"tell_{name}")(desk.access, data)
+
+    command.__doc__ = text
+    _command(name, name, f"{name} -o json")(command)
+
+
+_look("status", "Show services, and resources that are not at rest.")
+_look("services", "List services: their states, members, bounds and indicators.")
+_look("resources", "List resources: whose they are, since when and why.")
+
+
+@_command("history", "history", "history n03")
+@click.argument("resource", required=False)
+@click.pass_context
+def history_command(context: click.Context, *, resource: str | None) -> int:
+    """List all that was decided, the newest first."""
+    access = site_access(context)
+    if access.output == "text":
+        from cobweb_plugins.pools._views import tell_history
+
+        tell_history(access, resource)
+        return 0
+    key = () if resource is None else (resource,)
+    return access.run("decisions", "pools", *key, "--history", "-o", access.output)
+
+
+@_command("why", "why n03", "why batch")
+@click.argument("name", metavar="RESOURCE|SERVICE")
+@click.pass_context
+def why_command(context: click.Context, *, name: str) -> None:
+    """Say whose a resource is and why, or how a service is.
+
+    All services are asked, and what a round of decisions would say of it now is
+    shown; nothing of that is decided.
+    """
+    from cobweb_plugins.pools._views import comparison, pool_data, tell_resources, tell_services
+
+    desk = _desk(context)
+    access, is_service = desk.access, name in desk.pools.services
+    id_ = "" if is_service else desk.resource(name).id
+    answers = desk.ask(desk.pools.services)
+    data = pool_data(desk, answers, only=[id_] if id_ else ())
+    data["services"] = [it for it in data["services"] if it["name"] == name]
+    data["why"] = comparison(desk, answers, name)
+    if access.data(data):
+        return
+    tell_services(access, data)
+    tell_resources(access, data)
+    for found in data["resources"]:
+        decision = desk.decisions.by_key.get(id_)
+        access.line(str(decision) if decision else f"nothing is decided of {id_}: it is nobody's")
+        for cob, state in found["objects"].items():
+            access.line(f"object {cob}: {state}")
+        if said := desk.cause(found["objects"]) if found["objects"] else "":
+            access.line(f"the last run said: {said}", Tone.BAD)
+    for found in data["services"]:
+        access.line(f"members: {', '.join(found['members']) or 'none'}")
+    for usage in data["why"]["usages"]:
+        access.line(f"usage of {usage['resource']} in {usage['service']}: {usage['usage']:g}")
+    for note in data["why"]["notes"]:
+        access.line(f"{note['kind']}: {note['subject']}: {note['text']}")
+
+
+def _desk(context: click.Context) -> Desk:
+    from cobweb_plugins.pools._desk import Desk
+
+    return Desk(site_access(context))
+
+
+# --- moves
+
+
+def _act(name: str, *examples: str, drains: bool = False) -> Callable[[_F], Any]:
+    """Make a command of a function that returns a question to the user, and what to do then."""
+
+    def decorate(function: _F) -> Any:
+        def command(yes: bool, wait: str | None, reason: str, **options: Any) -> int:  # noqa: FBT001 - click gives them by name
+            from cobweb_plugins.pools._moves import Mover
+            from cobweb_plugins.pools._views import pool_data
+
+            desk = _desk(click.get_current_context())
+            drain = options.pop("drain", None)
+            mover = Mover(
+                desk=desk, reason=reason, wait=wait, drain_s=_seconds(drain) if drain else 0.0
+            )
+            question, act = function(mover, **options)
+            if not yes:
+                desk.access.refuse_unasked()
+                click.confirm(question, abort=True, err=True)
+            code = int(act())
+            desk.forget()
+            service = options.get("service") if "resource" not in options else None
+            shown = desk.members(service) if service else [options["resource"]]
+            data = pool_data(desk, {}, only=shown)
+            data["services"] = [it for it in data["services"] if it["name"] == service]
+            desk.access.data(data)
+            return code
+
+        command.__doc__ = function.__doc__
+        params = getattr(function, "__click_params__", [])
+        command.__click_params__ = list(params)  # type: ignore[attr-defined]
+        made: Any = command
+        if drains:
+            text = "Wait so long for its jobs to end; default: not at all."
+            made = click.option("--drain", metavar="DURATION", help=text)(made)
+        text = "Why: kept with what is decided."
+        made = click.option("--reason", metavar="TEXT", default=f"pool {name}", help=text)(made)
+        text = "Wait so long for a site that another run holds."
+        made = click.option("--wait", metavar="DURATION", help=text)(made)
+        made = click.option("-y", "--yes", is_flag=True, help="Ask no question.")(made)
+        return _command(name, *examples)(made)
+
+    return decorate
+
+
+_resource = click.argument("resource")
+_service = click.argument("service")
+Act = tuple[str, Callable[[], int]]
+
+
+@_act("move", "move n03 hpc", "move n03 hpc --drain 1h --yes", drains=True)
+@_resource
+@_service
+def _move(mover: Mover, resource: str, service: str) -> Act:
+    """Move a resource to a service, once it is idle where it is.
+
+    It gets no new work from now on. While it is busy it stays, the exit code
+    is 2, and the same command goes on later.
+    """
+    mover.desk.service(service)
+    return f"Move {resource} to {service}?", lambda: mover.move(resource, service)
+
+
+@_act("add", "add n03 batch")
+@_resource
+@_service
+def _add(mover: Mover, resource: str, service: str) -> Act:
+    """Give a resource that is nobody's to a service."""
+    holding = mover.desk.book(mover.desk.resource(resource).id).holding
+    if holding and holding.service != mover.desk.service(service).name:
+        hint = f"`cobweb pool move {resource} {service}` takes it from there"
+        raise UsageError(f"{resource} is in the service `{holding.service}`", hint=hint)
+    return f"Add {resource} to {service}?", lambda: mover.move(resource, service)
+
+
+@_act("remove", "remove n03", "remove n03 --drain 10m", drains=True)
+@_resource
+def _remove(mover: Mover, resource: str) -> Act:
+    """Take a resource out of its service, to nobody."""
+    return f"Remove {resource}?", lambda: mover.move(resource, None)
+
+
+@_act("reset", "reset n03", "reset n03 --to batch")
+@_resource
+@click.option("--to", "service", metavar="S", help="The service that it is in.")
+def _reset(mover: Mover, resource: str, service: str | None) -> Act:
+    """Take a resource back that has failed, or say whose it is."""
+    return f"Reset {resource}?", lambda: mover.reset(resource, service)
+
+
+@_act("adopt", "adopt batch")
+@_service
+def _adopt(mover: Mover, service: str) -> Act:
+    """Take as decided what a service says that it has."""
+    return f"Adopt what {service} has?", lambda: mover.adopt(service)
+
+
+@_act("lost", "lost n03 --reason 'it burnt'")
+@_resource
+def _lost(mover: Mover, resource: str) -> Act:
+    """Give a resource up with its host: you vouch that it is dead.
+
+    Its jobs are those of its service to run again; nothing waits for the host.
+    """
+    return f"Is {resource} dead, and to be given up?", lambda: mover.give_up(resource)
+
+
+@_act("start", "start batch")
+@_service
+def _start(mover: Mover, service: str) -> Act:
+    """Have a service take part again."""
+    return f"Start {service}?", lambda: mover.start(service)
+
+
+@_act("stop", "stop batch", "stop batch --free-resources --drain 1h", drains=True)
+@_service
+@click.option("--free-resources", is_flag=True, help="Its members leave it, to a spare pool.")
+def _stop(mover: Mover, service: str, *, free_resources: bool) -> Act:
+    """Have a service take no part.
+
+    Nothing is taken from it or given to it. Its members stay, or go to a spare
+    pool with --free-resources.
+    """
+    return f"Stop {service}?", lambda: mover.stop(service, frees=free_resources)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise UsageError(f"--drain {text} {error}", hint="as in `10m`") from error
+
+
+def commands() -> Sequence[click.Command]:
+    """Return the group with all its commands."""
+    return [pool]

@@ -1,0 +1,150 @@
+"""The kit for authors of service adapters: what pools count on, as checks for their own tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from itertools import count, pairwise
+from typing import Any
+
+from cobweb.model import Action, Job, JobKind, Outcome, State
+from cobweb.plugin import Executor, Extension, RegisteredType
+from cobweb.testing import NamedCheck
+from cobweb_plugins.pools import _adapters as pools
+from cobweb_plugins.pools.decision import Observed, Resource
+
+_STATES = ("down", "draining", "up")
+_WAY = ("down", "up", "draining", "up", "draining", "down")
+_BROKEN: Any = ({}, {"state": None}, {"state": 7}, {"state": "well"}, {"members": {"n1": {}}})
+_NEED = {"when": "down -> up", "cob": "other", "on": "elsewhere", "state": "down"}
+_NUMBERS = count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterCase:
+    """What the kit needs to try a service adapter.
+
+    `adapter` and `type` are what is registered (no type: its members have no objects), `settings`
+    is `with` of a service on `host`. With an `executor` that is open `resource` joins it for real
+    and leaves. Until its context ends `busy()` has a job at work on the member, `hold()` one that
+    waits and that no further member would begin.
+    """
+
+    adapter: type[Extension]
+    type: type[RegisteredType] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    host: str = "localhost"
+    resource: str = "n1"
+    executor: Executor | None = None
+    busy: Callable[[], AbstractContextManager[object]] | None = None
+    hold: Callable[[], AbstractContextManager[object]] | None = None
+
+
+def adapter_checks(case: AdapterCase) -> list[NamedCheck]:
+    """Return all checks that apply to the case."""
+    on, tried = _Checks(case), case.type and case.executor
+    checks: Mapping[Any, object] = {
+        on.schema_and_members_are_sound: True,
+        on.members_drain_before_they_go: case.type,
+        on.a_broken_answer_is_none: on.adapter.observe,
+        on.steps_may_be_done_twice: tried,
+        on.no_job_is_left_behind: tried and case.busy,
+        on.what_is_held_is_not_pending: tried and case.hold,
+    }
+    return [NamedCheck(name=it.__name__, claim=it.__doc__, run=it) for it in checks if checks[it]]
+
+
+def check_adapter(case: AdapterCase) -> None:
+    """Run all checks that apply; AssertionError at the first that fails."""
+    for check in adapter_checks(case):
+        check()
+
+
+class _Checks:
+    def __init__(self, case: AdapterCase) -> None:
+        self.case: Any = case
+        self.type: Any = case.type and case.type().cob_type()
+        self.adapter = pools.Adapters({case.adapter.name: case.adapter}, {})[case.adapter.name]
+        self.service = pools.AdapterService(name="kit", host=case.host, settings=case.settings)
+        self.asked: Any = pools.question(0, self.service, self.adapter)
+
+    def schema_and_members_are_sound(self) -> None:
+        """All settings fit the schema, and objects are to be what their members are."""
+        from jsonschema import Draft202012Validator as Validator
+
+        assert self.adapter.holds, "it holds no type of resources"
+        Validator.check_schema(self.adapter.schema)
+        Validator(self.adapter.schema).validate(self.case.settings)
+        wants = _STATES if self.type else ()
+        cobs = self._cobs(*wants)
+        assert cobs == self._cobs(*wants), "two calls of expand() differ"
+        for want in wants:
+            found = (cobs[want]["want"], *cobs[want]["needs"])
+            assert found == (want, _NEED), f"{want}: not the state and needs of the member"
+
+    def members_drain_before_they_go(self) -> None:
+        """Members are down, draining or up, serve in the last two, and have no step up -> down."""
+        it, steps = self.type, {(step.source, step.dest) for step in self.type.transitions}
+        found = (set(it.states), set(it.serving), it.remove, steps)
+        assert found == (set(_STATES), {"draining", "up"}, "down", set(pairwise(_WAY))), found
+
+    def a_broken_answer_is_none(self) -> None:
+        """read() makes no running service of an answer that is empty or broken."""
+        for answer in _BROKEN:
+            try:
+                observed = pools.observed_of(self.adapter.read(self.service, answer), 0.0, 0.0)
+            except Exception:  # noqa: BLE001, S112 - so it should
+                continue
+            assert observed.state != "running", f"{answer} is a service that runs"
+
+    def steps_may_be_done_twice(self) -> None:
+        """Each step leads where it should, also if it is done again, and observe() sees it."""
+        for source, dest in (step for step in pairwise(_WAY) for _ in "12"):
+            self._step(source, dest)
+            assert (self.case.resource in self._ask().members) == (dest != "down"), f"it is {dest}"
+
+    def no_job_is_left_behind(self) -> None:
+        """Where a job is at work a member is not idle and does not leave; after that it does."""
+        self._step("down", "up")
+        with self.case.busy():
+            seen = self._ask().members[self.case.resource]
+            assert (seen.jobs > 0, seen.idle) == (True, False), f"with a job observe() says {seen}"
+            self._step("up", "draining")
+            assert self._step("draining", "down", fails=True), "it does not say which job is there"
+        assert any(self._ask().members[self.case.resource].idle for _ in range(100)), "never idle"
+        self._step("draining", "down")
+
+    def what_is_held_is_not_pending(self) -> None:
+        """Nothing that no further member would begin counts in the KPI `pending`."""
+        before = [it for it in self._ask().kpis if it.name == "pending"]
+        with self.case.hold():
+            held = [it for it in self._ask().kpis if it.name == "pending"]
+        assert held == before, f"with what is held it is {held}, without {before}"
+
+    def _cobs(self, *wants: State) -> Mapping[str, Any]:
+        it = Resource(id=self.case.resource, type=self.adapter.holds[0], properties={})
+        many = [pools.Membership(resource=it, name=w, want=w, needs=(_NEED,)) for w in wants]
+        return self.adapter.expand(self.service, many).cobs
+
+    def _step(self, source: State, dest: State, *, fails: bool = False) -> str:
+        report = self._act(self.type.transition(source, dest).action, source, dest)
+        assert (report.outcome is Outcome.OK) is not fails, f"{source} -> {dest}: {report.message}"
+        found = self._act(self.type.check)
+        assert found.state == (source if fails else dest), f"after {source} -> {dest}: {found}"
+        return str(report.message)
+
+    def _act(self, action: Action, source: State = "", dest: State = "") -> Any:
+        cob, kind = self._cobs("up")["up"], JobKind.TRANSITION if dest else JobKind.CHECK
+        words = {**self.asked.cob_vars, **cob, "host": cob["on"], "target": dest}
+        job = replace(self.asked, kind=kind, action=action, source=source, dest=dest)
+        return self._report(replace(job, host=cob["on"], cob_vars=words))
+
+    def _ask(self) -> Observed:
+        report = self._report(self.asked)
+        assert report.outcome is Outcome.OK, f"observe has failed: {report.message}"
+        return pools.observed_of(self.adapter.read(self.service, report.results), 0.0, 0.0)
+
+    def _report(self, job: Job) -> Any:
+        self.case.executor.submit(replace(job, number=next(_NUMBERS)))
+        return self.case.executor.wait(None)[0]
