@@ -22,6 +22,7 @@ from cobweb.errors import CobwebError, UsageError
 _EXAMPLES: Mapping[str, str] = {
     "process": "a file and a process that reads it, on this machine",
     "namespaces": "a cluster from a template, on machines of namespaces",
+    "pools": "hosts and licences that move between services, on this machine",
 }
 _SHOWN: Mapping[str, str] = {"gitignore.txt": ".gitignore"}
 """Files that have another name in a package than in a site."""
@@ -36,6 +37,7 @@ _NEXT: Mapping[str, tuple[str, ...]] = {
         "cluster status web1",
         "cluster delete web1",
     ),
+    "pools": ("pool add n01 batch", "pool move n01 hpc", "pool status"),
 }
 _LONGEST = 40
 _SCHEMAS = ("site", "inventory")
@@ -91,7 +93,7 @@ def site_files(directory: Path, ci: str, example: str = "process") -> dict[str, 
     name = _name(directory)
     values = {"@NAME@": name, "@BASE@": f"/tmp/cobweb-{name}-{secrets.token_hex(3)}"}  # noqa: S108 - made with mode 700, and its owner is checked
     root = files("cobweb.cli") / "_init"
-    folder = root / "process" if example == "process" else data_dir("inventories") / "lamp"
+    folder = data_dir("inventories") / "lamp" if example == "namespaces" else root / example
     contents = {_SHOWN.get(path, path): _filled(text, values) for path, text in _texts(folder, "")}
     if ci in _CI:
         path, template = _CI[ci]
