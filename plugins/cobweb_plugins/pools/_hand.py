@@ -124,6 +124,8 @@ def _act(name: str, *examples: str, drains: bool = False) -> Callable[[_F], Any]
                 desk.access.refuse_unasked()
                 click.confirm(question, abort=True, err=True)
             code = int(act())
+            if desk.access.output == "text":
+                return code
             desk.forget()
             service = options.get("service") if "resource" not in options else None
             shown = desk.members(service) if service else [options["resource"]]
