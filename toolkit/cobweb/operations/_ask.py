@@ -28,10 +28,8 @@ def ask_hosts(
             if job.host in desired.hosts:
                 dispatcher.add(finished(job, {}, results)[0])
             else:
-                said = f"the site has no host {job.host}"
-                reports[job.number] = Report(
-                    number=job.number, outcome=Outcome.UNREACHABLE, message=said
-                )
+                said, lost = f"the site has no host {job.host}", Outcome.UNREACHABLE
+                reports[job.number] = Report(number=job.number, outcome=lost, message=said)
         while not dispatcher.idle():
             dispatcher.submit(dispatcher.take())
             reports |= {job.number: report for job, report in dispatcher.wait(HEARTBEAT_S)}

@@ -22,7 +22,7 @@ from cobweb.kernel._record import Journal, NoJournal
 from cobweb.kernel._result import Ending, RunResult, Wait, stuck_waits, wait_data
 from cobweb.kernel._run import Run
 from cobweb.kernel._trees import TreeLender
-from cobweb.model import CobId, host_of
+from cobweb.model import CobId, PythonAction, host_of
 from cobweb.operations.context._context import ExecutionContext, context_from_nothing, context_of
 from cobweb.operations.context._desired import Desired
 from cobweb.operations.context._narrowed import narrowed
@@ -335,13 +335,15 @@ def _unmark_left(  # noqa: PLR0913  # what was there, with what, for whom
 ) -> None:
     """Take the mark off the hosts of `before` that no object is left on, now that a run has ended.
 
-    A host whose machine is an object of its own is left alone: it went with that. What hinders it
-    is said, and is no failure.
+    A host whose machine is an object of its own is left alone: it went with that. So is one that
+    has Python types alone: nothing was done there. What hinders it is said, and is no failure.
     """
     graph, desired = context.graph, context.desired
     hosts = {host_of(cob) for cob in before} - {host_of(cob) for cob in desired.evaluated.contents}
     hosts -= {host_of(cob) for cob in store.states_on(hosts)} if hosts else set()
-    hosts -= {it.host for it in graph.cobs.values() if it.machine is not None} if hosts else set()
+    cobs = [it for it in graph.cobs.values() if it.host in hosts] if hosts else []
+    hosts -= {it.host for it in cobs if it.machine is not None}
+    hosts &= {it.host for it in cobs if not isinstance(it.type.check, PythonAction)}
     mark = _mark_of(desired, store, orders, info) if hosts & desired.hosts.keys() else None
     if mark is None or not hasattr(plugins.executors[orders.executor], "unmark"):
         return
