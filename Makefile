@@ -65,6 +65,7 @@ AREA_inventories := tests/inventories tests/plugins/storage
 AREA_kernel := tests/kernel tests/operations tests/api tests/system tests/plugins/simulate
 AREA_plugin := tests/plugin
 AREA_pools := tests/plugins/pools
+AREA_metal := tests/plugins/metal
 AREA_rest := tests/test_*.py
 AREA_site := tests/site
 AREA_store := tests/store

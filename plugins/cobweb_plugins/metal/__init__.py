@@ -1,0 +1,3 @@
+"""Machines from the power button to a running system (Cluster-on-Demand)."""
+
+from __future__ import annotations
