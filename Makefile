@@ -26,13 +26,13 @@ $(VENV)/.created:
 
 $(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "Installing Cobweb into $(VENV) ..."
-	@$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e '.[ansible]'
+	@$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e '.[ansible,metal]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "Installing Cobweb and the test tools into $(VENV) ..."
 	@$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt \
-	  -e '.[ansible,cluster,postgresql]' --group dev
+	  -e '.[ansible,cluster,metal,postgresql]' --group dev
 	@touch $(VENV)/.run $@
 
 demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
@@ -97,8 +97,9 @@ compiled: $(VENV)/.dev  ## build Cobweb with a compiled engine into build/compil
 	@COBWEB_COMPILE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps --upgrade --target build/compiled .
 
-PURE_TESTS := tests/model tests/engine tests/generation tests/plugins/pools
-PURE := toolkit/cobweb/model/*,toolkit/cobweb/engine/*,toolkit/cobweb/generation/*,plugins/cobweb_plugins/pools/decision/*
+PURE_TESTS := tests/model tests/engine tests/generation tests/plugins/pools \
+  tests/plugins/metal/test_life.py
+PURE := toolkit/cobweb/model/*,toolkit/cobweb/engine/*,toolkit/cobweb/generation/*,plugins/cobweb_plugins/pools/decision/*,plugins/cobweb_plugins/metal/server/_life.py
 coverage: $(VENV)/.dev  ## hold the pure packages to full branch coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(XDIST) $(PURE_TESTS) $(PYTEST_ARGS)

@@ -144,7 +144,7 @@ def test_a_command_imports_what_its_work_needs(home: Path) -> None:
         ("plan", (*EVALUATES, *PREDICTS, *RUNS), 510),
         ("runs", (*EVALUATES, *PREDICTS, *RUNS, "cobweb_plugins"), 440),
         ("generations", (*EVALUATES, *PREDICTS, *RUNS, "cobweb_plugins"), 440),
-        ("plugins", (*EVALUATES, *PREDICTS, *STORES, *RUNS, "cobweb.site"), 310),
+        ("plugins", (*EVALUATES, *PREDICTS, *STORES, *RUNS, "cobweb.site"), 315),
     ):
         names = modules(home, command)
         assert not found(names, (*unwanted, *OTHERS)), command

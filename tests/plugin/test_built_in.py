@@ -27,7 +27,7 @@ def test_every_built_in_plugin_is_loaded() -> None:
     ours = {plugin.name for plugin in plugins.loaded if plugin.distribution == "cobweb"}
     assert ours == {
         *("ansible", "cluster", "controller", "models", "namespaces", "planner", "providers"),
-        *("pools", "report", "simulate", "solvers", "storage", "types"),
+        *("metal", "pools", "report", "simulate", "solvers", "storage", "types"),
     }
     assert [str(plugin) for plugin in plugins.failed if plugin.distribution == "cobweb"] == []
 

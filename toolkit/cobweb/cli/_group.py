@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, str] = {
     "completion": "Print the completion script of a shell.",
     "cluster": "Create, change, look at and delete clusters of the catalog's templates.",
     "pool": "Move resources between services, and see why.",
+    "metal": "Machines that boot from the network: see them, switch them.",
     "decisions": "List what was decided: desired state that is in no file.",
     "decide": "Decide what a section of the site has under a key.",
     "import": "Read what other tools have written into the site.",
@@ -55,7 +56,7 @@ COMMANDS: Mapping[str, str] = {
 """Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
 
 PLUGGED = frozenset(
-    {"cluster", "decide", "decisions", "generate", "import", "install", "pool", "report"}
+    {"cluster", "decide", "decisions", "generate", "import", "install", "metal", "pool", "report"}
 )
 """Those of them that built-in plugins bring."""
 
@@ -130,8 +131,7 @@ def _loaded(ctx: click.Context) -> Mapping[str, click.Command]:
         from cobweb.plugin import load_plugins
 
         every = load_plugins(strict=current_request(ctx).strict_plugins).commands
-        own = COMMANDS.keys() - PLUGGED
-        ctx.meta[key] = {name: it for name, it in every.items() if name not in own}
+        ctx.meta[key] = {k: it for k, it in every.items() if k in PLUGGED or k not in COMMANDS}
     found: Mapping[str, click.Command] = ctx.meta[key]
     return found
 

@@ -1,0 +1,363 @@
+"""From the section `metal` to hosts and objects: the boot server, images and machines.
+
+Each machine is a host with the object `machine`; what differs between machines is in variables of
+a group that each of them has for itself, so that the site may have these hosts in its own groups
+and give them more variables. All of them are of one definition, as are the nodes of clusters.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from cobweb.errors import ModelError
+from cobweb.model import Expansion
+from cobweb.plugin import ExpandContext, field_problems, seconds_of
+from cobweb_plugins.metal._power import POINT
+
+if TYPE_CHECKING:
+    from cobweb_plugins.metal._power import PowerKind
+
+NAME = "metal"
+MACHINE = "machine"
+"""The name of the object that is a machine, and of its type."""
+
+IMAGE = "machine-image"
+SERVER = "boot-server"
+"""The name of the boot server's object, and of its host where the section makes that."""
+
+GROUP = "machines"
+NOWHERE = "metal_nowhere"
+"""A group without hosts: a machine needs those images there that it does not boot."""
+
+LIMITS_S: Mapping[str, float] = {
+    "trampoline": 600.0,
+    "primed": 3600.0,
+    "active": 900.0,
+    "off": 300.0,
+}
+"""How long a machine may take to each state, where the section does not say, in seconds."""
+
+_PORT = 7480
+_READY = {"tcp": 22}
+_FOLDER = "/var/lib/cobweb/metal"
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_GROUP_BIT = 1
+"""The bit of the first byte of a MAC that says that it is an address of many."""
+
+Problem = tuple[tuple[str | int, ...], str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootServer:
+    """Where the boot server is: its host, what it keeps there, and what it listens on."""
+
+    host: str
+    folder: str
+    network: ipaddress.IPv4Interface
+    port: int
+
+    @property
+    def listen(self) -> str:
+        """Address and port, as `10.72.0.1:7480`."""
+        return f"{self.network.ip}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Where machines and Cobweb find it."""
+        return f"http://{self.listen}"
+
+
+def expand_metal(sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
+    """Return boot server, images and machines; ModelError with all that is wrong."""
+    section = sections[NAME]
+    kinds = cast("Mapping[str, type[PowerKind]]", context.extensions_at(POINT))
+    problems = list(_problems(section, kinds))
+    if problems:
+        raise ModelError([((NAME, *keys), message, hint) for keys, message, hint in problems])
+    server = server_of(section, context.site_dir)
+    place = {"url": server.url, "folder": server.folder}
+    machines = {
+        name: {
+            "mac": mac_of(said["mac"]),
+            "power": said["power"],
+            "ready": _template(said, section).get("ready", _READY),
+            "boots": _template(said, section).get("boots", 1),
+        }
+        for name, said in _part(section, "machines").items()
+    }
+    shared = {"server": place, "limits": limits_of(section), "machines": machines}
+    return Expansion(
+        inventory=_inventory(section, server),
+        cobs=dict(_cobs(section, server, place)),
+        shared={MACHINE: shared},
+    )
+
+
+def server_of(section: Mapping[str, Any], site_dir: Path) -> BootServer:
+    """Return where the boot server of a sound section is."""
+    is_here = "on" not in section
+    default = str(site_dir / ".cobweb" / "metal") if is_here else _FOLDER
+    network = section["network"]
+    return BootServer(
+        host=section.get("on", SERVER),
+        folder=section.get("folder", default),
+        network=ipaddress.IPv4Interface(network["address"]),
+        port=network.get("port", _PORT),
+    )
+
+
+def limits_of(section: Mapping[str, Any]) -> dict[str, float]:
+    """Return how long a machine may take to each state, in seconds."""
+    said = _part(section, "limits")
+    return {**LIMITS_S, **{name: seconds_of(str(it)) for name, it in said.items()}}
+
+
+def mac_of(text: str) -> str:
+    """Return a MAC in small letters with colons; ValueError where it is that of no machine."""
+    mac = text.lower().replace("-", ":")
+    if not _MAC.fullmatch(mac):
+        raise ValueError("is no MAC")
+    if int(mac[:2], 16) & _GROUP_BIT or not int(mac.replace(":", ""), 16):
+        raise ValueError("is a MAC that no single network card has")
+    return mac
+
+
+# What is wrong with a section.
+
+
+def _problems(
+    section: Mapping[str, Any], kinds: Mapping[str, type[PowerKind]]
+) -> Iterator[Problem]:
+    yield from _limit_problems(_part(section, "limits"))
+    network, found = _network(section["network"]["address"])
+    yield from found
+    images, templates = _part(section, "images"), _part(section, "templates")
+    for name, said in templates.items():
+        yield from _missing(("templates", name, "image"), said["image"], "image", images)
+    machines = _part(section, "machines")
+    for name, said in machines.items():
+        if name == section.get("on", SERVER):
+            message = f"the machine `{name}` has the name of the boot server's host"
+            yield ("machines", name), message, "no machine boots from itself; rename it"
+        for keys, message, hint in _machine_problems(said, templates, kinds, network):
+            yield ("machines", name, *keys), f"machine `{name}`: {message}", hint
+    yield from _doubled(machines)
+
+
+def _limit_problems(limits: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, text in limits.items():
+        try:
+            seconds_of(str(text))
+        except ValueError as error:
+            yield ("limits", name), f"limit `{name}`: `{text}` {error}", ""
+
+
+def _network(text: str) -> tuple[ipaddress.IPv4Interface | None, list[Problem]]:
+    keys = ("network", "address")
+    hint = "write the server's own address and the length of its network, as in `10.72.0.1/24`"
+    try:
+        network = ipaddress.IPv4Interface(text)
+    except ValueError:
+        return None, [(keys, f"`{text}` is no IPv4 address of a network", hint)]
+    if not _is_host(network.ip, network):
+        return None, [(keys, f"`{text}` is no address that a server can have", hint)]
+    return network, []
+
+
+def _is_host(address: ipaddress.IPv4Address, network: ipaddress.IPv4Interface) -> bool:
+    """Say whether a machine in a network can have an address."""
+    whole = network.network
+    return address in whole and address not in (whole.network_address, whole.broadcast_address)
+
+
+def _missing(
+    keys: tuple[str | int, ...], name: str, kind: str, known: Mapping[str, Any]
+) -> Iterator[Problem]:
+    if name not in known:
+        yield (
+            keys,
+            f"there is no {kind} `{name}`",
+            f"known are {', '.join(sorted(known)) or 'none'}",
+        )
+
+
+def _machine_problems(
+    said: Mapping[str, Any],
+    templates: Mapping[str, Any],
+    kinds: Mapping[str, type[PowerKind]],
+    network: ipaddress.IPv4Interface | None,
+) -> Iterator[Problem]:
+    try:
+        mac_of(said["mac"])
+    except ValueError as error:
+        yield ("mac",), f"`{said['mac']}` {error}", "as in `52:54:00:00:00:01`"
+    yield from _power_problems(said["power"], kinds)
+    if "template" in said:
+        yield from _missing(("template",), said["template"], "template", templates)
+        for key in ("name", "address"):
+            if key not in said:
+                yield ("template",), f"has a template and no `{key}`", f"give it `{key}`"
+    else:
+        for key in ("name", "address"):
+            if key in said:
+                yield (key,), f"has `{key}` and no template", "give it `template`, too"
+    if network is not None and "address" in said:
+        yield from _address_problems(said["address"], network)
+
+
+def _power_problems(
+    power: Mapping[str, Any], kinds: Mapping[str, type[PowerKind]]
+) -> Iterator[Problem]:
+    kind = kinds.get(power["kind"])
+    if kind is None:
+        known = f"known are {', '.join(sorted(kinds))}"
+        yield ("power", "kind"), f"there is no kind of power `{power['kind']}`", known
+        return
+    settings = {key: it for key, it in power.items() if key != "kind"}
+    if "__ansible_vault" in repr(settings):
+        hint = "have the program read the password from a file of its own"
+        yield ("power",), "a vaulted value is for no power command: it would show it", hint
+        return
+    for keys, message, hint in field_problems(kind.schema, settings):
+        yield ("power", *keys), f"power of the kind `{kind.name}`: {message}", hint
+
+
+def _address_problems(text: str, network: ipaddress.IPv4Interface) -> Iterator[Problem]:
+    try:
+        address = ipaddress.IPv4Address(text)
+    except ValueError:
+        yield ("address",), f"`{text}` is no IPv4 address", ""
+        return
+    if not _is_host(address, network):
+        message = f"`{text}` is not in the network of the boot server"
+        yield ("address",), message, f"that is {network.network}"
+    elif address == network.ip:
+        yield ("address",), f"`{text}` is the boot server's own", ""
+
+
+def _doubled(machines: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what two machines have, though it can be only one's."""
+    for key in ("mac", "name", "address"):
+        first: dict[str, str] = {}
+        for name in (name for name, said in machines.items() if key in said):
+            value = machines[name][key].lower().replace("-", ":" if key == "mac" else "-")
+            other = first.setdefault(value, name)
+            if other != name:
+                message = f"the machines `{other}` and `{name}` have the same {key} `{value}`"
+                yield ("machines", name, key), message, "give each its own"
+
+
+# What a section stands for.
+
+
+def _part(section: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = section.get(key) or {}
+    return found
+
+
+def _template(said: Mapping[str, Any], section: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = _part(section, "templates").get(said.get("template", ""), {})
+    return found
+
+
+def _inventory(section: Mapping[str, Any], server: BootServer) -> dict[str, Any]:
+    groups: dict[str, Any] = {
+        f"machine_{name.replace('-', '_')}": {
+            "hosts": {name: {}},
+            "vars": _variables(said, section),
+        }
+        for name, said in _part(section, "machines").items()
+    }
+    found: dict[str, Any] = {GROUP: {"children": groups}, NOWHERE: {}}
+    for name, said in _part(section, "machines").items():
+        if "template" in said:
+            group = f"{GROUP}_{said['template'].replace('-', '_')}"
+            found.setdefault(group, {"hosts": {}})["hosts"][name] = {}
+    if "on" not in section:
+        here = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        }
+        found[SERVER.replace("-", "_")] = {"hosts": {server.host: here}}
+    return found
+
+
+def _variables(said: Mapping[str, Any], section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the definition of all machines, and templates of the site, ask for."""
+    metal: dict[str, Any] = {
+        "properties": said.get("properties", {}),
+        "image": "",
+        "want": "off",
+        "wanted": {},
+    }
+    if "template" not in said:
+        return {"metal": metal}
+    image = _template(said, section)["image"]
+    wanted = {
+        "image": section["images"][image]["sha256"],
+        "name": said["name"],
+        "address": said["address"],
+    }
+    metal |= {"image": image, "want": "active", "wanted": wanted}
+    return {"ansible_host": said["address"], "metal": metal}
+
+
+def _cobs(
+    section: Mapping[str, Any], server: BootServer, place: Mapping[str, str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects by name: what goes, goes while the boot server is there."""
+    images, machines = _part(section, "images"), _part(section, "machines")
+    up = {"when": "* -> *", "cob": SERVER, "on": server.host, "state": "up"}
+    gone = []
+    for name, said in images.items():
+        spec = {**said, **place}
+        # As the server, it is looked at before machines move: it may be gone, or damaged.
+        cob = {"type": IMAGE, "on": server.host, "spec": spec, "needs": [up], "trust": "10m"}
+        yield image_name(name), cob
+        gone.append({"when": "* -> down", "cob": image_name(name), "state": "absent"})
+    if machines:
+        stored = [it for name in images for it in _image_needs(name, server.host)]
+        yield (
+            MACHINE,
+            {
+                "type": MACHINE,
+                "on": GROUP,
+                "want": "{{ metal.want }}",
+                "spec": {"wanted": "{{ metal.wanted }}"},
+                "needs": [up, *stored],
+            },
+        )
+        gone.append({"when": "* -> down", "cob": MACHINE, "on": GROUP, "state": "off"})
+    yield SERVER, {**_server(section, server), "needs": gone}
+
+
+def image_name(name: str) -> str:
+    """Return what the object of an image is called."""
+    return f"image-{name}"
+
+
+def _image_needs(name: str, host: str) -> Iterator[dict[str, Any]]:
+    """Yield that a machine moves only when its image is there: none goes down for a bad one."""
+    on = f"{{{{ '{host}' if metal.image == '{name}' else '{NOWHERE}' }}}}"
+    need = {"cob": image_name(name), "on": on, "state": "stored", "optional": True}
+    for state in ("trampoline", "primed"):
+        yield {"when": f"* -> {state}", **need}
+
+
+def _server(section: Mapping[str, Any], server: BootServer) -> dict[str, Any]:
+    python = "python3" if "on" in section else sys.executable
+    words = ("boot-server", "--folder", server.folder, "--listen", server.listen)
+    spec: dict[str, Any] = {
+        "command": [python, "-m", "cobweb", NAME, *words],
+        "listen": server.listen,
+    }
+    if "on" not in section:
+        spec["state_dir"] = f"{server.folder}/process"
+    # It is looked at before a machine moves, whatever is believed: nobody tells when it is gone.
+    return {"type": "process", "on": server.host, "spec": spec, "trust": "10m"}

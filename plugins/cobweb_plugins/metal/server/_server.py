@@ -1,0 +1,294 @@
+"""The boot server itself: the book, the power, and one worker for each machine.
+
+A worker does what the phase of its machine asks for, and waits for news or the deadline. What it
+does may be done twice, so that a server that was killed goes on from the book alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cobweb.errors import CobwebError
+from cobweb_plugins.metal.server import IMAGES
+from cobweb_plugins.metal.server import _life as life
+from cobweb_plugins.metal.server._book import Book
+from cobweb_plugins.metal.server._images import Images
+from cobweb_plugins.metal.server._records import (
+    ACTIVE,
+    BOOTING,
+    OFF,
+    PRIMING,
+    STARTING,
+    STOPPING,
+    UNKNOWN,
+    Goal,
+    Record,
+)
+from cobweb_plugins.metal.server._switch import PowerError, Switch
+
+_log = logging.getLogger("cobweb.metal")
+
+_RETRY_S = 1.0
+_WATCH_S = 10.0
+_PROBE_S = 0.3
+_PROBE_LIMIT_S = 2.0
+
+
+class RefusedError(CobwebError):
+    """What is asked for cannot be; nothing was changed. `kind` is for programs."""
+
+    def __init__(self, message: str, *, kind: str = "refused", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.kind = kind
+
+
+class BootServer:
+    """Owns the life of machines; `now` gives seconds since the epoch, `url` is its own."""
+
+    def __init__(self, folder: Path, url: str, now: Callable[[], float]) -> None:
+        self.url = url
+        self.now = now
+        self.book = Book(folder)
+        self.images = Images(folder / IMAGES)
+        self.switch = Switch(folder / "power", url)
+        self._news: dict[str, asyncio.Event] = {}
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._turned_on: dict[str, float] = {}
+        self._watched: dict[str, float] = {}
+        self.hindrances: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Go on with all machines of the book."""
+        for record in self.book:
+            can_stop = self.switch.can(record, "off")
+            self.put(life.restarted(record, self.now(), can_stop=can_stop))
+            self._look_after(record.id)
+
+    async def stop(self) -> None:
+        """End the workers; the book has all that they know."""
+        for worker in self._workers.values():
+            worker.cancel()
+        await asyncio.gather(*self._workers.values(), return_exceptions=True)
+        self.book.close()
+
+    def put(self, record: Record) -> bool:
+        """Keep what became of a machine, and say whether that is something new."""
+        before = self.book.get(record.id)
+        if record == before:
+            return False
+        self.book.write(record)
+        if before is None or (before.phase, before.failure) != (record.phase, record.failure):
+            _log.info("%s: %s %s", record.id, record.phase, record.failure)
+        self._news.pop(record.id, asyncio.Event()).set()
+        return True
+
+    def news(self, id_: str) -> asyncio.Event:
+        """Return what is set when a machine changes next."""
+        return self._news.setdefault(id_, asyncio.Event())
+
+    def with_mac(self, mac: str) -> Record | None:
+        """Return the machine that has a MAC address, in lower case."""
+        return next((it for it in self.book if it.mac == mac), None)
+
+    # --- what coordinators ask for
+
+    def aim(self, id_: str, goal: Goal, said: Mapping[str, Any]) -> Record:
+        """Send a machine to a goal; `said` has key, mac and power. RefusedError where it cannot."""
+        site, epoch, _ = said["key"].rsplit("/", 2)
+        record = self.book.get(id_) or self._fresh(id_, said)
+        self._refuse_stale(record, site, int(epoch))
+        self._refuse_taken(record, goal, said["mac"])
+        if goal.image and self.images.find(goal.digest) is None:
+            raise RefusedError(f"the boot server has no image {goal.digest[:12]}")
+        record = replace(record, mac=said["mac"], power=said["power"], site=site, epoch=int(epoch))
+        self.put(life.aimed(record, goal, said["key"], self.now()))
+        self._look_after(id_)
+        found = self.book.get(id_)
+        assert found is not None
+        return found
+
+    def _fresh(self, id_: str, said: Mapping[str, Any]) -> Record:
+        """Return a machine that nobody has asked for before: it may run anything."""
+        record = Record(id=id_, mac=said["mac"], power=said["power"], since=self.now())
+        return replace(record, phase=UNKNOWN) if self.switch.can(record, "off") else record
+
+    def _refuse_stale(self, record: Record, site: str, epoch: int) -> None:
+        newest = max((it.epoch for it in self.book if it.site == site), default=0)
+        if epoch < newest:
+            message = f"a newer run of the site has given orders (epoch {newest}, not {epoch})"
+            raise RefusedError(message, kind="stale")
+        free = record.over and record.phase == OFF and record.goal.state == OFF
+        if record.site not in ("", site) and not free:
+            message = f"{record.id} is used by the site {record.site}"
+            raise RefusedError(message, kind="stale", hint="it is free once that site has it off")
+
+    def _refuse_taken(self, record: Record, goal: Goal, mac: str) -> None:
+        """Refuse a MAC, name or address that another machine has; one that is gone has none."""
+        for other in [it for it in self.book if it.id != record.id]:
+            if other.mac == mac:
+                if not (other.over and other.phase == OFF):
+                    raise RefusedError(f"{other.id} has the MAC {mac} as well", kind="taken")
+                self.book.forget(other.id)
+            # One that is not off for sure may still run under them.
+            may_run = other.phase in (ACTIVE, BOOTING, STOPPING, UNKNOWN)
+            lent = other.runs if may_run else None
+            if lent is None or goal.state != ACTIVE:
+                continue
+            for what, one, two in (
+                ("name", lent.name, goal.name),
+                ("address", lent.address, goal.address),
+            ):
+                if one == two:
+                    raise RefusedError(f"{other.id} still has the {what} {one}", kind="taken")
+
+    def by_hand(self, id_: str, action: str, power: Mapping[str, Any] | None) -> Record:
+        """Switch a machine off, start its system again, or take a person's word that it is off.
+
+        `power` has the settings that count from now on, None for those that are known.
+        """
+        record = self.book.get(id_)
+        if record is None:
+            raise RefusedError(f"there is no machine {id_}", kind="unknown")
+        record = replace(record, power=power or record.power)
+        if action == "done":
+            if record.phase not in (STOPPING, UNKNOWN) or self.switch.can(record, "off"):
+                raise RefusedError(f"nobody was asked to switch {id_} off")
+            if record.phase == STOPPING:
+                record = life.switched_off(record, self.now())
+            else:
+                record = life.seen(record, "off", self.now())
+        elif action == "reset":
+            if record.phase != ACTIVE:
+                raise RefusedError(f"{id_} is {record.phase}, and runs no system")
+            record = life.again(record, self.now())
+        else:
+            limits = record.goal.limits
+            record = life.aimed(
+                record, Goal(state=OFF, limits=limits), f"by hand {self.now()}", self.now()
+            )
+        self.put(record)
+        return self.book.get(id_) or record
+
+    async def look(self, record: Record, port: int) -> tuple[Record, str, bool | None]:
+        """Ask a machine's power and, where it is active, its system; return what is known then."""
+        power = await self.switch.status(record)
+        current = life.seen(self.book.get(record.id) or record, power, self.now())
+        self.put(current)
+        address = current.runs.address if current.runs else ""
+        ready = await _answers(address, port) if current.phase == ACTIVE else None
+        return self.book.get(record.id) or current, power, ready
+
+    def asks(self, record: Record) -> str:
+        """Return what a person is to do, "" for nothing."""
+        can = self.switch.can
+        if record.phase == STOPPING and not can(record, "off"):
+            return f"switch {record.id} off, then: cobweb metal power {record.id} done"
+        if record.phase == STARTING and not can(record, "on"):
+            return f"switch {record.id} on; it has to boot from the network"
+        return ""
+
+    # --- what machines say
+
+    def boot(self, mac: str, peer: str) -> tuple[Record, str] | None:
+        """Return what the firmware of a machine is told; None where nobody knows it."""
+        record = self.with_mac(mac)
+        if record is None:
+            return None
+        token = f"{record.id}.{secrets.token_urlsafe(24)}"
+        record, told = life.asked_to_boot(record, peer, token, self.now())
+        self.put(record)
+        return record, told
+
+    def speaker(self, token: str, peer: str) -> Record:
+        """Return the machine that speaks with a token; NotCurrentError where nobody does."""
+        record = self.book.get(token.partition(".")[0])
+        if record is None:
+            raise life.NotCurrentError
+        try:
+            return life.spoken(record, (token, peer))
+        except life.NotCurrentError:
+            self.put(life.spoken_late(record, token, self.now()))
+            raise
+
+    # --- what is done
+
+    def _look_after(self, id_: str) -> None:
+        if id_ not in self._workers or self._workers[id_].done():
+            self._workers[id_] = asyncio.create_task(self._work(id_))
+
+    async def _work(self, id_: str) -> None:
+        """Do what a machine's phase asks for, until nobody keeps a record of it."""
+        while (record := self.book.get(id_)) is not None:
+            news = self.news(id_)
+            try:
+                said = self.hindrances.get(id_) or self.asks(record)
+                if self.put(life.overdue(record, self.now(), said)):
+                    self.hindrances.pop(id_, None)
+                    continue
+                left_s = None if record.deadline is None else record.deadline - self.now()
+                async with asyncio.timeout(left_s):
+                    pause_s = await self._act(record)
+                self.hindrances.pop(id_, None)
+            except Exception as error:  # noqa: BLE001 - the other machines go on, this one later
+                if not isinstance(error, (PowerError, TimeoutError)):
+                    _log.exception("%s: %s", id_, record.phase)
+                self.hindrances[id_] = str(error) or "its power command was still at work"
+                pause_s = _RETRY_S
+            if record.deadline is not None:
+                left_s = max(0.0, record.deadline - self.now())
+                pause_s = left_s if pause_s is None else min(pause_s, left_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(news.wait(), pause_s)
+
+    async def _act(self, record: Record) -> float | None:
+        """Do what a phase asks for; return after how many seconds again, None: at news only."""
+        if record.phase == STOPPING and self.switch.can(record, "off"):
+            # Also where its status is off: one that was just switched on may say so for a while.
+            await self.switch.turn(record, "off")
+            self._apply(record.id, life.switched_off)
+        elif record.phase == STARTING and self.switch.can(record, "on"):
+            if self._turned_on.get(record.id) != record.since:
+                await self.switch.turn(record, "on")
+                self._turned_on[record.id] = record.since
+            return await self._watch(record, _WATCH_S)
+        elif record.phase == PRIMING:
+            return await self._watch(record, _WATCH_S)
+        elif record.phase == BOOTING:
+            if await _answers(record.goal.address, record.goal.port):
+                self._apply(record.id, life.answered)
+            elif not record.boot.is_clear:
+                self._apply(record.id, life.cleared)
+            return await self._watch(record, _PROBE_S)
+        return None
+
+    async def _watch(self, record: Record, pause_s: float) -> float:
+        """See now and then that a machine on its way has not lost its power; return a pause."""
+        last = self._watched.get(record.id, record.since)
+        if self.now() - max(last, record.since) >= _WATCH_S:
+            self._watched[record.id] = self.now()
+            power = await self.switch.status(record)
+            self._apply(record.id, lambda it, now: life.seen(it, power, now))
+        return pause_s
+
+    def _apply(self, id_: str, change: Callable[[Record, float], Record]) -> None:
+        record = self.book.get(id_)
+        if record is not None:
+            self.put(change(record, self.now()))
+
+
+async def _answers(address: str, port: int) -> bool:
+    """Say whether the system of a machine accepts a connection where it is to be ready."""
+    try:
+        connection = asyncio.open_connection(address, port)
+        _, writer = await asyncio.wait_for(connection, _PROBE_LIMIT_S)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
