@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -245,6 +246,19 @@ def test_the_example_of_clusters_is_valid_and_has_all_that_it_names(
     web, database = json.loads(ran.out)["layout"]
     assert web["services"] == ["apache-httpd", "base", "perl", "site"]
     assert (web["count"], database["count"]) == (2, 1)
+
+
+def test_the_example_of_metal_is_valid_and_its_image_is_what_it_says(
+    run: Run, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    assert run("init", "--example", "metal", site).code == 0
+    ran = run("-C", site, "validate")
+    assert ran.code == 0, ran.err
+    assert ran.err.startswith("site is valid: 5 hosts, 6 COBs, ")
+    metal = yaml.safe_load((site / "site.yml").read_text(encoding="utf-8"))["metal"]
+    image = metal["images"]["web"]
+    assert hashlib.sha256((site / image["file"]).read_bytes()).hexdigest() == image["sha256"]
 
 
 def test_an_example_that_there_is_not_is_named_with_those_that_there_are(

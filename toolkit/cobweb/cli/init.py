@@ -23,6 +23,7 @@ _EXAMPLES: Mapping[str, str] = {
     "process": "a file and a process that reads it, on this machine",
     "namespaces": "a cluster from a template, on machines of namespaces",
     "pools": "hosts and licences that move between services, on this machine",
+    "metal": "machines that boot from the network, simulated on this machine",
 }
 _SHOWN: Mapping[str, str] = {"gitignore.txt": ".gitignore"}
 """Files that have another name in a package than in a site."""
@@ -38,6 +39,7 @@ _NEXT: Mapping[str, tuple[str, ...]] = {
         "cluster delete web1",
     ),
     "pools": ("pool add n01 batch", "pool move n01 hpc", "pool status"),
+    "metal": ("plan", "apply", "metal list"),
 }
 _LONGEST = 40
 _SCHEMAS = ("site", "inventory")
@@ -71,10 +73,7 @@ _SCHEMAS = ("site", "inventory")
 def command(request: Request, directory: Path, ci: str, example: str) -> None:
     """Make a site repository that runs as it is.
 
-    It has one host, this machine, with a folder, a file and a process that
-    reads it, an example for CI, and schemas for editors. Nothing that exists
-    is overwritten. With `--example namespaces` it has a catalog to make
-    clusters from, on machines that are made here, as root.
+    With schemas for editors and an example for CI. Nothing is overwritten.
     """
     output = Output.of(request)
     contents = site_files(directory, ci, example)
@@ -91,7 +90,8 @@ def command(request: Request, directory: Path, ci: str, example: str) -> None:
 def site_files(directory: Path, ci: str, example: str = "process") -> dict[str, str]:
     """Return the text of each file of a new site, by its path in the site."""
     name = _name(directory)
-    values = {"@NAME@": name, "@BASE@": f"/tmp/cobweb-{name}-{secrets.token_hex(3)}"}  # noqa: S108 - made with mode 700, and its owner is checked
+    base, net = f"/tmp/cobweb-{name}-{secrets.token_hex(3)}", secrets.randbelow(1 << 14)  # noqa: S108 - made with mode 700, and its owner is checked
+    values = {"@NAME@": name, "@BASE@": base, "@NET@": f"127.{64 + net % 64}.{net // 64}"}
     root = files("cobweb.cli") / "_init"
     folder = data_dir("inventories") / "lamp" if example == "namespaces" else root / example
     contents = {_SHOWN.get(path, path): _filled(text, values) for path, text in _texts(folder, "")}
