@@ -299,6 +299,21 @@ def test_mac_name_and_address_are_of_one_machine(
     assert server.ask("GET", "/v1/machines/m02")[0] == 404
 
 
+def test_a_machine_that_is_off_leaves_its_mac_to_another_one(server: RealServer) -> None:
+    """It was renamed; an order that is refused for something else forgets nothing."""
+    server.primed()
+    server.order("active")
+    manual = {"power": {"kind": "manual"}}
+    off = server.goal("off", mac="52:54:00:00:00:02", **manual)
+    assert server.ask("PUT", "/v1/machines/m02", off)[0] == 200
+    for name, code, known in (("web1", 409, ["m01", "m02"]), ("web3", 200, ["m01", "m03"])):
+        more = {"mac": "52:54:00:00:00:02", "name": name, "address": "127.0.0.3", **manual}
+        order = server.goal("active", **more)
+        assert server.ask("PUT", "/v1/machines/m03", order)[0] == code
+        machines = json.loads(server.ask("GET", "/v1/machines")[1])["machines"]
+        assert [it["id"] for it in machines] == known
+
+
 def test_what_may_still_run_keeps_its_name_and_address(server: RealServer) -> None:
     """Also while it is switched off, and where that could not be done."""
     server.primed()

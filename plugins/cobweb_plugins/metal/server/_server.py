@@ -131,11 +131,10 @@ class BootServer:
 
     def _refuse_taken(self, record: Record, goal: Goal, mac: str) -> None:
         """Refuse a MAC, name or address that another machine has; one that is gone has none."""
-        for other in [it for it in self.book if it.id != record.id]:
-            if other.mac == mac:
-                if not (other.over and other.phase == OFF):
-                    raise RefusedError(f"{other.id} has the MAC {mac} as well", kind="taken")
-                self.book.forget(other.id)
+        others = [it for it in self.book if it.id != record.id]
+        for other in others:
+            if other.mac == mac and not (other.over and other.phase == OFF):
+                raise RefusedError(f"{other.id} has the MAC {mac} as well", kind="taken")
             # One that is not off for sure may still run under them.
             may_run = other.phase in (ACTIVE, BOOTING, STOPPING, UNKNOWN)
             lent = other.runs if may_run else None
@@ -147,6 +146,9 @@ class BootServer:
             ):
                 if one == two:
                     raise RefusedError(f"{other.id} still has the {what} {one}", kind="taken")
+        for other in others:
+            if other.mac == mac:
+                self.book.forget(other.id)
 
     def by_hand(self, id_: str, action: str, power: Mapping[str, Any] | None) -> Record:
         """Switch a machine off, start its system again, or take a person's word that it is off.
