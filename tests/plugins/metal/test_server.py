@@ -384,6 +384,26 @@ def test_a_machine_that_dies_on_its_way_is_seen(server: RealServer) -> None:
     until(lambda: server.say("order", method="GET") == (200, b"boot\n"))
 
 
+def test_a_machine_that_is_not_switched_on_yet_is_not_lost(server: RealServer) -> None:
+    """A look may be answered between `off` and `on`."""
+    server.order("off")
+    server.over()
+    (server.power_folder / "fail-on").touch()
+    server.order("trampoline")
+    until(lambda: "on" in server.asked())
+    body = {"mac": MAC, "power": server.power}
+    status, said = server.ask("POST", "/v1/machines/m01/look", body)
+    assert (status, json.loads(said)["power"], json.loads(said)["phase"]) == (
+        200,
+        "off",
+        "starting",
+    )
+    (server.power_folder / "fail-on").unlink()
+    server.booted()
+    assert server.say("hello", HARDWARE)[0] == 200
+    assert server.over()["phase"] == "trampoline"
+
+
 def test_what_hinders_is_told_while_it_is_tried_again(server: RealServer) -> None:
     (server.power_folder / "fail-on").touch()
     server.order("trampoline")

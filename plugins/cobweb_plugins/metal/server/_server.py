@@ -181,11 +181,19 @@ class BootServer:
     async def look(self, record: Record, port: int) -> tuple[Record, str, bool | None]:
         """Ask a machine's power and, where it is active, its system; return what is known then."""
         power = await self.switch.status(record)
-        current = life.seen(self.book.get(record.id) or record, power, self.now())
-        self.put(current)
+        self._see(record, power)
+        current = self.book.get(record.id) or record
         address = current.runs.address if current.runs else ""
         ready = await _answers(address, port) if current.phase == ACTIVE else None
         return self.book.get(record.id) or current, power, ready
+
+    def _see(self, before: Record, power: str) -> None:
+        """Take what power said of a machine, if that is where it was when it was asked."""
+        record = self.book.get(before.id)
+        if record is None or (record.phase, record.since) != (before.phase, before.since):
+            return
+        if record.phase != STARTING or self._turned_on.get(record.id) == record.since:
+            self.put(life.seen(record, power, self.now()))
 
     def asks(self, record: Record) -> str:
         """Return what a person is to do, "" for nothing."""
@@ -275,8 +283,7 @@ class BootServer:
         last = self._watched.get(record.id, record.since)
         if self.now() - max(last, record.since) >= _WATCH_S:
             self._watched[record.id] = self.now()
-            power = await self.switch.status(record)
-            self._apply(record.id, lambda it, now: life.seen(it, power, now))
+            self._see(record, await self.switch.status(record))
         return pause_s
 
     def _apply(self, id_: str, change: Callable[[Record, float], Record]) -> None:
