@@ -136,8 +136,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.world.events.put((query["word"], body.decode()))
         self.answer(200)
 
-    def image(self, _: dict[str, str], __: bytes) -> None:
-        wanted = self.headers.get("Range", "bytes=0-")
+    def image(self, query: dict[str, str], _: bytes) -> None:
+        wanted = self.headers.get("Range", f"bytes={query.get('offset', 0)}-")
         self.world.events.put(("image", wanted))
         rest = self.world.image[int(wanted[6:-1]) :]
         self.send_response(206 if "Range" in self.headers else 200)
