@@ -22,7 +22,8 @@ KIND = (DOCS / "plugins" / "write-a-power-kind.md").read_text(encoding="utf-8")
 PLAIN = re.sub(r"^( *)on: ", r'\1"on": ', METAL, flags=re.MULTILINE)  # PyYAML takes it for true
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", PLAIN, re.MULTILINE | re.DOTALL)
 YAML = [yaml.safe_load(it) for it in BLOCKS]
-SECTION = next(it["metal"] for it in YAML if "metal" in it)
+SECTIONS = [it["metal"] for it in YAML if "metal" in it]
+SECTION = SECTIONS[0]
 POWERS = [it["power"] for it in YAML if "power" in it]
 
 
@@ -47,6 +48,11 @@ def expanded(section: dict[str, Any]) -> Any:
 def test_sections_and_recipes_of_the_page_are_valid(power: dict[str, Any]) -> None:
     machines = {**SECTION["machines"], "m02": {**SECTION["machines"]["m02"], "power": power}}
     assert "image-web" in expanded({**SECTION, "machines": machines}).cobs
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=",".join)
+def test_each_section_of_the_page_is_valid(section: dict[str, Any]) -> None:
+    assert "boot-server" in expanded(section).cobs
 
 
 def test_there_are_recipes() -> None:

@@ -51,7 +51,10 @@ def cobweb_register_commands() -> Sequence[click.Command]:
     """Register `metal`."""
     from cobweb.plugin import on_site
     from cobweb_plugins.metal._commands import metal
+    from cobweb_plugins.metal._discovery import COMMANDS
 
+    for each in COMMANDS:
+        metal.add_command(each)
     return [on_site(metal)]
 
 

@@ -91,10 +91,23 @@ class Client:
     def power(self, name: str, action: str, power: Mapping[str, Any] | None = None) -> View:
         """Have a machine switched by hand: `off`, `reset`; `done` says that a person has.
 
-        `power` has the settings that count from now on, None for those that it has.
+        `scan` has it on the trampoline. `power` has the settings that count from now on, None for
+        those that it has.
         """
         said = {"action": action, "power": power}
         return self._json("POST", f"/v1/machines/{quote(name)}/power", said)
+
+    def discovery(self) -> Mapping[str, Any]:
+        """Return which unknown machines were `found`, and `until` when more are looked for."""
+        return self._json("GET", "/v1/discovery")
+
+    def discover(self, seconds: float) -> Mapping[str, Any]:
+        """Have unknown machines looked at for so long from now on, 0 for no longer."""
+        return self._json("PUT", "/v1/discovery", {"seconds": seconds})
+
+    def forget(self, mac: str) -> None:
+        """Have the server forget a machine that was found."""
+        self._json("DELETE", f"/v1/discovery/{quote(mac)}")
 
     def image(self, sha256: str) -> Mapping[str, Any] | None:
         """Return what the server knows of an image; None if it does not have it."""

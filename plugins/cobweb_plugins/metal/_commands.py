@@ -14,6 +14,7 @@ from cobweb.plugin import Cell, Column, SiteAccess, Tone, site_access
 
 if TYPE_CHECKING:
     from cobweb_plugins.metal._client import Client, View
+    from cobweb_plugins.metal._section import BootServer
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -117,7 +118,9 @@ def power_command(context: click.Context, *, machine: str, action: str, yes: boo
     help="What it keeps: its book, the images, the key.",
 )
 @click.option("--listen", required=True, metavar="ADDRESS:PORT", help="Where it is found.")
-def boot_server_command(*, folder: Path, listen: str) -> None:
+@click.option("--dhcp", is_flag=True, help="Tell the DHCP server of the folder of machines.")
+@click.option("--domain", default="", metavar="DOMAIN", help="That of the machines' names.")
+def boot_server_command(*, folder: Path, listen: str, dhcp: bool, domain: str) -> None:
     """Be the boot server, until SIGTERM.
 
     A site with a section `metal` starts it as its object `boot-server`. It
@@ -131,7 +134,42 @@ def boot_server_command(*, folder: Path, listen: str) -> None:
             raise CobwebError(message, hint="install Cobweb with its extra `metal`")
     from cobweb_plugins.metal.server import serve
 
-    serve(folder.absolute(), listen)
+    serve(folder.absolute(), listen, domain if dhcp else None)
+
+
+@_command(
+    "dhcp-server",
+    "dhcp-server --folder /var/lib/cobweb/metal --url http://10.72.0.1:7480"
+    " \\\n    --interface br0 --address 10.72.0.1/24 --range 10.72.0.192-10.72.0.254",
+)
+@click.option(
+    "--folder",
+    required=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="That of the boot server.",
+)
+@click.option("--url", required=True, metavar="URL", help="The boot server.")
+@click.option("--interface", required=True, metavar="NAME", help="Where machines are.")
+@click.option("--address", required=True, metavar="A/N", help="Its own, and the network.")
+@click.option("--range", "lent", required=True, metavar="A-B", help="What machines boot with.")
+@click.option("--domain", metavar="DOMAIN", help="That of the machines' names.")
+@click.option("--router", metavar="A", help="The way out of the network; none.")
+@click.option("--dns", multiple=True, metavar="A", help="Who knows other names; nobody.")
+def dhcp_server_command(*, folder: Path, url: str, lent: str, **said: Any) -> None:
+    """Be the DHCP and DNS server of machines, by dnsmasq, until SIGTERM.
+
+    A site whose section `metal` names an interface starts it as its object
+    `dhcp-server`. It does not start where another DHCP server answers.
+    """
+    from cobweb_plugins.metal._dnsmasq import become_dnsmasq
+    from cobweb_plugins.metal._network import network_of
+
+    given = {key: it for key, it in said.items() if it}
+    network, problems = network_of({**given, "range": lent.split("-", 1)})
+    if network is None or problems:
+        raise UsageError("; ".join(it[1] for it in problems))
+    become_dnsmasq(network, folder.absolute(), url)
 
 
 @_command("simulate", "simulate m01 on --folder sim --server URL --mac 52:54:00:00:00:01")
@@ -146,30 +184,77 @@ def boot_server_command(*, folder: Path, listen: str) -> None:
 )
 @click.option("--server", required=True, metavar="URL", help="The boot server.")
 @click.option("--mac", required=True, metavar="MAC", help="The machine's own.")
-def simulate_command(*, name: str, action: str, folder: Path, server: str, mac: str) -> None:
+@click.option("--interface", default="", metavar="NAME", help="Where it asks DHCP. Needs root.")
+def simulate_command(*, name: str, action: str, **machine: Any) -> None:
     """Switch a simulated machine: a power command for trying things out.
 
     The machine is a few processes on this host, and a file is its disk. No
-    site and no root is needed.
+    site and no root is needed. With an interface, for which it is called in a
+    network namespace of the machine's own, it boots as real firmware does.
     """
     from cobweb_plugins.metal.simulated import simulate
 
-    click.echo(simulate(name, action, folder=folder, server=server, mac=mac))
+    click.echo(simulate(name, action, **machine))
+
+
+@_command(
+    "build-trampoline",
+    "build-trampoline",
+    "build-trampoline --out trampoline --kernel linux-image-cloud-amd64",
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where it is put; by default where the site's boot server looks for it.",
+)
+@click.option(
+    "--kernel",
+    metavar="PACKAGE",
+    help="The Debian package of its kernel; by default `linux-image-amd64`.",
+)
+@click.pass_context
+def build_trampoline_command(
+    context: click.Context, *, out: Path | None, kernel: str | None
+) -> None:
+    """Build what machines boot from the network to be primed.
+
+    It is made of Debian packages, which apt downloads. The same packages make
+    the same trampoline, which its digest tells.
+    """
+    from cobweb_plugins.metal.trampoline import DEFAULT_KERNEL, build
+
+    access = site_access(context)
+    folder = out or Path(_server(access)[1].folder) / "trampoline"
+    built = build(folder.absolute(), kernel or DEFAULT_KERNEL)
+    found = {"digest": built.digest, "files": built.files, "packages": built.packages}
+    if access.data({"format": 1, "folder": str(folder), **found}):
+        return
+    for package in built.packages:
+        access.line(f"{package['name']} {package['version']}")
+    megabytes = sum(built.files.values()) / 1e6
+    access.line(f"trampoline {built.digest[:_SHORT]}, {megabytes:.1f} MB, in {folder}")
 
 
 # What a site says, and what its boot server knows.
 
 
-def _site(access: SiteAccess) -> tuple[Mapping[str, Any], Client]:
+def _site(access: SiteAccess, patience_s: float = 0.0) -> tuple[Mapping[str, Any], Client]:
     """Return the section, and the client of its boot server."""
     from cobweb_plugins.metal._client import Client
+
+    section, server = _server(access)
+    return section, Client(server.url, server.folder, patience_s=patience_s)
+
+
+def _server(access: SiteAccess) -> tuple[Mapping[str, Any], BootServer]:
+    """Return the section, and where its boot server is."""
     from cobweb_plugins.metal._section import NAME, server_of
 
     section = access.sections().get(NAME)
     if section is None:
         raise UsageError(f"the site has no section `{NAME}`", hint="see docs/metal.md")
-    server = server_of(section, access.dir)
-    return section, Client(server.url, server.folder)
+    return section, server_of(section, access.dir)
 
 
 def _view(client: Client, section: Mapping[str, Any], name: str) -> View:
@@ -190,6 +275,7 @@ def _unknown(name: str, section: Mapping[str, Any]) -> View:
         **dict.fromkeys(("failure", "asks", "name", "address", "site", "key"), ""),
         **dict.fromkeys(("goal", "image", "ready", "disk", "hardware", "word")),
         "id": name,
+        "host_keys": [],
         "phase": "new",
         "since": 0,
         "over": True,
@@ -204,6 +290,8 @@ def _unknown(name: str, section: Mapping[str, Any]) -> View:
 def _tell(access: SiteAccess, views: Sequence[View]) -> None:
     """Write the table, and below it what people are to do: it may have a command to copy."""
     access.table(_COLUMNS, [_row(it) for it in views])
+    if not views:
+        access.line("There are no machines.")
     for view in views:
         if view["asks"]:
             access.line(view["asks"], Tone.CAREFUL)
@@ -248,9 +336,12 @@ def _lines(view: View) -> Sequence[str]:
 
 
 def _hardware(found: Mapping[str, Any]) -> str:
-    disks = [f"{it['name']} {it['bytes'] / 1e9:.1f} GB" for it in found.get("disks", ())]
-    parts = (f"{found.get('cores')} cores", f"{found.get('memory_mb')} MB", *disks)
+    parts = (f"{found.get('cores')} cores", f"{found.get('memory_mb')} MB", *_disks(found))
     return ", ".join((*parts, str(found.get("firmware", ""))))
+
+
+def _disks(found: Mapping[str, Any]) -> list[str]:
+    return [f"{it['name']} {it['bytes'] / 1e9:.1f} GB" for it in found.get("disks", ())]
 
 
 def _time(seconds: float) -> str:

@@ -76,6 +76,8 @@ class CommandPower:
             "command": {
                 "type": "array",
                 "minItems": 1,
+                # The folder is no place that a relative path could mean.
+                "prefixItems": [{"type": "string", "pattern": "^(/.+|[^/]+)$"}],
                 "items": {"type": "string"},
                 "description": "Program and arguments; {action}, {mac}, {name}, {server} in them.",
             },

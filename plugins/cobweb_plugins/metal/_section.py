@@ -7,10 +7,9 @@ and give them more variables. All of them are of one definition, as are the node
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from cobweb.errors import ModelError
 from cobweb.model import Expansion
 from cobweb.plugin import ExpandContext, field_problems, seconds_of
+from cobweb_plugins.metal._network import Network, Problem, address_problems, network_of
 from cobweb_plugins.metal._power import POINT
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ MACHINE = "machine"
 """The name of the object that is a machine, and of its type."""
 
 IMAGE = "machine-image"
+DHCP = "dhcp-server"
 SERVER = "boot-server"
 """The name of the boot server's object, and of its host where the section makes that."""
 
@@ -44,13 +45,12 @@ LIMITS_S: Mapping[str, float] = {
 """How long a machine may take to each state, where the section does not say, in seconds."""
 
 _PORT = 7480
+_DNS = 53
 _READY = {"tcp": 22}
 _FOLDER = "/var/lib/cobweb/metal"
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _GROUP_BIT = 1
 """The bit of the first byte of a MAC that says that it is an address of many."""
-
-Problem = tuple[tuple[str | int, ...], str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +59,13 @@ class BootServer:
 
     host: str
     folder: str
-    network: ipaddress.IPv4Interface
+    network: Network
     port: int
 
     @property
     def listen(self) -> str:
         """Address and port, as `10.72.0.1:7480`."""
-        return f"{self.network.ip}:{self.port}"
+        return f"{self.network.own.ip}:{self.port}"
 
     @property
     def url(self) -> str:
@@ -103,12 +103,13 @@ def server_of(section: Mapping[str, Any], site_dir: Path) -> BootServer:
     """Return where the boot server of a sound section is."""
     is_here = "on" not in section
     default = str(site_dir / ".cobweb" / "metal") if is_here else _FOLDER
-    network = section["network"]
+    network, _ = network_of(section["network"])
+    assert network is not None  # the section is sound
     return BootServer(
         host=section.get("on", SERVER),
         folder=section.get("folder", default),
-        network=ipaddress.IPv4Interface(network["address"]),
-        port=network.get("port", _PORT),
+        network=network,
+        port=section["network"].get("port", _PORT),
     )
 
 
@@ -135,7 +136,7 @@ def _problems(
     section: Mapping[str, Any], kinds: Mapping[str, type[PowerKind]]
 ) -> Iterator[Problem]:
     yield from _limit_problems(_part(section, "limits"))
-    network, found = _network(section["network"]["address"])
+    network, found = network_of(section["network"])
     yield from found
     images, templates = _part(section, "images"), _part(section, "templates")
     for name, said in templates.items():
@@ -158,24 +159,6 @@ def _limit_problems(limits: Mapping[str, Any]) -> Iterator[Problem]:
             yield ("limits", name), f"limit `{name}`: `{text}` {error}", ""
 
 
-def _network(text: str) -> tuple[ipaddress.IPv4Interface | None, list[Problem]]:
-    keys = ("network", "address")
-    hint = "write the server's own address and the length of its network, as in `10.72.0.1/24`"
-    try:
-        network = ipaddress.IPv4Interface(text)
-    except ValueError:
-        return None, [(keys, f"`{text}` is no IPv4 address of a network", hint)]
-    if not _is_host(network.ip, network):
-        return None, [(keys, f"`{text}` is no address that a server can have", hint)]
-    return network, []
-
-
-def _is_host(address: ipaddress.IPv4Address, network: ipaddress.IPv4Interface) -> bool:
-    """Say whether a machine in a network can have an address."""
-    whole = network.network
-    return address in whole and address not in (whole.network_address, whole.broadcast_address)
-
-
 def _missing(
     keys: tuple[str | int, ...], name: str, kind: str, known: Mapping[str, Any]
 ) -> Iterator[Problem]:
@@ -191,7 +174,7 @@ def _machine_problems(
     said: Mapping[str, Any],
     templates: Mapping[str, Any],
     kinds: Mapping[str, type[PowerKind]],
-    network: ipaddress.IPv4Interface | None,
+    network: Network | None,
 ) -> Iterator[Problem]:
     try:
         mac_of(said["mac"])
@@ -208,7 +191,7 @@ def _machine_problems(
             if key in said:
                 yield (key,), f"has `{key}` and no template", "give it `template`, too"
     if network is not None and "address" in said:
-        yield from _address_problems(said["address"], network)
+        yield from address_problems(said["address"], network)
 
 
 def _power_problems(
@@ -226,19 +209,6 @@ def _power_problems(
         return
     for keys, message, hint in field_problems(kind.schema, settings):
         yield ("power", *keys), f"power of the kind `{kind.name}`: {message}", hint
-
-
-def _address_problems(text: str, network: ipaddress.IPv4Interface) -> Iterator[Problem]:
-    try:
-        address = ipaddress.IPv4Address(text)
-    except ValueError:
-        yield ("address",), f"`{text}` is no IPv4 address", ""
-        return
-    if not _is_host(address, network):
-        message = f"`{text}` is not in the network of the boot server"
-        yield ("address",), message, f"that is {network.network}"
-    elif address == network.ip:
-        yield ("address",), f"`{text}` is the boot server's own", ""
 
 
 def _doubled(machines: Mapping[str, Any]) -> Iterator[Problem]:
@@ -274,7 +244,12 @@ def _inventory(section: Mapping[str, Any], server: BootServer) -> dict[str, Any]
         }
         for name, said in _part(section, "machines").items()
     }
-    found: dict[str, Any] = {GROUP: {"children": groups}, NOWHERE: {}}
+    machines: dict[str, Any] = {"children": groups}
+    if server.network.interface:
+        # Beside what the user has himself: the keys that the boot server saw first.
+        known = f"-o GlobalKnownHostsFile={server.folder}/known_hosts"
+        machines["vars"] = {"ansible_ssh_common_args": known}
+    found: dict[str, Any] = {GROUP: machines, NOWHERE: {}}
     for name, said in _part(section, "machines").items():
         if "template" in said:
             group = f"{GROUP}_{said['template'].replace('-', '_')}"
@@ -314,6 +289,11 @@ def _cobs(
     """Yield the objects by name: what goes, goes while the boot server is there."""
     images, machines = _part(section, "images"), _part(section, "machines")
     up = {"when": "* -> *", "cob": SERVER, "on": server.host, "state": "up"}
+    served = [
+        {"when": f"* -> {state}", "cob": DHCP, "on": server.host, "state": "up"}
+        for state in ("trampoline", "active")
+        if server.network.interface
+    ]
     gone = []
     for name, said in images.items():
         spec = {**said, **place}
@@ -321,6 +301,7 @@ def _cobs(
         cob = {"type": IMAGE, "on": server.host, "spec": spec, "needs": [up], "trust": "10m"}
         yield image_name(name), cob
         gone.append({"when": "* -> down", "cob": image_name(name), "state": "absent"})
+    off = {"when": "* -> down", "cob": MACHINE, "on": GROUP, "state": "off"}
     if machines:
         stored = [it for name in images for it in _image_needs(name, server.host)]
         yield (
@@ -330,10 +311,15 @@ def _cobs(
                 "on": GROUP,
                 "want": "{{ metal.want }}",
                 "spec": {"wanted": "{{ metal.wanted }}"},
-                "needs": [up, *stored],
+                "needs": [up, *served, *stored],
             },
         )
-        gone.append({"when": "* -> down", "cob": MACHINE, "on": GROUP, "state": "off"})
+        gone.append(off)
+    if server.network.interface:
+        words = ("dhcp-server", "--folder", server.folder, "--url", server.url)
+        process = _process(section, server, (*words, *server.network.words))
+        process["spec"]["listen"] = f"{server.network.own.ip}:{_DNS}"
+        yield DHCP, {**process, "needs": [off] if machines else []}
     yield SERVER, {**_server(section, server), "needs": gone}
 
 
@@ -351,12 +337,21 @@ def _image_needs(name: str, host: str) -> Iterator[dict[str, Any]]:
 
 
 def _server(section: Mapping[str, Any], server: BootServer) -> dict[str, Any]:
+    words: tuple[str, ...] = ("--folder", server.folder, "--listen", server.listen)
+    if server.network.interface:
+        words += ("--dhcp",)
+        words += ("--domain", server.network.domain) if server.network.domain else ()
+    process = _process(section, server, ("boot-server", *words))
+    process["spec"]["listen"] = server.listen
+    return process
+
+
+def _process(
+    section: Mapping[str, Any], server: BootServer, words: Sequence[str]
+) -> dict[str, Any]:
+    """Return the object that runs a command of the group `metal`."""
     python = "python3" if "on" in section else sys.executable
-    words = ("boot-server", "--folder", server.folder, "--listen", server.listen)
-    spec: dict[str, Any] = {
-        "command": [python, "-m", "cobweb", NAME, *words],
-        "listen": server.listen,
-    }
+    spec: dict[str, Any] = {"command": [python, "-m", "cobweb", NAME, *words]}
     if "on" not in section:
         spec["state_dir"] = f"{server.folder}/process"
     # It is looked at before a machine moves, whatever is believed: nobody tells when it is gone.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from cobweb.model import Host
 from cobweb.plugin import CobContext
@@ -44,6 +45,7 @@ def view(**said: Any) -> dict[str, Any]:
         "ready": None,
         "disk": {"sha256": DIGEST, "owner": "m01", "serial": "X", "booted": True},
         "hardware": None,
+        "host_keys": [],
         "word": None,
         "site": "four",
         "key": "",
@@ -64,6 +66,11 @@ class FakeServer:
         self.polls: list[dict[str, Any]] = []
         """What the next long polls find of the machine that they ask for."""
         self.url = ""
+        self.until = 0
+        self.found: dict[str, dict[str, Any]] = {}
+        """Machines that nobody knows, by their MAC."""
+        self.on_poll: Callable[[], None] = lambda: None
+        """What happens while a machine is asked for its goal."""
 
     def of(self, method: str) -> list[Any]:
         """Return the bodies of what was asked by a method."""
@@ -73,7 +80,7 @@ class FakeServer:
         """Return status and data."""
         path, _, query = path.partition("?")
         kind, _, name = path.removeprefix("/v1/").partition("/")
-        said = json.loads(body) if body and kind == "machines" else body
+        said = json.loads(body) if body and kind != "images" else body
         self.asked.append((method, path, said))
         status = self.refused.pop((method, kind), None)
         if status is not None:
@@ -81,7 +88,9 @@ class FakeServer:
             return status, {"error": error}
         if kind == "images":
             return self._image(method, name, body)
-        return self._machine(method, name, said, waits=query.startswith("wait"))
+        if kind == "discovery":
+            return self._discovery(method, unquote(name), said)
+        return self._machine(method, name, said, waits=query not in ("", "wait=0"))
 
     def _machine(self, method: str, path: str, said: Any, *, waits: bool) -> tuple[int, Any]:
         name, _, verb = path.partition("/")
@@ -92,9 +101,23 @@ class FakeServer:
             return (200, view(phase="new", power="unknown")) if verb == "look" else (404, unknown)
         if method == "PUT":
             self.views[name]["key"] = said["key"]
+        if verb == "power" and said["action"] in ("scan", "off"):
+            goal = {"scan": "trampoline"}.get(said["action"], "off")
+            key = f"by hand {len(self.asked)}"
+            self.views[name] |= {"goal": goal, "key": key, "over": False, "failure": ""}
+        if waits:
+            self.on_poll()
         if waits and self.polls:
             self.views[name] |= self.polls.pop(0)
         return 200, self.views[name]
+
+    def _discovery(self, method: str, mac: str, said: Any) -> tuple[int, Any]:
+        if method == "DELETE":
+            self.found.pop(mac, None)
+            return 204, None
+        if method == "PUT":
+            self.until = 1790000000 + said["seconds"] if said["seconds"] else 0
+        return 200, {"until": self.until, "found": [self.found[it] for it in sorted(self.found)]}
 
     def _image(self, method: str, digest: str, body: bytes) -> tuple[int, Any]:
         if method == "PUT":

@@ -34,6 +34,11 @@ while (folder / f"hang-{action}").exists():
     time.sleep(0.01)
 if (folder / f"fail-{action}").exists():
     sys.exit("the BMC says no")
+if (folder / f"leave-{action}").exists():
+    import subprocess
+    none, files = subprocess.DEVNULL, {"close_fds": False, "start_new_session": True}
+    left = subprocess.Popen(["sleep", "600"], stdin=none, stdout=none, stderr=none, **files)
+    (folder / "left").write_text(str(left.pid))
 state = folder / "state"
 if action == "status":
     print("Chassis Power is", state.read_text() if state.exists() else "off")
@@ -45,8 +50,9 @@ else:
 class RealServer:
     """A boot server in a folder, and one machine `m01` that has its power from files there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, domain: str | None = None) -> None:
         self.folder = folder
+        self.domain = domain
         self.power_folder = folder / "machine"
         self.power_folder.mkdir(parents=True)
         self.address = f"127.{random.randint(130, 250)}.{random.randint(0, 255)}.1"
@@ -63,9 +69,10 @@ class RealServer:
         """Start the server, and wait until it answers."""
         script = (
             "import sys, pathlib; from cobweb_plugins.metal.server import serve;"
-            "serve(pathlib.Path(sys.argv[1]), sys.argv[2])"
+            "serve(pathlib.Path(sys.argv[1]), *sys.argv[2:])"
         )
         arguments = [str(self.folder / "server"), f"{self.address}:7480"]
+        arguments += [] if self.domain is None else [self.domain]
         self.process = subprocess.Popen([sys.executable, "-c", script, *arguments])
 
         def answers() -> bool:

@@ -199,14 +199,14 @@ def test_what_is_done_is_said_without_a_question(fake: FakeServer, ask: Call) ->
 def test_the_boot_server_needs_no_site(
     run: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    called: list[tuple[Path, str]] = []
+    called: list[tuple[Path, str, str | None]] = []
     monkeypatch.setattr(
         "cobweb_plugins.metal.server.serve", lambda *it: called.append(it), raising=False
     )
     monkeypatch.chdir(tmp_path)
     ran = run("metal", "boot-server", "--folder", "kept", "--listen", "127.72.5.1:7480")
     assert ran.code == 0, ran.err
-    assert called == [(tmp_path / "kept", "127.72.5.1:7480")]
+    assert called == [(tmp_path / "kept", "127.72.5.1:7480", None)]
 
 
 def test_the_boot_server_names_the_extra_that_it_needs(
@@ -232,7 +232,7 @@ def test_a_power_command_reads_the_state_of_a_simulated_machine(
     options = [word for key, value in given.items() for word in (f"--{key}", str(value))]
     ran = run("metal", "simulate", "m01", "status", *options)
     assert (ran.code, ran.out) == (0, "off\n")
-    assert called == [(("m01", "status"), given)]
+    assert called == [(("m01", "status"), {**given, "interface": ""})]
 
 
 def test_a_site_without_metal_is_told(run: Call, tmp_path: Path) -> None:

@@ -426,6 +426,56 @@ def order_word(record: Record) -> str:
     return life.order(record)[0]
 
 
+def active(world: World, host_keys: tuple[str, ...]) -> Record:
+    """Return a machine that was brought up, and shows these host keys."""
+    world.aim(goal_of(records.ACTIVE))
+    for _ in range(2):
+        world.power_off()
+        world.power_on()
+        world.hello()
+        world.obey()
+    world.clear()
+    world.obey()
+    world.record = life.answered(world.record, world.now, host_keys)
+    return world.record
+
+
+def test_the_host_keys_that_a_system_had_first_count_until_its_disk_is_primed_anew() -> None:
+    world = World()
+    assert active(world, ("ed25519 A", "rsa B")).host_keys == ("ed25519 A", "rsa B")
+    world.record = life.again(world.record, world.now)
+    assert active(world, ("ed25519 A",)).host_keys == ("ed25519 A", "rsa B")
+    world.record = life.again(world.record, world.now)
+    assert "other host keys" in active(world, ("ed25519 X",)).failure
+    world.aim(goal_of(records.PRIMED, "b"))
+    world.power_off()
+    world.power_on()
+    world.hello()
+    assert (world.record.phase, world.record.host_keys) == (records.PRIMING, ())
+
+
+def test_a_name_and_an_address_are_lent_from_before_the_boot_until_the_machine_is_started() -> None:
+    world = World()
+    lent = {"name": "web1", "address": "10.0.0.1"}
+    found: dict[str, list[Any]] = {}
+    world.aim(goal_of(records.ACTIVE))
+    steps = (world.power_on, world.hello, world.obey, world.clear, world.obey, world.ready)
+    for step in steps:
+        found.setdefault(world.record.phase, []).append(world.record.lent)
+        step()
+    assert found == {
+        records.STARTING: [None, None],
+        records.PRIMING: [None],
+        records.BOOTING: [lent, lent, lent],
+    }
+    assert (world.record.phase, world.record.lent) == (records.ACTIVE, lent)
+    world.aim(goal_of(records.OFF))
+    world.power_off()
+    assert (world.record.phase, world.record.lent) == (records.OFF, lent)
+    world.aim(goal_of(records.TRAMPOLINE))
+    assert (world.record.phase, world.record.lent) == (records.STARTING, None)
+
+
 def test_a_trampoline_may_say_hello_again() -> None:
     world = at(records.TRAMPOLINE)
     more = {"disks": [{"name": "sdb", "bytes": 5, "serial": "S9"}]}

@@ -150,6 +150,30 @@ def test_the_server_goes_last(ask: Call) -> None:
     assert found == {*images, *((f"{it}/machine", "off") for it in ("m01", "m02", "m-3"))}
 
 
+def test_an_interface_brings_a_dhcp_server_that_machines_boot_by(
+    site: Path, ask: Call, show: Call
+) -> None:
+    assert ask("apply", "--executor", "simulate", "--yes").code == 0
+    edit(site, "1/24}", "1/24, interface: br0, domain: cod.test, dns: [9.9.9.9]}")
+    (cob,) = show("boot-server/dhcp-server")["cobs"]
+    folder = f"{site}/.cobweb/metal"
+    words = ["--folder", folder, "--url", "http://127.72.5.1:7480", "--interface", "br0"]
+    words += ["--address", "127.72.5.1/24", "--range", "127.72.5.192-127.72.5.254"]
+    words += ["--domain", "cod.test", "--dns", "9.9.9.9"]
+    assert cob["spec"]["command"][3:] == ["metal", "dhcp-server", *words]
+    assert cob["spec"]["listen"] == "127.72.5.1:53"
+    (server,) = show("boot-server/boot-server")["cobs"]
+    assert server["spec"]["command"][-3:] == ["--dhcp", "--domain", "cod.test"]
+    served = {way for way, on, _ in needs_of(ask, "m01/machine") if on == "boot-server/dhcp-server"}
+    ways = ("off", "active", "outdated")
+    assert served == {*(f"{way} -> trampoline" for way in ways), "primed -> active"}
+    ran = ask("plan", "-o", "json")
+    steps = [it["cob"] for stage in json.loads(ran.out)["stages"] for it in stage]
+    assert steps == ["boot-server/boot-server", "boot-server/dhcp-server"], "no machine is touched"
+    off = {on for _, on, _ in needs_of(ask, "boot-server/dhcp-server")}
+    assert off == {"m01/machine", "m02/machine", "m-3/machine"}
+
+
 def test_no_machine_goes_down_for_an_image_that_cannot_be_stored(site: Path, ask: Call) -> None:
     assert ask("apply", "--executor", "simulate", "--yes").code == 0
     edit(site, WEB, "c" * 64)
@@ -246,7 +270,20 @@ WRONG = {
     ),
     "server's host": ("m-3:", "boot-server:", "has the name of the boot server's host"),
     "rules": ("{image: web}", "{image: web, rules: []}", "rules"),
-    "interface": ("/24}", "/24, interface: br0}", "interface"),
+    "interface": ("/24}", "/24, interface: br/0}", "interface"),
+    "domain without interface": ("/24}", "/24, domain: cod.test}", "interface"),
+    "range": ("/24}", "/24, interface: br0, range: [127.72.5.9, 127.72.5.8]}", "no range"),
+    "relative program": ("[fence,", "[../fence,", "does not match"),
+    "range of nobody": (
+        "1/24}",
+        "1/24, interface: br0, range: [127.72.5.1, 127.72.5.1]}",
+        "no range",
+    ),
+    "range elsewhere": ("/24}", "/24, interface: br0, range: [127.72.6.1, 127.72.6.9]}", "not in"),
+    "in the range": ("/24}", "/24, interface: br0, range: [127.72.5.5, 127.72.5.20]}", "boot with"),
+    "router": ("/24}", "/24, interface: br0, router: 127.72.5.11}", "is the router's"),
+    "router in the range": ("/24}", "/24, interface: br0, router: 127.72.5.250}", "is in it"),
+    "dns": ("/24}", "/24, interface: br0, dns: [one.one]}", "no IPv4 address"),
     "label": ("m-3:", "m_3:", "m_3"),
     "digest": (WEB, WEB[1:], "it must match"),
     "clusters": ("  images:\n", "  vclusters: {}\n  images:\n", "vclusters"),

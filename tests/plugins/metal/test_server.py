@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -71,7 +73,8 @@ def test_a_machine_goes_all_the_way_and_each_word_counts_once(server: RealServer
     server.order("active", ready={"tcp": port})
     assert server.say("order", method="GET") == (200, b"boot\n")
     assert server.boot() == (
-        "#!ipxe\n# cobweb name=web1 address=127.0.0.1\nsanboot --no-describe --drive 0x80\n"
+        "#!ipxe\n# cobweb name=web1 address=127.0.0.1\n"
+        "iseq ${platform} efi && exit 1 ||\nsanboot --no-describe --drive 0x80\n"
     )
     with closing(socket.create_server(("127.0.0.1", port))):
         found = server.over()
@@ -252,7 +255,7 @@ def test_nobody_answers_a_machine_that_is_not_known(idle: RealServer) -> None:
 def test_a_machine_that_starts_unasked_is_switched_off_by_its_script(server: RealServer) -> None:
     server.order("off")
     assert server.over()["phase"] == "off"
-    assert server.boot() == "#!ipxe\npoweroff\n"
+    assert server.boot().startswith("#!ipxe\npoweroff ||\n")
     found = server.view()
     assert (found["phase"], found["word"]["text"]) == (
         "unknown",
@@ -419,6 +422,20 @@ def test_a_limit_ends_a_power_command_too(server: RealServer) -> None:
         "unknown",
         True,
     )
+
+
+def test_what_a_command_leaves_running_holds_up_no_other_command(server: RealServer) -> None:
+    (server.power_folder / "leave-on").touch()
+    server.order("trampoline")
+    server.booted()
+    left = int((server.power_folder / "left").read_text())
+    try:
+        locks = {it.resolve().name for it in Path(f"/proc/{left}/fd").iterdir()}
+        assert "m01.lock" in locks, "it has not closed its files"
+        server.order("off")
+        assert server.over()["phase"] == "off"
+    finally:
+        os.kill(left, signal.SIGKILL)
 
 
 def test_a_command_that_outlives_its_server_ends_before_the_next_one(server: RealServer) -> None:

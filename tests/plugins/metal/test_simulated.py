@@ -453,6 +453,7 @@ BAD_ARGUMENTS = {
     "https": {"server": "https://127.0.0.1:7480"},
     "no host": {"server": "http://"},
     "port": {"server": "http://127.0.0.1:99999"},
+    "interface": {"interface": "none0"},
 }
 
 

@@ -21,8 +21,10 @@ IMAGES = "images"
 _STOP_S = 2
 
 
-def serve(folder: Path, listen: str) -> None:
+def serve(folder: Path, listen: str, domain: str | None = None) -> None:
     """Run the boot server of a folder at ADDRESS:PORT until a signal ends it.
+
+    With a `domain`, which may be "", it tells dnsmasq in its folder what machines get.
 
     CobwebError where the address is not to be had, or another server has the folder.
     """
@@ -41,7 +43,7 @@ def serve(folder: Path, listen: str) -> None:
         hint = "`network` of the section `metal` names an address of this machine and a free port"
         raise CobwebError(message, hint=hint) from error
     with listener:
-        asyncio.run(_serve(folder, listener, key))
+        asyncio.run(_serve(folder, listener, key, domain))
 
 
 def _log_to_stderr() -> None:
@@ -54,14 +56,16 @@ def _log_to_stderr() -> None:
     log.propagate = False
 
 
-async def _serve(folder: Path, listener: socket.socket, key: str) -> None:
+async def _serve(folder: Path, listener: socket.socket, key: str, domain: str | None) -> None:
     import uvicorn
 
+    from cobweb_plugins.metal.server._network import Network
     from cobweb_plugins.metal.server._server import BootServer
     from cobweb_plugins.metal.server._web import application
 
     address, port = listener.getsockname()[:2]
-    server = BootServer(folder, f"http://{address}:{port}", time.time)
+    network = None if domain is None else Network(folder, address, domain)
+    server = BootServer(folder, f"http://{address}:{port}", time.time, network)
     config = uvicorn.Config(
         application(server, key),
         log_level="warning",

@@ -36,7 +36,7 @@ _LIMIT_OF = {STARTING: TRAMPOLINE, PRIMING: PRIMED, BOOTING: ACTIVE, STOPPING: O
 _ON_THE_WAY = {
     STARTING: "it was not on the trampoline",
     PRIMING: "its disk was not primed",
-    BOOTING: "its system did not answer",
+    BOOTING: "its system did not answer at {address}:{port}",
     STOPPING: "it was not off",
 }
 
@@ -96,11 +96,12 @@ def _from_trampoline(record: Record, now: float) -> Record:
             size = (goal.image or {}).get("bytes", 0)
             return failed(record, f"none of its disks holds the {size} bytes of the image", now)
         # What is on the disk is not known from here on, whatever becomes of it.
-        return _entered(replace(record, disk=None), PRIMING, now)
+        return _entered(replace(record, disk=None, host_keys=()), PRIMING, now)
     if goal.state == PRIMED:
         return _rests(record, PRIMED, now)
     boot = replace(record.boot, requests=0, is_clear=False)
-    return _entered(replace(record, boot=boot), BOOTING, now)
+    lent = {"name": goal.name, "address": goal.address}
+    return _entered(replace(record, boot=boot, lent=lent), BOOTING, now)
 
 
 def _runs(record: Record, goal: Goal) -> bool:
@@ -207,11 +208,17 @@ def cleared(record: Record, _now: float) -> Record:
     return replace(record, boot=replace(record.boot, is_clear=True))
 
 
-def answered(record: Record, now: float) -> Record:
-    """Return a machine whose system is ready; before it has booted that is another one's answer."""
+def answered(record: Record, now: float, host_keys: tuple[str, ...] = ()) -> Record:
+    """Return a machine whose system is ready; before it has booted that is another one's answer.
+
+    The host keys that it has first count until its disk is primed anew.
+    """
     if record.phase != BOOTING:
         return record
     if record.boot.requests:
+        if record.host_keys and host_keys and not set(host_keys) & set(record.host_keys):
+            return failed(record, "its system has other host keys than before", now)
+        record = replace(record, host_keys=record.host_keys or host_keys)
         return _advanced(_entered(_heard(record, "its system is ready", now), ACTIVE, now), now)
     if record.boot.is_clear:  # it boots just now
         return record
@@ -233,8 +240,8 @@ def switched_off(record: Record, now: float) -> Record:
     return _advanced(record, now)
 
 
-def seen(record: Record, power: str, now: float) -> Record:
-    """Return a machine whose power was looked at: on, off, unknown."""
+def seen(record: Record, power: str, now: float, word: str = "") -> Record:
+    """Return a machine whose power was looked at: on, off, unknown; `word` is what showed it."""
     if not record.over:
         lost = power == "off" and record.phase != STOPPING
         return failed(record, "its power was found off", now) if lost else record
@@ -242,7 +249,7 @@ def seen(record: Record, power: str, now: float) -> Record:
         record = _heard(record, "its power was found off", now)
         return _entered(replace(record, boot=Boot(), runs=None), OFF, now)
     if power == "on" and record.phase == OFF:
-        return _entered(_heard(record, "its power was found on", now), UNKNOWN, now)
+        return _entered(_heard(record, word or "its power was found on", now), UNKNOWN, now)
     return record
 
 
@@ -251,7 +258,8 @@ def overdue(record: Record, now: float, said: str = "") -> Record:
     if record.deadline is None or now < record.deadline:
         return record
     limit_s = record.goal.limits[_LIMIT_OF[record.phase]]
-    cause = f"{_ON_THE_WAY[record.phase]} within {limit_s:g} s" + (f": {said}" if said else "")
+    missed = _ON_THE_WAY[record.phase].format(address=record.goal.address, port=record.goal.port)
+    cause = f"{missed} within {limit_s:g} s" + (f": {said}" if said else "")
     if record.phase == STOPPING:
         cause = f"{record.failure}, and {cause}" if record.failure else cause
         return replace(_entered(record, UNKNOWN, now), failure=cause, over=True)
@@ -293,7 +301,7 @@ def _rests(record: Record, phase: str, now: float) -> Record:
 
 
 def _starting(record: Record, now: float) -> Record:
-    return _entered(replace(record, boot=Boot(), runs=None), STARTING, now)
+    return _entered(replace(record, boot=Boot(), runs=None, lent=None), STARTING, now)
 
 
 def _stopping(record: Record, now: float) -> Record:

@@ -91,7 +91,8 @@ class Record:
 
     `over` says that nothing is done for the goal any more: it is reached, or there is a `failure`.
     `runs` is the goal by which it was primed and booted, `ended` the token of the boot that was
-    ended last. `word` is the last that was heard.
+    ended last. `lent` is the name and address that DHCP gives it, None for any while it boots.
+    `host_keys` are those that its system had first. `word` is the last that was heard.
     """
 
     id: str
@@ -109,6 +110,8 @@ class Record:
     runs: Goal | None = None
     boot: Boot = Boot()
     ended: str = ""
+    lent: Mapping[str, str] | None = None
+    host_keys: tuple[str, ...] = ()
     disk: Disk | None = None
     hardware: Mapping[str, Any] | None = None
     word: str = ""
@@ -125,6 +128,7 @@ def record_of(data: Mapping[str, Any]) -> Record:
     values = {key: value for key, value in data.items() if key in known}
     values["goal"] = Goal(**values["goal"])
     values["boot"] = Boot(**values["boot"])
+    values["host_keys"] = tuple(values.get("host_keys", ()))
     for key, made in (("runs", Goal), ("disk", Disk)):
         values[key] = values[key] and made(**values[key])
     return Record(**values)
@@ -159,6 +163,7 @@ def view_of(record: Record, asks: str = "", hindrance: str = "") -> dict[str, An
             "booted": disk.booted,
         },
         "hardware": record.hardware,
+        "host_keys": list(record.host_keys),
         "word": {"time": record.word_time, "text": record.word} if record.word else None,
         "site": record.site,
         "key": record.key,

@@ -19,7 +19,9 @@ from cobweb.errors import CobwebError
 from cobweb_plugins.metal.server import IMAGES
 from cobweb_plugins.metal.server import _life as life
 from cobweb_plugins.metal.server._book import Book
+from cobweb_plugins.metal.server._discovery import Discovery
 from cobweb_plugins.metal.server._images import Images
+from cobweb_plugins.metal.server._network import LEASE_S, Network, host_keys
 from cobweb_plugins.metal.server._records import (
     ACTIVE,
     BOOTING,
@@ -27,6 +29,7 @@ from cobweb_plugins.metal.server._records import (
     PRIMING,
     STARTING,
     STOPPING,
+    TRAMPOLINE,
     UNKNOWN,
     Goal,
     Record,
@@ -36,9 +39,15 @@ from cobweb_plugins.metal.server._switch import PowerError, Switch
 _log = logging.getLogger("cobweb.metal")
 
 _RETRY_S = 1.0
+_LOOK_S = 45.0
+"""Less than coordinators wait for an answer."""
 _WATCH_S = 10.0
+_DHCP_S = 1.0
+_TELL_S = 10.0
 _PROBE_S = 0.3
 _PROBE_LIMIT_S = 2.0
+_CLEAR_LIMIT_S = 0.5
+"""How long somebody else may take to answer; where nobody has the address nothing comes back."""
 
 
 class RefusedError(CobwebError):
@@ -50,10 +59,18 @@ class RefusedError(CobwebError):
 
 
 class BootServer:
-    """Owns the life of machines; `now` gives seconds since the epoch, `url` is its own."""
+    """Owns the life of machines; `now` gives seconds since the epoch, `url` is its own.
 
-    def __init__(self, folder: Path, url: str, now: Callable[[], float]) -> None:
+    Without a `network` nothing gives names and addresses to machines, and nothing is told to it.
+    """
+
+    def __init__(
+        self, folder: Path, url: str, now: Callable[[], float], network: Network | None = None
+    ) -> None:
         self.url = url
+        self.folder = folder
+        self.network = network
+        self.discovery = Discovery(folder, now())
         self.now = now
         self.book = Book(folder)
         self.images = Images(folder / IMAGES)
@@ -62,6 +79,9 @@ class BootServer:
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._turned_on: dict[str, float] = {}
         self._watched: dict[str, float] = {}
+        self._served: dict[str, tuple[float, str]] = {}
+        self._closing: asyncio.TimerHandle | None = None
+        self._teller: asyncio.Task[None] | None = None
         self.hindrances: dict[str, str] = {}
 
     def start(self) -> None:
@@ -70,12 +90,16 @@ class BootServer:
             can_stop = self.switch.can(record, "off")
             self.put(life.restarted(record, self.now(), can_stop=can_stop))
             self._look_after(record.id)
+        if self.network is not None:
+            self._close_in(self.discovery.until - self.now())
+            self._teller = asyncio.create_task(self._tell_again())
 
     async def stop(self) -> None:
         """End the workers; the book has all that they know."""
-        for worker in self._workers.values():
+        workers = [*self._workers.values(), *([self._teller] if self._teller else [])]
+        for worker in workers:
             worker.cancel()
-        await asyncio.gather(*self._workers.values(), return_exceptions=True)
+        await asyncio.gather(*workers, return_exceptions=True)
         self.book.close()
 
     def put(self, record: Record) -> bool:
@@ -85,9 +109,23 @@ class BootServer:
             return False
         self.book.write(record)
         if before is None or (before.phase, before.failure) != (record.phase, record.failure):
-            _log.info("%s: %s %s", record.id, record.phase, record.failure)
+            _log.info(": ".join(it for it in (record.id, record.phase, record.failure) if it))
         self._news.pop(record.id, asyncio.Event()).set()
         return True
+
+    def tell(self) -> None:
+        """Have the network know what machines get now."""
+        if self.network is not None:
+            self.network.tell(self.book, is_open=bool(self.discovery.until))
+
+    async def _tell_again(self) -> None:
+        """Mend what becomes of the files that the network is told by: leases go by them."""
+        while True:
+            try:
+                self.tell()
+            except OSError as error:  # a full disk, say
+                _log.info("the network cannot be told of machines: %s", error)
+            await asyncio.sleep(_TELL_S)
 
     def news(self, id_: str) -> asyncio.Event:
         """Return what is set when a machine changes next."""
@@ -107,6 +145,8 @@ class BootServer:
         self._refuse_taken(record, goal, said["mac"])
         if goal.image and self.images.find(goal.digest) is None:
             raise RefusedError(f"the boot server has no image {goal.digest[:12]}")
+        if goal.state != OFF:
+            self._refuse_without_trampoline()
         record = replace(record, mac=said["mac"], power=said["power"], site=site, epoch=int(epoch))
         self.put(life.aimed(record, goal, said["key"], self.now()))
         self._look_after(id_)
@@ -129,26 +169,43 @@ class BootServer:
             message = f"{record.id} is used by the site {record.site}"
             raise RefusedError(message, kind="stale", hint="it is free once that site has it off")
 
+    def _refuse_without_trampoline(self) -> None:
+        missing = self.network.missing() if self.network else ()
+        if missing:
+            hint = "make it with `cobweb metal build-trampoline`"
+            raise RefusedError(f"there is no trampoline: {missing[0]} is missing", hint=hint)
+
     def _refuse_taken(self, record: Record, goal: Goal, mac: str) -> None:
         """Refuse a MAC, name or address that another machine has; one that is gone has none."""
         others = [it for it in self.book if it.id != record.id]
         for other in others:
             if other.mac == mac and not (other.over and other.phase == OFF):
                 raise RefusedError(f"{other.id} has the MAC {mac} as well", kind="taken")
-            # One that is not off for sure may still run under them.
-            may_run = other.phase in (ACTIVE, BOOTING, STOPPING, UNKNOWN)
-            lent = other.runs if may_run else None
-            if lent is None or goal.state != ACTIVE:
-                continue
-            for what, one, two in (
-                ("name", lent.name, goal.name),
-                ("address", lent.address, goal.address),
-            ):
-                if one == two:
-                    raise RefusedError(f"{other.id} still has the {what} {one}", kind="taken")
+            both = self._shared(other, goal) if goal.state == ACTIVE else ""
+            if both:
+                raise RefusedError(f"{other.id} still has the {both}", kind="taken")
         for other in others:
             if other.mac == mac:
                 self.book.forget(other.id)
+
+    def _shared(self, other: Record, goal: Goal) -> str:
+        """Return which name or address of a goal another machine has, or is to have; "" for none.
+
+        One that is off has them until its lease is over: if it runs all the same, it renews it.
+        """
+        wanted = {("name", goal.name), ("address", goal.address)}
+        has = set((other.lent or {}).items()) & wanted
+        if has and other.phase == OFF and not self._is_leased(other):
+            self.put(replace(other, lent=None))
+            has = set()
+        if other.goal.state == ACTIVE and not other.over:
+            has |= {("name", other.goal.name), ("address", other.goal.address)} & wanted
+        return " ".join(min(has)) if has else ""
+
+    def _is_leased(self, record: Record) -> bool:
+        if self.network is None or record.lent is None:
+            return False
+        return self.network.lent_until(record.mac, record.lent["address"]) > self.now()
 
     def by_hand(self, id_: str, action: str, power: Mapping[str, Any] | None) -> Record:
         """Switch a machine off, start its system again, or take a person's word that it is off.
@@ -171,29 +228,48 @@ class BootServer:
                 raise RefusedError(f"{id_} is {record.phase}, and runs no system")
             record = life.again(record, self.now())
         else:
-            limits = record.goal.limits
-            record = life.aimed(
-                record, Goal(state=OFF, limits=limits), f"by hand {self.now()}", self.now()
-            )
+            if action == "scan":
+                self._refuse_scan(record)
+            state = TRAMPOLINE if action == "scan" else OFF
+            goal = Goal(state=state, limits=record.goal.limits)
+            record = life.aimed(record, goal, f"by hand {self.now()}", self.now())
         self.put(record)
         return self.book.get(id_) or record
 
+    def _refuse_scan(self, record: Record) -> None:
+        if record.phase not in (OFF, TRAMPOLINE) or not record.over:
+            hint = "it has to be off, or on the trampoline"
+            raise RefusedError(f"{record.id} is {record.phase}", hint=hint)
+        self._refuse_without_trampoline()
+
     async def look(self, record: Record, port: int) -> tuple[Record, str, bool | None]:
         """Ask a machine's power and, where it is active, its system; return what is known then."""
-        power = await self.switch.status(record)
+        try:
+            power = await asyncio.wait_for(self.switch.status(record), _LOOK_S)
+        except TimeoutError:  # another command of its power may be at work for long
+            power = "unknown"
         self._see(record, power)
+        if record.phase == OFF and record.lent and self.network is not None:
+            heard_s = self.network.lent_until(record.mac, record.lent["address"]) - LEASE_S
+            if heard_s > record.since + 1:  # its lease knows whole seconds
+                self._see(record, "on", "it has renewed its lease though its power was off")
         current = self.book.get(record.id) or record
         address = current.runs.address if current.runs else ""
         ready = await _answers(address, port) if current.phase == ACTIVE else None
         return self.book.get(record.id) or current, power, ready
 
-    def _see(self, before: Record, power: str) -> None:
+    def _see(self, before: Record, power: str, word: str = "") -> None:
         """Take what power said of a machine, if that is where it was when it was asked."""
         record = self.book.get(before.id)
-        if record is None or (record.phase, record.since) != (before.phase, before.since):
+        if record is None or not self._is_there(before):
             return
         if record.phase != STARTING or self._turned_on.get(record.id) == record.since:
-            self.put(life.seen(record, power, self.now()))
+            self.put(life.seen(record, power, self.now(), word))
+
+    def _is_there(self, before: Record) -> bool:
+        """Say whether a machine is still where it was before something was awaited."""
+        record = self.book.get(before.id)
+        return record is not None and (record.phase, record.since) == (before.phase, before.since)
 
     def asks(self, record: Record) -> str:
         """Return what a person is to do, "" for nothing."""
@@ -215,6 +291,29 @@ class BootServer:
         record, told = life.asked_to_boot(record, peer, token, self.now())
         self.put(record)
         return record, told
+
+    def discover(self, seconds: float) -> None:
+        """Look at machines that nobody knows for some seconds from now on, 0 for no longer."""
+        if self.network is None:
+            hint = "give `network` of the section `metal` an `interface`"
+            raise RefusedError("this boot server serves no network", hint=hint)
+        if seconds:
+            self._refuse_without_trampoline()
+        self.discovery.open(self.now() + seconds if seconds else 0.0)
+        self._close_in(seconds)
+        self.tell()
+
+    def _close_in(self, seconds: float) -> None:
+        """End discovery after some seconds, if it is open."""
+        if self._closing is not None:
+            self._closing.cancel()
+        loop = asyncio.get_running_loop()
+        self._closing = loop.call_later(seconds, self.discover, 0) if seconds > 0 else None
+
+    def found(self, mac: str, hardware: Mapping[str, Any]) -> None:
+        """Keep what a machine is that nobody knows."""
+        _log.info("found %s", mac)
+        self.discovery.keep(mac, hardware, self.now())
 
     def speaker(self, token: str, peer: str) -> Record:
         """Return the machine that speaks with a token; NotCurrentError where nobody does."""
@@ -249,7 +348,7 @@ class BootServer:
             except Exception as error:  # noqa: BLE001 - the other machines go on, this one later
                 if not isinstance(error, (PowerError, TimeoutError)):
                     _log.exception("%s: %s", id_, record.phase)
-                self.hindrances[id_] = str(error) or "its power command was still at work"
+                self._note(record, str(error))
                 pause_s = _RETRY_S
             if record.deadline is not None:
                 left_s = max(0.0, record.deadline - self.now())
@@ -257,26 +356,72 @@ class BootServer:
             with suppress(TimeoutError):
                 await asyncio.wait_for(news.wait(), pause_s)
 
+    def _note(self, record: Record, hindrance: str) -> None:
+        """Remember what was in vain; without words it is time that ran out at a power command."""
+        if not hindrance and record.phase in (STARTING, STOPPING):
+            hindrance = "its power command was still at work"
+        if hindrance and self.hindrances.get(record.id) != hindrance:
+            _log.info("%s: %s, in vain: %s", record.id, record.phase, hindrance)
+            self.hindrances[record.id] = hindrance
+
     async def _act(self, record: Record) -> float | None:
         """Do what a phase asks for; return after how many seconds again, None: at news only."""
         if record.phase == STOPPING and self.switch.can(record, "off"):
             # Also where its status is off: one that was just switched on may say so for a while.
             await self.switch.turn(record, "off")
             self._apply(record.id, life.switched_off)
-        elif record.phase == STARTING and self.switch.can(record, "on"):
-            if self._turned_on.get(record.id) != record.since:
-                await self.switch.turn(record, "on")
-                self._turned_on[record.id] = record.since
-            return await self._watch(record, _WATCH_S)
+        elif record.phase == STARTING:
+            self.tell()
+            return await self._turn_on(record) if self.switch.can(record, "on") else None
         elif record.phase == PRIMING:
             return await self._watch(record, _WATCH_S)
         elif record.phase == BOOTING:
-            if await _answers(record.goal.address, record.goal.port):
-                self._apply(record.id, life.answered)
-            elif not record.boot.is_clear:
-                self._apply(record.id, life.cleared)
+            await self._boot(record)
             return await self._watch(record, _PROBE_S)
         return None
+
+    async def _turn_on(self, record: Record) -> float:
+        """Switch a machine on, unless it could not get its orders; return a pause.
+
+        Without an answer of DHCP a firmware boots from the disk what was to go: a machine is not
+        switched on without it, and is off again if it goes before the trampoline has spoken.
+        """
+        lack = await self._dhcp_lack(record, self.network) if self.network else ""
+        if lack and self._is_there(record):
+            self._apply(record.id, lambda it, now: life.failed(it, lack, now))
+            return 0.0
+        if self._turned_on.get(record.id) != record.since:
+            await self.switch.turn(record, "on")
+            self._turned_on[record.id] = record.since
+        return await self._watch(record, _WATCH_S if self.network is None else _DHCP_S)
+
+    async def _dhcp_lack(self, record: Record, network: Network) -> str:
+        """Return why a machine cannot get its orders, "" where it can."""
+        process = network.process()
+        since, first = self._served.get(record.id, (0.0, ""))
+        if since != record.since:
+            first = process
+            self._served[record.id] = (record.since, process)
+        if not process or not await network.answers():
+            return "the DHCP server does not answer"
+        return "" if process == first else "the DHCP server was away while it started"
+
+    async def _boot(self, record: Record) -> None:
+        """See whether the system of a machine is there; before its boot, that nobody else is."""
+        address, port = record.goal.address, record.goal.port
+        if self.network is not None:
+            limit_s = _PROBE_LIMIT_S if record.boot.is_clear else _CLEAR_LIMIT_S
+            keys = await host_keys(address, port, limit_s)
+        else:
+            keys = () if await _answers(address, port) else None
+        if keys is not None:
+            self._apply(record.id, lambda it, now: life.answered(it, now, keys))
+            self.tell()
+        elif not record.boot.is_clear:
+            self.tell()
+            # What answers has read what it was told: the order to boot may not overtake that.
+            if self.network is None or await self.network.answers():
+                self._apply(record.id, life.cleared)
 
     async def _watch(self, record: Record, pause_s: float) -> float:
         """See now and then that a machine on its way has not lost its power; return a pause."""

@@ -106,7 +106,10 @@ class Switch:
     @contextlib.contextmanager
     def _lock(self, record: Record) -> Iterator[IO[bytes]]:
         with (self._folder / f"{record.id}.lock").open("ab") as lock:
-            yield lock
+            try:
+                yield lock
+            finally:  # also in what the command has left running, which may have the file as well
+                fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 async def _output(process: asyncio.subprocess.Process) -> bytes:

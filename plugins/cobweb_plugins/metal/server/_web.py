@@ -7,21 +7,31 @@ key of the server.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
 
 import cobweb
 from cobweb.errors import CobwebError
 from cobweb_plugins.metal.server import _life as life
+from cobweb_plugins.metal.server._discovery import PREFIX
+from cobweb_plugins.metal.server._network import TRAMPOLINE, TRAMPOLINE_FILES
 from cobweb_plugins.metal.server._records import LIMITS_S, PRIMING, Goal, Record, view_of
 from cobweb_plugins.metal.server._server import BootServer, RefusedError
 
@@ -34,17 +44,31 @@ _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _STATUS = {"unknown": 404, "wrong": 400}
 _LONGEST_TEXT = 500
+_MOST_COUNT = 1 << 62
+_BYTES = "application/octet-stream"
+_CHUNK = 1 << 20
+_LONGEST_WINDOW_S = 7 * 24 * 3600
 _READY = {"tcp": 22}
 
+# A script that ends without a boot has the firmware go on to the disk: only `DISK` may do that.
+# Where it ends well, UEFI shows its menu instead.
 _SCRIPTS: Mapping[str, str] = {
     life.TO_TRAMPOLINE: (
         "kernel {url}/trampoline/vmlinuz cobweb.server={url} cobweb.token={token}"
-        " cobweb.mac={mac} no_timer_check panic=5 initrd=initrd.gz\n"
-        "initrd {url}/trampoline/initrd.gz\n"
-        "boot\n"
+        " cobweb.mac={mac} no_timer_check panic=5 initrd=initrd.gz || goto again\n"
+        "initrd {url}/trampoline/initrd.gz || goto again\n"
+        "boot ||\n"
+        ":again\n"
+        "sleep 3 ||\n"
+        "chain --replace {url}/boot?mac={mac} || goto again\n"
     ),
-    life.DISK: "# cobweb name={name} address={address}\nsanboot --no-describe --drive 0x80\n",
-    life.HELD: "poweroff\n",
+    life.DISK: (
+        "# cobweb name={name} address={address}\n"
+        "iseq ${{platform}} efi && exit 1 ||\n"
+        "sanboot --no-describe --drive 0x80\n"
+    ),
+    # The iPXE of Debian 12 has no `poweroff`.
+    life.HELD: "poweroff ||\n:held\necho cobweb: held ||\nsleep 60 ||\ngoto held\n",
 }
 
 _Handler = Callable[[Request], Awaitable[Response]]
@@ -64,12 +88,16 @@ def application(server: BootServer, key: str) -> Starlette:
             Route("/trampoline/order", machines.order),
             Route("/trampoline/image", machines.image),
             Route("/trampoline/word", machines.word, methods=["POST"]),
+            *(Route(f"/trampoline/{it}", machines.file) for it in TRAMPOLINE_FILES),
             of_api("/v1/server", api.server),
             of_api("/v1/machines", api.list),
             of_api("/v1/machines/{id}", api.show),
             of_api("/v1/machines/{id}", api.aim, "PUT"),
             of_api("/v1/machines/{id}/look", api.look, "POST"),
             of_api("/v1/machines/{id}/power", api.power, "POST"),
+            of_api("/v1/discovery", api.discovery),
+            of_api("/v1/discovery", api.discover, "PUT"),
+            of_api("/v1/discovery/{mac}", api.forget, "DELETE"),
             of_api("/v1/images/{digest}", api.image),
             of_api("/v1/images/{digest}", api.store, "PUT"),
             of_api("/v1/images/{digest}", api.remove, "DELETE"),
@@ -87,19 +115,33 @@ class _Machines:
         """Say what a machine boots."""
         if request.method == "HEAD":  # it would use up a boot
             return PlainTextResponse(status_code=405)
-        mac = request.query_params.get("mac", "").lower()
-        found = self._server.boot(mac, _peer(request)) if _MAC.fullmatch(mac) else None
-        if found is None:
-            return PlainTextResponse("no such machine\n", status_code=404)
-        record, told = found
-        runs = record.runs or record.goal
-        values = {"url": self._server.url, "token": record.boot.token, "mac": mac}
+        mac, peer = request.query_params.get("mac", "").lower(), _peer(request)
+        if not _MAC.fullmatch(mac):
+            return _unknown()
+        if found := self._server.boot(mac, peer):
+            record, told = found
+            token, runs = record.boot.token, record.runs or record.goal
+        elif self._server.network is None:
+            return _unknown()
+        else:
+            token, told = self._server.discovery.boot(mac, peer)
+            runs = Goal(state="")
+        values = {"url": self._server.url, "token": token, "mac": mac}
         text = _SCRIPTS[told].format(**values, name=runs.name, address=runs.address)
         return PlainTextResponse(f"#!ipxe\n{text}")
+
+    async def file(self, request: Request) -> Response:
+        """Hand out what the trampoline is made of: it has no secrets."""
+        path = self._server.folder / TRAMPOLINE / request.url.path.rpartition("/")[2]
+        if not path.exists():
+            return PlainTextResponse("no such file\n", status_code=404)
+        return FileResponse(path, media_type=_BYTES)
 
     async def hello(self, request: Request) -> Response:
         """Take what a trampoline has found of its machine."""
         try:
+            if _token(request).startswith(PREFIX):
+                return await self._unknown_hello(request)
             record = self._speaker(request)
             hardware = _hardware(await _body(request))
             peer = (record.boot.token, record.boot.peer)
@@ -110,9 +152,18 @@ class _Machines:
             return PlainTextResponse(f"{error.message}\n", status_code=400)
         return PlainTextResponse("ok\n")
 
+    async def _unknown_hello(self, request: Request) -> Response:
+        hardware = _hardware(await _body(request))
+        # Never 403, which switches a machine off: this one may be somebody's, and goes on.
+        if mac := self._server.discovery.spoken(_token(request), _peer(request)):
+            self._server.found(mac, hardware)
+        return PlainTextResponse("ok\n")
+
     async def order(self, request: Request) -> Response:
         """Return the next order; hold the request for a while where there is none."""
         try:
+            if _token(request).startswith(PREFIX):
+                return PlainTextResponse("boot\n")  # back to what it had to do
             record = self._speaker(request)
             if life.order(record) == ("wait",):
                 await _news(self._server, record, _POLL_S)
@@ -136,7 +187,7 @@ class _Machines:
         return image.format
 
     async def image(self, request: Request) -> Response:
-        """Hand the image to the machine that is primed with it."""
+        """Hand the image to the machine that is primed with it, from `offset` on if it says one."""
         try:
             record = self._speaker(request)
         except life.NotCurrentError:
@@ -144,7 +195,15 @@ class _Machines:
         if record.phase != PRIMING:
             return _not_current()
         path = self._server.images.path(record.goal.digest)
-        return FileResponse(path, media_type="application/octet-stream")
+        offset = request.query_params.get("offset", "0")
+        if offset == "0":
+            return FileResponse(path, media_type=_BYTES)
+        left = path.stat().st_size - int(offset) if offset.isdecimal() else 0
+        if left < 0 or not offset.isdecimal():
+            return PlainTextResponse("the image is not that long\n", status_code=416)
+        # For clients that cannot ask for a range, such as the wget of busybox.
+        length = {"Content-Length": str(left)}
+        return StreamingResponse(_rest(path, int(offset)), headers=length, media_type=_BYTES)
 
     async def word(self, request: Request) -> Response:
         """Take what a trampoline says of priming."""
@@ -161,7 +220,7 @@ class _Machines:
         return PlainTextResponse("ok\n")
 
     def _speaker(self, request: Request) -> Record:
-        return self._server.speaker(request.query_params.get("token", ""), _peer(request))
+        return self._server.speaker(_token(request), _peer(request))
 
 
 class _Api:
@@ -224,9 +283,27 @@ class _Api:
         """Do with the power what a person asks for."""
         data = await _json(request)
         action, power = data.get("action"), data.get("power")
-        if action not in ("off", "reset", "done") or not isinstance(power, dict | None):
-            raise RefusedError("`action` is off, reset or done", kind="wrong")
+        if action not in ("off", "reset", "done", "scan") or not isinstance(power, dict | None):
+            raise RefusedError("`action` is off, reset, done or scan", kind="wrong")
         return JSONResponse(self._view(self._server.by_hand(_id(request), action, power)))
+
+    async def discovery(self, _request: Request) -> Response:
+        """Return the machines that nobody knows, and until when more are looked for."""
+        found = sorted(self._server.discovery.found.values(), key=lambda it: str(it["mac"]))
+        return JSONResponse({"until": self._server.discovery.until, "found": found})
+
+    async def discover(self, request: Request) -> Response:
+        """Look for machines that nobody knows, for some seconds from now on."""
+        seconds = (await _json(request)).get("seconds")
+        if not isinstance(seconds, int | float) or not 0 <= seconds <= _LONGEST_WINDOW_S:
+            raise RefusedError("machines are looked for at most 7 days", kind="wrong")
+        self._server.discover(seconds)
+        return await self.discovery(request)
+
+    async def forget(self, request: Request) -> Response:
+        """Forget a machine that was found."""
+        self._server.discovery.forget(request.path_params["mac"].lower())
+        return Response(status_code=204)
 
     async def image(self, request: Request) -> Response:
         """Return what is known of an image."""
@@ -291,6 +368,13 @@ def _not_current() -> Response:
     return PlainTextResponse("this boot is over: power off\n", status_code=403)
 
 
+def _rest(path: Path, offset: int) -> Iterator[bytes]:
+    """Yield a file from an offset on."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        yield from iter(lambda: file.read(_CHUNK), b"")
+
+
 async def _news(server: BootServer, record: Record, most_s: float) -> None:
     """Wait until a machine changes, or some seconds."""
     news = server.news(record.id)
@@ -298,6 +382,14 @@ async def _news(server: BootServer, record: Record, most_s: float) -> None:
         await asyncio.wait_for(news.wait(), most_s)
     except TimeoutError:
         return
+
+
+def _unknown() -> Response:
+    return PlainTextResponse("no such machine\n", status_code=404)
+
+
+def _token(request: Request) -> str:
+    return request.query_params.get("token", "")
 
 
 def _peer(request: Request) -> str:
@@ -352,11 +444,16 @@ def _goal(data: Mapping[str, Any]) -> Goal:
             raise ValueError("image")
     elif not _DIGEST.fullmatch(image["sha256"]):
         raise ValueError("sha256")
+    name, address = str(data.get("name", "")), str(data.get("address", ""))
+    if name and not _NAME.fullmatch(name):
+        raise ValueError(name)
+    if address:
+        ipaddress.IPv4Address(address)
     return Goal(
         state=state,
         image=image and {"sha256": image["sha256"], "bytes": int(image["bytes"])},
-        name=str(data.get("name", "")),
-        address=str(data.get("address", "")),
+        name=name,
+        address=address,
         owner=str(data.get("owner", "")),
         port=int((data.get("ready") or _READY)["tcp"]),
         boots=int(data.get("boots", 1)),
@@ -383,6 +480,8 @@ def _hardware(body: bytes) -> dict[str, Any]:
         found = {"cores": int(data["cores"]), "memory_mb": int(data["memory_mb"])}
         texts = {key: _text(data.get(key, "")) for key in ("firmware", "vendor", "product")}
         nics = [{key: _text(it[key]) for key in ("name", "mac")} for it in data.get("nics", ())]
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        if max(found["cores"], found["memory_mb"], *(it["bytes"] for it in disks)) > _MOST_COUNT:
+            raise ValueError("number")  # noqa: TRY301
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise RefusedError(f"that is no hardware: {error!r}", kind="wrong") from error
     return {**found, **texts, "disks": disks, "nics": nics}

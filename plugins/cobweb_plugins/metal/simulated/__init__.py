@@ -12,7 +12,9 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -33,30 +35,35 @@ _POLL_S = 0.01
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 
 
-def simulate(name: str, action: str, *, folder: Path, server: str, mac: str) -> str:
+def simulate(  # noqa: PLR0913  # what a machine is; all but its name are named
+    name: str, action: str, *, folder: Path, server: str, mac: str, interface: str = ""
+) -> str:
     """Switch a machine `on` or `off`, or ask for its `status`; return `on` or `off`.
 
     `folder` has what there is of machines and is made if need be; `server` is the URL of the boot
-    server that its firmware asks. It returns when it is so: a machine that is off has no process
-    any more. A machine that is on already is left alone, whatever server it asks.
+    server that its firmware asks. With an `interface` it asks the URL that DHCP gives it there; the
+    caller is in the network namespace that the machine has for itself. It returns when it is so: a
+    machine that is off has no process any more, and its interface no link. A machine that is on
+    already is left alone, whatever server it asks.
 
     Raises `UsageError` for what is no name, action or URL and for somebody else's folder, and
     `CobwebError` where the process cannot be started or ended.
     """
-    _check(name, action, server)
+    _check(name, action, server, interface)
     folder = _made_folder(folder)
     with _opened(folder / f"{name}.switch") as switch, _opened(folder / f"{name}.lock") as lock:
         fcntl.flock(switch, fcntl.LOCK_EX)
         if action == "off":
+            _machine.unplug(interface)
             _end(folder, name, lock)
         if not _is_free(lock):
             return "on"
-        _settle(folder, name, lock)
+        _settle(folder, name, lock, interface)
         if action != "on":
             # Not left to the closing: a child that another thread forks now has the file, too.
             fcntl.flock(lock, fcntl.LOCK_UN)
             return "off"
-        _start(folder, name, lock, (server, mac))
+        _start(folder, name, lock, (server, mac, interface))
         return "on"
 
 
@@ -102,7 +109,7 @@ def _problem(event: dict[str, Any], writers: dict[str, set[str]]) -> str:
             return problem
 
 
-def _check(name: str, action: str, server: str) -> None:
+def _check(name: str, action: str, server: str, interface: str) -> None:
     if not _NAME.fullmatch(name):
         hint = "a name has letters, digits, `-` and `.`, and begins with a letter or digit"
         raise UsageError(f"{name!r} is no name of a simulated machine", hint=hint)
@@ -115,6 +122,11 @@ def _check(name: str, action: str, server: str) -> None:
         valid = False
     if not valid:
         raise UsageError(f"{server!r} is no boot server", hint="for example http://127.0.0.1:7480")
+    if interface and interface not in {it for _, it in socket.if_nameindex()}:
+        hint = "switch it in its network namespace: nsenter --net=/run/netns/NAME cobweb ..."
+        raise UsageError(f"there is no interface {interface} here", hint=hint)
+    if interface and shutil.which("busybox") is None:
+        raise UsageError("busybox is not installed", hint="Debian has it in busybox-static")
 
 
 def _made_folder(folder: Path) -> Path:
@@ -150,15 +162,16 @@ def _pid(lock: int) -> int | None:
     return int(text) if text.endswith(b"\n") else None
 
 
-def _settle(folder: Path, name: str, lock: int) -> None:
+def _settle(folder: Path, name: str, lock: int, interface: str) -> None:
     """Write down that a machine which was killed is off; the caller has its lock."""
     pid = _pid(lock)
     if pid is not None:
+        _machine.unplug(interface)
         _machine.record(folder, name, pid, "power-off")
     os.truncate(lock, 0)
 
 
-def _start(folder: Path, name: str, lock: int, arguments: tuple[str, str]) -> None:
+def _start(folder: Path, name: str, lock: int, arguments: tuple[str, ...]) -> None:
     """Start a machine that gets the lock; it is on when its first process has ended."""
     path = folder / f"{name}.log"
     # By its path, for its package would load Cobweb, which it has no use for.

@@ -1,9 +1,14 @@
 """One simulated machine: a process that is firmware, trampoline and system in turn.
 
-It is run by its path, loads the standard library only, and has no child, so SIGKILL is its power.
-Firmware asks the boot server what to boot and does so. The trampoline says hello and carries out
-orders; it outlives the server. The system is a list of commands at the beginning of the disk. A
-reset replaces the program of the process: the pid and the lock stay, and nothing else.
+It is run by its path and loads the standard library only. What it runs is of its process group and
+has not its lock, so SIGKILL of the group is its power. Firmware asks the boot server what to boot
+and does so. The trampoline says hello and carries out orders; it outlives the server. The system is
+a list of commands at the beginning of the disk. A reset replaces the program of the process: the
+pid and the lock stay, and nothing else.
+
+With an interface it is alone in its network namespace. Firmware and system ask DHCP who they are,
+firmware also for the URL that it boots. As real firmware it goes on to its disk where nobody
+answers, whatever is on that.
 
 The rule for the disk: its lock is held, and the ledger has `write-begin`, before the first byte is
 written; the ledger has `write-end` after the last one, also where writing was given up.
@@ -17,6 +22,7 @@ import json
 import os
 import re
 import socketserver
+import subprocess
 import sys
 import threading
 import time
@@ -41,10 +47,32 @@ CHUNK_BYTES = 32 << 10
 """What is read at once; unpacked it is a thousand times as large at most."""
 SYSTEM_BYTES = 64 << 10
 """How much of the disk is looked at for commands."""
+DHCP_TRIES = 10
+"""How often DHCP is asked, a second apart, before it counts as silent; iPXE takes 15 s or so."""
+RENEWAL_S = 30
+"""After how long a system renews its lease."""
 
 _SYSTEM = "#!simulated-system"
 _IDENTITY = re.compile(r"^# cobweb name=(\S+) address=(\S+)$", re.MULTILINE)
 _BOOT = re.compile(r"^(kernel|sanboot|poweroff)\b(.*)$", re.MULTILINE)
+_CHAIN = re.compile(r"^chain --replace (\S+)", re.MULTILINE)
+_MAC = re.compile(r"\$\{net(?:X|\d+)/mac\}")
+_FIRMWARE = ("-V", "PXEClient:Arch:00000:UNDI:002001", "-x", "0x4d:69505845", "-O", "bootfile")
+"""How iPXE asks DHCP: vendor class, user class `iPXE`, and for a file."""
+_DHCP = """\
+#!/bin/sh
+# Called by udhcpc: the interface gets what DHCP says, and the machine reads the rest.
+case $1 in
+  deconfig) busybox ip link set "$interface" up ;;
+  bound)
+    busybox ip address show dev "$interface" | grep -qF " $ip/$mask " || {
+      busybox ip address flush dev "$interface"
+      busybox ip address add "$ip/$mask" dev "$interface"
+    }
+    [ -z "$router" ] || busybox ip route replace default via "${router%% *}"
+    printf '%s\\n' "$ip" "$hostname" "$serverid" "$bootfile" ;;
+esac
+"""
 
 
 class _PowerOffError(Exception):
@@ -63,6 +91,7 @@ class _Machine:
     folder: Path
     server: str
     mac: str
+    interface: str
     lock: int
     hardware: Mapping[str, Any]
 
@@ -95,14 +124,26 @@ def record(folder: Path, machine: str, pid: int, event: str, **details: object) 
         os.close(file)
 
 
+def unplug(interface: str) -> None:
+    """Take link and addresses from an interface, as the end of the power does; "" is none."""
+    for words in (("link", "set", interface, "down"), ("address", "flush", "dev", interface)):
+        if interface:
+            command = ["busybox", "ip", *words]
+            subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+
+
 def main(arguments: list[str]) -> None:
-    """Be a machine until its power ends: NAME FOLDER SERVER MAC, and the descriptor of its lock."""
-    name, folder, server, mac, lock = arguments
+    """Be a machine until its power ends.
+
+    The arguments are NAME FOLDER SERVER MAC INTERFACE and the descriptor of its lock.
+    """
+    name, folder, server, mac, interface, lock = arguments
     machine = _Machine(
         name=name,
         folder=Path(folder),
         server=server,
         mac=mac,
+        interface=interface,
         lock=int(lock),
         hardware=_hardware(Path(folder), name, mac),
     )
@@ -114,6 +155,7 @@ def main(arguments: list[str]) -> None:
             time.sleep(PAUSE_S)
     except _PowerOffError as error:
         _log(f"power off: {error}")
+    unplug(interface)
     machine.record("power-off")
     os.truncate(machine.lock, 0)
 
@@ -170,7 +212,8 @@ def _answer(
 ) -> Iterator[HTTPResponse]:
     """Send a request to a boot server; OSError or HTTPException where there is no answer."""
     url = urlsplit(server)
-    source = ("127.0.0.1", 0)  # what a token is issued to is this address
+    # What a token is issued to is the address: on loopback a machine has none of its own.
+    source = ("127.0.0.1", 0) if (url.hostname or "").startswith("127.") else None
     connection = HTTPConnection(
         url.hostname or "", url.port or 80, timeout=ANSWER_LIMIT_S, source_address=source
     )
@@ -182,15 +225,11 @@ def _answer(
 def _boot(machine: _Machine) -> None:
     """Be firmware: ask what to boot and do so; return where that cannot be."""
     machine.check_power()
-    script = ""
-    with (
-        suppress(OSError, HTTPException),
-        _answer(machine.server, "GET", f"/boot?mac={quote(machine.mac, safe=':')}") as response,
-    ):
-        if response.status == HTTPStatus.OK:
-            script = response.read().decode(errors="replace")
+    script = _script(machine)
     command = _BOOT.search(script)
     if command is None:
+        if machine.interface:
+            _run_system(machine, script)
         return
     machine.record("boot", command=command[1])
     _log(f"boot: {command[1]}")  # not the rest, which has a token
@@ -202,6 +241,60 @@ def _boot(machine: _Machine) -> None:
     options = dict(re.findall(r"\bcobweb\.(\w+)=(\S+)", command[2]))
     if options.keys() >= {"server", "token"}:
         _Trampoline(machine, options["server"], options["token"]).run()
+
+
+def _script(machine: _Machine) -> str:
+    """Return what the boot server says to boot, "" where that or DHCP does not answer."""
+    if not machine.interface:
+        return _fetched(f"{machine.server}/boot?mac={quote(machine.mac, safe=':')}")
+    unplug(machine.interface)
+    url = _chained(machine)
+    while url and not (script := _fetched(url)):
+        machine.check_power()
+        time.sleep(PAUSE_S)
+    return script if url else ""
+
+
+def _fetched(url: str) -> str:
+    """Return a text, "" where there is no answer."""
+    parts = urlsplit(url)
+    with (
+        suppress(OSError, HTTPException),
+        _answer(url, "GET", f"{parts.path}?{parts.query}") as response,
+    ):
+        if response.status == HTTPStatus.OK:
+            return response.read().decode(errors="replace")
+    return ""
+
+
+def _chained(machine: _Machine) -> str:
+    """Return the URL that the file of DHCP's answer asks again and again, "" without one."""
+    *_, server, file = _leased(machine, *_FIRMWARE)
+    command = ["busybox", "tftp", "-g", "-l", "-", "-r", file, server]
+    if not file:
+        return ""
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    found = _CHAIN.search(done.stdout)
+    return _MAC.sub(machine.mac, found[1]) if found else ""
+
+
+def _leased(machine: _Machine, *options: str) -> tuple[str, str, str, str]:
+    """Return address and name of the interface by DHCP, its server, and the file to boot.
+
+    What it does not say is "".
+    """
+    script = machine.folder / f"{machine.name}.dhcp"
+    script.write_text(_DHCP, encoding="utf-8")
+    script.chmod(0o700)
+    # Without a link it would try for ever.
+    command = ["busybox", "timeout", str(2 * DHCP_TRIES), "busybox", "udhcpc", "-f", "-q", "-n"]
+    command += ["-T", "1", "-t", str(DHCP_TRIES), "-i", machine.interface, "-s", str(script)]
+    command += options
+    done = subprocess.run(
+        command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    )
+    address, name, server, file = (*done.stdout.split("\n"), "", "", "", "")[:4]
+    return address, name, server, file
 
 
 class _Trampoline:
@@ -365,15 +458,34 @@ def _unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _run_system(machine: _Machine, script: str) -> None:
     """Run the commands of the disk for ever; return where the disk has none."""
-    identity = _IDENTITY.search(script)
     with suppress(FileNotFoundError), machine.disk.open("rb") as disk:
         text = disk.read(SYSTEM_BYTES).split(b"\0", 1)[0].decode(errors="replace")
         first, *lines = text.splitlines() or [""]
-        if first == _SYSTEM and identity is not None:
-            name, address = identity.groups()
-            machine.record("system", name=name, address=address)
+        if first == _SYSTEM and (identity := _identity(machine, script)):
+            name, address = identity
             _run_commands(machine, [line.replace("{name}", name) for line in lines], address)
     _log("no boot device")
+
+
+def _identity(machine: _Machine, script: str) -> tuple[str, str] | None:
+    """Return name and address of a system that starts: it waits until DHCP says them."""
+    if not machine.interface:
+        found = _IDENTITY.search(script)
+        if found is not None:
+            machine.record("system", name=found[1], address=found[2])
+        return None if found is None else (found[1], found[2])
+    machine.record("system")
+    while not (address := _renewed(machine))[1]:
+        machine.check_power()
+    return address
+
+
+def _renewed(machine: _Machine) -> tuple[str, str]:
+    """Have a system ask DHCP for its name and address, and the ledger say what it got."""
+    address, name, *_ = _leased(machine)
+    if address:
+        machine.record("lease", name=name, address=address)
+    return name, address
 
 
 def _run_commands(machine: _Machine, lines: list[str], address: str) -> NoReturn:
@@ -394,9 +506,13 @@ def _run_commands(machine: _Machine, lines: list[str], address: str) -> NoReturn
                 break
             case _:
                 pass
+    renewal = time.monotonic() + RENEWAL_S
     while True:
         machine.check_power()
         time.sleep(PAUSE_S)
+        if machine.interface and time.monotonic() > renewal:
+            _renewed(machine)
+            renewal = time.monotonic() + RENEWAL_S
 
 
 def _serve(address: str, port: int, text: str) -> None:
