@@ -52,6 +52,11 @@ def _command(name: str, *examples: str) -> Callable[[_F], Any]:
     return metal.command(name, epilog=f"\b\nExamples:{lines}")
 
 
+def _folder(text: str) -> Callable[[_F], _F]:
+    kind = click.Path(file_okay=False, path_type=Path)
+    return click.option("--folder", required=True, metavar="DIR", type=kind, help=text)
+
+
 @_command("list", "list", "list -o json")
 @click.pass_context
 def list_command(context: click.Context) -> None:
@@ -110,13 +115,7 @@ def power_command(context: click.Context, *, machine: str, action: str, yes: boo
     "boot-server",
     "boot-server --folder /var/lib/cobweb/metal --listen 10.72.0.1:7480",
 )
-@click.option(
-    "--folder",
-    required=True,
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="What it keeps: its book, the images, the key.",
-)
+@_folder("What it keeps: its book, the images, the key.")
 @click.option("--listen", required=True, metavar="ADDRESS:PORT", help="Where it is found.")
 @click.option("--dhcp", is_flag=True, help="Tell the DHCP server of the folder of machines.")
 @click.option("--domain", default="", metavar="DOMAIN", help="That of the machines' names.")
@@ -142,13 +141,7 @@ def boot_server_command(*, folder: Path, listen: str, dhcp: bool, domain: str) -
     "dhcp-server --folder /var/lib/cobweb/metal --url http://10.72.0.1:7480"
     " \\\n    --interface br0 --address 10.72.0.1/24 --range 10.72.0.192-10.72.0.254",
 )
-@click.option(
-    "--folder",
-    required=True,
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="That of the boot server.",
-)
+@_folder("That of the boot server.")
 @click.option("--url", required=True, metavar="URL", help="The boot server.")
 @click.option("--interface", required=True, metavar="NAME", help="Where machines are.")
 @click.option("--address", required=True, metavar="A/N", help="Its own, and the network.")
@@ -175,13 +168,7 @@ def dhcp_server_command(*, folder: Path, url: str, lent: str, **said: Any) -> No
 @_command("simulate", "simulate m01 on --folder sim --server URL --mac 52:54:00:00:00:01")
 @click.argument("name")
 @click.argument("action", type=click.Choice(("on", "off", "status")))
-@click.option(
-    "--folder",
-    required=True,
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where its disk and its log are.",
-)
+@_folder("Where its disk and its log are.")
 @click.option("--server", required=True, metavar="URL", help="The boot server.")
 @click.option("--mac", required=True, metavar="MAC", help="The machine's own.")
 @click.option("--interface", default="", metavar="NAME", help="Where it asks DHCP. Needs root.")
@@ -222,10 +209,11 @@ def build_trampoline_command(
     It is made of Debian packages, which apt downloads. The same packages make
     the same trampoline, which its digest tells.
     """
+    from cobweb_plugins.metal.server._network import TRAMPOLINE
     from cobweb_plugins.metal.trampoline import DEFAULT_KERNEL, build
 
     access = site_access(context)
-    folder = out or Path(_server(access)[1].folder) / "trampoline"
+    folder = out or Path(_server(access)[1].folder) / TRAMPOLINE
     built = build(folder.absolute(), kernel or DEFAULT_KERNEL)
     found = {"digest": built.digest, "files": built.files, "packages": built.packages}
     if access.data({"format": 1, "folder": str(folder), **found}):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.metal.real_server import HARDWARE, IMAGE, MAC, RealServer, until
+from cobweb_plugins.metal.server._network import Network, host_keys
+from cobweb_plugins.metal.server._server import BootServer
+from tests.plugins.metal.real_server import HARDWARE, IMAGE, LIMIT_S, MAC, RealServer, until
 
 STRANGER = "52:54:00:00:00:99"
 ANYBODY = "*:*:*:*:*:*,120\n"
@@ -72,6 +75,38 @@ def test_without_an_answer_of_dhcp_no_machine_is_switched_on(server: RealServer)
     assert lines(server) == f"{MAC},120\n"
 
 
+def test_files_that_were_damaged_are_written_anew(server: RealServer) -> None:
+    server.order("trampoline")
+    server.over()
+    (server.folder / "server" / "dhcp" / "hosts").write_bytes(b"\xff\xfe no text")
+    server.order("trampoline")
+    server.over()
+    assert lines(server) == f"{MAC},120\n"
+
+
+@pytest.mark.parametrize("said", [b"", b"HT", b"HTTP/1.0", None])
+def test_a_system_that_speaks_no_ssh_has_no_host_keys(said: bytes | None) -> None:
+    """`said` is what it says before it hangs up; None: it neither says anything nor hangs up."""
+    ended = asyncio.Event()
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if said is None:
+            await reader.read()
+        else:
+            writer.write(said)
+        writer.close()
+        ended.set()
+
+    async def ask() -> tuple[str, ...] | None:
+        async with await asyncio.start_server(speak, "127.0.0.1", 0) as listener:
+            _, port = listener.sockets[0].getsockname()
+            found = await host_keys("127.0.0.1", port, LIMIT_S)
+            await ended.wait()
+            return found
+
+    assert asyncio.run(ask()) == ()
+
+
 def test_a_stranger_is_looked_at_once_while_the_window_is_open(server: RealServer) -> None:
     assert "sanboot" in script(server, STRANGER)[1]
     assert window(server) == {"until": 0.0, "found": []}
@@ -109,6 +144,23 @@ def test_the_window_closes_by_itself_and_at_once(server: RealServer) -> None:
     assert window(server, 0)["until"] == 0
     assert lines(server) == ""
     assert "sanboot" in script(server, STRANGER)[1]
+
+
+def test_a_window_whose_time_is_over_as_the_server_starts_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "found.json").write_text('{"until": 50, "found": {}}')
+    now = [49.0]
+
+    async def start() -> None:
+        server = BootServer(tmp_path, "", lambda: now[0], Network(tmp_path, "127.0.0.1", ""))
+        now[0] = 51.0
+        server.start()
+        async with asyncio.timeout(LIMIT_S):
+            while server.discovery.until:  # noqa: ASYNC110  # a timer, of which nothing tells
+                await asyncio.sleep(0)
+        await server.stop()
+
+    asyncio.run(start())
+    assert (tmp_path / "dhcp" / "hosts").read_text() == ""
 
 
 @pytest.mark.parametrize("seconds", [-1, 1e9, "60", None, [1]])

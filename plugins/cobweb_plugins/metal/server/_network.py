@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cobweb_plugins.metal.server._records import Record
+from cobweb_plugins.metal.trampoline import FILES
 
 FOLDER = "dhcp"
 HOSTS, LEASES, PID = "hosts", "leases", "pid"
@@ -24,7 +25,6 @@ HOSTS, LEASES, PID = "hosts", "leases", "pid"
 
 KNOWN_HOSTS = "known_hosts"
 TRAMPOLINE = "trampoline"
-TRAMPOLINE_FILES = ("vmlinuz", "initrd.gz")
 
 LEASE_S = 120
 """The shortest that dnsmasq knows: so long a name and an address wait for their next machine."""
@@ -63,7 +63,7 @@ class Network:
 
     def missing(self) -> list[Path]:
         """Return the files of the trampoline that are not there."""
-        return [it for name in TRAMPOLINE_FILES if not (it := self._trampoline / name).exists()]
+        return [it for name in FILES if not (it := self._trampoline / name).exists()]
 
     def process(self) -> str:
         """Return what tells one dnsmasq from the next, "" while there is none."""
@@ -135,7 +135,7 @@ async def host_keys(address: str, port: int, limit_s: float) -> tuple[str, ...] 
     except (OSError, TimeoutError):
         return None
     banner = b""
-    with suppress(OSError, TimeoutError):
+    with suppress(OSError, EOFError, TimeoutError):  # some say nothing, or hang up at once
         async with asyncio.timeout(_BANNER_S):
             banner = await reader.readexactly(4)
     writer.close()
@@ -174,10 +174,10 @@ def _line(record: Record) -> str:
 
 def _written(path: Path, lines: Iterable[str]) -> bool:
     """Write a file as a whole; say whether it is another one now."""
-    text = "".join(f"{it}\n" for it in sorted(lines))
-    if path.exists() and path.read_text(encoding="utf-8") == text:
+    text = "".join(f"{it}\n" for it in sorted(lines)).encode()
+    if path.exists() and path.read_bytes() == text:
         return False
     fresh = path.with_name(f".{path.name}")
-    fresh.write_text(text, encoding="utf-8")
+    fresh.write_bytes(text)
     fresh.replace(path)
     return True

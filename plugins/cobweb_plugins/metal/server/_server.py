@@ -91,7 +91,7 @@ class BootServer:
             self.put(life.restarted(record, self.now(), can_stop=can_stop))
             self._look_after(record.id)
         if self.network is not None:
-            self._close_in(self.discovery.until - self.now())
+            self._close_later()
             self._teller = asyncio.create_task(self._tell_again())
 
     async def stop(self) -> None:
@@ -300,15 +300,16 @@ class BootServer:
         if seconds:
             self._refuse_without_trampoline()
         self.discovery.open(self.now() + seconds if seconds else 0.0)
-        self._close_in(seconds)
+        self._close_later()
         self.tell()
 
-    def _close_in(self, seconds: float) -> None:
-        """End discovery after some seconds, if it is open."""
+    def _close_later(self) -> None:
+        """End discovery when its time is over, if it is open."""
         if self._closing is not None:
             self._closing.cancel()
-        loop = asyncio.get_running_loop()
-        self._closing = loop.call_later(seconds, self.discover, 0) if seconds > 0 else None
+        left_s = max(0.0, self.discovery.until - self.now())
+        loop, is_open = asyncio.get_running_loop(), self.discovery.until
+        self._closing = loop.call_later(left_s, self.discover, 0) if is_open else None
 
     def found(self, mac: str, hardware: Mapping[str, Any]) -> None:
         """Keep what a machine is that nobody knows."""

@@ -31,9 +31,10 @@ import cobweb
 from cobweb.errors import CobwebError
 from cobweb_plugins.metal.server import _life as life
 from cobweb_plugins.metal.server._discovery import PREFIX
-from cobweb_plugins.metal.server._network import TRAMPOLINE, TRAMPOLINE_FILES
+from cobweb_plugins.metal.server._network import TRAMPOLINE
 from cobweb_plugins.metal.server._records import LIMITS_S, PRIMING, Goal, Record, view_of
 from cobweb_plugins.metal.server._server import BootServer, RefusedError
+from cobweb_plugins.metal.trampoline import FILES
 
 _MOST_BYTES = 1 << 20
 """Of a request that is no image."""
@@ -88,7 +89,7 @@ def application(server: BootServer, key: str) -> Starlette:
             Route("/trampoline/order", machines.order),
             Route("/trampoline/image", machines.image),
             Route("/trampoline/word", machines.word, methods=["POST"]),
-            *(Route(f"/trampoline/{it}", machines.file) for it in TRAMPOLINE_FILES),
+            *(Route(f"/trampoline/{it}", machines.file) for it in FILES),
             of_api("/v1/server", api.server),
             of_api("/v1/machines", api.list),
             of_api("/v1/machines/{id}", api.show),
