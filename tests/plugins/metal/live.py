@@ -81,8 +81,11 @@ class LiveSite:
         return f"http://{self.metal['network']['address'].partition('/')[0]}:7480"
 
     def client(self) -> Client:
-        """Return a client of the boot server, as another coordinator has it."""
-        return Client(self.url, str(self.server))
+        """Return a client of the boot server, as another coordinator has it.
+
+        Its patience is for a server that has written its key and does not listen yet.
+        """
+        return Client(self.url, str(self.server), patience_s=PATIENCE_S)
 
     def store(self, image: str, content: bytes) -> str:
         """Make the content of an image, packed; return its digest."""
