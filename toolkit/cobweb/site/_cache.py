@@ -217,8 +217,7 @@ def _needs(
     owners, others = _taken(ids, columns[0]), _taken(ids, columns[1])
     used, at = _taken(heads, columns[2]), _taken(places, columns[3])
     if any(head[1] is None for head in heads):
-        rows = zip(owners, others, used, at, strict=True)
-        return [_need(*row) for row in rows]
+        return [_need(*row) for row in zip(owners, others, used, at, strict=True)]
     return list(
         make_all(
             TransitionNeed,

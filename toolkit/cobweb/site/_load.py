@@ -102,6 +102,7 @@ def _resolved(
     reader = Types(files, {**foreign.types, **sharing, **made.types})
     types = reader.read(root.items.get("types"))
     selector = Selector(patterns, evaluator, findings, quiet=unsound)
+    selector.made = frozenset(name for kind, name in made.makers if kind == "group")
     cobs = Cobs(types, reader.broken, selector, findings)
     cobs.read(joined(root, "cobs", made.cobs, files))
     references = References(cobs, selector, findings)

@@ -190,11 +190,9 @@ def _names(expansion: Expansion, inventory: Mapping[str, Any]) -> Iterator[tuple
     for name, parts in expansion.shared.items():
         yield from (("shared part", f"{name}.{part}") for part in parts)
     groups = list(inventory.items())
-    yield from (("group", name) for name, _ in groups)
-    for _, group in groups:  # which grows by what is below them
-        children = [(name, it) for name, it in _part(group, "children").items() if it]
-        yield from (("group", name) for name, _ in children)
-        groups += children
+    for group_name, group in groups:  # which grows by what is below them
+        yield "group", group_name
+        groups += [(name, it) for name, it in _part(group, "children").items() if it]
         for pattern, said in _part(group, "hosts").items():
             yield from (("host" if said else "member", name) for name in _hosts(pattern))
 

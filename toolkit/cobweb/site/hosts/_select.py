@@ -12,7 +12,7 @@ class Selector:
     """Selects hosts; what is wrong with a pattern becomes a finding.
 
     `quiet` says that files or the inventory could not be read well: a name that is missing is then
-    a consequence and no finding.
+    a consequence and no finding. `made` are groups of sections, which may be empty for now.
     """
 
     def __init__(
@@ -22,6 +22,7 @@ class Selector:
         self._evaluator = evaluator
         self._findings = findings
         self.quiet = quiet
+        self.made: frozenset[str] = frozenset()
 
     def text(self, written: str, place: Place) -> str | None:
         """Return a text of the site rendered, None with a finding where that fails."""
@@ -44,7 +45,10 @@ class Selector:
     def some(self, written: str, place: Place, what: str) -> tuple[str, ...]:
         """Return the hosts of a pattern as written; a finding where there are none."""
         pattern = self.text(written, place)
-        return () if pattern is None else self.hosts(pattern, place, what, self._findings)
+        names = (pattern or "").replace(":", ",").replace("&", ",").split(",")
+        if self.made.isdisjoint(names):
+            return () if pattern is None else self.hosts(pattern, place, what, self._findings)
+        return self.known(pattern or "", place, what, self._findings) or ()
 
     def hosts(self, pattern: str, place: Place, what: str, findings: Findings) -> tuple[str, ...]:
         """Return the hosts of a rendered pattern; a finding where there are none."""

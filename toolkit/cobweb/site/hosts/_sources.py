@@ -306,8 +306,7 @@ def _numbers(first: str, last: str, step: int) -> Sequence[str]:
         raise ValueError("both ends of a range with leading zeros must have the same length")
     if int(first) > int(last):
         raise ValueError("the range goes backwards")
-    count = (int(last) - int(first)) // step + 1
-    if count > MAX_HOSTS:
+    if (int(last) - int(first)) // step + 1 > MAX_HOSTS:
         raise ValueError(f"the range stands for more than {MAX_HOSTS} hosts")
     return [str(number).zfill(width) for number in range(int(first), int(last) + 1, step)]
 

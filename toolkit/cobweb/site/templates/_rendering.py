@@ -99,8 +99,7 @@ class Template:
     def _rendered(self, lookup: Lookup) -> Any:
         values = {**self._globals, SCOPE: lookup, METER: Meter()}
         context = self._template.new_context(values, shared=True)
-        pieces = self._template.root_render_func(context)
-        text = joined(pieces)
+        text = joined(self._template.root_render_func(context))
         return _plain(context.vars[_RESULT]) if self._native else text
 
 
