@@ -260,7 +260,8 @@ def _unknown(name: str, section: Mapping[str, Any]) -> View:
     from cobweb_plugins.metal._section import mac_of
 
     return {
-        **dict.fromkeys(("failure", "asks", "name", "address", "site", "key"), ""),
+        **dict.fromkeys(("failure", "asks", "name", "address", "domain"), ""),
+        **dict.fromkeys(("vcluster", "site", "key"), ""),
         **dict.fromkeys(("goal", "image", "ready", "disk", "hardware", "word")),
         "id": name,
         "host_keys": [],

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from cobweb.errors import CobwebError
 from cobweb_plugins.metal._network import Network
-from cobweb_plugins.metal.server._network import FOLDER, HOSTS, LEASE_S, LEASES, PID
+from cobweb_plugins.metal.server._network import DOMAINS, FOLDER, HOSTS, LEASE_S, LEASES, NAMES, PID
 
 _LISTEN_S = 4.0
 """How long answers of other servers are awaited: some try for 3 s whether an address is free."""
@@ -61,7 +61,8 @@ def become_dnsmasq(network: Network, folder: Path, url: str) -> NoReturn:
         raise CobwebError("the program dnsmasq is missing", hint=hint)
     home = folder / FOLDER
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (home / HOSTS).touch()
+    for name in (HOSTS, NAMES, DOMAINS):
+        (home / name).touch()
     # One that was killed leaves its pid: it was alone, and machines wait for it.
     if not (home / PID).exists() and (found := _others(network)):
         message = f"{', '.join(found)} gives out addresses at {network.interface} as well"
@@ -94,6 +95,8 @@ def _arguments(network: Network, home: Path) -> list[str]:
         "pid-file": str(home / PID),
         "dhcp-leasefile": str(home / LEASES),
         "dhcp-hostsfile": str(home / HOSTS),
+        "addn-hosts": str(home / NAMES),
+        "servers-file": str(home / DOMAINS),
         "dhcp-range": f"{network.first},{network.last},{mask},{LEASE_S}",
         "dhcp-option": f"option:router{',' if network.router else ''}{network.router}",
         "tftp-root": str(home / _TFTP),

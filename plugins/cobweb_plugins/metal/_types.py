@@ -74,7 +74,7 @@ class Machine:
 
         order = _Order(context)
         try:
-            view = order.client.look(order.name, order.machine)
+            view = _looked(order)
         except NoAnswerError:
             view = kept_machine(order.folder, order.name)
         return found_state(view, order.wanted)
@@ -142,19 +142,23 @@ class MachineImage:
                 raise CobwebError(
                     message, hint="`file` is relative to the site's folder"
                 ) from error
-        if old:
+        applied = (context.cob.get("applied") or {}).get("sha256", "")
+        older = {applied, old, *_kept(context)} - {"", sha256, *_others(context)}
+        used = context.shared.get("used", ())
+        for each in sorted(older.difference(used)):
             # A machine that still gets it is ordered otherwise soon; the next check finds the file.
             with contextlib.suppress(AnswerError):
-                client.delete_image(old)
-        return _held(context, sha256)
+                client.delete_image(each)
+        kept = {f"{_KEPT}{context.cob['name']}": sorted(older.intersection(used))} if older else {}
+        return {**_held(context, sha256), **kept}
 
     def delete(self, context: CobContext) -> Mapping[str, Any]:
         """Take the image away, and the one that it was to replace."""
         client, sha256, old = _image(context)
-        for each in (sha256, old):
-            if each and each not in _others(context):
-                client.delete_image(each)
-        return _held(context, None)
+        for each in {sha256, old, *_kept(context)} - {"", *_others(context)}:
+            client.delete_image(each)
+        gone = {f"{_KEPT}{context.cob['name']}": None} if _kept(context) else {}
+        return {**_held(context, None), **gone}
 
 
 def found_state(view: View, wanted: Mapping[str, Any]) -> State:
@@ -191,10 +195,10 @@ def _active_state(view: View, wanted: Mapping[str, Any]) -> State:
 
 
 def _is_wanted(view: View, wanted: Mapping[str, Any]) -> bool:
-    """Say whether a machine has the image, the name and the address that are wanted."""
-    image = (view.get("image") or {}).get("sha256")
-    has = {"image": image, "name": view.get("name"), "address": view.get("address")}
-    return bool(wanted) and all(has[key] == wanted[key] for key in has)
+    """Say whether a machine is what is wanted: image, name, address, whose it is."""
+    has = {**view, "image": (view.get("image") or {}).get("sha256")}
+    keys = ("image", "name", "address", "domain", "vcluster")
+    return bool(wanted) and all(has.get(key, "") == wanted.get(key, "") for key in keys)
 
 
 class _Order:
@@ -222,9 +226,10 @@ class _Order:
         if image is None:
             hint = "`cobweb drift` looks at images again, `cobweb apply` stores them"
             raise CobwebError(f"the boot server has no image {sha256[:12]}", hint=hint)
-        more = {key: self.wanted[key] for key in ("name", "address")}
+        more = {key: it for key, it in self.wanted.items() if key != "image"}
         size = {key: image[key] for key in ("sha256", "bytes")}
-        return {**found, **more, "image": size, "owner": self.name}
+        owner = self.wanted.get("vcluster") or self.name
+        return {**found, **more, "image": size, "owner": owner}
 
 
 def _reach(context: CobContext, goal: State) -> None:
@@ -233,6 +238,8 @@ def _reach(context: CobContext, goal: State) -> None:
 
     limits = context.shared["limits"]
     order = _Order(context, _PATIENCE_S)
+    if order.name in context.shared.get("undecided", ()):
+        _refuse_node(order)
     view = _ordered(order, goal, time.monotonic() + limits[goal])
     end = time.monotonic() + _BACKSTOP_S
     while not view["over"]:
@@ -248,6 +255,36 @@ def _reach(context: CobContext, goal: State) -> None:
     if view["goal"] not in (goal, None):
         hint = "was it switched by hand meanwhile, or by another run?"
         raise CobwebError(f"{order.name} was told to be {view['goal']} instead", hint=hint)
+
+
+def _looked(order: _Order) -> View:
+    """Have the boot server look at a machine, once it is off where it is being switched off.
+
+    A node that goes has it switched off, and nobody awaits that here. One that does not answer may
+    just be going: it is looked at twice.
+    """
+    from cobweb_plugins.metal._client import LONG_POLL_S
+
+    end = time.monotonic() + _CHECK_S / 2
+    view = order.client.look(order.name, order.machine)
+    if view["ready"] is False:
+        view = order.client.look(order.name, order.machine)
+    while view["phase"] == "stopping" and view["goal"] == "off" and not view["asks"]:
+        if time.monotonic() > end:
+            break
+        order.client.machine(order.name, wait_s=LONG_POLL_S)
+        view = order.client.look(order.name, order.machine)
+    return view
+
+
+def _refuse_node(order: _Order) -> None:
+    """Raise CobwebError where a machine runs a node that no decision knows, and none lets go."""
+    view = order.client.machine(order.name)
+    if view and view["phase"] == "active" and view.get("vcluster"):
+        cluster = view["vcluster"].partition("/")[0]
+        message = f"{order.name} runs {view['name']} of the virtual cluster `{cluster}`"
+        hint = f"were decisions lost? `cobweb metal power {order.name} off` ends it"
+        raise CobwebError(f"{message}, and nothing is decided of it", hint=hint)
 
 
 def _ordered(order: _Order, goal: State, end: float) -> View:
@@ -281,13 +318,19 @@ def _image(context: CobContext, patience_s: float = _PATIENCE_S) -> tuple[Client
     spec = context.cob["spec"]
     client = Client(spec["url"], spec["folder"], patience_s=patience_s)
     old = (context.cob.get("applied") or {}).get("sha256", "")
-    is_free = old != spec["sha256"] and old not in _others(context)
-    return client, spec["sha256"], old if is_free else ""
+    used = {spec["sha256"], *_others(context), *context.shared.get("used", ())}
+    return client, spec["sha256"], "" if old in used else old
 
 
 def _held(context: CobContext, sha256: str | None) -> dict[str, Any]:
     """Return the result by which other images of the host know the digest of this one."""
     return {f"{_HELD}{context.cob['name']}": sha256}
+
+
+def _kept(context: CobContext) -> list[str]:
+    """Return the digests of older contents that nodes had when the image became another one."""
+    found = (context.cob.get("results") or {}).get(f"{_KEPT}{context.cob['name']}")
+    return found if isinstance(found, list) else []
 
 
 def _others(context: CobContext) -> set[str]:
@@ -309,6 +352,9 @@ def _step(type_name: str, source: State, dest: State, method: Callable[..., Any]
 _HELD = "metal_digest_of_"
 """How the results begin that say which digest an image of this host has."""
 
+_KEPT = "metal_kept_by_"
+"""How the results begin that say which older contents an image of this host has left there."""
+
 _WANTED: Mapping[str, Any] = {
     "type": "object",
     "additionalProperties": False,
@@ -316,6 +362,8 @@ _WANTED: Mapping[str, Any] = {
         "image": _SHA256,
         "name": _TEXT,
         "address": _TEXT,
+        "domain": _TEXT,
+        "vcluster": _TEXT,
     },
     "dependentRequired": {"image": ["name", "address"], "name": ["image"]},
 }

@@ -66,11 +66,13 @@ class BootServer:
             self._ordered.wait_for(lambda: self._order != "wait", timeout=0.3)
             return self._order
 
-    def prime(self, content: bytes, *, form: str = "gzip", stored: bytes | None = None) -> None:
+    def prime(
+        self, content: bytes, *, form: str = "gzip", stored: bytes | None = None, wipe: str = "none"
+    ) -> None:
         """Order a disk with this content; `stored` is what the server has, if it does not fit."""
         packed = gzip.compress(content, mtime=0) if form == "gzip" else content
         self.image = packed if stored is None else stored
-        self.order(f"prime {hashlib.sha256(content).hexdigest()} {len(content)} {form} sda")
+        self.order(f"prime {hashlib.sha256(content).hexdigest()} {len(content)} {form} sda {wipe}")
 
     def heard(self, kind: str) -> Any:
         """Wait for what the machine says next, which is of a kind; return the rest of it."""

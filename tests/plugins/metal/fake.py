@@ -40,6 +40,8 @@ def view(**said: Any) -> dict[str, Any]:
         "image": {"sha256": DIGEST, "bytes": 8},
         "name": "web1",
         "address": "127.72.5.11",
+        "domain": "",
+        "vcluster": "",
         "mac": MAC,
         "power": "on",
         "ready": None,

@@ -172,10 +172,15 @@ class NetworkSite(LiveSite):
         wget = ("timeout", "5", "busybox", "wget", "-q", "-O", "-", url)
         return self.network.boot_host.ran(*wget).stdout
 
-    def named(self, name: str) -> list[str]:
+    def named(self, name: str, domain: str = DOMAIN) -> list[str]:
         """Return the addresses that the DNS server of the boot host knows of a name."""
-        said = self.network.boot_host.ran("busybox", "nslookup", f"{name}.{DOMAIN}", ADDRESS)
+        said = self.network.boot_host.ran("busybox", "nslookup", f"{name}.{domain}", ADDRESS)
         return re.findall(r"^Address: ([\d.]+)$", said.stdout, re.MULTILINE)
+
+    def names_of(self, address: str) -> list[str]:
+        """Return the names that it knows of an address."""
+        said = self.network.boot_host.ran("busybox", "nslookup", address, ADDRESS)
+        return re.findall(r"name = (\S+)$", said.stdout, re.MULTILINE)
 
     def lease(self, host: Namespace) -> tuple[str, str] | None:
         """Ask DHCP who a card is, as a system that renews: address and name, None for nobody."""

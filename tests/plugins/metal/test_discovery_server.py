@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cobweb_plugins.metal.server._network import Network, host_keys
+from cobweb_plugins.metal.server._records import Goal, Record
 from cobweb_plugins.metal.server._server import BootServer
 from tests.plugins.metal.real_server import HARDWARE, IMAGE, LIMIT_S, MAC, RealServer, until
 
@@ -82,6 +84,24 @@ def test_files_that_were_damaged_are_written_anew(server: RealServer) -> None:
     server.order("trampoline")
     server.over()
     assert lines(server) == f"{MAC},120\n"
+
+
+@pytest.mark.parametrize("domain", ["shop.test", "cod.test", ""])
+def test_a_name_in_a_domain_is_known_while_its_system_may_run(tmp_path: Path, domain: str) -> None:
+    network = Network(tmp_path, "127.0.0.1", "cod.test")
+    goal = Goal(state="active", name="web1", address="127.0.0.2", domain=domain)
+    lent = {"name": goal.name, "address": goal.address} | ({"domain": domain} if domain else {})
+    record = Record(id="m01", mac=MAC, power={}, goal=goal, phase="active", runs=goal, lent=lent)
+    network.tell([replace(record, host_keys=("rsa A",))], is_open=False)
+    own = ",web1.shop.test" if domain == "shop.test" else ""
+    known = (tmp_path / "known_hosts").read_text()
+    assert known == f"web1,127.0.0.2,web1.cod.test{own} rsa A\n"
+    folder = tmp_path / "dhcp"
+    assert (folder / "hosts").read_text() == f"{MAC},127.0.0.2,web1,120\n"
+    assert (folder / "names").read_text() == (f"127.0.0.2 web1.{domain}\n" if domain else "")
+    assert (folder / "domains").read_text() == (f"server=/{domain}/\n" if domain else "")
+    network.tell([replace(record, phase="off", runs=None)], is_open=False)
+    assert (folder / "names").read_text() + (tmp_path / "known_hosts").read_text() == ""
 
 
 @pytest.mark.parametrize("said", [b"", b"HT", b"HTTP/1.0", None])

@@ -6,16 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cobweb_plugins.metal.server import _life as life
 from cobweb_plugins.metal.server import _records as records
 from cobweb_plugins.metal.server._records import Goal, Record, record_of
+from tests.support.examples import examples
 
 IMAGES = {letter: {"sha256": letter * 64, "bytes": size} for letter, size in (("a", 10), ("b", 20))}
 HARDWARE = {"disks": [{"name": "sda", "bytes": 100, "serial": "S1"}]}
 PEER = "10.0.0.9"
+VCLUSTERS = ("", "shop/1", "db/2")
+WIPES = (records.DISCARD, records.ZERO, records.NONE)
 RESTS = {records.OFF, records.TRAMPOLINE, records.PRIMED, records.ACTIVE, records.UNKNOWN}
 
 
@@ -35,18 +38,26 @@ GOALS = st.one_of(
         owner=st.sampled_from(["m01", "shop"]),
         name=st.sampled_from(["web1", "web2"]),
         boots=st.integers(1, 2),
+        vcluster=st.sampled_from(VCLUSTERS),
+        wipe=st.sampled_from(WIPES),
     ),
 )
 
 
 class World:
-    """A machine beside its record: what its disk really holds, and whether it is on."""
+    """A machine beside its record: what its disks really hold, and whether it is on.
+
+    `content` are the virtual clusters that have left something on its disks, "" for none, and
+    `taken` is the order that its trampoline carries out, with the virtual cluster that gave it.
+    """
 
     def __init__(self) -> None:
         self.record = Record(id="m01", mac="52:54:00:00:00:01", power={})
         self.now = 1000.0
         self.on = False
         self.disk = ""
+        self.content: set[str] = set()
+        self.taken: tuple[tuple[str, ...], str] | None = None
         self.runs = ""
         self.tokens = 0
         self.orders = 0
@@ -64,10 +75,12 @@ class World:
         """Have the firmware ask, and do what it is told."""
         self.tokens += 1
         self.record, told = life.asked_to_boot(self.record, PEER, f"m01.{self.tokens}", self.now)
-        self.runs = ""
+        self.runs, self.taken = "", None
         if told == life.DISK:
-            assert self.record.runs is not None
-            assert self.disk == self.record.runs.digest, "it boots what it was not primed with"
+            runs = self.record.runs
+            assert runs is not None
+            assert self.disk == runs.digest, "it boots what it was not primed with"
+            assert self.content == {runs.vcluster}, "it sees what another virtual cluster left"
             self.runs = self.disk
         elif told == life.HELD:
             self.on = False
@@ -76,23 +89,42 @@ class World:
         if self.record.boot.token:
             self.record = life.said_hello(self.record, HARDWARE, self.peer, self.now)
 
+    def take(self) -> None:
+        """Have the trampoline begin with what it is ordered."""
+        record = self.record
+        if self.taken is None and record.boot.token and record.phase != records.STARTING:
+            self.taken = life.order(record), record.goal.vcluster
+
+    def wipe(self) -> None:
+        """Have the trampoline come as far as to have wiped the disks, if it is to."""
+        self.take()
+        if self.taken and self.taken[0][0] == "prime" and self.taken[0][-1] != records.NONE:
+            self.disk, self.content = "", set()
+
     def obey(self, word: str = "") -> None:
         """Have the trampoline do what it is ordered; `word` is what it says instead."""
-        if not self.record.boot.token or self.record.phase == records.STARTING:
-            return
-        order = life.order(self.record)
-        if order[0] == "prime":
-            self.disk = word or order[1]
-            found = self.record.phase
-            self.record = life.told(self.record, "primed", self.disk, self.now)
-            assert found == records.PRIMING
-        elif order[0] == "boot":
+        self.wipe()
+        (order, vcluster), self.taken = self.taken or (("wait",), ""), None
+        if order[0] == "boot" and self.record.phase == records.BOOTING:
             self.boot()
+        elif order[0] == "prime":
+            self.disk = word or order[1]
+            self.content.add(vcluster)
+            if self.record.boot.token:  # else it writes in vain, and until its power goes
+                self.tell()
+
+    def tell(self) -> None:
+        """Have the trampoline say what it has read back."""
+        goal = self.record.goal
+        assert self.record.phase == records.PRIMING
+        self.record = life.told(self.record, "primed", self.disk, self.now)
+        if goal.wipe == records.NONE and self.record.disk:  # nobody minds what was there
+            self.content = {goal.vcluster}
 
     def power_off(self) -> None:
         """Do what the worker does in the phase `stopping`."""
         if self.record.phase == records.STOPPING:
-            self.on, self.runs = False, ""
+            self.on, self.runs, self.taken = False, "", None
             self.record = life.switched_off(self.record, self.now)
 
     def power_on(self) -> None:
@@ -119,6 +151,18 @@ class World:
                 step()
         raise AssertionError(f"it never ends: {self.record}")
 
+    def reach(self, goal: Goal) -> None:
+        """Send it to a goal, and have it get there."""
+        self.aim(goal)
+        self.cooperate()
+
+    def come(self, goal: Goal, wipe: str) -> None:
+        """Have it on the trampoline, whose order has begun when another way to wipe comes."""
+        self.reach(goal_of(records.TRAMPOLINE))
+        self.aim(goal)
+        self.take()
+        self.aim(replace(goal, wipe=wipe))
+
     def check(self) -> None:
         record = self.record
         under_way = record.phase in records.UNDER_WAY
@@ -129,22 +173,26 @@ class World:
         if record.phase in (records.ACTIVE, records.BOOTING, records.PRIMED):
             assert record.runs is not None
             assert self.disk == record.runs.digest
+            assert self.content == {record.runs.vcluster} == {record.vcluster}
+        if record.vcluster != records.MIXED:
+            assert self.content <= {record.vcluster}
         if record.phase in (records.OFF, records.STOPPING):
             assert not record.boot.token
         assert record_of(record.as_json()) == record
 
 
 EVENTS = st.one_of(
-    st.tuples(st.just("aim"), GOALS),
+    st.tuples(st.sampled_from(["aim", "reach"]), GOALS),
+    st.tuples(st.just("come"), GOALS, st.sampled_from(WIPES)),
     st.tuples(
         st.sampled_from(
             [
                 *("boot", "hello", "obey", "power_off", "power_on"),
-                *("clear", "ready", "restart", "again"),
+                *("clear", "ready", "restart", "again", "take", "wipe"),
             ]
         )
     ),
-    st.tuples(st.just("obey"), st.just("c" * 64)),
+    st.tuples(st.just("obey"), st.sampled_from(["", "c" * 64])),
     st.tuples(st.just("late"), st.integers(1, 5000)),
     st.tuples(st.just("seen"), st.sampled_from(["on", "off", "unknown"])),
 )
@@ -159,7 +207,7 @@ def apply(world: World, event: tuple[Any, ...]) -> None:
             world.record = life.overdue(record, world.now, "the switch is broken")
         case "seen", power:
             if power == "off":
-                world.on, world.runs = False, ""
+                world.on, world.runs, world.taken = False, "", None
             world.record = life.seen(record, power, now)
         case ("restart",):
             world.record = life.restarted(record, now, can_stop=True)
@@ -169,6 +217,7 @@ def apply(world: World, event: tuple[Any, ...]) -> None:
             getattr(world, event[0])(*event[1:])
 
 
+@settings(max_examples=examples(2000))
 @given(st.lists(EVENTS, max_size=30), GOALS)
 def test_after_anything_a_machine_that_obeys_reaches_its_goal(
     events: list[tuple[Any, ...]], goal: Goal
@@ -219,23 +268,73 @@ def test_an_order_that_comes_twice_is_carried_out_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("booted", "owner", "serial", "phase"),
+    ("booted", "owner", "serial", "vcluster", "phase"),
     [
-        (False, "m01", "S1", records.PRIMED),
-        (True, "m01", "S1", records.PRIMED),
-        (False, "shop", "S1", records.PRIMED),
-        (True, "shop", "S1", records.PRIMING),
-        (False, "m01", "S2", records.PRIMING),
+        (False, "m01", "S1", "shop/1", records.PRIMED),
+        (True, "m01", "S1", "shop/1", records.PRIMED),
+        (False, "shop", "S1", "shop/1", records.PRIMED),
+        (True, "shop", "S1", "shop/1", records.PRIMING),
+        (False, "m01", "S2", "shop/1", records.PRIMING),
+        (False, "m01", "S1", "db/2", records.PRIMING),
+        (False, "m01", "S1", "", records.PRIMING),
+        (False, "m01", "S1", records.MIXED, records.PRIMING),
     ],
 )
 def test_a_disk_is_not_written_again_where_nothing_else_can_be_on_it(
-    *, booted: bool, owner: str, serial: str, phase: str
+    *, booted: bool, owner: str, serial: str, vcluster: str, phase: str
 ) -> None:
     world = at(records.TRAMPOLINE)
     disk = records.Disk(name="sda", serial=serial, sha256="a" * 64, owner=owner, booted=booted)
-    world.record = replace(world.record, disk=disk)
-    world.aim(goal_of(records.PRIMED))
+    world.record = replace(world.record, disk=disk, vcluster=vcluster)
+    world.aim(goal_of(records.PRIMED, vcluster="shop/1"))
     assert world.record.phase == phase
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wipe", "ordered"),
+    [
+        ("", "", "discard", "none"),
+        ("", "shop/1", "discard", "discard"),
+        ("shop/1", "shop/1", "zero", "none"),
+        ("shop/1", "db/2", "zero", "zero"),
+        ("shop/1", "db/2", "none", "none"),
+        ("shop/1", "", "discard", "discard"),
+        (records.MIXED, "", "zero", "zero"),
+    ],
+)
+def test_disks_are_wiped_between_virtual_clusters_also_after_a_restart(
+    before: str, after: str, wipe: str, ordered: str
+) -> None:
+    world = at(records.TRAMPOLINE)
+    world.record = replace(world.record, vcluster=before)
+    world.aim(goal_of(records.PRIMED, vcluster=after, wipe=wipe))
+    assert life.order(world.record) == ("prime", "a" * 64, "10", "sda", ordered)
+    assert world.record.vcluster == (after if before == after else records.MIXED)
+    kept = record_of(world.record.as_json())
+    assert life.order(life.restarted(kept, world.now, can_stop=True))[-1] == ordered
+    lost = life.failed(world.record, "no luck", world.now)
+    assert lost.vcluster == world.record.vcluster, "whoever is next has them wiped"
+    world.obey()
+    assert (world.record.phase, world.record.vcluster) == (records.PRIMED, after)
+
+
+def test_what_a_trampoline_does_by_another_method_of_wiping_is_ended_by_power() -> None:
+    world = at(records.TRAMPOLINE)
+    world.aim(goal_of(records.PRIMED, vcluster="shop/1", wipe="none"))
+    world.aim(goal_of(records.PRIMED, vcluster="shop/1", wipe="discard"))
+    assert world.record.phase == records.STOPPING
+    world.cooperate()
+    world.aim(goal_of(records.PRIMED, vcluster="shop/1", wipe="zero"))
+    assert (world.record.phase, world.record.over) == (records.PRIMED, True)
+
+
+def test_a_look_at_the_hardware_leaves_it_open_whose_content_the_disks_have() -> None:
+    world = at(records.OFF)
+    world.record = replace(world.record, vcluster="shop/1")
+    for state in (records.TRAMPOLINE, records.OFF):
+        world.aim(goal_of(state))
+        world.cooperate()
+    assert world.record.vcluster == "shop/1"
 
 
 @pytest.mark.parametrize("boots", [1, 2])
@@ -474,6 +573,10 @@ def test_a_name_and_an_address_are_lent_from_before_the_boot_until_the_machine_i
     assert (world.record.phase, world.record.lent) == (records.OFF, lent)
     world.aim(goal_of(records.TRAMPOLINE))
     assert (world.record.phase, world.record.lent) == (records.STARTING, None)
+    world = World()
+    world.aim(goal_of(records.ACTIVE, domain="shop.test"))
+    world.cooperate()
+    assert world.record.lent == lent | {"domain": "shop.test"}
 
 
 def test_a_trampoline_may_say_hello_again() -> None:

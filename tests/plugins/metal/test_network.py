@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,10 +17,13 @@ import pytest
 import yaml
 
 from cobweb_plugins.metal.simulated import two_writers
-from tests.plugins.metal.live import SERVES, kill, system, until
+from tests.plugins.metal.live import PORT, SERVES, kill, system, until
 from tests.plugins.metal.network import Network, NetworkSite, need_network
 
 pytestmark = [pytest.mark.netns, pytest.mark.timeout(300)]
+
+FOREIGN = "192.0.2.1"
+"""What the DNS server of others says of every name."""
 
 Done = subprocess.CompletedProcess[str]
 NOTHING = "nothing to do, all is as it should be (0 transitions"
@@ -225,6 +229,74 @@ def test_a_name_and_an_address_are_of_one_machine(live: NetworkSite) -> None:
         "m01": own["m02"],
     }
     check_active(live, system(SERVES))
+
+
+ORDER = """
+import json, sys
+from cobweb_plugins.metal._client import Client
+url, folder, name, goal = sys.argv[1:]
+client = Client(url, folder)
+view = client.order(name, json.loads(goal))
+while not view["over"]:
+    view = client.machine(name, wait_s=20)
+sys.exit(view["failure"] or 0)
+"""
+
+
+def order(live: NetworkSite, name: str, goal: str, **more: str) -> None:
+    """Have the boot server send a machine to a goal, as a coordinator of its own, and wait."""
+    said = live.metal["machines"][name]
+    digest, size = live.metal["images"]["web"]["sha256"], len(system(SERVES))
+    data = {
+        "key": f"other/1/{len(live.history())}",
+        "goal": goal,
+        "mac": said["mac"],
+        "power": said["power"],
+        "image": {"sha256": digest, "bytes": size},
+        "name": said["name"],
+        "address": said["address"],
+        "ready": {"tcp": PORT},
+        **more,
+    }
+    words = (sys.executable, "-c", ORDER, live.url, live.server, name, json.dumps(data))
+    done = live.network.boot_host.ran(*words)
+    assert done.returncode == 0, done.stderr
+
+
+def start_dns(live: NetworkSite, address: str) -> None:
+    """Start a DNS server of others, which knows every name there is."""
+    other = live.network.plug("52:54:00:00:00:53")
+    other.do(f"ip address add {address}/24 dev eth0")
+    other.do("ip link set eth0 up")
+    words = ("--conf-file=/dev/null", "--keep-in-foreground", "--user=root", "--no-resolv")
+    other.start("dnsmasq", *words, "--no-hosts", "--pid-file", f"--address=/#/{FOREIGN}")
+
+
+@pytest.mark.gate("names in domains of their own, which are nobody else's business")
+@pytest.mark.parametrize("live", [2], indirect=True)
+def test_a_name_is_in_the_domain_of_its_goal_as_long_as_it_is_lent(live: NetworkSite) -> None:
+    live.metal["network"]["dns"] = ["10.72.0.53"]
+    live.write()
+    start_dns(live, "10.72.0.53")
+    apply(live, 0, *(f"--only=boot-server/{it}" for it in ("dhcp-server", "image-web")))
+    until(lambda: live.named("web1", "shop.test") == [FOREIGN])
+    for name in live.names:
+        order(live, name, "active", domain="shop.test", vcluster="shop/1", owner="shop/1")
+        said = live.metal["machines"][name]
+        assert live.named(said["name"], "shop.test") == [said["address"]]
+        assert live.names_of(said["address"]) == [f"{said['name']}.shop.test"]
+        assert live.lease(live.hosts[name]) == (said["address"], said["name"])
+        assert live.named(said["name"]) == [said["address"]]
+        assert live.names_of(said["address"]) == [f"{said['name']}.shop.test"]
+    assert live.named("web3", "shop.test") == []
+    assert live.named("web1", "other.test") == [FOREIGN]
+    order(live, "m01", "off")
+    until(lambda: live.named("web1", "shop.test") == [])
+    assert live.named("web2", "shop.test") == ["10.72.0.12"]
+    order(live, "m02", "active")
+    assert live.named("web2") == ["10.72.0.12"]
+    assert live.names_of("10.72.0.12") == ["web2.cod.test"]
+    assert live.named("web2", "shop.test") == [], "m01 may still have its domain"
 
 
 @pytest.mark.gate("a second DHCP server would contradict ours")

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from cobweb.errors import CobwebError
-from cobweb_plugins.metal.server._book import Book
-from cobweb_plugins.metal.server._records import Record
+from cobweb_plugins.metal.server._book import Book, records_in
+from cobweb_plugins.metal.server._records import MIXED, Record
 from tests.plugins.metal.real_server import (
     HARDWARE,
     IMAGE,
@@ -105,7 +105,7 @@ def test_the_image_is_for_the_machine_that_is_primed_with_it(server: RealServer)
     server.on_trampoline()
     assert server.say("image", method="GET")[0] == 403
     server.order("primed")
-    words = f"prime {IMAGE_SHA256} {len(IMAGE)} raw sda\n"
+    words = f"prime {IMAGE_SHA256} {len(IMAGE)} raw sda none\n"
     assert server.say("order", method="GET") == (200, words.encode())
     assert server.say("image", method="GET") == (200, IMAGE)
     part = server.say("image", method="GET", headers={"Range": "bytes=19000-"})
@@ -116,6 +116,37 @@ def test_the_image_is_for_the_machine_that_is_primed_with_it(server: RealServer)
     assert server.over()["phase"] == "primed"
     assert server.say("image", method="GET")[0] == 403
     assert server.asked().count("on") == 1
+
+
+def test_the_order_to_wipe_is_in_the_book_and_outlives_the_server(server: RealServer) -> None:
+    server.store()
+    server.on_trampoline()
+    server.order("primed", vcluster="shop/1", wipe="zero")
+    words = f"prime {IMAGE_SHA256} {len(IMAGE)} raw sda zero\n".encode()
+    assert server.say("order", method="GET") == (200, words)
+    server.kill()
+    assert records_in(server.folder / "server")["m01"].vcluster == MIXED
+    server.start()
+    assert server.say("order", method="GET") == (200, words)
+    server.say("word?word=primed", IMAGE_SHA256.encode())
+    assert (server.over()["phase"], server.view()["vcluster"]) == ("primed", "shop/1")
+    assert records_in(server.folder / "server")["m01"].vcluster == "shop/1"
+    server.order("primed", vcluster="db/2")  # the image that it has, and has not booted
+    assert server.say("order", method="GET") == (200, words.replace(b"zero", b"discard"))
+
+
+def test_a_machine_by_another_id_has_the_disks_that_it_had(server: RealServer) -> None:
+    server.store()
+    server.on_trampoline()
+    server.order("primed", vcluster="shop/1")
+    server.say("word?word=primed", IMAGE_SHA256.encode())
+    server.over()
+    server.order("off")
+    server.over()
+    status, _ = server.ask("PUT", "/v1/machines/m02", server.goal("primed"))
+    assert status == 200
+    books = records_in(server.folder / "server")
+    assert {it.id: it.vcluster for it in books.values()} == {"m02": MIXED}
 
 
 def test_a_packed_image_is_known_by_what_it_holds(server: RealServer) -> None:
@@ -197,6 +228,8 @@ GOAL: dict[str, Any] = {"key": "s/1/1", "goal": "trampoline", "mac": MAC, "power
         ("m01", {**GOAL, "goal": "on fire"}),
         ("m01", {**GOAL, "image": {"sha256": "../key", "bytes": 1}}),
         ("m01", {**GOAL, "image": "web"}),
+        *(("m01", {**GOAL, "domain": it}) for it in ("shop/", "Shop", "a..b", "-a", "a\n", ["a"])),
+        ("m01", {**GOAL, "domain": ".".join(["a" * 63] * 4)}),
         ("m01", {**GOAL, "mac": 12}),
         ("m01", {**GOAL, "power": "on"}),
         ("m01", {**GOAL, "ready": {"udp": 1}}),

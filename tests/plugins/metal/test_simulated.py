@@ -166,6 +166,25 @@ def test_a_smaller_image_makes_the_disk_smaller(machine: Machine, server: BootSe
         assert machine.disk.read_bytes() == content
 
 
+@pytest.mark.parametrize("wipe", ["discard", "zero"])
+def test_a_disk_is_wiped_before_it_is_written(
+    machine: Machine, server: BootServer, wipe: str
+) -> None:
+    machine.boot_trampoline()
+    server.prime(IMAGE)
+    assert [server.heard(kind) for kind in ("priming", "image", "primed")]
+    assert machine.events("wipe") == []
+    server.prime(IMAGE[:-1], form="raw", stored=IMAGE[:CUT], wipe=wipe)
+    assert server.heard("priming") == f"wiping sda ({wipe})"
+    server.heard("image")
+    server.heard("failed")
+    assert machine.disk.read_bytes() == IMAGE[:CUT] + bytes(IMAGE_BYTES - CUT)
+    assert machine.history()[-3:] == ["write-begin", "wipe", "write-end"]
+    (event,) = machine.events("wipe")
+    assert (event["how"], event["bytes"], event["disk"]) == (wipe, IMAGE_BYTES, "m01.disk")
+    assert two_writers(machine.ledger) == []
+
+
 def test_hardware_stays_the_same_and_settings_change_it(
     machine: Machine, server: BootServer
 ) -> None:
@@ -352,7 +371,7 @@ def test_a_bad_image_is_told(
     assert [server.heard(kind) for kind in ("priming", "image", "primed")]
 
 
-@pytest.mark.parametrize("end", ["99999999999999 gzip sda", "1 gzip nvme0"])
+@pytest.mark.parametrize("end", ["99999999999999 gzip sda none", "1 gzip nvme0 zero"])
 def test_a_disk_that_does_not_fit_is_not_touched(
     machine: Machine, server: BootServer, end: str
 ) -> None:

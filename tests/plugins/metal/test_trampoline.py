@@ -77,8 +77,8 @@ class Machine:
         )
         return done.stdout.decode()
 
-    def disk(self) -> bytes:
-        return (self.folder / "dev/sda").read_bytes()
+    def disk(self, name: str = "sda") -> bytes:
+        return (self.folder / "dev" / name).read_bytes()
 
     def power(self) -> str:
         file = self.folder / "dev/power"
@@ -106,6 +106,8 @@ def test_hello_says_what_the_machine_is(machine: Machine, server: BootServer) ->
     machine.add_disk("sr0", 4096, removable=1)
     machine.add_disk("sdb", 0)
     machine.write("sys/block/loop0/size", "8\n")
+    machine.add_disk("nvme0c1n1", 2 << 20)
+    machine.write("sys/block/nvme0c1n1/hidden", "1\n")  # a second path to nvme0n1
     machine.write("sys/block/sda/device/vpd_pg80", "\0\x80\0\x08 AB-12\0")
     machine.card("eth1", "52:54:00:00:00:02")
     machine.write("sys/class/net/lo/address", "00:00:00:00:00:00\n")
@@ -188,11 +190,68 @@ def test_what_is_no_good_image_is_told(
     assert server.heard("failed").startswith(text)
 
 
+ODD_BYTES = DISK_BYTES + 512
+"""No whole blocks of `dd`."""
+
+DISCARDS = {
+    "forgets": 'dd if=/dev/zero of="$1" bs=512 count=2049 2>/dev/null',
+    "keeps all": ":",
+    "keeps the end": f'head -c {ODD_BYTES - 1} /dev/zero >"$1" && echo >>"$1"',
+    "cannot": "echo no such ioctl >&2; false",
+}
+"""What `blkdiscard` does to a disk."""
+
+
+@pytest.mark.parametrize(
+    ("wipe", "discard"), [("zero", "cannot"), *(("discard", it) for it in DISCARDS)]
+)
+def test_all_disks_have_zeros_only_before_the_image_is_written(
+    machine: Machine, server: BootServer, wipe: str, discard: str
+) -> None:
+    machine.add_disk("sda", ODD_BYTES)
+    machine.add_disk("sdb", ODD_BYTES)
+    machine.add_disk("sr0", 4096, removable=1)
+    server.prime(IMAGE, wipe=wipe)
+    machine.run(f"blkdiscard() {{ {DISCARDS[discard]}; }}; set -f; carry_out $(ask order '')")
+    assert server.heard("priming") == f"wiping sda sdb ({wipe})"
+    assert server.heard("priming") == f"{len(IMAGE)} bytes onto sda"
+    server.heard("image")
+    server.heard("primed")
+    assert machine.disk() == IMAGE + bytes(ODD_BYTES - len(IMAGE))
+    assert machine.disk("sdb") == bytes(ODD_BYTES)
+    assert machine.disk("sr0") == b"\xff" * 4096
+    zeros = "" if (wipe, discard) == ("discard", "forgets") else "writes zeros onto sdb"
+    assert zeros in machine.console()
+    assert bool(zeros) == ("writes zeros" in machine.console())
+
+
+@pytest.mark.parametrize(
+    ("target", "cause"),
+    [("/dev/full", "No space left"), ("/", "Is a directory"), ("/none", "there is no ")],
+)
+@pytest.mark.parametrize("wipe", ["zero", "discard"])
+def test_without_all_disks_wiped_nothing_is_primed(
+    machine: Machine, server: BootServer, target: str, cause: str, wipe: str
+) -> None:
+    machine.add_disk("sdb", DISK_BYTES)
+    (machine.folder / "dev/sdb").unlink()
+    (machine.folder / "dev/sdb").symlink_to(target)
+    server.prime(IMAGE, wipe=wipe)
+    # A disk that cannot be read is not one that has zeros.
+    discard = 'blkdiscard() { [ -d "$1" ]; }'
+    machine.run(f"{discard}; carry_out $(ask order '')")
+    server.heard("priming")
+    said = server.heard("failed")
+    assert said.startswith("not wiped: ")
+    assert cause in said
+    assert machine.disk() == bytes(DISK_BYTES)
+
+
 @pytest.mark.parametrize(("name", "size"), [("sdb", 1), ("sda", DISK_BYTES + 1)])
 def test_a_disk_without_room_is_left_alone(
     machine: Machine, server: BootServer, name: str, size: int
 ) -> None:
-    machine.run(f"carry_out prime {'0' * 64} {size} raw {name}")
+    machine.run(f"carry_out prime {'0' * 64} {size} raw {name} zero")
     assert server.heard("failed") == f"there is no disk {name} that has room for {size} bytes"
     assert machine.disk() == b"\xff" * DISK_BYTES
 
@@ -219,7 +278,7 @@ def test_orders_end_what_runs(machine: Machine, server: BootServer, order: str, 
     [
         "work",
         "carry_out $(ask order '')",
-        f"carry_out prime {'0' * 64} 1 raw sda",
+        f"carry_out prime {'0' * 64} 1 raw sda discard",
         "stream | cat >/dev/null",
         "word primed x",
     ],

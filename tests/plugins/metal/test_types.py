@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -224,6 +225,19 @@ def test_an_old_content_that_is_left_is_found_and_taken_away(fake: FakeServer) -
     assert MachineImage().check(context) == "outdated"
     MachineImage().store(context)
     assert fake.images.keys() == {DIGEST}
+
+
+def test_a_content_that_nodes_have_is_kept_until_they_have_another_one(fake: FakeServer) -> None:
+    (fake.folder / "web.img").write_bytes(b"an image")
+    fake.images[OLDER] = b"an older image"
+    first = replace(image_context(fake, applied=OLDER), shared={"used": [OLDER]})
+    results = MachineImage().store(first)
+    assert fake.images.keys() == {DIGEST, OLDER}
+    assert _state(MachineImage().check(first)) == "stored"
+    assert results == {f"{HELD}image-web": DIGEST, "metal_kept_by_image-web": [OLDER]}
+    later = MachineImage().store(image_context(fake, applied=DIGEST, results=results))
+    assert fake.images.keys() == {DIGEST}
+    assert later["metal_kept_by_image-web"] == []
 
 
 def test_a_content_that_another_image_has_is_kept(fake: FakeServer) -> None:

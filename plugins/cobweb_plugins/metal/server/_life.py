@@ -15,6 +15,8 @@ from typing import Any
 from cobweb_plugins.metal.server._records import (
     ACTIVE,
     BOOTING,
+    MIXED,
+    NONE,
     OFF,
     ON_TRAMPOLINE,
     PRIMED,
@@ -60,6 +62,8 @@ def aimed(record: Record, goal: Goal, key: str, now: float) -> Record:
     if key == record.key:
         return record
     goes_on = goal.same_as(record.goal) or (record.phase == STARTING and goal.state != OFF)
+    # A trampoline that is priming has an order which says how to wipe.
+    goes_on &= record.phase != PRIMING or goal.wipe == record.goal.wipe
     record = replace(record, goal=goal, key=key, failure="")
     if record.over:
         return _advanced(replace(record, over=False), now)
@@ -95,12 +99,15 @@ def _from_trampoline(record: Record, now: float) -> Record:
         if target_disk(record) is None:
             size = (goal.image or {}).get("bytes", 0)
             return failed(record, f"none of its disks holds the {size} bytes of the image", now)
-        # What is on the disk is not known from here on, whatever becomes of it.
-        return _entered(replace(record, disk=None, host_keys=()), PRIMING, now)
+        # What is on the disks is not known from here on, whatever becomes of them.
+        content = goal.vcluster if record.vcluster == goal.vcluster else MIXED
+        record = replace(record, disk=None, host_keys=(), vcluster=content)
+        return _entered(record, PRIMING, now)
     if goal.state == PRIMED:
         return _rests(record, PRIMED, now)
     boot = replace(record.boot, requests=0, is_clear=False)
     lent = {"name": goal.name, "address": goal.address}
+    lent |= {"domain": goal.domain} if goal.domain else {}
     return _entered(replace(record, boot=boot, lent=lent), BOOTING, now)
 
 
@@ -112,9 +119,12 @@ def _runs(record: Record, goal: Goal) -> bool:
 
 
 def _holds(record: Record, goal: Goal) -> bool:
-    """Say whether the disk has the image: unchanged since, or of the same owner."""
+    """Say whether the disk has the image: unchanged since, or of the same owner.
+
+    What has content of another virtual cluster is primed always: other disks may have some too.
+    """
     disk = record.disk
-    if disk is None or disk.sha256 != goal.digest:
+    if disk is None or disk.sha256 != goal.digest or record.vcluster != goal.vcluster:
         return False
     serials = {it.get("serial") for it in (record.hardware or {}).get("disks", ())}
     return disk.serial in serials and (not disk.booted or disk.owner == goal.owner)
@@ -181,8 +191,10 @@ def told(record: Record, word: str, text: str, now: float) -> Record:
         return failed(record, text or "its disk could not be primed", now)
     if text != record.goal.digest:
         return failed(record, f"what was read back from its disk has the SHA-256 {text}", now)
-    written = Disk(name=disk["name"], serial=disk["serial"], sha256=text, owner=record.goal.owner)
-    return _advanced(_entered(replace(record, disk=written), PRIMED, now), now)
+    place = {key: disk[key] for key in ("name", "serial")}
+    written = Disk(**place, sha256=text, owner=record.goal.owner, written=now)
+    record = replace(record, disk=written, vcluster=record.goal.vcluster)
+    return _advanced(_entered(record, PRIMED, now), now)
 
 
 def spoken(record: Record, peer: tuple[str, str]) -> Record:
@@ -315,8 +327,10 @@ def order(record: Record) -> tuple[str, ...]:
     if record.phase == PRIMING:
         disk = target_disk(record)
         assert disk is not None  # else it would not be primed
-        assert record.goal.image is not None
-        return ("prime", record.goal.digest, str(record.goal.image["bytes"]), disk["name"])
+        goal = record.goal
+        assert goal.image is not None
+        wipe = NONE if record.vcluster == goal.vcluster else goal.wipe
+        return ("prime", goal.digest, str(goal.image["bytes"]), disk["name"], wipe)
     if record.phase == BOOTING:
         return ("boot",) if record.boot.is_clear else ("wait",)
     return ("wait",) if record.phase in ON_TRAMPOLINE else ("off",)

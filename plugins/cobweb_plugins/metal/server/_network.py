@@ -16,12 +16,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from cobweb_plugins.metal.server._records import Record
+from cobweb_plugins.metal.server._records import OFF, Record
 from cobweb_plugins.metal.trampoline import FILES
 
 FOLDER = "dhcp"
 HOSTS, LEASES, PID = "hosts", "leases", "pid"
 """The files of dnsmasq in its folder: what machines get, what was lent, its process."""
+
+NAMES, DOMAINS = "names", "domains"
+"""What DNS answers for besides: names in domains of their own, and that it alone knows those."""
 
 KNOWN_HOSTS = "known_hosts"
 TRAMPOLINE = "trampoline"
@@ -57,7 +60,11 @@ class Network:
         """
         found = list(records)
         lines = [_line(it) for it in found] + [_ANYBODY] * is_open
-        if _written(self._folder / HOSTS, lines):
+        names = [line for it in found for line in _names(it)]
+        domains = {it.goal.domain for it in found} | {(it.lent or {}).get("domain") for it in found}
+        local = [f"server=/{it}/" for it in domains if it]
+        told = ((HOSTS, lines), (NAMES, names), (DOMAINS, local))
+        if sum(_written(self._folder / name, each) for name, each in told):
             self._signal()
         _written(self._known_hosts, [line for it in found for line in self._keys(it)])
 
@@ -117,7 +124,8 @@ class Network:
         if record.lent is None or goal is None:
             return
         names = [record.lent["name"], record.lent["address"]]
-        names += [f"{names[0]}.{self._domain}"] * bool(self._domain)
+        domains = dict.fromkeys((self._domain, record.lent.get("domain")))
+        names += [f"{names[0]}.{it}" for it in domains if it]
         if goal.port != _SSH:
             names = [f"[{it}]:{goal.port}" for it in names]
         for key in record.host_keys:
@@ -170,6 +178,13 @@ def _line(record: Record) -> str:
     lent = record.lent
     words = (lent["address"], lent["name"]) if lent else ()
     return ",".join((record.mac, *words, str(LEASE_S)))
+
+
+def _names(record: Record) -> Iterator[str]:
+    """Yield the line of a name in a domain of its own; it goes as soon as the machine is off."""
+    lent = record.lent
+    if lent and lent.get("domain") and record.phase != OFF:
+        yield f"{lent['address']} {lent['name']}.{lent['domain']}"
 
 
 def _written(path: Path, lines: Iterable[str]) -> bool:

@@ -21,6 +21,12 @@ ACTIVE = "active"
 STOPPING = "stopping"
 UNKNOWN = "unknown"
 
+DISCARD, ZERO, NONE = "discard", "zero", "none"
+"""How disks are wiped: by telling them to forget, by writing zeros, not at all."""
+
+MIXED = "?"
+"""Whose content disks may have that are being wiped or written: equal to no virtual cluster."""
+
 UNDER_WAY = frozenset({STARTING, PRIMING, BOOTING, STOPPING})
 ON_TRAMPOLINE = frozenset({TRAMPOLINE, PRIMING, PRIMED})
 
@@ -34,7 +40,9 @@ class Goal:
 
     `image` is {sha256, bytes} of the unpacked image. `owner` is whose content the disk has from
     then on, `port` where the system answers once it is ready, `boots` how often it may boot from
-    the network until then. `limits` are seconds by state.
+    the network until then. `limits` are seconds by state. `domain` is that of its name, "" for the
+    network's own. `vcluster` is the virtual cluster that it is of, "" for none: of another one it
+    is to see nothing, so its disks are wiped before, by the method `wipe`.
     """
 
     state: str
@@ -42,6 +50,9 @@ class Goal:
     name: str = ""
     address: str = ""
     owner: str = ""
+    vcluster: str = ""
+    domain: str = ""
+    wipe: str = DISCARD
     port: int = 22
     boots: int = 1
     limits: Mapping[str, float] = field(default_factory=lambda: dict(LIMITS_S))
@@ -55,8 +66,8 @@ class Goal:
         """Say whether another goal asks for the same, however it is seen to be reached."""
         if other is None:
             return False
-        alike = dataclasses.replace(other, limits=self.limits, port=self.port, boots=self.boots)
-        return alike == self
+        manner = {key: getattr(self, key) for key in ("limits", "port", "boots", "wipe")}
+        return dataclasses.replace(other, **manner) == self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +87,16 @@ class Boot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """What was written to a disk, and for whom; `booted` once it may have changed since."""
+    """What was written to a disk, for whom and when (seconds since the epoch).
+
+    `booted` says that it may have changed since.
+    """
 
     name: str
     serial: str
     sha256: str
     owner: str
+    written: float = 0.0
     booted: bool = False
 
 
@@ -91,8 +106,10 @@ class Record:
 
     `over` says that nothing is done for the goal any more: it is reached, or there is a `failure`.
     `runs` is the goal by which it was primed and booted, `ended` the token of the boot that was
-    ended last. `lent` is the name and address that DHCP gives it, None for any while it boots.
-    `host_keys` are those that its system had first. `word` is the last that was heard.
+    ended last. `lent` is the name and address that DHCP gives it, None for any while it boots; with
+    a `domain` DNS knows the name there as well. `vcluster` is the virtual cluster whose content its
+    disks may have, "" for none, or `MIXED`. `host_keys` are those that its system had first. `word`
+    is the last that was heard.
     """
 
     id: str
@@ -113,6 +130,7 @@ class Record:
     lent: Mapping[str, str] | None = None
     host_keys: tuple[str, ...] = ()
     disk: Disk | None = None
+    vcluster: str = ""
     hardware: Mapping[str, Any] | None = None
     word: str = ""
     word_time: float = 0.0
@@ -153,6 +171,8 @@ def view_of(record: Record, asks: str = "", hindrance: str = "") -> dict[str, An
         "image": runs.image if runs else None,
         "name": runs.name if runs else "",
         "address": runs.address if runs else "",
+        "domain": runs.domain if runs else "",
+        "vcluster": runs.vcluster if runs else "",
         "power": "on" if record.phase in {*ON_TRAMPOLINE, BOOTING} else "unknown",
         "ready": None,
         "disk": disk
@@ -160,6 +180,7 @@ def view_of(record: Record, asks: str = "", hindrance: str = "") -> dict[str, An
             "sha256": disk.sha256,
             "owner": disk.owner,
             "serial": disk.serial,
+            "written": disk.written,
             "booted": disk.booted,
         },
         "hardware": record.hardware,

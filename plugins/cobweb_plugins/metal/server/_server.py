@@ -25,6 +25,7 @@ from cobweb_plugins.metal.server._network import LEASE_S, Network, host_keys
 from cobweb_plugins.metal.server._records import (
     ACTIVE,
     BOOTING,
+    MIXED,
     OFF,
     PRIMING,
     STARTING,
@@ -142,6 +143,9 @@ class BootServer:
         site, epoch, _ = said["key"].rsplit("/", 2)
         record = self.book.get(id_) or self._fresh(id_, said)
         self._refuse_stale(record, site, int(epoch))
+        had = self.with_mac(said["mac"])
+        if had and had.vcluster != record.vcluster:  # the same machine, by another id
+            record = replace(record, vcluster=MIXED)
         self._refuse_taken(record, goal, said["mac"])
         if goal.image and self.images.find(goal.digest) is None:
             raise RefusedError(f"the boot server has no image {goal.digest[:12]}")
@@ -371,6 +375,7 @@ class BootServer:
             # Also where its status is off: one that was just switched on may say so for a while.
             await self.switch.turn(record, "off")
             self._apply(record.id, life.switched_off)
+            self.tell()
         elif record.phase == STARTING:
             self.tell()
             return await self._turn_on(record) if self.switch.can(record, "on") else None

@@ -32,7 +32,16 @@ from cobweb.errors import CobwebError
 from cobweb_plugins.metal.server import _life as life
 from cobweb_plugins.metal.server._discovery import PREFIX
 from cobweb_plugins.metal.server._network import TRAMPOLINE
-from cobweb_plugins.metal.server._records import LIMITS_S, PRIMING, Goal, Record, view_of
+from cobweb_plugins.metal.server._records import (
+    DISCARD,
+    LIMITS_S,
+    NONE,
+    PRIMING,
+    ZERO,
+    Goal,
+    Record,
+    view_of,
+)
 from cobweb_plugins.metal.server._server import BootServer, RefusedError
 from cobweb_plugins.metal.trampoline import FILES
 
@@ -43,6 +52,10 @@ _MOST_WAIT_S = 60.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_DOMAIN = re.compile(rf"{_LABEL}([.]{_LABEL}){{0,8}}")
+_LONGEST_NAME = 253
+"""What DNS can hold, with the domain."""
 _STATUS = {"unknown": 404, "wrong": 400}
 _LONGEST_TEXT = 500
 _MOST_COUNT = 1 << 62
@@ -171,7 +184,7 @@ class _Machines:
                 record = self._speaker(request)
             words = life.order(record)
             if words[0] == "prime":
-                words = (*words[:3], await self._format(words[1], request), words[3])
+                words = (*words[:3], await self._format(words[1], request), *words[3:])
         except life.NotCurrentError:
             return _not_current()
         return PlainTextResponse(" ".join(words) + "\n")
@@ -450,12 +463,21 @@ def _goal(data: Mapping[str, Any]) -> Goal:
         raise ValueError(name)
     if address:
         ipaddress.IPv4Address(address)
+    domain = str(data.get("domain", ""))
+    if domain and not (_DOMAIN.fullmatch(domain) and len(f"{name}.{domain}") <= _LONGEST_NAME):
+        raise ValueError(domain)
+    wipe = data.get("wipe", DISCARD)
+    if wipe not in (DISCARD, ZERO, NONE):
+        raise ValueError(wipe)
     return Goal(
         state=state,
         image=image and {"sha256": image["sha256"], "bytes": int(image["bytes"])},
         name=name,
         address=address,
         owner=str(data.get("owner", "")),
+        vcluster=str(data.get("vcluster", "")),
+        domain=domain,
+        wipe=wipe,
         port=int((data.get("ready") or _READY)["tcp"]),
         boots=int(data.get("boots", 1)),
         limits=limits,

@@ -314,8 +314,8 @@ class _Trampoline:
             if order != ["wait"]:
                 _log(f"order: {' '.join(order)}")
             match order:
-                case ["prime", digest, size, ("gzip" | "raw") as form, disk] if size.isdecimal():
-                    self._prime(digest, int(size), form, disk)
+                case ["prime", digest, size, "gzip" | "raw", _, _] if size.isdecimal():
+                    self._prime(digest, int(size), *order[3:])
                 case ["boot"]:
                     _reset()
                 case ["off"]:
@@ -323,12 +323,13 @@ class _Trampoline:
                 case _:  # `wait`; a server that does not hold its answer is not asked all the time
                     time.sleep(FIRST_PAUSE_S)
 
-    def _prime(self, digest: str, size: int, form: str, disk: str) -> None:
+    def _prime(self, digest: str, size: int, *how: str) -> None:
         """Write the image and read it back; tell the server what came of it."""
+        form, disk, wipe = how
         try:
             self._check_disk(disk, size)
-            self._word("priming")
-            self._write(size, form)
+            self._word("priming", "" if wipe == "none" else f"wiping {disk} ({wipe})")
+            self._write(size, form, wipe)
             self._read_back(digest, size)
         except (_ImageError, OSError) as error:  # no OSError of the network gets here
             self._word("failed", str(error))
@@ -341,8 +342,8 @@ class _Trampoline:
         if not any(disk["name"] == name and disk["bytes"] >= size for disk in disks):
             raise _ImageError(f"there is no disk {name} that has room for {size} bytes")
 
-    def _write(self, size: int, form: str) -> None:
-        """Write the unpacked image over the disk, which gets its size."""
+    def _write(self, size: int, form: str, wipe: str) -> None:
+        """Write the unpacked image over the disk, which gets its size; zeros before where asked."""
         machine = self._machine
         file = os.open(machine.disk, os.O_RDWR | os.O_CREAT, 0o600)
         with open(file, "r+b", buffering=0) as disk:  # noqa: PTH123  # a descriptor
@@ -355,6 +356,11 @@ class _Trampoline:
             written = 0
             try:
                 machine.reset_mark.unlink(missing_ok=True)
+                if wipe != "none":
+                    old = os.fstat(file).st_size
+                    disk.truncate(0)
+                    disk.truncate(old)  # with zeros, as after a discard
+                    machine.record("wipe", disk=machine.disk.name, how=wipe, bytes=old)
                 for piece in _unpacked(self._image()) if form == "gzip" else self._image():
                     written += len(piece)
                     if written > size:
