@@ -19,7 +19,8 @@ import dataclasses
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cobweb.errors import CredentialsError, ProviderError
 from cobweb.model import CobType, PythonAction, State, Tasks, Transition
@@ -31,7 +32,9 @@ from cobweb.plugin import (
     data_dir,
     field_problems,
 )
-from cobweb_plugins.providers._secrets import Secrets, hiding
+
+if TYPE_CHECKING:
+    from cobweb_plugins.providers._secrets import Secrets
 
 _ATTEMPTS = 3
 _TIMEOUT_S = 1800.0
@@ -75,8 +78,12 @@ class Node:
 
     name: ClassVar[str] = "node"
 
-    def __init__(self) -> None:
-        self._secrets = Secrets()
+    @cached_property
+    def _secrets(self) -> Secrets:
+        """What was decrypted, for as long as this lives."""
+        from cobweb_plugins.providers._secrets import Secrets
+
+        return Secrets()
 
     def cob_type(self) -> CobType:
         """Return the life cycle: absent, created, confirmed, bootstrapped."""
@@ -115,7 +122,7 @@ class Node:
         """Make a machine; whatever an earlier attempt left goes first."""
         with self._asking(context) as (provider, request):
             left = provider.find(request)
-            if left is not None:
+            if left is not None and not provider.adopts:
                 provider.delete(request, left)
             machine = _create(provider, request)
         return {
@@ -149,8 +156,10 @@ class Node:
         return dict.fromkeys(_results(context))
 
     @contextmanager
-    def _asking(self, context: CobContext) -> Iterator[tuple[NodeProvider, NodeRequest]]:
+    def _asking(self, context: CobContext) -> Iterator[tuple[_Timed, NodeRequest]]:
         """Yield the provider and what it is asked for; no secret leaves with an error."""
+        from cobweb_plugins.providers._secrets import hiding
+
         _refuse_another_provider(context)
         spec = context.cob["spec"]
         kind = spec["provider"]["type"]
@@ -174,6 +183,8 @@ class _Timed:
 
     def __init__(self, inner: NodeProvider) -> None:
         self._inner = inner
+        # One that adopts finds machines that it has not made: no failed attempt has left them.
+        self.adopts: bool = inner.fields.get("x-cobweb") == "adopts"
         self._end = time.monotonic() + _TIMEOUT_S - _SPARE_S
 
     def find(self, request: NodeRequest) -> Machine | None:
@@ -249,7 +260,7 @@ def _refuse_another_provider(context: CobContext) -> None:
         )
 
 
-def _create(provider: NodeProvider, request: NodeRequest) -> Machine:
+def _create(provider: _Timed, request: NodeRequest) -> Machine:
     """Make a machine; whatever came to be in spite of an error is deleted at once."""
     try:
         return provider.create(request)
@@ -258,18 +269,18 @@ def _create(provider: NodeProvider, request: NodeRequest) -> Machine:
         raise
 
 
-def _confirm(provider: NodeProvider, request: NodeRequest, machine: Machine) -> Machine:
+def _confirm(provider: _Timed, request: NodeRequest, machine: Machine) -> Machine:
     confirmed = provider.confirm(request, machine)
     if not confirmed.ready:
         raise ProviderError(f"the machine {machine.id} of {request.node} is not ready")
     return confirmed
 
 
-def _delete_all_there_is(provider: NodeProvider, request: NodeRequest) -> None:
+def _delete_all_there_is(provider: _Timed, request: NodeRequest) -> None:
     """Delete what there is of a machine; if that fails too, the next attempt begins with it."""
     with contextlib.suppress(Exception):
         machine = provider.find(request)
-        if machine is not None:
+        if machine is not None and not provider.adopts:
             provider.delete(request, machine)
 
 
