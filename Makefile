@@ -98,8 +98,9 @@ compiled: $(VENV)/.dev  ## build Cobweb with a compiled engine into build/compil
 	  --no-deps --upgrade --target build/compiled .
 
 PURE_TESTS := tests/model tests/engine tests/generation tests/plugins/pools \
-  tests/plugins/metal/test_life.py
-PURE := toolkit/cobweb/model/*,toolkit/cobweb/engine/*,toolkit/cobweb/generation/*,plugins/cobweb_plugins/pools/decision/*,plugins/cobweb_plugins/metal/server/_life.py
+  tests/plugins/metal/test_life.py tests/plugins/metal/test_flow.py \
+  tests/plugins/metal/test_choice.py tests/plugins/metal/test_changes.py
+PURE := toolkit/cobweb/model/*,toolkit/cobweb/engine/*,toolkit/cobweb/generation/*,plugins/cobweb_plugins/pools/decision/*,plugins/cobweb_plugins/metal/server/_life.py,plugins/cobweb_plugins/metal/vclusters/_flow.py,plugins/cobweb_plugins/metal/vclusters/_choice.py,plugins/cobweb_plugins/metal/vclusters/_changes.py,plugins/cobweb_plugins/metal/vclusters/_round.py
 coverage: $(VENV)/.dev  ## hold the pure packages to full branch coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(XDIST) $(PURE_TESTS) $(PYTEST_ARGS)

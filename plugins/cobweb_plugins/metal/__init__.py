@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from cobweb.model import Expansion
     from cobweb.plugin import ExpandContext
+    from cobweb_plugins.metal._provider import Metal
 
 __all__ = ["cobweb_interface"]
 
@@ -27,8 +28,15 @@ class PowerPoint:
     name: ClassVar[str] = POINT
 
 
-def _schema() -> Mapping[str, Any]:
-    path = data_dir("schemas") / "sections" / "metal.schema.json"
+class FilterPoint:
+    """The extension point `machine_filter`, at which a plugin reads `where` of nodes."""
+
+    point: ClassVar[str] = "extension-point"
+    name: ClassVar[str] = "machine_filter"
+
+
+def _schema(name: str) -> Mapping[str, Any]:
+    path = data_dir("schemas") / "sections" / f"{name}.schema.json"
     found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
@@ -37,7 +45,8 @@ class MetalSection:
     """Machines that boot from the network, and what runs on them."""
 
     name: ClassVar[str] = "metal"
-    schema: ClassVar[Mapping[str, Any]] = _schema()
+    schema: ClassVar[Mapping[str, Any]] = _schema("metal")
+    decision_schema: ClassVar[Mapping[str, Any]] = _schema("metal.decision")
 
     def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
         """Return boot server, images and machines."""
@@ -47,21 +56,30 @@ class MetalSection:
 
 
 @hookimpl
+def cobweb_register_adapters() -> Sequence[type[Metal]]:
+    """Register the provider `metal`."""
+    from cobweb_plugins.metal._provider import Metal
+
+    return [Metal]
+
+
+@hookimpl
 def cobweb_register_commands() -> Sequence[click.Command]:
-    """Register `metal`."""
+    """Register `metal` and `vcluster`."""
     from cobweb.plugin import on_site
     from cobweb_plugins.metal._commands import metal
     from cobweb_plugins.metal._discovery import COMMANDS
+    from cobweb_plugins.metal._vcluster import metal_release, vcluster
 
-    for each in COMMANDS:
+    for each in (*COMMANDS, metal_release):
         metal.add_command(each)
-    return [on_site(metal)]
+    return [on_site(metal), on_site(vcluster)]
 
 
 @hookimpl
 def cobweb_register_extensions() -> Sequence[type[Extension]]:
-    """Register the built-in kinds of power, and the point that they are at."""
-    return [PowerPoint, *BUILT_IN]
+    """Register the built-in kinds of power, and the points of the plugin."""
+    return [PowerPoint, FilterPoint, *BUILT_IN]
 
 
 @hookimpl

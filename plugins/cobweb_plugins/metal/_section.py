@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,9 +19,23 @@ from cobweb.model import Expansion
 from cobweb.plugin import ExpandContext, field_problems, seconds_of
 from cobweb_plugins.metal._network import Network, Problem, address_problems, network_of
 from cobweb_plugins.metal._power import POINT
+from cobweb_plugins.metal.vclusters._expand import (
+    NODE,
+    PROVIDER,
+    chosen_variables,
+    node_cob,
+    node_inventory,
+    releases,
+)
+from cobweb_plugins.metal.vclusters._grants import MACHINE as DECIDED
+from cobweb_plugins.metal.vclusters._grants import Grants, grant_problems, grants_of
+from cobweb_plugins.metal.vclusters._written import POINT as FILTERS
+from cobweb_plugins.metal.vclusters._written import Place, span_of, written_problems
 
 if TYPE_CHECKING:
+    from cobweb.plugin import Extension
     from cobweb_plugins.metal._power import PowerKind
+    from cobweb_plugins.metal.vclusters._written import Filters
 
 NAME = "metal"
 MACHINE = "machine"
@@ -77,25 +91,43 @@ def expand_metal(sections: Mapping[str, Any], context: ExpandContext) -> Expansi
     """Return boot server, images and machines; ModelError with all that is wrong."""
     section = sections[NAME]
     kinds = cast("Mapping[str, type[PowerKind]]", context.extensions_at(POINT))
-    problems = list(_problems(section, kinds))
+    problems = [*_problems(section, kinds), *grant_problems(section, context.decisions)]
+    problems += _vcluster_problems(section, place_of(section, context.extensions_at(FILTERS)))
     if problems:
         raise ModelError([((NAME, *keys), message, hint) for keys, message, hint in problems])
+    grants = grants_of(context.decisions)
     server = server_of(section, context.site_dir)
     place = {"url": server.url, "folder": server.folder}
     machines = {
         name: {
             "mac": mac_of(said["mac"]),
             "power": said["power"],
-            "ready": _template(said, section).get("ready", _READY),
-            "boots": _template(said, section).get("boots", 1),
+            "ready": template.get("ready", _READY),
+            "boots": template.get("boots", 1),
+            "wipe": template.get("wipe", "discard"),
         }
         for name, said in _part(section, "machines").items()
+        for template in [_template(section, grants, name)]
     }
-    shared = {"server": place, "limits": limits_of(section), "machines": machines}
+    undecided = [it for it in machines if f"{DECIDED}{it}" not in context.decisions]
+    shared = {
+        "server": place,
+        "limits": limits_of(section),
+        "machines": machines,
+        "undecided": [it for it in undecided if "template" not in section["machines"][it]],
+    }
+    power = {name: it["power"] for name, it in _part(section, "machines").items()}
+    cobs = dict(_cobs(section, server, place))
+    used = sorted({it.image for it in grants.members.values()})
+    shares: dict[str, Any] = {MACHINE: shared, IMAGE: {"used": used}}
+    if grants.members:
+        cobs[NODE] = node_cob(MACHINE)
+        shares[NODE] = {"providers": {PROVIDER: {**place, "power": power}}}
     return Expansion(
-        inventory=_inventory(section, server),
-        cobs=dict(_cobs(section, server, place)),
-        shared={MACHINE: shared},
+        inventory=_inventory(section, server, grants),
+        cobs=cobs,
+        shared=shares,
+        releases=list(releases(grants)),
     )
 
 
@@ -135,7 +167,10 @@ def mac_of(text: str) -> str:
 def _problems(
     section: Mapping[str, Any], kinds: Mapping[str, type[PowerKind]]
 ) -> Iterator[Problem]:
-    yield from _limit_problems(_part(section, "limits"))
+    yield from _duration_problems(("limits",), _part(section, "limits"), seconds_of)
+    yield from _duration_problems((), {"immunity": section.get("immunity", 0)}, span_of)
+    waits = {key: it for key, it in _part(section, "reserve").items() if key == "cold_after"}
+    yield from _duration_problems(("reserve",), waits, span_of)
     network, found = network_of(section["network"])
     yield from found
     images, templates = _part(section, "images"), _part(section, "templates")
@@ -151,12 +186,15 @@ def _problems(
     yield from _doubled(machines)
 
 
-def _limit_problems(limits: Mapping[str, Any]) -> Iterator[Problem]:
-    for name, text in limits.items():
+def _duration_problems(
+    keys: tuple[str, ...], said: Mapping[str, Any], read: Callable[[str], float]
+) -> Iterator[Problem]:
+    for name, text in said.items():
         try:
-            seconds_of(str(text))
+            read(str(text))
         except ValueError as error:
-            yield ("limits", name), f"limit `{name}`: `{text}` {error}", ""
+            what = f"limit `{name}`" if "limits" in keys else f"`{name}`"
+            yield (*keys, name), f"{what}: `{text}` {error}", ""
 
 
 def _missing(
@@ -223,6 +261,23 @@ def _doubled(machines: Mapping[str, Any]) -> Iterator[Problem]:
                 yield ("machines", name, key), message, "give each its own"
 
 
+def place_of(section: Mapping[str, Any], readers: Mapping[str, type[Extension]]) -> Place | None:
+    """Return what requests are looked at in; None where the network is none."""
+    network, _ = network_of(section["network"])
+    reader = cast("type[Filters] | None", readers.get("where"))
+    filters = reader() if reader else None
+    templates = _part(section, "templates")
+    if network is None:
+        return None
+    return Place(templates=templates, network=network, filters=filters)
+
+
+def _vcluster_problems(section: Mapping[str, Any], place: Place | None) -> Iterator[Problem]:
+    for name, said in _part(section, "vclusters").items():
+        for keys, message, hint in written_problems(said, place) if place else ():
+            yield ("vclusters", name, *keys), f"virtual cluster `{name}`: {message}", hint
+
+
 # What a section stands for.
 
 
@@ -231,18 +286,22 @@ def _part(section: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return found
 
 
-def _template(said: Mapping[str, Any], section: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = _part(section, "templates").get(said.get("template", ""), {})
+def _template(section: Mapping[str, Any], grants: Grants, machine: str) -> Mapping[str, Any]:
+    """Return the template of a machine: what it is pinned to, or was chosen for."""
+    name, member = section["machines"][machine].get("template", ""), grants.members.get(machine)
+    if member is not None:
+        name = grants.requests[member.vcluster].parts[member.part].template
+    found: Mapping[str, Any] = _part(section, "templates").get(name, {})
     return found
 
 
-def _inventory(section: Mapping[str, Any], server: BootServer) -> dict[str, Any]:
+def _inventory(section: Mapping[str, Any], server: BootServer, grants: Grants) -> dict[str, Any]:
     groups: dict[str, Any] = {
         f"machine_{name.replace('-', '_')}": {
             "hosts": {name: {}},
-            "vars": _variables(said, section),
+            "vars": _variables(name, section, grants),
         }
-        for name, said in _part(section, "machines").items()
+        for name in _part(section, "machines")
     }
     machines: dict[str, Any] = {"children": groups}
     if server.network.interface:
@@ -250,6 +309,7 @@ def _inventory(section: Mapping[str, Any], server: BootServer) -> dict[str, Any]
         known = f"-o GlobalKnownHostsFile={server.folder}/known_hosts"
         machines["vars"] = {"ansible_ssh_common_args": known}
     found: dict[str, Any] = {GROUP: machines, NOWHERE: {}}
+    found |= node_inventory(section, grants, machines.get("vars", {}))
     for name, said in _part(section, "machines").items():
         if "template" in said:
             group = f"{GROUP}_{said['template'].replace('-', '_')}"
@@ -263,17 +323,13 @@ def _inventory(section: Mapping[str, Any], server: BootServer) -> dict[str, Any]
     return found
 
 
-def _variables(said: Mapping[str, Any], section: Mapping[str, Any]) -> dict[str, Any]:
+def _variables(name: str, section: Mapping[str, Any], grants: Grants) -> Any:
     """Return what the definition of all machines, and templates of the site, ask for."""
-    metal: dict[str, Any] = {
-        "properties": said.get("properties", {}),
-        "image": "",
-        "want": "off",
-        "wanted": {},
-    }
+    said = section["machines"][name]
+    metal: dict[str, Any] = {"properties": said.get("properties", {})}
     if "template" not in said:
-        return {"metal": metal}
-    image = _template(said, section)["image"]
+        return chosen_variables(metal, section, grants, name)
+    image = _template(section, grants, name)["image"]
     wanted = {
         "image": section["images"][image]["sha256"],
         "name": said["name"],

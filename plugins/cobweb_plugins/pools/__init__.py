@@ -65,6 +65,19 @@ class SharePolicy:
         self.weight = Share().weight
 
 
+class WhereFilter:
+    """Filters of machines that `metal` chooses, in the language of `where`: `decision.Filter`."""
+
+    point: ClassVar[str] = "machine_filter"
+    name: ClassVar[str] = "where"
+
+    def accepts(self, text: str, properties: Mapping[str, Any]) -> bool:
+        """Say whether a machine with these properties fits; ValueError for a wrong filter."""
+        from cobweb_plugins.pools.decision import Filter
+
+        return Filter(text).accepts(properties)
+
+
 def _file(kind: str, name: str) -> Path:
     return Path(str(data_dir(kind))) / name  # type: ignore[arg-type]
 
@@ -113,7 +126,7 @@ def cobweb_register_commands() -> Sequence[click.Command]:
 def cobweb_register_extensions() -> Sequence[type[Extension]]:
     """Register policies and service adapters, and the points that they are at."""
     return [
-        *(PolicyPoint, PriorityPolicy, SharePolicy, AdapterPoint),
+        *(PolicyPoint, PriorityPolicy, SharePolicy, AdapterPoint, WhereFilter),
         *map(_adapter, ("processes", "counter", "spare")),
     ]
 

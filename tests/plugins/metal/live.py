@@ -11,7 +11,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,13 @@ class LiveSite:
         self.write()
         return digest
 
+    def free(self) -> None:
+        """Have machines that are pinned to nothing, which virtual clusters may get."""
+        for said in self.metal["machines"].values():
+            for key in ("template", "name", "address"):
+                del said[key]
+        self.write()
+
     def write(self) -> None:
         """Write site.yml anew."""
         text = yaml.safe_dump(self.data, sort_keys=False)
@@ -104,14 +111,20 @@ class LiveSite:
     def begin(self, *arguments: str) -> int:
         """Begin `cobweb apply` as a process with a session of its own; return its pid."""
         self.events = self.folder.parent / f"events-{len(self.sessions) + 1}.jsonl"
-        words = ["apply", "-C", str(self.folder), "--yes", "--events", str(self.events)]
+        return self.start("apply", "--yes", "--events", str(self.events), *arguments)
+
+    def start(self, *words: str) -> int:
+        """Begin a command as a process with a session of its own; return its pid."""
 
         def work() -> None:
             os.setsid()
-            with (self.folder / "apply.log").open("ab") as log:
+            with (self.folder / "apply.log").open("a") as log:
                 os.dup2(log.fileno(), 1)
                 os.dup2(log.fileno(), 2)
-            os._exit(main([*words, *arguments]))
+                # Where pytest captures what this process says, these are no files.
+                with redirect_stdout(log), redirect_stderr(log):
+                    code = main(["-C", str(self.folder), *words])
+            os._exit(code)
 
         pid = in_child(work)
         self.sessions.add(pid)
@@ -147,10 +160,7 @@ class LiveSite:
 
     def answer(self, name: str) -> str:
         """Return what the system of a machine serves, "" while it serves nothing."""
-        address = self.metal["machines"][name]["address"]
-        with suppress(OSError, HTTPException), urlopen(f"http://{address}:{PORT}/") as answer:
-            return str(answer.read().decode())
-        return ""
+        return served(self.metal["machines"][name]["address"])
 
     def history(self, *kinds: str) -> list[tuple[str, str]]:
         """Return machine and event of the lines of the ledger that are of these kinds."""
@@ -210,6 +220,36 @@ class LiveSite:
         left = self.processes()
         kill(*left)
         return not left
+
+
+VICTIMS: dict[str, Callable[[LiveSite, int], list[int]]] = {
+    "run": lambda _, run: [run],
+    "server": lambda live, _: [live.server_pid()],
+    "both": lambda live, run: [run, live.server_pid()],
+    "all": lambda live, run: [run, live.supervisor_pid(), live.server_pid()],
+    "machine": lambda live, run: [run, live.machine_pid("m01")],
+}
+"""What dies together with a run, or instead of it."""
+
+
+def served(address: str) -> str:
+    """Return what is served at an address, "" for nothing."""
+    with suppress(OSError, HTTPException), urlopen(f"http://{address}:{PORT}/") as answer:
+        return str(answer.read().decode())
+    return ""
+
+
+def most_out(history: list[tuple[str, str]]) -> int:
+    """Return how many machines were without their system at once."""
+    out: set[str] = set()
+    most = 0
+    for machine, event in history:
+        if event == "power-off":
+            out.add(machine)
+        elif event == "system":
+            out.discard(machine)
+        most = max(most, len(out))
+    return most
 
 
 def _supervises(words: list[str] | None, folder: Path) -> bool:

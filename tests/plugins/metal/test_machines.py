@@ -16,10 +16,12 @@ from tests.cli.conftest import Ran, Run
 from tests.plugins.metal.live import (
     PORT,
     SERVES,
+    VICTIMS,
     LiveSite,
     ended,
     exit_code,
     kill,
+    most_out,
     system,
     until,
 )
@@ -129,14 +131,6 @@ def test_an_image_that_was_damaged_on_the_server_touches_no_disk(
 
 
 # Death at any moment.
-
-VICTIMS: dict[str, Callable[[LiveSite, int], list[int]]] = {
-    "run": lambda _, run: [run],
-    "server": lambda live, _: [live.server_pid()],
-    "both": lambda live, run: [run, live.server_pid()],
-    "all": lambda live, run: [run, live.supervisor_pid(), live.server_pid()],
-    "machine": lambda live, run: [run, live.machine_pid("m01")],
-}
 
 
 def apply_with_death(live: LiveSite, who: str, moment: Callable[[], object]) -> int:
@@ -302,19 +296,6 @@ def test_a_limit_of_the_site_holds_for_machines(live: LiveSite, apply: Apply) ->
     assert exit_code(pid) == 0, live.said()
     check_active(live, content)
     assert most_out(live.history()[first:]) == 1
-
-
-def most_out(history: list[tuple[str, str]]) -> int:
-    """Return how many machines were without their system at once."""
-    out: set[str] = set()
-    most = 0
-    for machine, event in history:
-        if event == "power-off":
-            out.add(machine)
-        elif event == "system":
-            out.discard(machine)
-        most = max(most, len(out))
-    return most
 
 
 # People, and what happens without Cobweb.

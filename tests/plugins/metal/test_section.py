@@ -286,7 +286,7 @@ WRONG = {
     "dns": ("/24}", "/24, interface: br0, dns: [one.one]}", "no IPv4 address"),
     "label": ("m-3:", "m_3:", "m_3"),
     "digest": (WEB, WEB[1:], "it must match"),
-    "clusters": ("  images:\n", "  vclusters: {}\n  images:\n", "vclusters"),
+    "clusters": ("  images:\n", "  clusters: {}\n  images:\n", "clusters"),
 }
 
 

@@ -122,6 +122,21 @@ def test_a_goal_has_all_that_the_server_needs(fake: FakeServer, goal: str) -> No
     }
 
 
+@pytest.mark.parametrize("goal", ["off", "trampoline"])
+def test_a_node_that_no_decision_knows_is_left_alone(fake: FakeServer, goal: str) -> None:
+    """The state database was lost, or brought back: its machine may be somebody's."""
+    fake.views["m01"] = view(name="dd-1", vcluster="dd/4.000")
+    context = machine_context(fake, {})
+    lost = replace(context, shared={**context.shared, "undecided": ["m01"]})
+    with pytest.raises(CobwebError, match="m01 runs dd-1 of the virtual cluster `dd`, and") as said:
+        getattr(Machine(), f"to_{goal}")(lost)
+    assert "cobweb metal power m01 off" in said.value.hint
+    assert fake.of("PUT") == []
+    fake.views["m01"] = view(phase="off", goal=goal)
+    getattr(Machine(), f"to_{goal}")(lost)
+    assert len(fake.of("PUT")) == 1
+
+
 def test_off_asks_for_no_image(fake: FakeServer) -> None:
     fake.views["m01"] = view(phase="off", goal="off")
     Machine().to_off(machine_context(fake, WANTED))

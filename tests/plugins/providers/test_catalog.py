@@ -12,7 +12,7 @@ CASES = {
     "kind": (
         "type: namespaces",
         "type: namespace",
-        "catalog/machines.yml:6:13: there is no kind of provider `namespace` (there is namespaces",
+        "catalog/machines.yml:6:13: there is no kind of provider `namespace` (there is metal",
     ),
     "field": (
         "packages:",

@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, str] = {
     "cluster": "Create, change, look at and delete clusters of the catalog's templates.",
     "pool": "Move resources between services, and see why.",
     "metal": "Machines that boot from the network: see them, switch them.",
+    "vcluster": "Virtual clusters: machines for some time, with names of their own.",
     "decisions": "List what was decided: desired state that is in no file.",
     "decide": "Decide what a section of the site has under a key.",
     "import": "Read what other tools have written into the site.",
@@ -55,9 +56,8 @@ COMMANDS: Mapping[str, str] = {
 }
 """Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
 
-PLUGGED = frozenset(
-    {"cluster", "decide", "decisions", "generate", "import", "install", "metal", "pool", "report"}
-)
+_NAMES = "cluster decide decisions generate import install metal pool report vcluster"
+PLUGGED = frozenset(_NAMES.split())
 """Those of them that built-in plugins bring."""
 
 _OWN_PLUGINS = "cobweb_plugins."
