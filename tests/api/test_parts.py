@@ -4,102 +4,38 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from cobweb.api import Site
 from cobweb.errors import UsageError
+from cobweb.operations import Caller, Orders
+from tests.support.shared_site import Shared, end, line_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "plugins" / "write-a-transport.md"
-SITE = """\
+MARKED = """\
 cobweb: 1
-name: shared
+name: marked
 inventory:
   all:
-    hosts: {db1: , web1: }
-    vars: {ansible_connection: local, ansible_python_interpreter: PYTHON}
+    hosts: {{{host}: }}
+    vars:
+      ansible_connection: local
+      ansible_python_interpreter: {python}
+      cobweb_shared: false
 cobs:
-  conf: {type: file, on: db1, spec: {path: "ROOT/db.conf", content: "VERSION"}}
-  page: {type: file, on: web1, spec: {path: "ROOT/page", content: "VERSION"}, requires: [conf@db1]}
+  it: {{type: file, on: {host}, spec: {{path: "{root}/file", content: "{version}"}}}}
 """
-DIST = "Metadata-Version: 2.1\nName: cobweb-unix\nVersion: 1\n"
-ENTRY = "[cobweb]\nunix = cobweb_unix\n"
-
-
-class Shared:
-    """The plugin, and a checkout of the site for each owner."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        blocks = re.findall(
-            r"^```python\n# (\S+)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL
-        )
-        for name, text in blocks:
-            (folder / name).write_text(text, encoding="utf-8")
-        info = folder / "cobweb_unix-1.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(DIST, encoding="utf-8")
-        (info / "entry_points.txt").write_text(ENTRY, encoding="utf-8")
-        self.write("one")
-
-    def write(self, version: str) -> None:
-        """Have both checkouts want this content."""
-        text = SITE.replace("ROOT", str(self.folder)).replace("VERSION", version)
-        text = text.replace("PYTHON", sys.executable)
-        for owner in ("east", "west"):
-            (self.folder / owner).mkdir(exist_ok=True)
-            (self.folder / owner / "site.yml").write_text(text, encoding="utf-8")
-
-    def read(self, name: str) -> str | None:
-        """Return what a file of a host holds."""
-        file = self.folder / name
-        return file.read_text(encoding="utf-8") if file.exists() else None
-
-    @contextmanager
-    def part(self, owner: str) -> Iterator[subprocess.Popen[str]]:
-        """Run the program of the page for one owner, until its input is closed."""
-        places = [str(self.folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
-        with subprocess.Popen(
-            [sys.executable, "part.py", owner, owner, str(self.folder / "post")],
-            cwd=self.folder,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
-
-    def states(self, owner: str) -> dict[str, str]:
-        """Return what the database of one owner knows."""
-        with Site(self.folder / owner) as site:
-            return {str(cob): it.state for cob, it in site.store().states().items()}
 
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Shared:
     return Shared(tmp_path)
-
-
-def line_of(process: subprocess.Popen[str]) -> str:
-    """Wait for the next line that a part says."""
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def end(process: subprocess.Popen[str]) -> int:
-    """Close a part's input, and wait for its end."""
-    assert process.stdin is not None
-    process.stdin.close()
-    return process.wait(60)
 
 
 @pytest.mark.full(
@@ -127,6 +63,170 @@ def test_one_waits_for_the_other_also_when_that_was_killed(shared: Shared) -> No
         assert line_of(west) == "settled"
         assert shared.read("page") == "one"
         assert (end(west), end(east)) == (0, 0)
+
+
+@pytest.mark.full("two programs over sockets; two over a server are in the gate")
+def test_owners_of_unequal_history_hear_each_other(shared: Shared) -> None:
+    """The goal is what the site is, not which number a database gives it."""
+    for version in ("a", "b"):
+        shared.write(version)
+        with Site(shared.folder / "east") as site:
+            assert site.apply().exit_code == 0
+    shared.write("one")
+    with shared.part("west") as west, shared.part("east") as east:
+        assert line_of(east) == "settled"
+        assert line_of(west) == "settled"
+        assert (end(west), end(east)) == (0, 0)
+    assert (shared.read("db.conf"), shared.read("page")) == ("one", "one")
+
+
+class Silent:
+    """A transport over which nothing is heard."""
+
+    name: ClassVar[str] = "silent"
+
+    def connect(self, _address: str, _owner: str, _wake: Callable[[], None]) -> Silent:
+        return self
+
+    def send(self, _owner: str, _message: bytes) -> None:
+        pass
+
+    def receive(self) -> list[tuple[str, bytes]]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Post:
+    """A transport within this process."""
+
+    name: ClassVar[str] = "post"
+    boxes: dict[str, list[tuple[str, bytes]]] = field(default_factory=dict)
+
+    def connect(self, _address: str, owner: str, _wake: Callable[[], None]) -> PostLink:
+        return PostLink(self.boxes, owner)
+
+
+@dataclass
+class PostLink:
+    """The end of one owner."""
+
+    boxes: dict[str, list[tuple[str, bytes]]]
+    owner: str
+
+    def send(self, owner: str, message: bytes) -> None:
+        self.boxes.setdefault(owner, []).append((self.owner, message))
+
+    def receive(self) -> list[tuple[str, bytes]]:
+        return self.boxes.pop(self.owner, [])
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("versions", "generations", "goals"),
+    [
+        (("one", "one"), (0, 0), None),
+        (("one", "one"), (7, 7), None),
+        (("one", "two"), (7, 7), "site [0-9a-f]{16} as generation 7"),
+        (("one", "two"), (0, 0), "site [0-9a-f]{16}"),
+        (("one", "one"), (7, 8), "site [0-9a-f]{16} as generation [78]"),
+        (("one", "one"), (7, 0), "site [0-9a-f]{16}( as generation 7)?"),
+    ],
+)
+def test_owners_of_another_goal_are_told_of_each_other(
+    shared: Shared, versions: tuple[str, str], generations: tuple[int, int], goals: str | None
+) -> None:
+    """Neither believes what the other says of its objects."""
+    post, said = Post(), dict[str, list[str]](east=[], west=[])
+    with ExitStack() as stack:
+        kernels = []
+        for owner, version, number in zip(("east", "west"), versions, generations, strict=True):
+            shared.write(version)
+            site = stack.enter_context(Site(shared.folder / owner))
+            vars(site)["plugins"] = replace(site.plugins, transports={"post": post})
+            opened = site.open(
+                owner,
+                lender="east",
+                owners={"db1": "east", "web1": "west"},
+                transport="post",
+                generation=number,
+                orders=Orders(executor="simulate"),
+                caller=Caller(say=said[owner].append),
+            )
+            kernels.append(stack.enter_context(opened))
+        for _ in range(30):
+            for kernel in kernels:
+                kernel.poll(1.0)  # of simulated time
+        assert [it.is_settled() for it in kernels] == [True, goals is None]
+    for notes in said.values():
+        told = [it for it in notes if "brings about" in it]
+        assert len(told) == (goals is not None)
+        assert all(re.search(rf"brings about {goals}, this owner {goals};", it) for it in told)
+
+
+@pytest.mark.gate("two runs and two parts on a host that has a mark: nothing else opens one for it")
+def test_an_owner_works_under_the_mark_that_it_is_told(tmp_path: Path) -> None:
+    """What `cobweb apply` has marked is another site's to an owner with a database of its own."""
+    one, other, owner = tmp_path / "one", tmp_path / "other", f"marked-{os.getpid()}"
+
+    def open_part(mark: str) -> tuple[bool, list[str]]:
+        with Site(other) as site:
+            vars(site)["plugins"] = replace(site.plugins, transports={"silent": Silent()})
+            where: dict[str, Any] = {
+                "lender": owner,
+                "owners": {owner: owner},
+                "transport": "silent",
+            }
+            with site.open(owner, **where, mark=mark, generation=7) as kernel:
+                kernel.poll(1.0)
+                while kernel.engine.busy():
+                    kernel.poll(1.0)
+                events = site.watch()
+                assert {it["generation"] for it in events if it["type"] == "run.start"} == {7}
+                said = [str(it.get("message", "")) for it in site.watch()]
+                return kernel.is_settled(), said
+
+    for folder, version in ((one, "one"), (other, "two")):
+        folder.mkdir()
+        text = MARKED.format(host=owner, python=sys.executable, root=tmp_path, version=version)
+        (folder / "site.yml").write_text(text, encoding="utf-8")
+    with Site(one) as site:
+        assert site.apply().exit_code == 0
+        mark = site.store().site_id()
+    try:
+        settled, said = open_part("")
+        assert not settled
+        assert any("marked" in it and "site" in it for it in said), said
+        assert (tmp_path / "file").read_text() == "one"
+        settled, _ = open_part(mark)
+        assert settled
+        assert (tmp_path / "file").read_text() == "two"
+    finally:
+        text = (one / "site.yml").read_text().partition("cobs:")[0]
+        (one / "site.yml").write_text(text, encoding="utf-8")
+        with Site(one) as site:
+            assert site.apply().exit_code == 0  # takes its mark away
+
+
+@pytest.mark.parametrize(
+    ("generation", "mark"),
+    [(-1, ""), (0, "x"), (0, "0" * 31), (0, "../" + "0" * 29)],
+)
+def test_numbers_and_marks_that_cannot_be_are_refused(
+    shared: Shared, generation: int, mark: str
+) -> None:
+    with (
+        Site(shared.folder / "east") as site,
+        pytest.raises(UsageError, match="there is no generation"),
+        site.open(
+            "east", lender="east", owners={}, transport="nats", generation=generation, mark=mark
+        ),
+    ):
+        pass
 
 
 def test_a_part_is_that_of_an_owner_over_a_transport(shared: Shared) -> None:

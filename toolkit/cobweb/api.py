@@ -309,6 +309,8 @@ class Site:
         owners: Mapping[str, str],
         transport: str,
         address: str = "",
+        generation: int = 0,
+        mark: str = "",
         desired: Desired | None = None,
         orders: Orders | None = None,
         caller: Caller | None = None,
@@ -318,15 +320,21 @@ class Site:
         `owners` says who owns which host; the rest, and all limits, are those of `lender`. Each has
         a state database of its own, and calls `poll` again and again; `is_settled` says that its
         own part is where it should be. They find each other at the `address` of a transport of a
-        plugin. UsageError where there is no such transport or owner, or something is to be removed.
+        plugin, and hear each other while they bring about the same site as the same `generation`
+        (0: of any number). `mark` is the id of the site on hosts ("": that of the database).
+        UsageError where one of these cannot be, or something is to be removed.
         """
         from cobweb.operations import Part, open_site
 
+        if generation < 0 or len(mark) not in (0, 32) or mark.strip("0123456789abcdef"):
+            hint = "generations are numbered from 1, and a mark is 32 digits (0-9, a-f)"
+            raise UsageError(f"there is no generation {generation} of a site `{mark}`", hint=hint)
         if transport not in self.plugins.transports:
             known = ", ".join(sorted(self.plugins.transports)) or "none"
             raise UsageError(f"there is no transport {transport}", hint=f"there is {known}")
         over = self.plugins.transports[transport]
         part = Part(owner=owner, lender=lender, transport=over, address=address, owners=owners)
+        part = replace(part, generation=generation, mark=mark)
         with (
             self.turn("open") as turn,
             open_site(
@@ -361,8 +369,8 @@ class Site:
         """
         from cobweb.operations import Orders, ask_hosts, desired_of
 
-        desired, store = desired_of(self.evaluated), self.store()
-        return ask_hosts(desired, self.plugins, store, orders or Orders(), jobs)
+        desired = desired_of(self.evaluated)
+        return ask_hosts(desired, self.plugins, self.store(), orders or Orders(), jobs)
 
     def gc(self, retention: Retention | None = None, *, dry_run: bool = False) -> Garbage:
         """Delete old generations and runs, and return them; with `dry_run` only return them.
@@ -495,15 +503,8 @@ class Turn:
         """
         from cobweb.operations import apply_site
 
-        it = self.site
-        return apply_site(
-            desired,
-            it.plugins,
-            it.store(create=True),
-            orders,
-            self.beating(caller),
-            info=self.info,
-        )
+        plugins, store = self.site.plugins, self.site.store(create=True)
+        return apply_site(desired, plugins, store, orders, self.beating(caller), info=self.info)
 
     def drift(self, desired: Desired, orders: Orders, caller: Caller | None = None) -> DriftResult:
         """Check everything that was applied; what has drifted is written to the journal."""

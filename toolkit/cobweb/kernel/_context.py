@@ -40,6 +40,7 @@ class Context(Protocol):
     first_names: Mapping[CobId, CobId] = field(default_factory=dict)
     renew: frozenset[CobId] = frozenset()
 
+    # What these say is written at `operations.context.ExecutionContext`.
     @property
     def known(self) -> Mapping[CobId, State]: ...
     @property
@@ -48,7 +49,6 @@ class Context(Protocol):
     def away(self) -> AbstractSet[CobId]: ...
     @property
     def given_up(self) -> AbstractSet[str]: ...
-
     def engine(
         self,
         *,
@@ -56,38 +56,15 @@ class Context(Protocol):
         returns: bool = True,
         settings: EngineSettings | None = None,
         **part: Any,
-    ) -> Engine:
-        """Return an engine that was not started yet; `part` says which objects it owns, and how."""
-
-    def beliefs(self) -> dict[str, Any]:
-        """Return what an engine is told of objects that are not known, for its `start`."""
-
-    def is_new(self, cob: CobId) -> bool:
-        """Say whether the goal gives an object another content than was applied last."""
-
-    def can_probe(self, cob: CobId) -> bool:
-        """Say whether an object may be asked only to see whether its host answers."""
-
-    def content(self, cob: CobId, *, in_base: bool) -> str | None:
-        """Return the digest of what an object is."""
-
-    def spec(self, cob: CobId, *, in_base: bool) -> Mapping[str, Any]:
-        """Return the spec of an object, redacted."""
-
-    def applied(self, cob: CobId) -> Mapping[str, Any] | None:
-        """Return the spec that was applied last, as the journal has it."""
-
-    def recorded(self, cob: CobId) -> State | None:
-        """Return the state that the journal knew for certain last."""
-
-    def first(self) -> Iterator[Entry]:
-        """Yield what the journal has to know when the run begins."""
-
-    def switched(self, hosts: Iterable[str]) -> Iterator[Entry]:
-        """Yield what the journal has to know of hosts that go over to the goal."""
-
-    def told(self, hosts: Iterable[str]) -> Iterator[EventBody]:
-        """Yield the event of hosts that go over together."""
-
-    def waits(self, engine: Engine) -> Sequence[Wait]:
-        """Return why objects are not where they should be, when the engine is at rest."""
+    ) -> Engine: ...
+    def beliefs(self) -> dict[str, Any]: ...
+    def is_new(self, cob: CobId) -> bool: ...
+    def can_probe(self, cob: CobId) -> bool: ...
+    def content(self, cob: CobId, *, in_base: bool) -> str | None: ...
+    def spec(self, cob: CobId, *, in_base: bool) -> Mapping[str, Any]: ...
+    def applied(self, cob: CobId) -> Mapping[str, Any] | None: ...
+    def recorded(self, cob: CobId) -> State | None: ...
+    def first(self) -> Iterator[Entry]: ...
+    def switched(self, hosts: Iterable[str]) -> Iterator[Entry]: ...
+    def told(self, hosts: Iterable[str]) -> Iterator[EventBody]: ...
+    def waits(self, engine: Engine) -> Sequence[Wait]: ...

@@ -25,6 +25,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, count
+from typing import Any
 
 from cobweb.errors import PluginError, StoreError
 from cobweb.kernel._confirm import DeadManSwitch
@@ -59,6 +60,9 @@ Finish = Callable[[Job], tuple[Job, str]]
 
 ENDING_S = 60.0
 """Time for ending what is at work on a host, with the start of what does it."""
+
+NO_STEP: Mapping[str, Any] = {"source": "", "dest": "", "attempt": 1, "confirm": None}
+"""What a job has that is no attempt of a step."""
 
 RETRY_FIRST_S = 1.0
 RETRY_MOST_S = 60.0
@@ -184,10 +188,6 @@ class Dispatcher:
             ended.append(heapq.heappop(self._pauses)[1])
         return tuple(ended)
 
-    def drop_pauses(self) -> None:
-        """Forget the pauses that are not over."""
-        self._pauses.clear()
-
     def idle(self) -> bool:
         """Say whether no job is ready, delayed or in flight, and no pause is waited for."""
         return not (self._waiting or self._in_flight or self._pauses)
@@ -305,8 +305,10 @@ class Dispatcher:
                 self._begin_after_others(job)
 
     def drop_waiting(self, host: str | None = None) -> tuple[Job, ...]:
-        """Forget the jobs (of one host, or all) that are not in flight, and return them."""
-        hosts = list(self._waiting) if host is None else [host]
+        """Forget the jobs (of one host, or all and all pauses) not in flight; return the jobs."""
+        hosts = [host] if host is not None else list(self._waiting)
+        if host is None:
+            self._pauses.clear()
         dropped = [job for name in hosts for job in self._waiting.pop(name, {}).values()]
         return tuple(sorted(dropped, key=lambda job: job.number))
 
@@ -497,18 +499,8 @@ class WorkEnder:
         """
         if job.cob not in self._left:
             return None
-        step = replace(
-            job,
-            number=self._next_number(),
-            kind=JobKind.TRANSITION,
-            action=Nothing(),
-            source="",
-            dest="",
-            attempt=1,
-            timeout_s=ENDING_S,
-            fresh=False,
-            confirm=None,
-        )
+        step = replace(job, **NO_STEP, kind=JobKind.TRANSITION, action=Nothing(), fresh=False)
+        step = replace(step, number=self._next_number(), timeout_s=ENDING_S)
         self._behind[step.number] = job
         return step, self._left[job.cob]
 

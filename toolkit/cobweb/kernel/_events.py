@@ -10,17 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
-from cobweb.engine import (
-    CobGaveUp,
-    Effect,
-    LimitPaused,
-    LockGranted,
-    LockRecalled,
-    LockReleased,
-    LockRequested,
-    SlotReturned,
-    SlotTaken,
-)
+from cobweb import engine
 
 EVENTS_FORMAT = 1
 
@@ -28,14 +18,14 @@ EventBody = tuple[str, dict[str, Any]]
 """What is told, before it has a number and a time: its type and the rest."""
 
 _LOCK, _SLOT = ("cob", "holder", "state"), ("limit", "unit")
-_EVENTS: Mapping[type[Effect], tuple[str, Sequence[str]]] = {
-    LockRequested: ("lock.request", _LOCK),
-    LockGranted: ("lock.grant", _LOCK),
-    LockReleased: ("lock.release", _LOCK),
-    LockRecalled: ("lock.recall", _LOCK),
-    CobGaveUp: ("cob.gave_up", ("cob",)),
-    SlotTaken: ("slot.take", _SLOT),
-    SlotReturned: ("slot.return", _SLOT),
+_EVENTS: Mapping[type[engine.Effect], tuple[str, Sequence[str]]] = {
+    engine.LockRequested: ("lock.request", _LOCK),
+    engine.LockGranted: ("lock.grant", _LOCK),
+    engine.LockReleased: ("lock.release", _LOCK),
+    engine.LockRecalled: ("lock.recall", _LOCK),
+    engine.CobGaveUp: ("cob.gave_up", ("cob",)),
+    engine.SlotTaken: ("slot.take", _SLOT),
+    engine.SlotReturned: ("slot.return", _SLOT),
 }
 """The effects that are told as they are: the type of the event, and the fields that it has."""
 
@@ -73,9 +63,9 @@ class Event(dict[str, Any]):
 Sink = Callable[[Event], None]
 
 
-def of_effect(effect: Effect) -> tuple[EventBody, ...]:
+def of_effect(effect: engine.Effect) -> tuple[EventBody, ...]:
     """Return what an effect has to tell: one thing, or nothing."""
-    if isinstance(effect, LimitPaused):
+    if isinstance(effect, engine.LimitPaused):
         pause = {"limit": effect.limit, "units": list(effect.units), "seconds": effect.pause_s}
         return (("limit.pause", pause),)
     kind, fields = _EVENTS.get(type(effect), ("", ()))

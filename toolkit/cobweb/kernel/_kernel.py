@@ -19,30 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cobweb import store
-from cobweb.engine import (
-    CanaryWritten,
-    CobGaveUp,
-    Effect,
-    EngineSettings,
-    HostsSwitched,
-    Input,
-    LimitPaused,
-    LimitResumed,
-    LockGranted,
-    LockRecalled,
-    LockReleased,
-    LockRequested,
-    Receive,
-    Send,
-    Served,
-    SlotReturned,
-    SlotTaken,
-    StartCheck,
-    StartTransition,
-    StateFound,
-    StateReason,
-)
+from cobweb import engine, store
 from cobweb.errors import ProtocolError, StoreAwayError
 from cobweb.kernel._confirm import switch_of
 from cobweb.kernel._context import Context
@@ -71,18 +48,6 @@ from cobweb.model import (
     host_of,
     merged_results,
     name_of,
-)
-from cobweb.store import (
-    Entry,
-    Forgotten,
-    GrantGone,
-    GrantWritten,
-    HostForgotten,
-    ServedWritten,
-    SlotGone,
-    SlotWritten,
-    StateWritten,
-    WorkEnded,
 )
 
 _LARGEST_BATCH = 10_000
@@ -144,11 +109,12 @@ class Kernel:
         self._dispatcher = dispatcher
         self.record = Record(journal, publisher, store_events=setting.store_events)
         part = setting.part
-        self._mail = None if part is None else Mail(part, dispatcher.wake)
+        self._mail = Mail(part, context.graph, dispatcher.wake, setting.say) if part else None
+        self._generation = (part.generation if part else 0) or context.generation
         self.engine = context.engine(
             may_go_out=setting.may_go_out,
             returns=setting.returns,
-            settings=EngineSettings(trust_s=setting.trust_s),
+            settings=engine.EngineSettings(trust_s=setting.trust_s),
             **({} if part is None else part.engine_options(context.graph)),
         )
         self.run_state = RunState(
@@ -173,7 +139,7 @@ class Kernel:
         """Begin with what is believed; nothing is written or sent before `flush`."""
         it = self._setting
         self.run_state.now_s = self.started_s = self._dispatcher.now()
-        self.record.run_started(it.run, it.graph, generation=self._context.generation)
+        self.record.run_started(it.run, it.graph, generation=self._generation)
         context, results = self._context, self.run_state.results
         for refused in refused_results(results, context.graph):
             results[refused.host] = merged_results(results[refused.host], refused.results)
@@ -183,10 +149,7 @@ class Kernel:
             self._write(entry)
         for hosts in context.at_once:
             self.record.tell(context.told(hosts))
-        changed = context.changed
-        if self._mail is not None:
-            changed = changed & self.engine.states().keys()
-        for cob in sorted(changed):
+        for cob in sorted(context.changed & self.engine.states().keys()):
             self.record.found(cob, UNKNOWN, "content")
         self.record.tell(("cob.gave_up", {"cob": wait.cob}) for wait in context.left)
         self._dispatcher.hold_transitions()
@@ -194,7 +157,7 @@ class Kernel:
         self._hosted.look()
         self._probe()
 
-    def feed(self, event: Input) -> None:
+    def feed(self, event: engine.Input) -> None:
         """Hand the engine an input, and carry out what it says."""
         self._hosted.machines.ended(event)
         self._absorb(self.engine.step(event, self.run_state.now_s))
@@ -209,7 +172,7 @@ class Kernel:
         """Take what has ended, after waiting for it as long as `most_s`; `flush` must follow."""
         if self._mail is not None:
             wait_s = self._mail.wait_s(self.run_state.now_s)
-            most_s = wait_s if most_s is None else min(wait_s, most_s)
+            most_s = min(wait_s, math.inf if most_s is None else most_s)
         ended = self._dispatcher.wait(most_s)
         self.run_state.now_s = self._dispatcher.now()
         self._untaken.extend(ended)
@@ -222,7 +185,7 @@ class Kernel:
         self._ask_lost_hosts()
         for limit in self._dispatcher.ended_pauses():
             self.record.tell([("limit.resume", {"limit": limit})])
-            self.feed(LimitResumed(limit=limit))
+            self.feed(engine.LimitResumed(limit=limit))
         if self._mail is not None:
             self._hear(self._mail)
         with suppress(StoreAwayError):  # what is written next waits for it
@@ -241,16 +204,16 @@ class Kernel:
         """Hand the engine what others have said, and say again what may have been lost."""
         for message in mail.receive():
             try:
-                self.feed(Receive(message=message))
+                self.feed(engine.Receive(message=message))
             except ProtocolError:
                 mail.dropped += 1
         mail.again(self.run_state.now_s, self.engine.resend)
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, entry: store.Entry) -> None:
         """Write an entry down, and forget what it makes undone."""
-        if isinstance(entry, HostForgotten):
+        if isinstance(entry, store.HostForgotten):
             self.run_state.results.pop(entry.host, None)
-        elif isinstance(entry, Forgotten):
+        elif isinstance(entry, store.Forgotten):
             self.run_state.applied[entry.cob] = None
             self.run_state.recorded.pop(entry.cob, None)
         self.record.write(entry)
@@ -316,7 +279,7 @@ class Kernel:
     def _take_untaken(self, batch: float = math.inf) -> None:
         """Take what has ended, until as much as that is to be written down."""
         for cob in self._dispatcher.work.take_ended():
-            self.record.write(WorkEnded(cob=cob))
+            self.record.write(store.WorkEnded(cob=cob))
         while self._untaken and self.record.size < batch:
             job, report = self._untaken[0]
             self.reports.take(job, report)
@@ -326,47 +289,48 @@ class Kernel:
 
     # --- effects
 
-    def _absorb(self, effects: Sequence[Effect]) -> None:
-        if self._mail is not None and any(not isinstance(it, Send) for it in effects):
+    def _absorb(self, effects: Sequence[engine.Effect]) -> None:
+        if self._mail is not None and any(not isinstance(it, engine.Send) for it in effects):
             self._mail.stir()
         for effect in effects:
-            if isinstance(effect, StateFound):
+            if isinstance(effect, engine.StateFound):
                 # A check that failed is written and told with its report.
-                if (effect.state, effect.reason) != (UNKNOWN, StateReason.CHECK):
+                if (effect.state, effect.reason) != (UNKNOWN, engine.StateReason.CHECK):
                     self._note_state(effect)
                 continue
             self.record.tell(of_effect(effect))
             self._note(effect)
 
-    def _note(self, effect: Effect) -> None:
+    def _note(self, effect: engine.Effect) -> None:
         match effect:
-            case LockRequested() | LockRecalled() | CobGaveUp():  # there are many
-                pass
-            case LockGranted(cob=cob, holder=holder, state=state):
-                self.record.write(GrantWritten(cob=cob, holder=holder, state=state))
-            case Send(message=message) if self._mail is not None:
+            case engine.LockRequested() | engine.LockRecalled() | engine.CobGaveUp():
+                pass  # there are many
+            case engine.LockGranted(cob=cob, holder=holder, state=state):
+                self.record.write(store.GrantWritten(cob=cob, holder=holder, state=state))
+            case engine.Send(message=message) if self._mail is not None:
                 self._mail.put(message)
-            case LockReleased(cob=cob, holder=holder):
-                self.record.write(GrantGone(cob=cob, holder=holder))
-            case StartCheck(cob=cob):
+            case engine.LockReleased(cob=cob, holder=holder):
+                self.record.write(store.GrantGone(cob=cob, holder=holder))
+            case engine.StartCheck(cob=cob):
                 self._hosted.check(self._check_job(self.engine.cob(cob)))
-            case StartTransition(cob=cob):
+            case engine.StartTransition(cob=cob):
                 self._hosted.machines.began(cob)
                 self._locks[cob] = effect.locks
                 self._dispatcher.add(self._transition_job(effect))
             case _:
                 self._note_limits(effect)
 
-    def _note_limits(self, effect: Effect) -> None:
+    def _note_limits(self, effect: engine.Effect) -> None:
         """Write down what is durable of limits, and of hosts that switch."""
         match effect:
-            case LimitPaused(limit=limit, pause_s=pause_s):
+            case engine.LimitPaused(limit=limit, pause_s=pause_s):
                 self._dispatcher.add_pause(limit, pause_s)
-            case SlotTaken(limit=limit, unit=unit):
-                self.record.write(SlotWritten(limit=limit, unit=unit, time=self.run_state.now_s))
-            case SlotReturned(limit=limit, unit=unit):
-                self.record.write(SlotGone(limit=limit, unit=unit))
-            case CanaryWritten(limit=limit, canary=canary):
+            case engine.SlotTaken(limit=limit, unit=unit):
+                now_s = self.run_state.now_s
+                self.record.write(store.SlotWritten(limit=limit, unit=unit, time=now_s))
+            case engine.SlotReturned(limit=limit, unit=unit):
+                self.record.write(store.SlotGone(limit=limit, unit=unit))
+            case engine.CanaryWritten(limit=limit, canary=canary):
                 self.record.write(
                     store.CanaryWritten(
                         limit=limit,
@@ -377,19 +341,19 @@ class Kernel:
                         covers=canary.covers,
                     )
                 )
-            case Served(cob=cob):
-                self.record.write(ServedWritten(cob=cob))
-            case HostsSwitched(hosts=hosts):
+            case engine.Served(cob=cob):
+                self.record.write(store.ServedWritten(cob=cob))
+            case engine.HostsSwitched(hosts=hosts):
                 for entry in self._context.switched(hosts):
                     self._write(entry)
                 self.record.tell(self._context.told(hosts))
             case _:
                 pass
 
-    def _reason(self, effect: StateFound) -> str:
+    def _reason(self, effect: engine.StateFound) -> str:
         """Return why a state is believed: as the engine says, unless it is for the machine."""
         run_state = self.run_state
-        if effect.reason is StateReason.JOURNAL and effect.cob in self._context.away:
+        if effect.reason is engine.StateReason.JOURNAL and effect.cob in self._context.away:
             run_state.applied[effect.cob] = None
             return BY_MACHINE
         if effect.cob in run_state.by_machine:
@@ -397,7 +361,7 @@ class Kernel:
             return BY_MACHINE
         return str(effect.reason)
 
-    def _note_state(self, effect: StateFound) -> None:
+    def _note_state(self, effect: engine.StateFound) -> None:
         """Tell and write down what was found; the journal need not be told what it says itself.
 
         Of a changed object that goes on without a check it is told for which content that is.
@@ -405,17 +369,17 @@ class Kernel:
         reason = self._reason(effect)
         self.record.found(effect.cob, effect.state, reason)
         was, self._states[effect.cob] = self._states.get(effect.cob), effect.state
-        if reason == StateReason.JOURNAL and effect.cob not in self._context.changed:
+        if reason == engine.StateReason.JOURNAL and effect.cob not in self._context.changed:
             return
-        if reason == StateReason.CONTENT and effect.state == UNKNOWN:
+        if reason == engine.StateReason.CONTENT and effect.state == UNKNOWN:
             return  # the journal goes on knowing where it was, and for which content
-        if reason == StateReason.CHECK and was == effect.state:
+        if reason == engine.StateReason.CHECK and was == effect.state:
             return  # it was looked at once more
         is_known = effect.state != UNKNOWN
         if is_known:
             self.run_state.recorded[effect.cob] = effect.state
         self.record.write(
-            StateWritten(
+            store.StateWritten(
                 cob=effect.cob,
                 state=effect.state,
                 reason=reason,
@@ -443,7 +407,7 @@ class Kernel:
             shared=it.type.shared,
         )
 
-    def _transition_job(self, effect: StartTransition) -> Job:
+    def _transition_job(self, effect: engine.StartTransition) -> Job:
         step, check = effect.transition, self._check_job(self.engine.cob(effect.cob))
         renew = effect.cob in self._context.renew and step.source == OUTDATED
         return replace(
@@ -471,7 +435,7 @@ class Kernel:
             "renew": False,
             "state": self.engine.state(it.id),
             "target": it.preferred,
-            "generation": self._context.generation,
+            "generation": self._generation,
             "results": self.run_state.results.get(it.host, {}),
         }
 

@@ -13,6 +13,7 @@ import cobweb
 from cobweb._text import shortened
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EVENTS_FORMAT, Event, EventBody, EventPublisher
+from cobweb.kernel._result import Ending
 from cobweb.kernel._run_state import RunState
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
 from cobweb.store import Entry, EventWritten, TransitionBegan, TransitionFinished, TransitionResult
@@ -85,32 +86,18 @@ class Record:
     def run_started(self, run: str, graph: Graph, *, generation: int) -> None:
         """Tell that the run starts, and what is wanted at its end."""
         self._told.append(("version", {"events": EVENTS_FORMAT, "cobweb": cobweb.__version__}))
-        start = {
-            "run": run,
-            "generation": generation,
-            "hosts": len(graph.hosts()),
-            "cobs": len(graph.cobs),
-        }
-        self._told.append(("run.start", start))
+        size = {"hosts": len(graph.hosts()), "cobs": len(graph.cobs)}
+        self._told.append(("run.start", {"run": run, "generation": generation, **size}))
 
     def tell(self, told: Iterable[EventBody]) -> None:
         """Add events."""
         self._told.extend(told)
 
-    def run_ended(
-        self,
-        result: str,
-        exit_code: int,
-        counts: Mapping[str, int],
-        *,
-        unreachable: Mapping[str, str],
-    ) -> None:
-        """Tell how the run ends; `unreachable` has what was said of each host that was lost."""
-        end = {"result": result, "exit_code": exit_code, "counts": counts}
-        lost = {
-            host: shortened(said, LONGEST_MESSAGE) for host, said in sorted(unreachable.items())
-        }
-        self._told.append(("run.end", end | ({"unreachable": lost} if lost else {})))
+    def run_ended(self, end: Ending, counts: Mapping[str, int], lost: Mapping[str, str]) -> None:
+        """Tell how the run ends; `lost` has what was said of each host that was lost."""
+        told = {"result": str(end), "exit_code": end.exit_code, "counts": counts}
+        said = {host: shortened(why, LONGEST_MESSAGE) for host, why in sorted(lost.items())}
+        self._told.append(("run.end", told | ({"unreachable": said} if said else {})))
 
     def checked(self, cob: CobId, report: Report, *, message: str = "") -> dict[str, Any]:
         """Tell how a check ended; return what is said of it if it failed, as `message` has it."""

@@ -10,19 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
+from cobweb import engine
 from cobweb._text import shortened
-from cobweb.engine import (
-    CheckDropped,
-    CheckEnded,
-    HostReturned,
-    HostVanished,
-    Input,
-    StateDoubted,
-    TransitionDropped,
-    TransitionEnded,
-)
 from cobweb.kernel._deferred_values import kept_results
-from cobweb.kernel._dispatch import Dispatcher
+from cobweb.kernel._dispatch import NO_STEP, Dispatcher
 from cobweb.kernel._record import LONGEST_MESSAGE, Record
 from cobweb.kernel._run_state import BY_MACHINE, RunState
 from cobweb.model import (
@@ -49,7 +40,7 @@ class Reports:
         progress: RunState,
         record: Record,
         dispatcher: Dispatcher,
-        step: Callable[[Input], None],
+        step: Callable[[engine.Input], None],
     ) -> None:
         self._run_state = progress
         self._record = record
@@ -92,17 +83,9 @@ class Reports:
                 self._doubtful[asks.number] = self._doubtful.pop(job.number)
         else:
             kind = self._run_state.engine.cob(job.cob).type
-            asks = replace(
-                job,
-                number=self._dispatcher.next_number(),
-                kind=JobKind.CHECK,
-                action=kind.check,
-                source="",
-                dest="",
-                attempt=1,
-                timeout_s=kind.check_timeout_s,
-                confirm=None,
-            )
+            asks = replace(job, **NO_STEP, kind=JobKind.CHECK, action=kind.check)
+            number, timeout_s = self._dispatcher.next_number(), kind.check_timeout_s
+            asks = replace(asks, number=number, timeout_s=timeout_s)
             self._doubtful[asks.number] = (job, replace(report, in_doubt=False))
         self._dispatcher.add(asks, first=True)
 
@@ -134,12 +117,12 @@ class Reports:
         """Take a state that is known without the check `job`, since the machine is not there."""
         self._run_state.by_machine.add(job.cob)
         self._run_state.remember_applied(job, state)
-        self._step(CheckEnded(cob=job.cob, state=state))
+        self._step(engine.CheckEnded(cob=job.cob, state=state))
 
     def doubt(self, cob: CobId) -> None:
         """Have an object looked at again whose machine has gone from under it."""
         self._record.found(cob, UNKNOWN, BY_MACHINE)
-        self._step(StateDoubted(cob=cob))
+        self._step(engine.StateDoubted(cob=cob))
 
     def drop_waiting(self, host: str | None, reason: str) -> None:
         """Forget what is queued (of one host, or all); what never began has changed nothing."""
@@ -157,7 +140,9 @@ class Reports:
             self.take(*self._doubtful.pop(job.number))
             return
         is_check = job.kind is JobKind.CHECK
-        self._step(CheckDropped(cob=job.cob) if is_check else TransitionDropped(cob=job.cob))
+        self._step(
+            engine.CheckDropped(cob=job.cob) if is_check else engine.TransitionDropped(cob=job.cob)
+        )
 
     def _blame(self, job: Job, message: str) -> None:
         """Keep what went wrong; a check that fails after its transition does not hide the cause."""
@@ -183,7 +168,7 @@ class Reports:
             case Outcome.OK if report.state in run_state.engine.cob(job.cob).type.states:
                 self._record.checked(job.cob, report)
                 run_state.remember_applied(job, report.state)
-                self._step(CheckEnded(cob=job.cob, state=report.state))
+                self._step(engine.CheckEnded(cob=job.cob, state=report.state))
             case _:
                 self._fail_check(job, report)
 
@@ -205,7 +190,7 @@ class Reports:
         )
         said = self._record.checked(job.cob, report, message=run_state.messages.get(job.cob, ""))
         self._record.found(job.cob, UNKNOWN, "check", **said)
-        self._step(CheckEnded(cob=job.cob, state=None))
+        self._step(engine.CheckEnded(cob=job.cob, state=None))
 
     def _take_transition(self, job: Job, report: Report) -> None:
         match report.outcome:
@@ -248,14 +233,14 @@ class Reports:
         self._run_state.reached[job.cob] = job.dest if lasts else ""
         self._end(job, job.dest, said=said)
         self.lost_hosts.moved(job.cob, self._dispatcher.next_number())
-        self._step(TransitionEnded(cob=job.cob, ok=True))
+        self._step(engine.TransitionEnded(cob=job.cob, ok=True))
 
     def _fail(self, job: Job, message: str, report: Report | None = None) -> None:
         if message:
             self._run_state.messages[job.cob] = message
         self._run_state.failed.add(job.cob)
         self._end(job, UNKNOWN, report)
-        self._step(TransitionEnded(cob=job.cob, ok=False))
+        self._step(engine.TransitionEnded(cob=job.cob, ok=False))
 
     def _end(self, job: Job, state: State, report: Report | None = None, *, said: str = "") -> None:
         run_state = self._run_state
@@ -275,7 +260,7 @@ class Reports:
         run_state.missed.discard(host)
         self._record.write(HostLost(host=host, time=run_state.now_s))
         if host in run_state.hosts:
-            self._step(HostVanished(host=host))
+            self._step(engine.HostVanished(host=host))
         self.drop_waiting(host, f"host {host} cannot be reached")
 
     def _take_back(self, host: str) -> None:
@@ -286,7 +271,7 @@ class Reports:
         self._record.write(HostFound(host=host, time=self._run_state.now_s))
         self._record.tell([("host.returned", {"host": host})])
         if host in self._run_state.hosts:
-            self._step(HostReturned(host=host))
+            self._step(engine.HostReturned(host=host))
 
     def _meet(self, host: str) -> None:
         """Take note that a host answers which did not the last time."""

@@ -24,8 +24,7 @@ class Ending(StrEnum):
     @property
     def exit_code(self) -> int:
         """The process exit code that tells this ending."""
-        codes = {"ok": 0, "failed": 1, "drift": 2, "stuck": 4, "interrupted": 130}
-        return codes[self.value]
+        return {"ok": 0, "failed": 1, "drift": 2, "stuck": 4, "interrupted": 130}[self.value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

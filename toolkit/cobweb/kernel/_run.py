@@ -129,7 +129,6 @@ class Run:
         if not self._run_state.halted:
             self._run_state.halted = True
             self.kernel.feed(Halt())
-            self._dispatcher.drop_pauses()
             self.kernel.reports.drop_waiting(None, "the run was stopped before the next attempt")
 
     def _stop(self, interrupts: Interrupts) -> tuple[str, ...]:
@@ -157,7 +156,7 @@ class Run:
             "waiting": len(waits),
         }
         lost = run_state.lost
-        self.kernel.record.run_ended(str(ending), ending.exit_code, counts, unreachable=lost)
+        self.kernel.record.run_ended(ending, counts, lost)
         self.kernel.record.flush()
         return RunResult(
             run=self._setting.run,

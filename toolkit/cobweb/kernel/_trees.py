@@ -32,14 +32,9 @@ class TreeLender:
         if path.exists() or (archive := self._find(digest)) is None:
             return
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        _write(path, gzip.compress(archive, _LEVEL, mtime=0))
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read; it is there whole or not at all."""
-    draft = path.with_suffix(".draft")
-    try:
-        draft.write_bytes(data)
-        draft.replace(path)  # atomic
-    finally:
-        draft.unlink(missing_ok=True)
+        draft = path.with_suffix(".draft")
+        try:
+            draft.write_bytes(gzip.compress(archive, _LEVEL, mtime=0))
+            draft.replace(path)  # so it is there whole or not at all
+        finally:
+            draft.unlink(missing_ok=True)

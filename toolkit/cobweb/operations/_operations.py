@@ -167,6 +167,8 @@ def open_site(  # noqa: PLR0913  # as `apply_site`
                 "a part of a site cannot remove anything", hint="`cobweb apply` with one owner"
             )
         info = _saved(context, store, orders, info)
+        known = f" as generation {part.generation}" if part.generation else ""
+        part = replace(part, goal=f"site {info.site[:16]}{known}")
         part = replace(part, incarnation=store.next_epoch(wall_clock()))
         begin = _begun(context, plugins, store, orders, caller, info=info, part=part)
         with begin as (run, journal):
@@ -193,7 +195,7 @@ def _begun(  # noqa: PLR0913  # as `apply_site`
 ) -> Iterator[tuple[Run, PatientJournal]]:
     """Store that the run `info` begins, and make it; an error that ends it is stored as well."""
     journal = PatientJournal(store, caller.interrupts, caller.say, outage_s=orders.store_timeout_s)
-    mark = _mark_of(context.desired, store, orders, info)
+    mark = _mark_of(context.desired, store, orders, info, part.mark if part else "")
     setting = _setting(context, orders, caller, info.id, store)
     setting = replace(setting, beat=caller.beat, beat_s=HEARTBEAT_S, part=part)
 
@@ -308,12 +310,14 @@ def _saved(context: ExecutionContext, store: Store, orders: Orders, info: RunInf
     return replace(info, command=command_of(info, orders), site=whole.digest, generation=number)
 
 
-def _mark_of(desired: Desired, store: Store, orders: Orders, info: RunInfo) -> SiteMark | None:
-    """Return the mark that a run leaves on the hosts that it changes; a simulation leaves none."""
+def _mark_of(
+    desired: Desired, store: Store, orders: Orders, info: RunInfo, site: str = ""
+) -> SiteMark | None:
+    """Return the mark that a run leaves on hosts, None of a simulation; `site` is its id there."""
     if orders.simulates:
         return None
     return SiteMark(
-        site=store.site_id(),
+        site=site or store.site_id(),
         name=desired.name,
         run=info.id,
         who=f"{info.user}@{info.host}",

@@ -565,7 +565,8 @@ class Link(Protocol):
 
     What is sent may be lost, doubled, late and out of order, but never altered, and never comes
     under the name of an owner that has not sent it. All methods are called from one thread and
-    return at once; a failure to send is a loss.
+    return at once; what cannot be sent is lost. A link that may lose the others says in `joined`
+    how often it has found them, and calls `wake` when that grows.
     """
 
     def send(self, owner: str, message: bytes) -> None:
@@ -585,8 +586,7 @@ class Transport(Registered, Protocol):
     def connect(self, address: str, owner: str, wake: Callable[[], None]) -> Link:
         """Return the end of `owner`; `wake` is to be called when something has come.
 
-        `address` is where the others are found, in words of the transport. CobwebError where it
-        means nothing, or cannot be reached at all.
+        `address`, in words of the transport, is where the others are; CobwebError where none is.
         """
 
 

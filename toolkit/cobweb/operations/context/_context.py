@@ -118,13 +118,11 @@ class ExecutionContext(Context):
 
     def applied(self, cob: CobId) -> Mapping[str, Any] | None:
         """Return the spec that was applied last, as the journal has it."""
-        side = self.past if cob in self.past.applied else self.before
-        return side.applied.get(cob)
+        return (self.past if cob in self.past.applied else self.before).applied.get(cob)
 
     def recorded(self, cob: CobId) -> State | None:
         """Return the state that the journal knew for certain last."""
-        side = self.past if cob in self.past.recorded else self.before
-        return side.recorded.get(cob)
+        return (self.past if cob in self.past.recorded else self.before).recorded.get(cob)
 
     def is_new(self, cob: CobId) -> bool:
         """Say whether the goal gives an object another content than was applied last."""
@@ -221,13 +219,12 @@ class ExecutionContext(Context):
         return Engine(
             self.graph,
             movable=self.movable,
-            generation=self.generation,
             change=self.change,
             lending=self.lending,
             may_go_out=may_go_out,
             returns=returns,
             settings=settings or EngineSettings(),
-            **part,
+            **{"generation": self.generation, **part},
         )
 
     def beliefs(self) -> dict[str, Any]:
@@ -303,8 +300,7 @@ class ExecutionContext(Context):
 
     def waits(self, engine: Engine) -> tuple[Wait, ...]:
         """Return why objects are not where they should be, when an engine has come to rest."""
-        undefined = self.removal.waits(self.records)
-        first = (*undefined, *self.left, *self._held_up(engine))
+        first = (*self.removal.waits(self.records), *self.left, *self._held_up(engine))
         known = {wait.cob for wait in first}
         waits = [wait for wait in waits_of(engine) if wait.cob not in known]
         found = (*first, *(self._explained(wait, first) for wait in waits))

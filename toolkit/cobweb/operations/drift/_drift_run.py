@@ -189,9 +189,7 @@ class _DriftRun:
         cut = [job for job, it in stopped if it.outcome is Outcome.CANCELLED]
         self._meet_hosts()
         result = self._result(run, is_interrupted=bool(interrupts.count))
-        self._record.run_ended(
-            str(result.ending), result.exit_code, result.counts, unreachable=result.unreachable
-        )
+        self._record.run_ended(result.ending, result.counts, result.unreachable)
         self._record.flush()
         return replace(result, in_flight=tuple(describe(cut)), seconds=self._now_s - started_s)
 
