@@ -26,13 +26,13 @@ $(VENV)/.created:
 
 $(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "Installing Cobweb into $(VENV) ..."
-	@$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e '.[ansible,metal]'
+	@$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e '.[agents,ansible,metal]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "Installing Cobweb and the test tools into $(VENV) ..."
 	@$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt \
-	  -e '.[ansible,cluster,metal,postgresql]' --group dev
+	  -e '.[agents,ansible,cluster,metal,postgresql]' --group dev
 	@touch $(VENV)/.run $@
 
 demo: $(VENV)/.run  ## install Cobweb and run the main job on inventories/demo
@@ -55,6 +55,7 @@ test-full: $(VENV)/.dev  ## run all tests, with many examples (SEED=...), and co
 	$(FULL) $(PYTEST_ARGS)
 	$(if $(PYTEST_ARGS),,@$(MAKE) --no-print-directory coverage)
 
+AREA_agents := tests/plugins/agents
 AREA_ansible := tests/plugins/ansible
 AREA_benchmarks := tests/benchmarks
 AREA_cli := tests/cli tests/docs tests/bad_input tests/bounds tests/plugins/controller tests/plugins/report

@@ -26,7 +26,16 @@ def test_every_built_in_plugin_is_loaded() -> None:
     plugins = _built_in()
     ours = {plugin.name for plugin in plugins.loaded if plugin.distribution == "cobweb"}
     assert ours == {
-        *("ansible", "cluster", "controller", "models", "namespaces", "planner", "providers"),
+        *(
+            "agents",
+            "ansible",
+            "cluster",
+            "controller",
+            "models",
+            "namespaces",
+            "planner",
+            "providers",
+        ),
         *("metal", "pools", "report", "simulate", "solvers", "storage", "types"),
     }
     assert [str(plugin) for plugin in plugins.failed if plugin.distribution == "cobweb"] == []

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cobweb.errors import Finding, ModelError, SiteError, UsageError
 from cobweb.plugin import Generator, SiteAccess, Tone, site_access
-from cobweb_plugins.models._made_files import FileChange, MadeFile, made_files, write_made
 from cobweb_plugins.models._models import Model, find_models
+
+if TYPE_CHECKING:
+    from cobweb_plugins.models._made_files import MadeFile
 
 _PENDING = 2
 _TONES = {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.HEAD}
@@ -31,9 +33,11 @@ def command(context: click.Context, *, check: bool, diff: bool) -> int:
     it, and their folder; the site imports them beside files written by hand.
     Files that were made before and are no more are removed.
     """
+    from cobweb_plugins.models._made_files import write_made
+
     access = site_access(context)
     made = _make_all(access)
-    changed = [it for _, files in made for it in files if it.change is not FileChange.SAME]
+    changed = [it for _, files in made for it in files if it.change != "same"]
     if not check:
         write_made(changed)
     if not access.data(_data(made)):
@@ -45,6 +49,8 @@ def command(context: click.Context, *, check: bool, diff: bool) -> int:
 
 def _make_all(access: SiteAccess) -> list[tuple[Model, tuple[MadeFile, ...]]]:
     """Return the files of each model; nothing is written before all could be made."""
+    from cobweb_plugins.models._made_files import made_files
+
     models = find_models(access)
     if not models:
         raise UsageError(

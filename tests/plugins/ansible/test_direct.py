@@ -36,6 +36,9 @@ CHECK = """
   set_fact: {cob_state: "{{ found.state }}"}
 """
 FOR_ANSIBLE = {
+    "agents/nats-files/check.yml",
+    "agents/nats-files/remove.yml",
+    "agents/nats-files/write.yml",
     "confirm/arm.yml",
     "cron/check.yml",
     "cron/remove.yml",

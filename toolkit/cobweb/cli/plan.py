@@ -271,8 +271,7 @@ def _tell_changes(output: Output, plan: Plan, *, whole: bool) -> None:
     checked = set(plan.checks)
     for it in plan.unsettled:
         output.line(f"{'?' if it.cob in checked else '!'} {it.cob} ({it.why})", Tone.CAREFUL)
-        details = detail_lines(it.lines, it.files, whole=whole, where=_ALL_LINES)
-        write_lines(output, details)
+        write_lines(output, detail_lines(it.lines, it.files, whole=whole, where=_ALL_LINES))
 
 
 def _removals(plan: Plan) -> dict[CobId, str]:

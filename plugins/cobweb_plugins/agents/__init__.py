@@ -1,0 +1,121 @@
+"""Built-in plugin: owners on many hosts that speak to each other over NATS (the paper's cobd)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import click
+
+from cobweb.errors import CobwebError
+from cobweb.plugin import (
+    RegisteredType,
+    Section,
+    Transport,
+    data_dir,
+    hookimpl,
+    on_site,
+    site_access,
+    type_file,
+)
+
+if TYPE_CHECKING:
+    from cobweb.model import Expansion
+    from cobweb.plugin import ExpandContext, Link
+
+__all__ = ["cobweb_interface"]
+
+cobweb_interface = 1
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    """Raise CobwebError where what is imported lacks a package."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        message, hint = f"there is no package {error.name}", "install Cobweb's extra `agents`"
+        raise CobwebError(message, hint=hint) from error
+
+
+class Nats:
+    """The transport `nats`: each owner has a key, with which it speaks under its own name alone."""
+
+    name: ClassVar[str] = "nats"
+
+    def connect(self, address: str, owner: str, wake: Callable[[], None]) -> Link:
+        """Return the end of an owner at `nats://HOST:PORT,HOST:PORT/ROOM?keys=FOLDER`."""
+        with _extra():
+            from cobweb_plugins.agents._link import connect
+
+        return connect(address, owner, wake)
+
+
+def _schema(name: str) -> Mapping[str, Any]:
+    path = data_dir("schemas") / "sections" / f"{name}.schema.json"
+    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+class AgentsSection:
+    """Which hosts own their objects, and the servers over which owners speak."""
+
+    name: ClassVar[str] = "agents"
+    schema: ClassVar[Mapping[str, Any]] = _schema("agents")
+    decision_schema: ClassVar[Mapping[str, Any]] = _schema("agents.decision")
+
+    def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
+        """Return the servers."""
+        from cobweb_plugins.agents._section import expand_agents
+
+        return expand_agents(sections, context)
+
+
+@click.group("agents", epilog="\b\nExamples:\n  cobweb agents up\n  cobweb agents up --yes -o json")
+def agents() -> None:
+    """Owners on many hosts, and the servers over which they speak."""
+
+
+@agents.command("up", epilog="\b\nExamples:\n  cobweb agents up\n  cobweb agents up --yes -o json")
+@click.option("-y", "--yes", is_flag=True, help="Ask no question.")
+@click.option("--wait", metavar="DURATION", help="Wait so long for a site that is locked.")
+@click.pass_context
+def _up_command(context: click.Context, *, yes: bool, wait: str | None) -> int:
+    """Give each owner a key, and start the NATS servers of the site.
+
+    Keys that are there stay. The public ones are decided, the secret ones are
+    in .cobweb/agents beside site.yml. Then the hosts of the servers are
+    applied, with all that is pending there. The same command again goes on,
+    and lets in owners that came since.
+    """
+    with _extra():
+        from cobweb_plugins.agents._up import up
+
+    return up(site_access(context), yes=yes, wait=wait)
+
+
+@hookimpl
+def cobweb_register_commands() -> Sequence[click.Command]:
+    """Register `agents`."""
+    return [on_site(agents)]
+
+
+@hookimpl
+def cobweb_register_sections() -> Sequence[type[Section]]:
+    """Register `agents`."""
+    return [AgentsSection]
+
+
+@hookimpl
+def cobweb_register_types() -> Sequence[type[RegisteredType]]:
+    """Register `nats-files`."""
+    return [type_file(Path(str(data_dir("playbooks"))) / "agents" / "nats-files" / "type.yml")]
+
+
+@hookimpl
+def cobweb_register_transports() -> Sequence[type[Transport]]:
+    """Register `nats`."""
+    return [Nats]
