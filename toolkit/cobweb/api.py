@@ -59,10 +59,6 @@ _LOG = logging.getLogger(__name__)
 _LOG.addHandler(logging.NullHandler())
 
 
-def _hush(_text: str) -> None:
-    """Take no notice of a sentence for people."""
-
-
 class Site:
     """A site repository with its plugins and its state database; a context manager that closes it.
 
@@ -102,9 +98,8 @@ class Site:
             return find_site(_here())
         if not os.path.exists(self._wanted):  # noqa: PTH110 - nor a name that is too long
             message, hint = "there is no site here", "make one with `cobweb init`"
-            raise SiteError(
-                [Finding(place=Place(file=str(self._wanted)), message=message, hint=hint)]
-            )
+            place = Place(file=str(self._wanted))
+            raise SiteError([Finding(place=place, message=message, hint=hint)])
         return self._wanted
 
     @cached_property
@@ -199,13 +194,7 @@ class Site:
 
     def store(self, *, create: bool = False) -> Store:
         """Open the state database, once; without `create` a missing one reads as empty."""
-        from cobweb.store import open_store
-
-        create = create or True in self._stores
-        if create not in self._stores:
-            site = self.evaluated
-            self._stores[create] = open_store(site.state_url, site.dir, create=create)
-        return self._stores[create]
+        return self._opened(lambda: (self.evaluated.state_url, self.evaluated.dir), create=create)
 
     def history(self, *, create: bool = False) -> Store:
         """Open the state database, once, whatever is wrong with the rest of the site.
@@ -213,12 +202,16 @@ class Site:
         Neither plugins nor the inventory are asked; `create` is as for `store`.
         """
         from cobweb.site import find_state
+
+        outside = self.allow_outside
+        return self._opened(lambda: find_state(self.path, allow_outside=outside), create=create)
+
+    def _opened(self, find: Callable[[], tuple[str, Path]], *, create: bool) -> Store:
         from cobweb.store import open_store
 
         create = create or True in self._stores
         if create not in self._stores:
-            url, folder = find_state(self.path, allow_outside=self.allow_outside)
-            self._stores[create] = open_store(url, folder, create=create)
+            self._stores[create] = open_store(*find(), create=create)
         return self._stores[create]
 
     def desired(self, limit: str | None = None, *, generation: int | None = None) -> Desired:
@@ -226,13 +219,11 @@ class Site:
 
         Whether it can work is for `check` to say.
         """
-        from cobweb.operations import desired_of
+        from cobweb import operations
 
-        if generation is not None:
-            from cobweb.operations import desired_again
-
-            return desired_again(self.evaluated, self.plugins, self.store(), generation)
-        return desired_of(self.evaluated, limit)
+        if generation is None:
+            return operations.desired_of(self.evaluated, limit)
+        return operations.desired_again(self.evaluated, self.plugins, self.store(), generation)
 
     def check(self, limit: str | None = None) -> None:
         """Raise SiteError with all that can be known to be wrong before anything runs."""
@@ -261,7 +252,7 @@ class Site:
         self,
         command: str = "api",
         *,
-        say: Callable[[str], None] = _hush,
+        say: Callable[[str], None] = lambda _text: None,
         patience: Patience | None = None,
         store: Store | None = None,
     ) -> Iterator[Turn]:
@@ -367,10 +358,9 @@ class Site:
 
         They change nothing, so no lock is taken and nothing is written: a run may be at work.
         """
-        from cobweb.operations import Orders, ask_hosts, desired_of
+        from cobweb.operations import Orders, ask_hosts
 
-        desired = desired_of(self.evaluated)
-        return ask_hosts(desired, self.plugins, self.store(), orders or Orders(), jobs)
+        return ask_hosts(self.desired(), self.plugins, self.store(), orders or Orders(), jobs)
 
     def gc(self, retention: Retention | None = None, *, dry_run: bool = False) -> Garbage:
         """Delete old generations and runs, and return them; with `dry_run` only return them.

@@ -32,7 +32,7 @@ from cobweb.cli._request import Request
 from cobweb.cli._running import (
     failure_bound,
     goals_of,
-    listeners,
+    listening,
     lost_bound,
     removal_bound,
     tell_result,
@@ -171,8 +171,6 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
     What is wanted is asked for, and `check`ed, when the lock is held. With `append` the events
     follow those of an earlier run.
     """
-    from cobweb.operations import Caller, handle_signals
-
     with locked_site(session, output, command, wait_s) as turn:
         desired = wanted()
         check(desired)
@@ -181,10 +179,8 @@ def carry_out(  # noqa: PLR0913  # what was decided before the lock, and two swi
             if plan is None:
                 return None
             orders = replace(orders, may_go_out=plan.goes_out)
-        with listeners(output, goals_of(desired), events, append=append) as heard:
-            caller = Caller(sinks=heard.sinks, say=heard.say, expect=heard.expect)
-            with handle_signals(caller.interrupts):
-                return turn.apply(desired, orders, caller)
+        with listening(output, goals_of(desired), events, append=append) as caller:
+            return turn.apply(desired, orders, caller)
 
 
 def go_back(  # noqa: PLR0913  # as `carry_out`

@@ -6,9 +6,8 @@ import os
 import shutil
 import sys
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from cobweb._tables import Tone
@@ -20,7 +19,7 @@ from cobweb.cli._text import count
 from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:
-    from cobweb.operations import Desired, RunResult, Sink, Wait
+    from cobweb.operations import Caller, Desired, RunResult, Sink, Wait
     from cobweb.store import Store
 
 
@@ -34,15 +33,6 @@ _SHOWN_PER_CAUSE = 3
 """How many of those that wait for the same cause are told of with their chain."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listeners:
-    """Who hears of a run: `sinks` its events, `say` its sentences, `expect` who switches late."""
-
-    sinks: Sequence[Sink]
-    say: Callable[[str], None]
-    expect: Callable[[Iterable[str]], None]
-
-
 def goals_of(desired: Desired) -> dict[str, str]:
     """Return the preferred states of the objects that a run may move."""
     cobs = desired.graph.cobs
@@ -50,17 +40,17 @@ def goals_of(desired: Desired) -> dict[str, str]:
 
 
 @contextmanager
-def listeners(
+def listening(
     output: Output,
     goals: Mapping[str, str],
     events: str | None,
     *,
     quiet: bool = False,
     append: bool = False,
-) -> Iterator[Listeners]:
+) -> Iterator[Caller]:
     """Yield who listens to a run: the events file, and progress on standard error unless `quiet`.
 
-    With `append` the events follow those of an earlier run in the file.
+    With `append` the events follow those of an earlier run in the file. Signals interrupt the run.
     CobwebError where the events file cannot be opened. Events on standard output leave no room for
     other data there.
     """
@@ -69,6 +59,8 @@ def listeners(
             "standard output cannot have both the events and the result",
             hint="use -o text, or --events FILE",
         )
+    from cobweb.operations import Caller, handle_signals
+
     with ExitStack() as stack:
         sinks: list[Sink] = []
         say: Callable[[str], None] = output.summary
@@ -81,7 +73,9 @@ def listeners(
             progress = stack.enter_context(Clocked(_progress(counter)))
             sinks.append(progress)
             say = progress.say
-        yield Listeners(sinks=tuple(sinks), say=say, expect=counter.old.update)
+        caller = Caller(sinks=tuple(sinks), say=say, expect=counter.old.update)
+        stack.enter_context(handle_signals(caller.interrupts))
+        yield caller
 
 
 def _events_sink(stack: ExitStack, events: str, *, append: bool) -> Sink:

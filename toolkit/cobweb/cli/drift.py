@@ -29,7 +29,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output
 from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
-from cobweb.cli._running import goals_of, listeners
+from cobweb.cli._running import goals_of, listening
 from cobweb.cli._session import open_site
 from cobweb.cli._text import count, moment
 
@@ -118,14 +118,10 @@ def _look(  # noqa: PLR0913  # one parameter per option
     wait_s: float | None,
 ) -> DriftResult:
     """Look for drift under the site lock."""
-    from cobweb.operations import Caller, handle_signals
-
     with locked_site(session, output, "drift", wait_s) as turn:
         desired = session.desired(limit)
-        with listeners(output, goals_of(desired), events) as heard:
-            caller = Caller(sinks=heard.sinks, say=heard.say)
-            with handle_signals(caller.interrupts):
-                return turn.drift(desired, orders, caller)
+        with listening(output, goals_of(desired), events) as caller:
+            return turn.drift(desired, orders, caller)
 
 
 def _tell(output: Output, result: DriftResult) -> None:

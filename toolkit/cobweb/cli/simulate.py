@@ -27,7 +27,7 @@ from cobweb.cli._options import (
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import Allowance
 from cobweb.cli._request import Request
-from cobweb.cli._running import failure_bound, goals_of, listeners, lost_bound, tell_result
+from cobweb.cli._running import failure_bound, goals_of, listening, lost_bound, tell_result
 from cobweb.cli._session import open_site
 from cobweb.errors import SiteError, UsageError
 
@@ -99,7 +99,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     are those of apply.
     """
     from cobweb.model import host_of
-    from cobweb.operations import Caller, Orders, handle_signals, trouble_findings
+    from cobweb.operations import Orders, trouble_findings
 
     if from_journal and initial is not None:
         raise UsageError("--initial does not go with --from-journal", hint="leave one of them out")
@@ -127,10 +127,8 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
             options=options,
         )
         quiet = request.verbosity == 0
-        with listeners(output, goals_of(desired), events, quiet=quiet) as heard:
-            caller = Caller(sinks=heard.sinks, say=heard.say, expect=heard.expect)
-            with handle_signals(caller.interrupts):
-                result = session.simulate(desired, orders, caller=caller, from_journal=from_journal)
+        with listening(output, goals_of(desired), events, quiet=quiet) as caller:
+            result = session.simulate(desired, orders, caller=caller, from_journal=from_journal)
     tell_result(output, result, simulated=True)
     return result.exit_code
 

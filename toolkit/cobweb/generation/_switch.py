@@ -57,8 +57,8 @@ class SwitchingOrder:
     stand in no step may switch at any time.
     """
 
-    steps: tuple[Switch, ...]
-    reached: frozenset[CobId]
+    steps: tuple[Switch, ...] = ()
+    reached: frozenset[CobId] = frozenset()
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:

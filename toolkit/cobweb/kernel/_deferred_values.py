@@ -16,7 +16,7 @@ stands in for what is missing now.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
@@ -67,9 +67,11 @@ def finished(
     does_without = job.kind is JobKind.CHECK or isinstance(job.action, Nothing | Missing)
     if not missing or removes or does_without:
         return made, ""
+    (host, key), *others = missing
+    more = f", nor {len(others)} more that it needs" if others else ""
+    lacking = Missing(message=f"{host} has no `{key}` yet (a result of its tasks){more}")
     # Of several it waits for the last: nodes are mostly made in the order of their names.
-    host = missing[-1][0]
-    return replace(made, action=Missing(message=_lacking(missing)), confirm=None), host
+    return replace(made, action=lacking, confirm=None), missing[-1][0]
 
 
 def applied_now(job: Job, spec: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -113,8 +115,13 @@ def kept_results(
     return replace(report, outcome=outcome, message=message), {}
 
 
-def refused_results(results: Results, graph: Graph) -> Iterator[ResultsWritten]:
-    """Yield what takes those results away, host by host, that no type of the host may hand back.
+def refuse_results(
+    results: MutableMapping[str, Mapping[str, Any]],
+    graph: Graph,
+    write: Callable[[ResultsWritten], None],
+    say: Callable[[str], None],
+) -> None:
+    """Take those results away, host by host, that no type of the host may hand back, and say so.
 
     A type that once might have can have lost the word for it. A host whose machine does not take
     part is left as it is.
@@ -128,21 +135,9 @@ def refused_results(results: Results, graph: Graph) -> Iterator[ResultsWritten]:
         left = dict(results[host])
         while refused := connection_problem(left, opened.get(host, ())):
             del left[refused[0]]
-        if gone := results[host].keys() - left.keys():
-            yield ResultsWritten(host=host, results=dict.fromkeys(sorted(gone)))
-
-
-def refused_words(refused: ResultsWritten) -> str:
-    """Say what was taken away."""
-    keys = ", ".join(f"`{key}`" for key in refused.results)
-    return (
-        f"{refused.host}: {keys} was kept as a result, which may not say that of its connection;"
-        " it is deleted and does not count"
-    )
-
-
-def _lacking(missing: tuple[tuple[str, str], ...]) -> str:
-    """Say which nodes lack what."""
-    (host, key), *others = missing
-    more = f", nor {len(others)} more that it needs" if others else ""
-    return f"{host} has no `{key}` yet (a result of its tasks){more}"
+        if gone := sorted(results[host].keys() - left.keys()):
+            results[host] = left
+            write(ResultsWritten(host=host, results=dict.fromkeys(gone)))
+            said = "was kept as a result, which may not say that of its connection"
+            keys = ", ".join(f"`{key}`" for key in gone)
+            say(f"{host}: {keys} {said}; it is deleted and does not count")

@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain, count
 from typing import Any
 
@@ -33,6 +32,7 @@ from cobweb.kernel._python_calls import MOST_CALLS, NO_RETURN, PythonCalls
 from cobweb.kernel._trees import TreeLender
 from cobweb.model import (
     Action,
+    Cob,
     CobId,
     Job,
     JobKind,
@@ -69,20 +69,13 @@ RETRY_MOST_S = 60.0
 RETRY_JITTER_S = 1.0
 
 
-@lru_cache(maxsize=64)
-def _backoff_s(attempt: int) -> float:
-    """Return the wait after failed attempt `attempt` (from 1), without jitter."""
-    from tenacity import RetryCallState, Retrying, wait_exponential  # heavy
-
-    call = RetryCallState(retry_object=Retrying(), fn=None, args=(), kwargs={})
-    call.attempt_number = attempt
-    return float(wait_exponential(multiplier=RETRY_FIRST_S, max=RETRY_MOST_S)(call))
-
-
 def retry_delay_s(*, seed: int, cob: CobId, attempt: int) -> float:
-    """Return the wait before the next attempt: exponential with jitter, the same for a seed."""
+    """Return the wait after failed attempt `attempt` (from 1): doubled each time, with jitter.
+
+    It is the same for a seed.
+    """
     jitter = random.Random(f"{seed}/{cob}/{attempt}").uniform(0.0, RETRY_JITTER_S)  # noqa: S311
-    return _backoff_s(attempt) + jitter
+    return min(RETRY_FIRST_S * 2.0 ** min(attempt - 1, 100), RETRY_MOST_S) + jitter
 
 
 class Dispatcher:
@@ -135,6 +128,22 @@ class Dispatcher:
     def next_number(self) -> int:
         """Return a job number that was not used in this run."""
         return next(self._numbers)
+
+    def check_of(self, it: Cob, **known: Any) -> Job:
+        """Return a job that checks an object; its variables say what is `known` of that as well."""
+        own = {"id": it.id, "name": it.name, "host": it.host, "type": it.type.name, "spec": it.spec}
+        more = {"reached": "", "renew": False, "target": it.preferred}
+        return Job(
+            number=self.next_number(),
+            kind=JobKind.CHECK,
+            cob=it.id,
+            host=it.host,
+            type_name=it.type.name,
+            action=it.type.check,
+            cob_vars={**own, **more, **known},
+            timeout_s=it.type.check_timeout_s,
+            shared=it.type.shared,
+        )
 
     def add(self, job: Job, *, first: bool = False) -> None:
         """Queue a job that may start at once unless it is held back; `first` before all others."""
@@ -361,10 +370,8 @@ class Dispatcher:
         for number in [number for number, report in reports.items() if report.at_work]:
             self._note_lost(number)
         jobs, self._in_flight = self.running(), {}
-        cut = Outcome.CANCELLED
-        return [
-            (it, reports.get(it.number) or Report(number=it.number, outcome=cut)) for it in jobs
-        ]
+        cut = {it.number: Report(number=it.number, outcome=Outcome.CANCELLED) for it in jobs}
+        return [(it, reports.get(it.number, cut[it.number])) for it in jobs]
 
     def close(self, *, kill: bool = False) -> None:
         """Close the executor and forget what was in flight."""
@@ -514,16 +521,11 @@ class WorkEnder:
             if job.kind is JobKind.CHECK:  # a transition is at work itself from now on
                 self._over.append(job.cob)
             return job, report
-        said = f": {report.message}" if report.message else ""
-        message = f"what an earlier job has left at work on {job.host} was not ended{said}"
-        is_lost = report.outcome is Outcome.UNREACHABLE
-        return None, replace(
-            report,
-            number=job.number,
-            message=report.message if is_lost else message,
-            began=False,
-            at_work=False,
-        )
+        said = report.message
+        if report.outcome is not Outcome.UNREACHABLE:
+            why = f": {said}" if said else ""
+            said = f"what an earlier job has left at work on {job.host} was not ended{why}"
+        return None, replace(report, number=job.number, message=said, began=False, at_work=False)
 
     def take_ended(self) -> tuple[CobId, ...]:
         """Return, once, the objects of which nothing is at work any more."""

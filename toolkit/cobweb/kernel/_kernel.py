@@ -17,13 +17,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from cobweb import engine, store
 from cobweb.errors import ProtocolError, StoreAwayError
 from cobweb.kernel._confirm import switch_of
 from cobweb.kernel._context import Context
-from cobweb.kernel._deferred_values import finished, refused_results, refused_words
+from cobweb.kernel._deferred_values import finished, refuse_results
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher, of_effect
 from cobweb.kernel._machines import HostedObjects
@@ -46,7 +45,6 @@ from cobweb.model import (
     Results,
     State,
     host_of,
-    merged_results,
     name_of,
 )
 
@@ -141,10 +139,7 @@ class Kernel:
         self.run_state.now_s = self.started_s = self._dispatcher.now()
         self.record.run_started(it.run, it.graph, generation=self._generation)
         context, results = self._context, self.run_state.results
-        for refused in refused_results(results, context.graph):
-            results[refused.host] = merged_results(results[refused.host], refused.results)
-            self.record.write(refused)
-            self._setting.say(refused_words(refused))
+        refuse_results(results, context.graph, self.record.write, self._setting.say)
         for entry in context.first():
             self._write(entry)
         for hosts in context.at_once:
@@ -393,19 +388,19 @@ class Kernel:
         return self._context.content(cob, in_base=self.engine.stands_in_base(cob))
 
     def _check_job(self, it: Cob) -> Job:
-        return Job(
-            number=self._dispatcher.next_number(),
-            kind=JobKind.CHECK,
-            cob=it.id,
-            host=it.host,
-            type_name=it.type.name,
-            action=it.type.check,
-            cob_vars=self._cob_vars(it),
-            timeout_s=it.type.check_timeout_s,
-            confirm=switch_of(it) if self._setting.has_hosts else None,
-            content=self._content(it.id) or "",
-            shared=it.type.shared,
+        recorded = self.run_state.recorded.get(it.id) or self._context.recorded(it.id)
+        job = self._dispatcher.check_of(
+            it,
+            id=self._context.first_names.get(it.id, it.id),
+            applied=self.run_state.applied_to(it.id),
+            recorded=recorded if recorded in it.type.states else None,
+            reached=self.run_state.reached.get(it.id, ""),
+            state=self.engine.state(it.id),
+            generation=self._generation,
+            results=self.run_state.results.get(it.host, {}),
         )
+        confirm = switch_of(it) if self._setting.has_hosts else None
+        return replace(job, confirm=confirm, content=self._content(it.id) or "")
 
     def _transition_job(self, effect: engine.StartTransition) -> Job:
         step, check = effect.transition, self._check_job(self.engine.cob(effect.cob))
@@ -420,24 +415,6 @@ class Kernel:
             timeout_s=step.timeout_s,
             confirm=None if isinstance(step.action, Nothing) else check.confirm,
         )
-
-    def _cob_vars(self, it: Cob) -> dict[str, Any]:
-        recorded = self.run_state.recorded.get(it.id) or self._context.recorded(it.id)
-        return {
-            "id": self._context.first_names.get(it.id, it.id),
-            "name": it.name,
-            "host": it.host,
-            "type": it.type.name,
-            "spec": it.spec,
-            "applied": self.run_state.applied_to(it.id),
-            "recorded": recorded if recorded in it.type.states else None,
-            "reached": self.run_state.reached.get(it.id, ""),
-            "renew": False,
-            "state": self.engine.state(it.id),
-            "target": it.preferred,
-            "generation": self._generation,
-            "results": self.run_state.results.get(it.host, {}),
-        }
 
     def _finished(self, job: Job) -> tuple[Job, str]:
         """Return a job that is about to start with what was handed back so far; see `finished`."""

@@ -128,12 +128,8 @@ class Record:
         if job.attempt > 1:
             return
         self._began_s[job.cob] = now_s
-        start = {
-            "cob": job.cob,
-            "from": job.source,
-            "to": job.dest,
-            "locks": [{"cob": cob, "state": state} for cob, state in locks],
-        }
+        held = [{"cob": cob, "state": state} for cob, state in locks]
+        start = {"cob": job.cob, "from": job.source, "to": job.dest, "locks": held}
         self._told.append(("transition.start", start))
 
     def ended(  # noqa: PLR0913  # what ended, and what the journal and the event say of it

@@ -140,9 +140,7 @@ class Reports:
             self.take(*self._doubtful.pop(job.number))
             return
         is_check = job.kind is JobKind.CHECK
-        self._step(
-            engine.CheckDropped(cob=job.cob) if is_check else engine.TransitionDropped(cob=job.cob)
-        )
+        self._step((engine.CheckDropped if is_check else engine.TransitionDropped)(cob=job.cob))
 
     def _blame(self, job: Job, message: str) -> None:
         """Keep what went wrong; a check that fails after its transition does not hide the cause."""

@@ -116,10 +116,8 @@ def halted_text(running: Sequence[str]) -> str:
 
 def left_lines(ended: Sequence[str], out: Sequence[str]) -> list[str]:
     """Say what a run leaves that could not write its end down, and how to go on."""
-    lines = []
-    if ended:
-        lines.append(f"in flight, and ended without being written down: {some_of(ended, _NAMED)}")
-    if out:
-        lines.append(f"out of service, or not known: {some_of(out, _NAMED)}")
+    told = ("in flight, and ended without being written down", ended)
+    known = (told, ("out of service, or not known", out))
+    lines = [f"{what}: {some_of(names, _NAMED)}" for what, names in known if names]
     how = "mend the state database, then `cobweb apply` checks what was in flight and goes on"
     return [*lines, how]

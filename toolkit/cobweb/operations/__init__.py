@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from cobweb.kernel._result import Ending, RunResult, Wait, chain_data, wait_data
     from cobweb.kernel._sentences import chain_lines, given_up_text, link_text
     from cobweb.kernel._signals import Interrupts, handle_signals, signals_as_interrupt
-    from cobweb.operations._ask import ask_hosts
     from cobweb.operations._decisions import check_decisions
     from cobweb.operations._observers import MOST_BEHIND, Observers
     from cobweb.operations._operations import apply_site, open_site, rehearse_site, simulate_site
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
         Orders,
     )
     from cobweb.operations.drift._drift_check import DriftResult, drift_data
-    from cobweb.operations.drift._drift_run import drift_site
+    from cobweb.operations.drift._drift_run import ask_hosts, drift_site
     from cobweb.operations.history._collection import (
         Garbage,
         Retention,
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     )
     from cobweb.operations.planning._plan import (
         MAX_PLAN_BYTES,
-        Change,
         Plan,
         PlanFile,
         TreeComparison,
@@ -74,7 +72,6 @@ else:
             "cobweb.kernel._result": "Ending RunResult Wait chain_data wait_data",
             "cobweb.kernel._sentences": "chain_lines given_up_text link_text",
             "cobweb.kernel._signals": "Interrupts handle_signals signals_as_interrupt",
-            "cobweb.operations._ask": "ask_hosts",
             "cobweb.operations._decisions": "check_decisions",
             "cobweb.operations._observers": "MOST_BEHIND Observers",
             "cobweb.operations._operations": "apply_site open_site rehearse_site simulate_site",
@@ -83,7 +80,7 @@ else:
             "cobweb.operations.context._narrowed": "refuse_pending",
             "cobweb.operations.context._orders": "DEFAULT_PARALLEL DEFAULT_TIMEOUT_S Caller Orders",
             "cobweb.operations.drift._drift_check": "DriftResult drift_data",
-            "cobweb.operations.drift._drift_run": "drift_site",
+            "cobweb.operations.drift._drift_run": "ask_hosts drift_site",
             "cobweb.operations.history._collection": "Garbage Retention collect_garbage garbage_of",
             "cobweb.operations.history._forget": "ForgetReport forget take_back",
             "cobweb.operations.history._rollback": (
@@ -94,7 +91,7 @@ else:
                 "graph_warnings old_content_warnings stuck_from_nothing told_stuck trouble_findings"
             ),
             "cobweb.operations.planning._plan": (
-                "MAX_PLAN_BYTES Change Plan PlanFile TreeComparison file_data plan_text read_plan"
+                "MAX_PLAN_BYTES Plan PlanFile TreeComparison file_data plan_text read_plan"
             ),
             "cobweb.operations.planning._prediction": "LimitUse",
             "cobweb.operations.planning._refusals": "refusals_of refuse",
@@ -109,7 +106,6 @@ __all__ = [
     "MAX_PLAN_BYTES",
     "MOST_BEHIND",
     "Caller",
-    "Change",
     "Desired",
     "DriftResult",
     "Ending",

@@ -20,6 +20,7 @@ from cobweb.plugin._access import (
     on_site,
     site_access,
 )
+from cobweb.plugin._border import answered
 from cobweb.plugin._hooks import Kind, hookimpl
 from cobweb.plugin._loading import load_plugins
 from cobweb.plugin._provider_fields import field_problems, secret_fields
@@ -60,7 +61,6 @@ from cobweb.plugin.protocols import (
     Transport,
     UnaskedObserver,
     UnvaultingAdapter,
-    answered,
 )
 
 __all__ = [

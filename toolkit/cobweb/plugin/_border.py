@@ -12,13 +12,14 @@ import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cobweb.errors import CobwebError, Finding, PluginError
-from cobweb.model import Expansion, Host, Report, Schedule
+from cobweb.model import Expansion, Host, Job, JobKind, Outcome, Report, Schedule
 from cobweb.plugin._provider_fields import VAULT
-from cobweb.plugin.protocols import Executor, Link, Machine, Observer, Stages, Transport
+from cobweb.plugin.protocols import Executor, Found, Link, Machine, Observer, Stages, Transport
 
 
 class _BreachError(Exception):
@@ -48,6 +49,16 @@ def border(plugin: str, call: str) -> Iterator[None]:
         breach = isinstance(error, _BreachError)
         message = f"{call} {error if breach else f'raised {describe(error)}'}"
         raise PluginError(plugin, message, hint=f"this is a bug of the plugin {plugin}") from error
+
+
+def answered(job: Job, answer: object) -> Report:
+    """Return the report of a job whose method of a Python type returned `answer`."""
+    done = partial(Report, number=job.number, outcome=Outcome.OK)
+    if job.kind is JobKind.TRANSITION:
+        return done(results=answer if isinstance(answer, Mapping) else {})
+    if isinstance(answer, Found):
+        return done(state=answer.state, message=answer.message, results=answer.results)
+    return done(state=str(answer or ""))
 
 
 Check = Callable[[Any], Any]

@@ -145,12 +145,8 @@ def _actions_problems(cls: type) -> Iterator[str]:
         yield f"{cls.__name__} lacks its actions (a class attribute, a frozenset of {names})"
 
 
-RESERVED_SECTIONS = frozenset(
-    [
-        *("cobweb", "name", "description", "present", "imports", "inventory"),
-        *("state", "types", "cobs", "limits", "drift"),
-    ]
-)
+_OWN_KEYS = "cobweb name description present imports inventory state types cobs limits drift"
+RESERVED_SECTIONS = frozenset(_OWN_KEYS.split())
 """The top-level keys of a site.yml that are Cobweb's own."""
 
 

@@ -336,8 +336,7 @@ def _entries(distribution: Distribution, name: str) -> Iterator[Found]:
         problem = f"its entry_points.txt cannot be read: {error}"
         yield Found(distribution=name, version=version, entry=None, problem=problem)
         return
-    for entry in entries:
-        yield Found(distribution=name, version=version, entry=entry)
+    yield from (Found(distribution=name, version=version, entry=it) for it in entries)
 
 
 def _metadata(distribution: Distribution, field: str) -> str:

@@ -67,6 +67,7 @@ def _read(path: Path) -> CobType:
             raise CobwebError(f"{path}: `check` has neither `tasks` nor `role`")
         if "mode" in check and (check["mode"] != "check" or OUTDATED not in body["states"]):
             raise CobwebError(f"{path}: `mode` of `check` can be `check`, which finds `{OUTDATED}`")
+        steps = body.get("transitions") or {}
         finds = (body["preferred"], OUTDATED, body["remove"]) if "mode" in check else ()
         return CobType(
             name=path.parent.name,
@@ -75,10 +76,7 @@ def _read(path: Path) -> CobType:
             remove=body["remove"],
             check=_action(path, check, body, finds),
             check_timeout_s=check.get("timeout"),
-            transitions=tuple(
-                _transition(path, key, it, body)
-                for key, it in (body.get("transitions") or {}).items()
-            ),
+            transitions=tuple(_transition(path, key, it, body) for key, it in steps.items()),
             spec_schema=_schema(path, body.get("spec")),
             revert=_shell_text(path, body, "revert"),
             prepare=_shell_text(path, body, "prepare"),
@@ -111,8 +109,7 @@ def _parsed(text: bytes) -> Any:
 def _mapping(value: Any, what: str, known: frozenset[str]) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise CobwebError(f"{what} is no mapping")
-    unknown = sorted(str(key) for key in value if key not in known)
-    if unknown:
+    if unknown := sorted(str(key) for key in value if key not in known):
         raise CobwebError(
             f"{what} has unknown keys: {', '.join(unknown)}", hint=f"it takes {sorted(known)}"
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -18,8 +17,6 @@ from cobweb.model import (
     Graph,
     Host,
     Job,
-    JobKind,
-    Outcome,
     Report,
     Schedule,
     State,
@@ -203,16 +200,6 @@ class PythonType(RegisteredType, Protocol):
 
     def check(self, context: CobContext) -> State | Found:
         """Find the true state and change nothing."""
-
-
-def answered(job: Job, answer: object) -> Report:
-    """Return the report of a job whose method of a Python type returned `answer`."""
-    done = partial(Report, number=job.number, outcome=Outcome.OK)
-    if job.kind is JobKind.TRANSITION:
-        return done(results=answer if isinstance(answer, Mapping) else {})
-    if isinstance(answer, Found):
-        return done(state=answer.state, message=answer.message, results=answer.results)
-    return done(state=str(answer or ""))
 
 
 @runtime_checkable

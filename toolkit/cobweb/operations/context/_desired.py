@@ -167,14 +167,9 @@ def _files(site: Site) -> Mapping[str, bytes]:
 
 
 def _secrets(site: Site) -> Mapping[str, Mapping[str, Any]]:
-    found: dict[str, Mapping[str, Any]] = {}
-    for host in site.hosts.values():
-        found |= secrets_of(host.variables)
-    for kind in site.types.values():
-        found |= secrets_of(kind.shared)
-    for cob in site.graph(None).cobs.values():
-        found |= secrets_of(cob.spec)
-    return found
+    shared = [kind.shared for kind in site.types.values()]
+    specs = [cob.spec for cob in site.graph(None).cobs.values()]
+    return secrets_of([*(host.variables for host in site.hosts.values()), *shared, *specs])
 
 
 CHANGED = "+changes"

@@ -49,9 +49,7 @@ class Removal:
     removed: frozenset[CobId] = frozenset()
     undefined: frozenset[CobId] = frozenset()
     elsewhere: frozenset[CobId] = frozenset()
-    order: SwitchingOrder = field(
-        default_factory=lambda: SwitchingOrder(steps=(), reached=frozenset())
-    )
+    order: SwitchingOrder = field(default_factory=SwitchingOrder)
     hosts: Mapping[str, Host] = field(default_factory=dict)
 
     @property

@@ -157,12 +157,7 @@ class KeptWork:
 
         StoreError where the state database fails, ExecutorError where a copy cannot be written.
         """
-        types = {id(it.type): it.type for it in graph.cobs.values()}
-        made = {number: self.type(kind, files) for number, kind in types.items()}
-        if all(made[number] is kind for number, kind in types.items()):
-            return graph
-        cobs = {cob: replace(it, type=made[id(it.type)]) for cob, it in graph.cobs.items()}
-        return replace(graph, cobs=cobs)
+        return with_types(graph, lambda kind: self.type(kind, files))
 
     def type(self, kind: CobType, files: KeptFiles) -> CobType:
         """Return a type with its work found again; itself where all is as it was."""
@@ -243,6 +238,16 @@ class KeptWork:
                 if data is not None and is_below(path, str(top)):
                     _write(Path(path), data)
         return self._restored[key]
+
+
+def with_types(graph: Graph, made_of: Callable[[CobType], CobType]) -> Graph:
+    """Return the objects with what is made of their types, of each once."""
+    types = {id(it.type): it.type for it in graph.cobs.values()}
+    made = {number: made_of(kind) for number, kind in types.items()}
+    if all(made[number] is kind for number, kind in types.items()):
+        return graph
+    cobs = {cob: replace(it, type=made[id(it.type)]) for cob, it in graph.cobs.items()}
+    return replace(graph, cobs=cobs)
 
 
 def has_only_more(old: CobType, new: CobType) -> bool:

@@ -12,6 +12,7 @@ No engine is needed: a check needs no lock. Nothing on a host is changed.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -309,12 +310,10 @@ def _missed(records: Mapping[CobId, CobRecord]) -> dict[str, frozenset[CobId]]:
     return {host: frozenset(cobs) for host, cobs in found.items()}
 
 
-def _in_turns(subjects: list[Subject]) -> Iterator[Subject]:
-    """Yield the objects so that hosts take turns: the first of each, then the second of each."""
-    numbers: dict[str, count[int]] = {}
-    turns = [next(numbers.setdefault(it.cob.host, count())) for it in subjects]
-    order = sorted(range(len(subjects)), key=lambda at: (turns[at], at))
-    return (subjects[at] for at in order)
+def _in_turns(subjects: list[Subject]) -> list[Subject]:
+    """Return the objects so that hosts take turns: the first of each, then the second of each."""
+    turns: dict[str, count[int]] = defaultdict(count)
+    return sorted(subjects, key=lambda it: next(turns[it.cob.host]))  # asked once of each, in order
 
 
 def _definitions(

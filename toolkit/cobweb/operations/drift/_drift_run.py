@@ -1,9 +1,13 @@
-"""The run behind `cobweb drift`: every check once, what was found to the journal and to events."""
+"""Checks alone: the run behind `cobweb drift`, and questions to hosts.
+
+The run makes every check once; what was found goes to the journal and to events. A question belongs
+to no object, and nothing is written of it.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -13,7 +17,7 @@ from cobweb._clock import wall_clock
 from cobweb._text import shortened
 from cobweb.errors import StoreAwayError
 from cobweb.kernel._database_outage import PatientJournal
-from cobweb.kernel._deferred_values import finished, kept_results, refused_results, refused_words
+from cobweb.kernel._deferred_values import finished, kept_results, refuse_results
 from cobweb.kernel._dispatch import Dispatcher, describe
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._record import LONGEST_MESSAGE, Record
@@ -23,7 +27,6 @@ from cobweb.model import (
     UNKNOWN,
     CobId,
     Job,
-    JobKind,
     Outcome,
     Report,
     State,
@@ -107,7 +110,7 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
             )
             with told_if_broken(store, info):
                 looking = _DriftRun(look, dispatcher, record, caller, orders=orders)
-                looking.refuse(refused_results(look.results, desired.graph))
+                refuse_results(looking.results, desired.graph, record.write, say)
                 result = looking.go(info.id)
     store.end_run(
         RunRecord(
@@ -120,6 +123,29 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
     )
     never = () if info.generation or look.subjects else (_NEVER,)
     return replace(result, notices=(*never, *publisher.notices))
+
+
+def ask_hosts(
+    desired: Desired, plugins: Plugins, store: Store, orders: Orders, jobs: Iterable[Job]
+) -> Mapping[int, Report]:
+    """Carry out checks on hosts of the site, and return what they report, by the jobs' numbers.
+
+    A host is reached with what earlier runs have handed back of it; nothing is written. One that
+    the site does not have is unreachable.
+    """
+    results, reports = store.results(), dict[int, Report]()
+    with open_executor(plugins, orders, desired) as (executor, setting):
+        dispatcher = Dispatcher(executor, setting, python_types=plugins.python_types)
+        for job in jobs:
+            if job.host in desired.hosts:
+                dispatcher.add(finished(job, {}, results)[0])
+            else:
+                said, lost = f"the site has no host {job.host}", Outcome.UNREACHABLE
+                reports[job.number] = Report(number=job.number, outcome=lost, message=said)
+        while not dispatcher.idle():
+            dispatcher.submit(dispatcher.take())
+            reports |= {job.number: report for job, report in dispatcher.wait(HEARTBEAT_S)}
+    return reports
 
 
 class _DriftRun:
@@ -152,18 +178,11 @@ class _DriftRun:
         self._unchecked: dict[CobId, str] = {}
         self._lost: dict[str, str] = {}
         self._checked: set[CobId] = set()
-        self._results = dict(look.results)
+        self.results = dict(look.results)
         self._now_s = 0.0
         self._machines = dict(look.machines)
         self._behind: dict[CobId, list[Subject]] = {}
         self._freed: deque[Subject] = deque()
-
-    def refuse(self, kept: Iterable[ResultsWritten]) -> None:
-        """Take results away that may not have been kept, and say so."""
-        for entry in kept:
-            self._results[entry.host] = merged_results(self._results[entry.host], entry.results)
-            self._record.write(entry)
-            self._caller.say(refused_words(entry))
 
     def go(self, run: str) -> DriftResult:
         """Check everything, or as much as the user lets it, and return what was found."""
@@ -247,44 +266,27 @@ class _DriftRun:
         it = subject.cob
         # What was filled in when it was applied is what its host is to be compared with.
         spec = it.spec if self._simulates else fill_in(it.spec, {}, known=subject.record.applied)[0]
-        job = Job(
-            number=self._dispatcher.next_number(),
-            kind=JobKind.CHECK,
-            cob=it.id,
-            host=it.host,
-            type_name=it.type.name,
-            action=it.type.check,
-            cob_vars={
-                "id": self._look.first_names.get(it.id, it.id),
-                "name": it.name,
-                "host": it.host,
-                "type": it.type.name,
-                "spec": spec,
-                "applied": subject.record.applied,
-                "recorded": subject.record.recorded,
-                "reached": "",
-                "renew": False,
-                "state": subject.record.state,
-                "target": it.preferred,
-                "generation": subject.generation,
-                "results": self._results.get(it.host, {}),
-            },
-            timeout_s=it.type.check_timeout_s,
-            shared=it.type.shared,
+        job = self._dispatcher.check_of(
+            it,
+            id=self._look.first_names.get(it.id, it.id),
+            spec=spec,
+            applied=subject.record.applied,
+            recorded=subject.record.recorded,
+            state=subject.record.state,
+            generation=subject.generation,
+            results=self.results.get(it.host, {}),
         )
-        if self._simulates:
-            return job
-        return finished(job, spec, self._results)[0]
+        return job if self._simulates else finished(job, spec, self.results)[0]
 
     # --- reports
 
     def _take_all(self, ended: Iterable[tuple[Job, Report]]) -> None:
         self._now_s = self._dispatcher.now()
         for job, said in ended:
-            subject, known = self._subjects[job.cob], self._results.get(job.host, {})
+            subject, known = self._subjects[job.cob], self.results.get(job.host, {})
             report, new = kept_results(known, said, subject.cob.type.opens(job.action))
             if new:
-                self._results[job.host] = merged_results(known, new)
+                self.results[job.host] = merged_results(known, new)
                 self._record.write(ResultsWritten(host=job.host, results=new))
             self._take(subject, report)
             self._know(job.cob, found_of(subject, report))

@@ -17,7 +17,7 @@ from cobweb.generation import EvaluatedSite, StoredSite, read_site, tree_of
 from cobweb.model import CobId, CobType, Graph, Host, Missing
 from cobweb.operations.context._desired import Desired, desired_of
 from cobweb.operations.context._removal import counted_variables
-from cobweb.operations.context._stored_work import KeptWork, Secrets, has_only_more
+from cobweb.operations.context._stored_work import KeptWork, Secrets, has_only_more, with_types
 from cobweb.plugin import Plugins
 from cobweb.site import Site, unfit_specs
 from cobweb.store import Generation, Store
@@ -43,8 +43,11 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
     secrets = Secrets(now.secrets, now.hosts)
     original = stored.graph(now.roots)
     hosts = {name: secrets.host(host) for name, host in stored.hosts.items()}
-    graph = _with_present_types(original, plugins.types)
-    graph, lost = _with_secrets(graph, secrets)
+    # The types of plugins are as these are now, but for what they share.
+    graph, lost = _with_secrets(
+        with_types(original, lambda it: replace(plugins.types.get(it.name, it), shared=it.shared)),
+        secrets,
+    )
     types = {it.type.name: it.type for it in original.cobs.values()}
     problems = [
         *(
@@ -52,7 +55,7 @@ def desired_again(site: Site, plugins: Plugins, store: Store, generation: int) -
             for name, (_, gone) in sorted(hosts.items())
             for it in gone
         ),
-        *lost,
+        *(f"{place}: its vaulted value is not in the site any more" for place in lost),
         *_lost_trees(original, store),
         *_missing_work(types, stored, KeptWork(store, now.roots, plugins.python_types), plugins),
         *(
@@ -151,20 +154,9 @@ def _reached(host: Host, now: Desired, counted: Container[str]) -> Host:
     return replace(host, variables={**others, **host.variables})
 
 
-def _with_present_types(graph: Graph, types: Mapping[str, CobType]) -> Graph:
-    """Return the objects with the types of plugins as these are now, but for what these share."""
-    kinds = {id(it.type): it.type for it in graph.cobs.values() if it.type.name in types}
-    made = {key: replace(types[it.name], shared=it.shared) for key, it in kinds.items()}
-    cobs = {
-        cob: replace(it, type=made[id(it.type)]) if id(it.type) in made else it
-        for cob, it in graph.cobs.items()
-    }
-    return replace(graph, cobs=cobs)
-
-
 def _with_secrets(graph: Graph, secrets: Secrets) -> tuple[Graph, list[str]]:
-    """Return the objects with their secrets back, and what is said of those that are gone."""
-    problems: list[str] = []
+    """Return the objects with their secrets back, and the places of those that are gone."""
+    places: list[str] = []
     lost: set[str] = set()
     cobs = {}
     for cob, it in graph.cobs.items():
@@ -173,12 +165,8 @@ def _with_secrets(graph: Graph, secrets: Secrets) -> tuple[Graph, list[str]]:
         lost |= {f"type {kind.name}: shared.{place}" for place in gone}
         same = spec is it.spec and kind is it.type
         cobs[cob] = it if same else replace(it, spec=spec, type=kind)
-        problems += [
-            f"{cob}.spec.{place}: its vaulted value is not in the site any more"
-            for place in missing
-        ]
-    problems += [f"{it}: its vaulted value is not in the site any more" for it in sorted(lost)]
-    return replace(graph, cobs=cobs), problems
+        places += [f"{cob}.spec.{place}" for place in missing]
+    return replace(graph, cobs=cobs), [*places, *sorted(lost)]
 
 
 def _lost_trees(graph: Graph, store: Store) -> Iterator[str]:

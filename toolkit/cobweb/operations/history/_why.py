@@ -118,13 +118,16 @@ def _told_by(
 
     So it is where it said something of a host that is given up by now.
     """
-    waits = last.waits if last else ()
-    told = next((wait for wait in waits if wait["cob"] == answer.cob), None)
-    if told is None or told["state"] != answer.state:
+    told = last and _wait_in(last, answer.cob)
+    if not told or told["state"] != answer.state:
         return answer
     if any(host_of(link["cob"]) in given_up for link in told["chain"]):
         return answer
     return replace(answer, source="run", message=told["message"], chain=told["chain"])
+
+
+def _wait_in(run: RunRecord, cob: str) -> Mapping[str, Any] | None:
+    return next((wait for wait in run.waits if wait["cob"] == cob), None)
 
 
 def _of_removed(removal: Removal, record: CobRecord, run: str) -> Reason:
@@ -230,21 +233,20 @@ def why_in_run(store: Store, record: RunRecord, reference: str) -> Reason:
     run = record.info.id
     if record.ended is None:
         raise UsageError(f"run {run} has no end", hint=f"see `cobweb report {run}`")
-    told = next((wait for wait in record.waits if wait["cob"] == reference), None)
+    told = _wait_in(record, reference)
     state = told["state"] if told is not None else _last_state(store, run, reference)
     if state is None:
         raise UsageError(f"{reference!r} took no part in run {run}", hint="see `cobweb report`")
     preferred, is_removed = _wanted(store, record.info.generation, reference)
-    return Reason(
+    answer = Reason(
         cob=CobId(reference),
         state=state,
         preferred=preferred,
         removed=is_removed,
-        source="settled" if told is None else "run",
+        source="settled",
         run=run,
-        message="" if told is None else told["message"],
-        chain=() if told is None else told["chain"],
     )
+    return _told_by(record, answer)
 
 
 def _last_state(store: Store, run: str, cob: str) -> str | None:

@@ -361,8 +361,7 @@ def _plan_file(data: Mapping[str, Any]) -> PlanFile:
     states: dict[CobId, str] = {wait["cob"]: wait["state"] for wait in data["waits"]}
     for stage in reversed(data["stages"]):
         states |= {step["cob"]: step["from"] for step in stage}
-    states |= dict.fromkeys(data["checks"], IN_DOUBT)
-    states |= brought
+    states |= dict.fromkeys(data["checks"], IN_DOUBT) | brought
     return PlanFile(
         **{name: data[name] for name in _AS_WRITTEN},
         refresh=Refresh(data["refresh"]),

@@ -371,8 +371,7 @@ def _carry_rare(clock: _Clock, effect: Effect) -> None:
     elif isinstance(effect, CanaryWritten):
         clock.canaries[effect.limit] = effect.canary.units
     elif isinstance(effect, HostsSwitched):
-        told = clock.context.told(effect.hosts)
-        clock.switches += (tuple(data["hosts"]) for _, data in told)
+        clock.switches += (tuple(it["hosts"]) for _, it in clock.context.told(effect.hosts))
 
 
 def _found(clock: _Clock, cob: CobId) -> State | None:

@@ -112,14 +112,8 @@ def _changes(
     trees: TreeComparison,
 ) -> tuple[Change, ...]:
     """Return what differs, of what may be moved or is removed."""
-    found = changes_of(
-        context.before,
-        context.records,
-        context.removal.gone,
-        context.retyped,
-        trees,
-        names=names,
-    )
+    gone, others = context.removal.gone, context.retyped
+    found = changes_of(context.before, context.records, gone, others, trees, names=names)
     return tuple(
         change
         for change in found
