@@ -54,7 +54,8 @@ def rounds_of_a_run(hosts: int) -> list[Round]:
 
             return noted
 
-    with tempfile.TemporaryDirectory() as folder, patch("cobweb.kernel._kernel.Record", Taped):
+    taping = patch("cobweb.operations._operations.Record", Taped)
+    with tempfile.TemporaryDirectory() as folder, taping:
         write_site(Path(folder), hosts)
         site = load_site(Path(folder))
         orders = Orders(executor="simulate", parallel=1_000_000, options=trouble(site))

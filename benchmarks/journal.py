@@ -164,7 +164,7 @@ def _play(url: str, folder: Path, rounds: Sequence[Round]) -> tuple[Cost, int]:
     """Play the rounds to a store and return what that took, and how many events it has then."""
     with open_store(url, folder) as store:
         store.begin_run(_INFO)
-        record = Record(store, EventPublisher([], lambda: 1.5), store_events=True)
+        record = Record(store, EventPublisher([], lambda: 1.5))
         with cost() as spent:
             play(rounds, record)
         return spent, sum(1 for _ in store.events(_INFO.id))
@@ -193,7 +193,7 @@ def _taped(url: str, folder: Path, rounds: Sequence[Round]) -> Sequence[Transact
         patch.object(Statements, "write_events", noted_events),
     ):
         store.begin_run(_INFO)
-        record = Record(store, EventPublisher([], lambda: 1.5), store_events=True)
+        record = Record(store, EventPublisher([], lambda: 1.5))
         for calls in rounds:
             transactions.append([])
             play([calls], record)

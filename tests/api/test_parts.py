@@ -168,6 +168,92 @@ def test_owners_of_another_goal_are_told_of_each_other(
         assert all(re.search(rf"brings about {goals}, this owner {goals};", it) for it in told)
 
 
+LIMITED = """\
+cobweb: 1
+name: limited
+inventory: {{all: {{hosts: {{db1: , web1: , web2: }}}}}}
+cobs:
+  it: {{type: process, on: all, spec: {{command: work, env: {{V: "{version}"}}}}}}
+limits: {{one: {{on: all, cob: it, max: 1}}}}
+"""
+
+
+def test_parts_bring_about_a_change_under_one_limit(tmp_path: Path) -> None:
+    """All hosts have gone over when it begins; who has room renews what is on it."""
+    owners, events = {"db1": "east", "web1": "west", "web2": "north"}, list[Any]()
+    for version in ("one", "two"):
+        post = Post()
+        events.clear()
+        with ExitStack() as stack:
+            kernels = []
+            for owner in ("east", "west", "north"):
+                (tmp_path / owner).mkdir(exist_ok=True)
+                text = LIMITED.format(version=version)
+                (tmp_path / owner / "site.yml").write_text(text, encoding="utf-8")
+                site = stack.enter_context(Site(tmp_path / owner))
+                opened = site.open(
+                    owner,
+                    lender="east",
+                    owners=owners,
+                    transport=post,
+                    goal=f"version {version}",
+                    orders=Orders(executor="simulate"),
+                    caller=Caller(sinks=[events.append]),
+                )
+                kernels.append(stack.enter_context(opened))
+            while not all(it.is_settled() for it in kernels):
+                for kernel in kernels:
+                    kernel.poll(1.0)  # of simulated time
+    slots = [(it["type"], it["unit"]) for it in events if it["type"].startswith("slot.")]
+    assert sorted(unit for kind, unit in slots if kind == "slot.take") == sorted(owners)
+    for (taken, unit), (given, other) in zip(slots[::2], slots[1::2], strict=True):
+        assert (taken, given, unit) == ("slot.take", "slot.return", other)
+    moved = [it["cob"] for it in events if it["type"] == "transition.end"]
+    assert sorted(moved) == [f"{host}/it" for host in sorted(owners)]
+
+
+def test_an_owner_whose_part_stands_alone_asks_the_lender_all_the_same(tmp_path: Path) -> None:
+    """Nobody else's object is in its graph, and yet it does not count by itself."""
+    for version in ("one", "two"):
+        text = LIMITED.format(version=version).replace("db1: , web1: , web2: ", "web1: ")
+        (tmp_path / "site.yml").write_text(text, encoding="utf-8")
+        with (
+            Site(tmp_path) as site,
+            site.open(
+                "west",
+                lender="east",
+                owners={"web1": "west"},
+                transport=Silent(),
+                orders=Orders(executor="simulate"),
+            ) as kernel,
+        ):
+            for _ in range(20):
+                kernel.poll(1.0)
+            assert kernel.is_settled() is (version == "one")
+            assert kernel.is_idle()
+            assert [it["cob"] for it in kernel.waits()] == ["web1/it"] * (version == "two")
+
+
+def test_a_part_removes_nothing(tmp_path: Path) -> None:
+    text = LIMITED.format(version="one")
+    (tmp_path / "site.yml").write_text(text, encoding="utf-8")
+    with Site(tmp_path) as site:
+        assert site.apply(orders=Orders(executor="simulate")).exit_code == 0
+    (tmp_path / "site.yml").write_text(text.replace("on: all, spec", "on: db1, spec"), "utf-8")
+    with (
+        Site(tmp_path) as site,
+        pytest.raises(UsageError, match="web1/it is to be removed"),
+        site.open(
+            "east",
+            lender="east",
+            owners={},
+            transport=Silent(),
+            orders=Orders(executor="simulate"),
+        ),
+    ):
+        pass
+
+
 @pytest.mark.gate("two runs and two parts on a host that has a mark: nothing else opens one for it")
 def test_an_owner_works_under_the_mark_that_it_is_told(tmp_path: Path) -> None:
     """What `cobweb apply` has marked is another site's to an owner with a database of its own."""

@@ -12,6 +12,7 @@ import pytest
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._kernel import RunSetting
+from cobweb.kernel._record import Record
 from cobweb.kernel._result import RunResult
 from cobweb.kernel._run import Run
 from cobweb.kernel._signals import Interrupts
@@ -107,7 +108,7 @@ class Rig:
         dispatcher = Dispatcher(
             self.executor, setting, python_types=self.python_types, providers=self.providers
         )
-        return Run(run_setting, dispatcher, self.tape, publisher)
+        return Run(run_setting, dispatcher, Record(self.tape, publisher))
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return [e for what, e in self.tape.happened if what == "event" and e["type"] == kind]

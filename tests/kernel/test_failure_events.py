@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cobweb.kernel._record import LONGEST_MESSAGE, MOST_TASKS
+from cobweb.kernel._signals import Interrupts
 from cobweb.model import CobId, Job, JobKind, Outcome, Report, TaskOutput
 
 MakeRig = Callable[..., Any]
@@ -139,7 +140,7 @@ def test_a_run_that_is_stepped_and_ended_at_rest_says_what_waits_for_what_failed
     run.kernel.flush()
     for _ in range(200):  # the fake executor ends what it has at each of them
         run.kernel.poll()
-    result = run.end()
+    result = run.end(Interrupts())
     whole = rig(figure(), _failing(JobKind.TRANSITION, message="no such unit")).go()
     assert result.waits == whole.waits
     assert result.messages == whole.messages

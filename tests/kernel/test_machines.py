@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cobweb.cli.graph import graph_data
-from cobweb.kernel._machines import with_machines
 from cobweb.kernel._result import Ending
 from cobweb.model import (
     UNKNOWN,
@@ -27,6 +26,7 @@ from cobweb.model import (
     TransitionNeed,
 )
 from cobweb.operations.context._known_states import KnownStates, Refresh, known_states
+from cobweb.operations.context._removal import with_machines
 from cobweb.operations.planning._prediction import predict
 from cobweb.store import CobRecord, EventWritten, RunInfo, StateWritten
 from cobweb.testing.promises import check_promises

@@ -16,6 +16,7 @@ from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._kernel import Kernel, RunSetting
 from cobweb.kernel._mail import Part
+from cobweb.kernel._record import Record
 from cobweb.model import CobId, Graph, Host, Job, JobKind, Outcome, Report, State, TransitionNeed
 from cobweb.plugin import ExecutorSetting
 from cobweb.store import (
@@ -247,8 +248,7 @@ class Kernels:
                 ),
             ),
             Dispatcher(hosts, setting),
-            journal,
-            EventPublisher([self._hear], hosts.now),
+            Record(journal, EventPublisher([self._hear], hosts.now)),
         )
         kernel.start()
         kernel.flush()

@@ -12,6 +12,7 @@ command line stands on this, and so do programs that embed Cobweb (docs/plugins/
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import secrets
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from cobweb._clock import wall_clock
 from cobweb.errors import CobwebError, Finding, Place, SiteError, UsageError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cobweb._cache import Cache
-    from cobweb.model import Decisions, Graph, Host, Job, Report
+    from cobweb.model import Decisions, Graph, Job, Report
     from cobweb.operations import (
         Caller,
         Desired,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
         Retention,
         RunResult,
     )
-    from cobweb.plugin import Adapter, Plugins
+    from cobweb.plugin import Plugins, Transport
     from cobweb.site import Site as EvaluatedSite
     from cobweb.store import HeldLock, LockOwner, Patience, RunInfo, RunRecord, Store
 
@@ -123,11 +124,12 @@ class Site:
     @cached_property
     def evaluated(self) -> EvaluatedSite:
         """The evaluated site; SiteError with all findings where it is invalid."""
+        from cobweb._distrust import distrusted
         from cobweb.site import load_site
 
         path, plugins = self.path, self.plugins
         adapters = plugins.adapters.values()
-        readers = adapters if self._trust_inventory else map(_distrusted, adapters)
+        readers = adapters if self._trust_inventory else map(distrusted, adapters)
         _LOG.info("site: %s", path)
         try:
             return load_site(
@@ -225,6 +227,19 @@ class Site:
             return operations.desired_of(self.evaluated, limit)
         return operations.desired_again(self.evaluated, self.plugins, self.store(), generation)
 
+    def keep(self, content: str, files: Mapping[str, bytes]) -> int:
+        """Store a generation of another database with its files, by SHA-256; return its number.
+
+        `content` is the text of `desired().whole()` there.
+        """
+        from cobweb.store import Generation
+
+        info, digest = _this_run("keep")[0], hashlib.sha256(content.encode()).hexdigest()
+        made = Generation(
+            digest=digest, author=info.user, time=info.started, message="", content=content
+        )
+        return self.store(create=True).save_generation(made, files).id
+
     def check(self, limit: str | None = None) -> None:
         """Raise SiteError with all that can be known to be wrong before anything runs."""
         from cobweb.operations import trouble_findings
@@ -298,10 +313,11 @@ class Site:
         *,
         lender: str,
         owners: Mapping[str, str],
-        transport: str,
+        transport: str | Transport,
         address: str = "",
         generation: int = 0,
         mark: str = "",
+        goal: str = "",
         desired: Desired | None = None,
         orders: Orders | None = None,
         caller: Caller | None = None,
@@ -312,7 +328,8 @@ class Site:
         a state database of its own, and calls `poll` again and again; `is_settled` says that its
         own part is where it should be. They find each other at the `address` of a transport of a
         plugin, and hear each other while they bring about the same site as the same `generation`
-        (0: of any number). `mark` is the id of the site on hosts ("": that of the database).
+        (0: of any number), or as the same `goal`. `mark` is the id of the site on hosts ("": that
+        of the database).
         UsageError where one of these cannot be, or something is to be removed.
         """
         from cobweb.operations import Part, open_site
@@ -320,12 +337,12 @@ class Site:
         if generation < 0 or len(mark) not in (0, 32) or mark.strip("0123456789abcdef"):
             hint = "generations are numbered from 1, and a mark is 32 digits (0-9, a-f)"
             raise UsageError(f"there is no generation {generation} of a site `{mark}`", hint=hint)
-        if transport not in self.plugins.transports:
+        over = self.plugins.transports.get(transport) if isinstance(transport, str) else transport
+        if over is None:
             known = ", ".join(sorted(self.plugins.transports)) or "none"
             raise UsageError(f"there is no transport {transport}", hint=f"there is {known}")
-        over = self.plugins.transports[transport]
         part = Part(owner=owner, lender=lender, transport=over, address=address, owners=owners)
-        part = replace(part, generation=generation, mark=mark)
+        part = replace(part, generation=generation, mark=mark, goal=goal)
         with (
             self.turn("open") as turn,
             open_site(
@@ -493,8 +510,18 @@ class Turn:
         """
         from cobweb.operations import apply_site
 
-        plugins, store = self.site.plugins, self.site.store(create=True)
-        return apply_site(desired, plugins, store, orders, self.beating(caller), info=self.info)
+        it, store = self.site, self.site.store(create=True)
+        sections = [] if orders.simulates else it.plugins.sections.values()
+        known = (each.company(it, desired, orders) for each in sections if hasattr(each, "company"))
+        return apply_site(
+            desired,
+            it.plugins,
+            store,
+            orders,
+            self.beating(caller),
+            info=self.info,
+            company=next(filter(None, known), None),
+        )
 
     def drift(self, desired: Desired, orders: Orders, caller: Caller | None = None) -> DriftResult:
         """Check everything that was applied; what has drifted is written to the journal."""
@@ -527,12 +554,9 @@ class Turn:
 
 def link_sentence(link: Mapping[str, Any]) -> str:
     """Return a link of a chain of reasons (as in `unsettled` of a result) as a sentence."""
-    from cobweb.engine import Blocked, WaitKind
-    from cobweb.model import CobId
-    from cobweb.operations import link_text
+    from cobweb.operations import link_of, link_text
 
-    kept = {name: link[name] for name in ("on", "state", "detail")}
-    return link_text(Blocked(cob=CobId(link["cob"]), kind=WaitKind(link["kind"]), **kept))
+    return link_text(link_of(link))
 
 
 def _this_run(command: str) -> tuple[RunInfo, LockOwner]:
@@ -555,34 +579,3 @@ def _here() -> Path:
     except OSError as error:
         message = f"the current folder cannot be read: {error.strerror}"
         raise CobwebError(message, hint="name the site with -C") from error
-
-
-def _distrusted(adapter: Adapter) -> Adapter:
-    """Return an adapter that tells no hosts: what it reads may be a program, or start one.
-
-    Nor does it open vaulted files: where the password is may be said by a program, too.
-    """
-
-    class Distrusted:
-        name: ClassVar[str] = adapter.name
-        reads = staticmethod(adapter.reads)
-
-        def hosts(self, source: Path) -> Iterable[Host]:
-            raise CobwebError(
-                f"`{source.name}` may run programs, which this command lets no inventory do",
-                hint="`--trust-inventory` if you trust all who write this site, or write YAML",
-            )
-
-    class DistrustedOpener(Distrusted):
-        def unvaulted(self, _path: Path, _site_dir: Path) -> Mapping[str, Any]:
-            raise CobwebError(
-                "the whole file is vaulted, and what tells its password may be a program",
-                hint="`--trust-inventory` if you trust all who write this site, or vault single"
-                " values, as `ansible-vault encrypt_string` does",
-            )
-
-    made = DistrustedOpener() if hasattr(adapter, "unvaulted") else Distrusted()
-    for name in ("look_at", "source"):  # it runs nothing of the site
-        if hasattr(adapter, name):
-            setattr(made, name, getattr(adapter, name))
-    return made

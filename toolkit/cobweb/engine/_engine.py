@@ -94,7 +94,7 @@ class Engine:
             machine.hosts = HostBook(machine, change)
             machine.guesses = change.guesses
         shared: Ear | Voice | None = None
-        if lends is not None and len(own) < len(cobs):
+        if lends is not None and (len(own) < len(cobs) or not lends):
             shared = Ear(machine, life) if lends else Voice(machine, life)
         if graph.budgets or lending.slots:
             machine.lender = Lender(machine, graph, lending, shared)

@@ -72,11 +72,7 @@ class DeadManSwitch:
     """
 
     def __init__(
-        self,
-        setting: ExecutorSetting,
-        *,
-        now: Callable[[], float],
-        next_number: Callable[[], int],
+        self, setting: ExecutorSetting, now: Callable[[], float], next_number: Callable[[], int]
     ) -> None:
         self._setting = setting
         self._now = now
@@ -187,8 +183,7 @@ class DeadManSwitch:
         """Return the transition itself, which must be over when the host goes back."""
         own_s = self._setting.timeout_s if job.timeout_s is None else job.timeout_s
         left_s = max(PAUSE_S, round(deadline_s - self._now(), 1))
-        timeout_s = min(own_s, left_s)
-        return replace(job, number=self._next_number(), confirm=None, timeout_s=timeout_s)
+        return replace(job, number=self._next_number(), confirm=None, timeout_s=min(own_s, left_s))
 
     def _step(self, job: Job, name: str, wish: dict[str, Any], timeout_s: float) -> Job:
         """Return a question to the host: like a check, its answer is a state."""

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from cobweb.engine import Changeover, Engine, EngineSettings
+from cobweb.engine import Changeover, Engine
 from cobweb.kernel._events import EventBody
 from cobweb.kernel._result import Wait
 from cobweb.model import CobId, Graph, State
@@ -49,14 +49,7 @@ class Context(Protocol):
     def away(self) -> AbstractSet[CobId]: ...
     @property
     def given_up(self) -> AbstractSet[str]: ...
-    def engine(
-        self,
-        *,
-        may_go_out: AbstractSet[CobId] | None = None,
-        returns: bool = True,
-        settings: EngineSettings | None = None,
-        **part: Any,
-    ) -> Engine: ...
+    def engine(self, **options: Any) -> Engine: ...
     def beliefs(self) -> dict[str, Any]: ...
     def is_new(self, cob: CobId) -> bool: ...
     def can_probe(self, cob: CobId) -> bool: ...

@@ -23,12 +23,7 @@ class PatientJournal:
     """The journal of a run in a store that may be away for a time; `say` tells of it."""
 
     def __init__(
-        self,
-        store: Store,
-        interrupts: Interrupts,
-        say: Callable[[str], None],
-        *,
-        outage_s: float,
+        self, store: Store, interrupts: Interrupts, say: Callable[[str], None], *, outage_s: float
     ) -> None:
         self._store = store
         self._interrupts = interrupts

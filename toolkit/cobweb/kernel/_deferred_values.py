@@ -24,7 +24,6 @@ from typing import Any
 from cobweb.generation import redact
 from cobweb.model import (
     USUAL_CONNECTION,
-    Cob,
     Graph,
     Job,
     JobKind,
@@ -39,7 +38,7 @@ from cobweb.model import (
     has_late_values,
     results_problem,
 )
-from cobweb.store import CobRecord, ResultsWritten
+from cobweb.store import ResultsWritten
 
 
 def finished(
@@ -80,18 +79,6 @@ def applied_now(job: Job, spec: Mapping[str, Any]) -> Mapping[str, Any]:
         return spec
     filled: dict[str, Any] = redact(dict(job.cob_vars["spec"]))
     return filled
-
-
-def differs_now(cob: Cob, record: CobRecord, results: Results) -> bool:
-    """Say whether late values of an object would be filled in otherwise than when it was applied.
-
-    What is missing now is taken to be what it was, and so is that of which nothing is applied.
-    """
-    if not results or record.applied_json is None or not has_late_values(cob.spec):
-        return False
-    applied = record.applied
-    filled, missing = fill_in(redact(dict(cob.spec)), results, known=applied)
-    return not missing and filled != applied
 
 
 def kept_results(

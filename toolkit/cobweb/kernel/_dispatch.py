@@ -114,7 +114,7 @@ class Dispatcher:
         self._answered: dict[int, Report] = {}
         self._pauses: list[tuple[float, str]] = []
         self._numbers = count(1)
-        self._switch = DeadManSwitch(setting, now=self.now, next_number=self.next_number)
+        self._switch = DeadManSwitch(setting, self.now, self.next_number)
         self.work = WorkEnder(at_work, next_number=self.next_number)
 
     def carrier(self, job: Job) -> tuple[str, bool]:
@@ -147,7 +147,7 @@ class Dispatcher:
 
     def add(self, job: Job, *, first: bool = False) -> None:
         """Queue a job that may start at once unless it is held back; `first` before all others."""
-        self._waiting.setdefault(job.host, {})[job.number] = job
+        self.hold(job)
         if self._held is not None and job.kind is JobKind.TRANSITION:
             self._held.append(job)
         else:
@@ -183,7 +183,7 @@ class Dispatcher:
         """Queue the next attempt of a failed job, after its delay."""
         delay = retry_delay_s(seed=self._setting.seed, cob=job.cob, attempt=job.attempt)
         again = replace(job, number=self.next_number(), attempt=job.attempt + 1)
-        self._waiting.setdefault(again.host, {})[again.number] = again
+        self.hold(again)
         heapq.heappush(self._later, (self.now() + delay, again.number, again))
 
     def add_pause(self, limit: str, seconds: float) -> None:
@@ -432,8 +432,7 @@ class Dispatcher:
             case Missing(message=message):
                 self._fail(job, message)
             case _:
-                message = f"executor {self._executor.name} does not carry out {job.action}"
-                self._fail(job, message)
+                self._fail(job, f"executor {self._executor.name} does not carry out {job.action}")
 
     def _limit_s(self, job: Job) -> float:
         return job.timeout_s or self._setting.timeout_s
@@ -454,8 +453,7 @@ class Dispatcher:
 
     def _fail(self, job: Job, message: str) -> None:
         """Report a job that cannot be carried out."""
-        report = Report(number=job.number, outcome=Outcome.FAILED, message=message)
-        self._calls.answer(job, report)
+        self._calls.answer(job, Report(number=job.number, outcome=Outcome.FAILED, message=message))
 
 
 def _step(job: Job) -> tuple[str, ...]:

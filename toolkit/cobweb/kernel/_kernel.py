@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cobweb import engine, store
 from cobweb.errors import ProtocolError, StoreAwayError
@@ -24,11 +25,12 @@ from cobweb.kernel._confirm import switch_of
 from cobweb.kernel._context import Context
 from cobweb.kernel._deferred_values import finished, refuse_results
 from cobweb.kernel._dispatch import Dispatcher
-from cobweb.kernel._events import EventPublisher, of_effect
+from cobweb.kernel._events import of_effect
 from cobweb.kernel._machines import HostedObjects
 from cobweb.kernel._mail import Mail, Part
-from cobweb.kernel._record import Journal, Record
+from cobweb.kernel._record import Record
 from cobweb.kernel._reports import Reports
+from cobweb.kernel._result import data_of
 from cobweb.kernel._run_state import BY_MACHINE, RunState
 from cobweb.kernel._unreachable_threshold import UnreachableThreshold
 from cobweb.model import (
@@ -81,7 +83,6 @@ class RunSetting:
     max_unreachable: int | None = None
     results: Results = field(default_factory=dict)
     has_hosts: bool = True
-    store_events: bool = True
     beat: Callable[[], None] = lambda: None
     say: Callable[[str], None] = lambda _text: None
     beat_s: float | None = None
@@ -94,18 +95,12 @@ class Kernel:
     Raises what the journal and the executor raise.
     """
 
-    def __init__(
-        self,
-        setting: RunSetting,
-        dispatcher: Dispatcher,
-        journal: Journal,
-        publisher: EventPublisher,
-    ) -> None:
+    def __init__(self, setting: RunSetting, dispatcher: Dispatcher, record: Record) -> None:
         context = setting.context
         self._setting = setting
         self._context = context
         self._dispatcher = dispatcher
-        self.record = Record(journal, publisher, store_events=setting.store_events)
+        self.record = record
         part = setting.part
         self._mail = Mail(part, context.graph, dispatcher.wake, setting.say) if part else None
         self._generation = (part.generation if part else 0) or context.generation
@@ -188,7 +183,22 @@ class Kernel:
 
     def is_settled(self) -> bool:
         """Say whether all that it owns is where it should be, and nothing is under way."""
-        return self._dispatcher.idle() and not self.engine.unsettled()
+        return self.is_idle() and not self.engine.unsettled()
+
+    def is_idle(self) -> bool:
+        """Say whether nothing is at work, or about to be: only words make it go on."""
+        return self._dispatcher.idle()
+
+    def waits(self) -> list[dict[str, Any]]:
+        """Return why objects are not where they should be: `unsettled` of result.schema.json."""
+        return data_of(self._context.waits(self.engine), self.run_state.messages)
+
+    def halt(self) -> None:
+        """Begin nothing new; what is at work may end."""
+        if not self.run_state.halted:
+            self.run_state.halted = True
+            self.feed(engine.Halt())
+            self.reports.drop_waiting(None, "the run was stopped before the next attempt")
 
     def close(self) -> None:
         """Give up the link to the others."""

@@ -19,17 +19,11 @@ from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from cobweb.engine import (
-    CheckDropped,
-    CheckEnded,
-    Engine,
-    Input,
-    TransitionDropped,
-    TransitionEnded,
-)
+from cobweb.engine import CheckDropped, CheckEnded, TransitionDropped, TransitionEnded
 from cobweb.model import UNKNOWN, CobId, Graph, Job, Outcome, Report, State
 
 if TYPE_CHECKING:
+    from cobweb.engine import Engine, Input
     from cobweb.kernel._dispatch import Dispatcher
     from cobweb.kernel._reports import Reports
     from cobweb.kernel._run_state import RunState
@@ -74,12 +68,6 @@ def put_on_machines(
             found.pop(cob, None)
             away.add(cob)
     return away
-
-
-def with_machines(cobs: AbstractSet[CobId], graph: Graph) -> AbstractSet[CobId]:
-    """Return objects of a graph with the machines that they are on."""
-    machines = {it.machine for cob in cobs if (it := graph.cobs.get(cob)) and it.machine}
-    return cobs | (machines & graph.cobs.keys())
 
 
 class Machines:

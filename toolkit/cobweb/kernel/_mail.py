@@ -83,7 +83,7 @@ class Part:
     def engine_options(self, graph: Graph) -> dict[str, Any]:
         """Return what tells an engine which objects it owns; UsageError where there are none."""
         owned = frozenset(cob for cob in graph.cobs if self.owner_of(cob) == self.owner)
-        if not owned:
+        if not owned and self.owner != self.lender:
             known = ", ".join(sorted({self.lender, *self.owners.values()}))
             raise UsageError(f"{self.owner} owns no object of the site", hint=f"owners: {known}")
         lends, life = self.owner == self.lender, self.incarnation

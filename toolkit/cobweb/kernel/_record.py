@@ -37,20 +37,15 @@ class Journal(Protocol):
         """Store all entries in one transaction; return when they are safe."""
 
 
-class NoJournal:
-    """For runs that touch nothing: simulations and plans."""
-
-    def write(self, entries: Sequence[Entry]) -> None:
-        """Forget the entries."""
-
-
 class Record:
-    """Collects what a run has to say; nothing leaves it but by `flush`."""
+    """Collects what a run has to say; nothing leaves it but by `flush`.
 
-    def __init__(self, journal: Journal, publisher: EventPublisher, *, store_events: bool) -> None:
+    Without a journal it is of a run that touches nothing: entries are forgotten.
+    """
+
+    def __init__(self, journal: Journal | None, publisher: EventPublisher) -> None:
         self._journal = journal
-        self._publisher = publisher
-        self._store_events = store_events
+        self.publisher = publisher
         self._entries: list[Entry] = []
         self._told: list[EventBody] = []
         self._numbered: list[Event] = []
@@ -70,18 +65,17 @@ class Record:
 
         Raises what the journal raises; then nothing is told, and the next batch begins with this.
         """
-        events = self._publisher.number(self._told)
+        events = self.publisher.number(self._told)
         self._told = []
         self._numbered.extend(events)
-        if self._store_events:
+        if self._journal is not None:
             self._entries.extend(
-                EventWritten(event["seq"], event["time"], event["type"], event.data_json)
-                for event in events
+                EventWritten(it["seq"], it["time"], it["type"], it.data_json) for it in events
             )
-        if self._entries:
-            self._journal.write(self._entries)
+            if self._entries:
+                self._journal.write(self._entries)
         self._entries, events, self._numbered = [], self._numbered, []
-        self._publisher.tell(events)
+        self.publisher.tell(events)
 
     def run_started(self, run: str, graph: Graph, *, generation: int) -> None:
         """Tell that the run starts, and what is wanted at its end."""
@@ -132,21 +126,16 @@ class Record:
         start = {"cob": job.cob, "from": job.source, "to": job.dest, "locks": held}
         self._told.append(("transition.start", start))
 
-    def ended(  # noqa: PLR0913  # what ended, and what the journal and the event say of it
-        self,
-        job: Job,
-        state: State,
-        run_state: RunState,
-        *,
-        message: str,
-        report: Report | None,
-        at_work: bool,
+    def ended(
+        self, job: Job, state: State, run_state: RunState, report: Report | None, *, at_work: bool
     ) -> None:
         """Add the end of a transition in `state`; it is ok if that is where it led to.
 
-        The event carries `message`, and that of a failure the tasks of `report`, within bounds.
+        The event carries what was said, and that of a failure the tasks of `report`, within bounds.
         """
-        result = TransitionResult.OK if state == job.dest else TransitionResult.FAILED
+        is_ok = state == job.dest
+        result = TransitionResult.OK if is_ok else TransitionResult.FAILED
+        message = report.message if is_ok and report else run_state.messages.get(job.cob, "")
         self._entries.append(
             TransitionFinished(
                 cob=job.cob,
@@ -169,7 +158,7 @@ class Record:
             "result": str(result),
             "attempt": job.attempt,
             "seconds": round(max(0.0, run_state.now_s - began_s), 6),
-            **_failure(message, None if result is TransitionResult.OK else report),
+            **_failure(message, None if is_ok else report),
         }
         self._told.append(("transition.end", end))
 

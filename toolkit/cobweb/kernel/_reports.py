@@ -193,7 +193,7 @@ class Reports:
     def _take_transition(self, job: Job, report: Report) -> None:
         match report.outcome:
             case Outcome.OK:
-                self._succeed(job, report.message)
+                self._succeed(job, report)
             case Outcome.UNREACHABLE:
                 self._end(job, UNKNOWN, report)
                 self._lose(job, report.message)
@@ -221,7 +221,7 @@ class Reports:
         step = self._run_state.engine.cob(job.cob).type.transition(job.source, job.dest)
         return step is not None and job.attempt < step.attempts
 
-    def _succeed(self, job: Job, said: str) -> None:
+    def _succeed(self, job: Job, report: Report) -> None:
         self._run_state.remember_applied(job, job.dest)
         self._run_state.transitions += 1
         self._run_state.messages.pop(job.cob, None)
@@ -229,7 +229,7 @@ class Reports:
         # One that stands in base has yet to become what the goal says, whatever becomes of it.
         lasts = lasts and not self._run_state.engine.stands_in_base(job.cob)
         self._run_state.reached[job.cob] = job.dest if lasts else ""
-        self._end(job, job.dest, said=said)
+        self._end(job, job.dest, report)
         self.lost_hosts.moved(job.cob, self._dispatcher.next_number())
         self._step(engine.TransitionEnded(cob=job.cob, ok=True))
 
@@ -240,11 +240,9 @@ class Reports:
         self._end(job, UNKNOWN, report)
         self._step(engine.TransitionEnded(cob=job.cob, ok=False))
 
-    def _end(self, job: Job, state: State, report: Report | None = None, *, said: str = "") -> None:
-        run_state = self._run_state
-        message = said or run_state.messages.get(job.cob, "")
+    def _end(self, job: Job, state: State, report: Report | None = None) -> None:
         at_work = self._dispatcher.work.is_at_work(job.cob)
-        self._record.ended(job, state, run_state, message=message, report=report, at_work=at_work)
+        self._record.ended(job, state, self._run_state, report, at_work=at_work)
 
     def _lose(self, job: Job, message: str) -> None:
         """Do without the host of a job, which cannot be reached; of the first one it is told."""

@@ -91,17 +91,14 @@ def waits_of(engine: Engine) -> tuple[Wait, ...]:
 
 def with_cut(waits: Iterable[Wait], cut: Mapping[CobId, str]) -> tuple[Wait, ...]:
     """Return waits in which transitions that were `cut`, by object, are not called failed."""
-    return tuple(
-        replace(wait, chain=tuple(_cut(link, cut.get(link.cob)) for link in wait.chain))
-        for wait in waits
-    )
 
+    def told(link: Blocked) -> Blocked:
+        if link.cob not in cut or link.kind is not WaitKind.FAILED:
+            return link
+        detail = f"was stopped in {cut[link.cob]}; the next apply checks it"
+        return replace(link, kind=WaitKind.HALTED, detail=detail)
 
-def _cut(link: Blocked, way: str | None) -> Blocked:
-    if way is None or link.kind is not WaitKind.FAILED:
-        return link
-    detail = f"was stopped in {way}; the next apply checks it"
-    return replace(link, kind=WaitKind.HALTED, detail=detail)
+    return tuple(replace(wait, chain=tuple(map(told, wait.chain))) for wait in waits)
 
 
 GIVEN_UP = "given up"
@@ -168,15 +165,33 @@ def ending_of(waits: Sequence[Wait], *, interrupted: bool, stopped: str) -> Endi
 
 def wait_data(result: RunResult) -> list[dict[str, Any]]:
     """Return why objects are not in their preferred state as plain JSON data."""
+    return data_of(result.waits, result.messages)
+
+
+def data_of(waits: Iterable[Wait], said: Mapping[CobId, str]) -> list[dict[str, Any]]:
+    """Return waits as plain JSON data, with what failed jobs said."""
     return [
         {
             "cob": wait.cob,
             "state": wait.state,
-            "message": result.messages.get(wait.cob, ""),
-            "chain": chain_data(wait.chain, result.messages),
+            "message": said.get(wait.cob, ""),
+            "chain": chain_data(wait.chain, said),
         }
-        for wait in result.waits
+        for wait in waits
     ]
+
+
+def wait_of(data: Mapping[str, Any]) -> Wait:
+    """Return what `wait_data` has of one object."""
+    chain = tuple(map(link_of, data["chain"]))
+    return Wait(cob=CobId(data["cob"]), state=data["state"], chain=chain)
+
+
+def link_of(data: Mapping[str, Any]) -> Blocked:
+    """Return a link of a chain of reasons from plain JSON data."""
+    kept = {name: data[name] for name in ("on", "state", "detail")}
+    together, kind = tuple(data.get("together", ())), WaitKind(data["kind"])
+    return Blocked(cob=CobId(data["cob"]), kind=kind, together=together, **kept)
 
 
 def chain_data(

@@ -8,48 +8,64 @@ and what is out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any, Protocol
 
-from cobweb.engine import Halt
 from cobweb.errors import StoreError
 from cobweb.kernel._dispatch import Dispatcher, describe
-from cobweb.kernel._events import EventPublisher
+from cobweb.kernel._events import EventBody
 from cobweb.kernel._kernel import Kernel, RunSetting
-from cobweb.kernel._record import Journal
-from cobweb.kernel._result import RunResult, ending_of, with_cut
+from cobweb.kernel._mirror import mirror
+from cobweb.kernel._record import Record
+from cobweb.kernel._result import RunResult, ending_of, wait_of, with_cut
 from cobweb.kernel._sentences import halted_text, left_lines
 from cobweb.kernel._signals import KILL, Interrupts
 from cobweb.model import JobKind, Outcome
 
 
+class Fellows(Protocol):
+    """Owners elsewhere that bring about the rest of a graph, for one run."""
+
+    def news(self) -> Iterable[EventBody]:
+        """Return what they have told since the last call, causes first."""
+
+    def at_rest(self) -> bool:
+        """Say whether nothing will happen there but by what this owner begins."""
+
+    def halt(self) -> None:
+        """Have them begin nothing new."""
+
+    def waits(self) -> Sequence[Mapping[str, Any]]:
+        """Return why objects are not where they should be, as `wait_data` has it."""
+
+
+_LOOK_S = 1.0
+"""How often fellows are asked at least."""
+
+
 class Run:
     """Drives one context to its end; use once."""
 
-    def __init__(
-        self,
-        setting: RunSetting,
-        dispatcher: Dispatcher,
-        journal: Journal,
-        publisher: EventPublisher,
-    ) -> None:
+    def __init__(self, setting: RunSetting, dispatcher: Dispatcher, record: Record) -> None:
         self._setting = setting
         self._dispatcher = dispatcher
-        self.kernel = Kernel(setting, dispatcher, journal, publisher)
+        self._record = record
+        self.kernel = Kernel(setting, dispatcher, record)
         self._run_state = self.kernel.run_state
-        self._publisher = publisher
+        self._fellows: Fellows | None = None
 
-    def go(self, interrupts: Interrupts) -> RunResult:
-        """Go through the run.
+    def go(self, interrupts: Interrupts, fellows: Fellows | None = None) -> RunResult:
+        """Go through the run; `fellows` have the rest of the graph.
 
         The executor is closed in any case. Raises what the journal and the executor raise, with a
         note for each job that was stopped or whose report was not taken yet; then their objects are
-        left in transition, and the next run checks them. Where the journal fails, what is at work
-        is let end, and notes say that of which it does not know, and what is out.
+        left in transition, and the next run checks them.
         """
-        interrupts.wake = self._dispatcher.wake
+        self._fellows = fellows
         stopped: tuple[str, ...] = ()
         try:
-            self._play(interrupts)
+            self._play(interrupts, begins=True)
             stopped = self._stop(interrupts)
             return self._finish(stopped)
         except BaseException as error:
@@ -60,11 +76,11 @@ class Run:
             self._dispatcher.close(kill=True)
             raise
 
-    def end(self) -> RunResult:
-        """End a run of which the kernel was stepped; what is at work is stopped."""
-        interrupts = Interrupts()
-        interrupts.count = 0 if self.kernel.is_settled() else KILL
-        self._look_at(interrupts)
+    def end(self, interrupts: Interrupts) -> RunResult:
+        """End a run of which the kernel was stepped, when what is at work has ended."""
+        if not self.kernel.is_settled():
+            interrupts.count = max(1, interrupts.count)
+        self._play(interrupts)
         return self._finish(self._stop(interrupts))
 
     def _note_left(self, error: StoreError) -> None:
@@ -81,14 +97,20 @@ class Run:
         for line in left_lines(ended, out):
             error.add_note(line)
 
-    def _play(self, interrupts: Interrupts) -> None:
+    def _play(self, interrupts: Interrupts, *, begins: bool = False) -> None:
         """Go on until nothing is left to do or what is at work is to be stopped."""
+        interrupts.wake, fellows = self._dispatcher.wake, self._fellows
         try:
-            self.kernel.start()
+            if begins:
+                self.kernel.start()
             self._look_at(interrupts)
             self.kernel.flush()
-            while not self._dispatcher.idle() and interrupts.count < KILL:
-                self.kernel.take(self._setting.beat_s)
+            while interrupts.count < KILL:
+                if self._dispatcher.idle() and (fellows is None or fellows.at_rest()):
+                    break
+                self.kernel.take(self._setting.beat_s if fellows is None else _LOOK_S)
+                if fellows is not None:
+                    mirror(fellows.news(), self._run_state, self._record)
                 self._look_at(interrupts)
                 self.kernel.flush()
         except StoreError as error:
@@ -126,10 +148,9 @@ class Run:
     def _halt(self, why: str) -> None:
         with suppress(OSError):  # the terminal may be gone; what is at work shall end all the same
             self._setting.say(why + halted_text(describe(self._dispatcher.running())))
-        if not self._run_state.halted:
-            self._run_state.halted = True
-            self.kernel.feed(Halt())
-            self.kernel.reports.drop_waiting(None, "the run was stopped before the next attempt")
+        if self._fellows is not None:
+            self._fellows.halt()
+        self.kernel.halt()
 
     def _stop(self, interrupts: Interrupts) -> tuple[str, ...]:
         """Stop what is still at work after a second interrupt; return a line for each job."""
@@ -142,6 +163,8 @@ class Run:
     def _finish(self, in_flight: tuple[str, ...]) -> RunResult:
         run_state, graph = self._run_state, self._setting.graph
         waits = with_cut(self._setting.context.waits(self.kernel.engine), run_state.cut)
+        if self._fellows is not None:
+            waits += tuple(map(wait_of, self._fellows.waits()))
         ending = ending_of(waits, interrupted=run_state.interrupted, stopped=run_state.stopped)
         stopped = run_state.stopped if waits else ""
         is_untouched = stopped and not run_state.begun
@@ -155,9 +178,8 @@ class Run:
             "failed": len(run_state.failed - run_state.cut.keys()),
             "waiting": len(waits),
         }
-        lost = run_state.lost
-        self.kernel.record.run_ended(ending, counts, lost)
-        self.kernel.record.flush()
+        self._record.run_ended(ending, counts, run_state.lost)
+        self._record.flush()
         return RunResult(
             run=self._setting.run,
             ending=ending,
@@ -167,5 +189,5 @@ class Run:
             seconds=self._dispatcher.now() - self.kernel.started_s,
             in_flight=in_flight,
             stopped=f"{stopped}; nothing was changed" if is_untouched else stopped,
-            notices=tuple(self._publisher.notices),
+            notices=tuple(self._record.publisher.notices),
         )

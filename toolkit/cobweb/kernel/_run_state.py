@@ -23,13 +23,13 @@ class RunState:
     specs applied last, `messages` what failed jobs said, `failed` the objects that failed, `cut`
     the transitions that the user has stopped in the middle, by object, `lost` what was said of each
     host that cannot be reached, `missed` the hosts that could not be reached the last time and have
-    not answered yet. `begun` counts the transitions that began,
-    `transitions` those that ended well; `stopped` says why nothing new is started where it was not
-    the user's wish. `results` are what tasks of this run and of those before have handed back, by
-    host. `probes` are the numbers of jobs that only ask whether a host answers, `by_machine` the
-    objects of which a state is about to be believed since their machine is not there. `recorded`
-    are the states that this run has found or reached last, `reached` those that serve and that its
-    transitions have led to, by the goal ("" for others).
+    not answered yet. `begun` counts the transitions that began, `transitions` those that ended
+    well; `stopped` says why nothing new is started where it was not the user's wish. `results` are
+    what tasks of this run and of those before have handed back, by host. `probes` are the numbers
+    of jobs that only ask whether a host answers, `by_machine` the objects of which a state is about
+    to be believed since their machine is not there. `recorded` are the states that this run has
+    found or reached last, `reached` those that serve and that its transitions have led to, by the
+    goal ("" for others).
     """
 
     context: Context

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cobweb._text import some_of
-from cobweb.engine import Blocked, Proof, WaitKind
-from cobweb.errors import Place
+from cobweb.engine import Blocked, WaitKind
 from cobweb.kernel._result import GIVEN_UP, Wait
 from cobweb.model import CobId, host_of
 
@@ -25,7 +24,7 @@ _SENTENCES = {
     WaitKind.LIMIT: "{cob} waits for room in a limit{detail}, taken by {on}",
     WaitKind.RUNNING: "{cob} is at work{detail}",
     WaitKind.FAILED: "{cob} failed in this run",
-    WaitKind.UNREACHABLE: "{cob}: host {host} cannot be reached",
+    WaitKind.UNREACHABLE: "{cob}: host {host} cannot be reached{detail}",
     WaitKind.NO_WAY: "{cob} has no way to {state}{detail}",
     WaitKind.REQUESTED: "{cob} is kept {state} for {on}",
     WaitKind.CHURN: "{cob} went to and fro too often, pushed by {on}{detail}",
@@ -52,20 +51,6 @@ def chain_lines(wait: Wait, messages: Mapping[CobId, str] | None = None) -> list
     return lines
 
 
-def proof_lines(proof: Proof) -> list[str]:
-    """Return the needs and limits that together leave no order, each with its place."""
-    reasons = [f"  {need}{_at(need.place)}" for need in proof.needs]
-    reasons += [f"  limit `{budget.name}`{_at(budget.place)}" for budget in proof.budgets]
-    if not reasons:
-        return []
-    head = "by what is known no order exists: these together leave none"
-    return [f"{head}{'' if proof.smallest else ', and perhaps fewer of them'}", *reasons]
-
-
-def _at(place: Place | None) -> str:
-    return "" if place is None else f" ({place})"
-
-
 def link_text(link: Blocked) -> str:
     """Return one link as a sentence; what `plan` and `why` know better replaces its own."""
     if link.kind is WaitKind.HALTED and link.detail:
@@ -77,11 +62,10 @@ def link_text(link: Blocked) -> str:
         return f"{link.cob} {home if link.is_home else 'stays as it is while removals go on'}"
     if link.kind is WaitKind.LIMIT and (link.on is None or link.detail.endswith(_DURING)):
         return _limit_text(link)
-    detail = f" ({link.detail})" if link.detail else ""
+    host = host_of(link.cob)
+    detail = f" ({link.detail})" if link.detail not in ("", host) else ""
     sentence = _ON_A_HOST_GIVEN_UP if link.detail == GIVEN_UP else _SENTENCES[link.kind]
-    return sentence.format(
-        cob=link.cob, on=link.on, state=link.state, host=host_of(link.cob), detail=detail
-    )
+    return sentence.format(cob=link.cob, on=link.on, state=link.state, host=host, detail=detail)
 
 
 def given_up_text(host: str) -> str:

@@ -10,12 +10,19 @@ if TYPE_CHECKING:
     from cobweb.kernel._events import Sink, json_lines
     from cobweb.kernel._kernel import Kernel
     from cobweb.kernel._mail import Part
-    from cobweb.kernel._result import Ending, RunResult, Wait, chain_data, wait_data
+    from cobweb.kernel._result import Ending, RunResult, Wait, chain_data, link_of, wait_data
+    from cobweb.kernel._run import Fellows
     from cobweb.kernel._sentences import chain_lines, given_up_text, link_text
     from cobweb.kernel._signals import Interrupts, handle_signals, signals_as_interrupt
     from cobweb.operations._decisions import check_decisions
     from cobweb.operations._observers import MOST_BEHIND, Observers
-    from cobweb.operations._operations import apply_site, open_site, rehearse_site, simulate_site
+    from cobweb.operations._operations import (
+        Company,
+        apply_site,
+        open_site,
+        rehearse_site,
+        simulate_site,
+    )
     from cobweb.operations.context._desired import Desired, Exceptions, desired_of
     from cobweb.operations.context._known_states import Refresh, is_another
     from cobweb.operations.context._narrowed import refuse_pending
@@ -51,6 +58,7 @@ if TYPE_CHECKING:
     )
     from cobweb.operations.planning._plan import (
         MAX_PLAN_BYTES,
+        Change,
         Plan,
         PlanFile,
         TreeComparison,
@@ -69,12 +77,15 @@ else:
             "cobweb.kernel._events": "Sink json_lines",
             "cobweb.kernel._kernel": "Kernel",
             "cobweb.kernel._mail": "Part",
-            "cobweb.kernel._result": "Ending RunResult Wait chain_data wait_data",
+            "cobweb.kernel._run": "Fellows",
+            "cobweb.kernel._result": "Ending RunResult Wait chain_data link_of wait_data",
             "cobweb.kernel._sentences": "chain_lines given_up_text link_text",
             "cobweb.kernel._signals": "Interrupts handle_signals signals_as_interrupt",
             "cobweb.operations._decisions": "check_decisions",
             "cobweb.operations._observers": "MOST_BEHIND Observers",
-            "cobweb.operations._operations": "apply_site open_site rehearse_site simulate_site",
+            "cobweb.operations._operations": (
+                "Company apply_site open_site rehearse_site simulate_site"
+            ),
             "cobweb.operations.context._desired": "Desired Exceptions desired_of",
             "cobweb.operations.context._known_states": "Refresh is_another",
             "cobweb.operations.context._narrowed": "refuse_pending",
@@ -91,7 +102,7 @@ else:
                 "graph_warnings old_content_warnings stuck_from_nothing told_stuck trouble_findings"
             ),
             "cobweb.operations.planning._plan": (
-                "MAX_PLAN_BYTES Plan PlanFile TreeComparison file_data plan_text read_plan"
+                "MAX_PLAN_BYTES Change Plan PlanFile TreeComparison file_data plan_text read_plan"
             ),
             "cobweb.operations.planning._prediction": "LimitUse",
             "cobweb.operations.planning._refusals": "refusals_of refuse",
@@ -106,10 +117,13 @@ __all__ = [
     "MAX_PLAN_BYTES",
     "MOST_BEHIND",
     "Caller",
+    "Change",
+    "Company",
     "Desired",
     "DriftResult",
     "Ending",
     "Exceptions",
+    "Fellows",
     "ForgetReport",
     "Garbage",
     "Interrupts",
@@ -146,6 +160,7 @@ __all__ = [
     "handle_signals",
     "is_another",
     "json_lines",
+    "link_of",
     "link_text",
     "no_generation",
     "old_content_warnings",

@@ -7,20 +7,21 @@ docs/architecture.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
+from typing import Protocol
 
 from cobweb._clock import wall_clock
-from cobweb.errors import ExecutorError, PluginError, UsageError
+from cobweb.errors import ExecutorError, PluginError
 from cobweb.kernel._database_outage import PatientJournal
 from cobweb.kernel._dispatch import Dispatcher
 from cobweb.kernel._events import EventPublisher
 from cobweb.kernel._kernel import Kernel, RunSetting
 from cobweb.kernel._mail import Part
-from cobweb.kernel._record import Journal, NoJournal
+from cobweb.kernel._record import Journal, Record
 from cobweb.kernel._result import Ending, RunResult, Wait, stuck_waits, wait_data
-from cobweb.kernel._run import Run
+from cobweb.kernel._run import Fellows, Run
 from cobweb.kernel._trees import TreeLender
 from cobweb.model import CobId, PythonAction, host_of
 from cobweb.operations.context._context import ExecutionContext, context_from_nothing, context_of
@@ -43,10 +44,26 @@ from cobweb.operations.planning._prediction import predict_best
 from cobweb.operations.planning._refusals import refusals_of, refuse
 from cobweb.operations.planning._site_plan import at_rest, next_generation, planner_of
 from cobweb.plugin import MarkingExecutor, Plugins, SiteMark
-from cobweb.store import CobRecord, Generation, RunInfo, RunRecord, Store
+from cobweb.store import Generation, RunInfo, RunRecord, Store
+
+_NOBODY: AbstractContextManager[Fellows | None] = nullcontext()
 
 
-def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as which run
+class Company(Protocol):
+    """The owners of a site's hosts, besides the coordinator, and how these speak.
+
+    `part` is what the coordinator owns and who owns which other host; its goal comes with the run.
+    """
+
+    part: Part
+
+    def at_work(
+        self, part: Part, run: RunInfo, desired: Desired, orders: Orders, store: Store
+    ) -> AbstractContextManager[Fellows]:
+        """Have them bring about what is desired, for as long as the context lasts."""
+
+
+def apply_site(  # noqa: PLR0913  # what it works on, how, for and with whom, as which run
     desired: Desired,
     plugins: Plugins,
     store: Store,
@@ -54,9 +71,11 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     caller: Caller,
     *,
     info: RunInfo,
+    company: Company | None = None,
 ) -> RunResult:
     """Bring about what is desired as the run `info`; the caller holds the site lock.
 
+    In `company` other owners have a part of it.
     Raises RefusedError where it would take away what it must not, StuckError where it is known
     beforehand that it cannot be done; then nothing is written. StoreError, LockedError,
     ExecutorError: what was in flight is left in transition and is checked by the next run.
@@ -70,12 +89,28 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for whom, and as whic
     refuse(refusals_of(desired, after, records, max_removals=most, deletes=deletes))
     with private_folder() as folder:
         work = KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types)
-        context = _convergent(desired, after, orders, records, generation=number, work=work)
+        context = context_of(
+            desired,
+            after,
+            refresh=orders.refresh,
+            generation=number,
+            records=records,
+            work=work,
+            exceptions=orders.exceptions,
+            at_once=company is not None,
+        )
+        context = _convergent(context, orders)
         info = _saved(context, store, orders, info)
         if names:
             store.write(list(renames_of(names, number)))
-        with _begun(context, plugins, store, orders, caller, info=info) as (run, journal):
-            result = run.go(caller.interrupts)
+        part: Part | None = None
+        others = _NOBODY
+        if company is not None:
+            part = _known(replace(company.part, generation=number), store, info)
+            others = company.at_work(part, info, desired, orders, store)
+        begin = _begun(context, plugins, store, orders, caller, info=info, part=part)
+        with begin as (run, journal), others as fellows:
+            result = run.go(caller.interrupts, fellows)
         left = context.retyped.keys() | {wait.cob for wait in result.waits}
         gone = [cob for cob in context.removed - left if host_of(cob) not in context.given_up]
         out = sum(_is_out(context, wait) for wait in result.waits)
@@ -110,25 +145,8 @@ def _end(store: Store, result: RunResult, info: RunInfo, *, is_whole: bool) -> N
     )
 
 
-def _convergent(  # noqa: PLR0913  # as `context_of`
-    desired: Desired,
-    store: Store,
-    orders: Orders,
-    records: Mapping[CobId, CobRecord],
-    *,
-    generation: int,
-    work: KeptWork | None = None,
-) -> ExecutionContext:
+def _convergent(context: ExecutionContext, orders: Orders) -> ExecutionContext:
     """Return a context of which no part is known to end stuck; StuckError where one is (P9)."""
-    context = context_of(
-        desired,
-        store,
-        refresh=orders.refresh,
-        generation=generation,
-        records=records,
-        work=work,
-        exceptions=orders.exceptions,
-    )
     if at_rest(context) is not None:
         return context
     context, prediction = predict_best(context)
@@ -153,33 +171,39 @@ def open_site(  # noqa: PLR0913  # as `apply_site`
 ) -> Iterator[Kernel]:
     """Hold a kernel open that brings about its part of what is desired, as the run `info`.
 
-    The caller holds the site lock of `store`, and steps the kernel (`poll`). In the end what is at
-    work is stopped, and the run is stored. UsageError where something is to be removed: that has
-    to be known to be possible beforehand, and nobody knows the states of others.
+    The caller holds the site lock of `store`, and steps the kernel (`poll`). In the end nothing
+    begins any more, what is at work ends, and the run is stored. UsageError where something is to
+    be removed: that has to be known to be possible beforehand.
     """
     keep_apart(store, orders)
     number = next_generation(store, desired, whole=True)
     with private_folder() as folder:
         work = KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types)
-        context = context_of(desired, store, refresh=orders.refresh, generation=number, work=work)
-        if context.removed or context.change is not None:
-            raise UsageError(
-                "a part of a site cannot remove anything", hint="`cobweb apply` with one owner"
-            )
+        context = context_of(
+            desired,
+            store,
+            refresh=orders.refresh,
+            generation=number,
+            work=work,
+            exceptions=orders.exceptions,
+            at_once=True,
+        )
         info = _saved(context, store, orders, info)
-        known = f" as generation {part.generation}" if part.generation else ""
-        part = replace(part, goal=f"site {info.site[:16]}{known}")
-        part = replace(part, incarnation=store.next_epoch(wall_clock()))
+        part = _known(part, store, info)
         begin = _begun(context, plugins, store, orders, caller, info=info, part=part)
         with begin as (run, journal):
-            try:
-                run.kernel.start()
-                run.kernel.flush()
-                yield run.kernel
-                result = run.end()
-            finally:
-                run.kernel.close()
+            run.kernel.start()
+            run.kernel.flush()
+            yield run.kernel
+            result = run.end(caller.interrupts)
     journal.carry_out(lambda: _end(store, result, info, is_whole=False))
+
+
+def _known(part: Part, store: Store, info: RunInfo) -> Part:
+    """Return a part in a new life of its owner; the goal has a name unless it was given one."""
+    known = f" as generation {part.generation}" if part.generation else ""
+    goal = part.goal or f"site {info.site[:16]}{known}"
+    return replace(part, goal=goal, incarnation=store.next_epoch(wall_clock()))
 
 
 @contextmanager
@@ -204,7 +228,7 @@ def _begun(  # noqa: PLR0913  # as `apply_site`
 
     with _opened(setting, context, plugins, orders, caller, journal, mark=mark, file=file) as run:
         store.begin_run(info)
-        with told_if_broken(store, info):
+        with closing(run.kernel), told_if_broken(store, info):
             yield run, journal
 
 
@@ -215,7 +239,7 @@ def _opened(  # noqa: PLR0913, PLR0917  # as `apply_site`
     plugins: Plugins,
     orders: Orders,
     caller: Caller,
-    journal: Journal,
+    journal: Journal | None,
     *,
     mark: SiteMark | None = None,
     file: Callable[[str], bytes | None] | None = None,
@@ -234,7 +258,8 @@ def _opened(  # noqa: PLR0913, PLR0917  # as `apply_site`
             trees=None if file is None else TreeLender(opened.trees, file),
             at_work=context.before.at_work,
         )
-        yield Run(setting, dispatcher, journal, EventPublisher(caller.sinks, executor.now))
+        record = Record(journal, EventPublisher(caller.sinks, executor.now))
+        yield Run(setting, dispatcher, record)
 
 
 def _setting(
@@ -275,8 +300,15 @@ def rehearse_site(
     most, deletes = orders.max_removals, orders.deletes
     refuse(refusals_of(desired, store, records, max_removals=most, deletes=deletes))
     number = next_generation(store, desired, whole=True)
-    context = _convergent(desired, store, orders, records, generation=number)
-    return _rehearsed(context, plugins, orders, caller, store)
+    context = context_of(
+        desired,
+        store,
+        refresh=orders.refresh,
+        generation=number,
+        records=records,
+        exceptions=orders.exceptions,
+    )
+    return _rehearsed(_convergent(context, orders), plugins, orders, caller, store)
 
 
 def _rehearsed(
@@ -288,8 +320,7 @@ def _rehearsed(
 ) -> RunResult:
     """Go through a context without hosts and without a journal."""
     setting = _setting(context, orders, caller, f"simulation-{orders.seed}", store)
-    setting = replace(setting, store_events=False)
-    with _opened(setting, context, plugins, orders, caller, NoJournal()) as run:
+    with _opened(setting, context, plugins, orders, caller, None) as run:
         return run.go(caller.interrupts)
 
 

@@ -300,6 +300,8 @@ class Section(Registered, Protocol):
     Its class may have, of the class itself, `notes(access)`, lines that `validate`, `plan`, `apply`
     tell first, by a `SiteAccess`; and `show(sections, plugins)`, plain data without secrets (or
     ModelError) for `cobweb show NAME`. With a JSON Schema `decision_schema` it takes decisions.
+    With `company(site, desired, orders)` (of `cobweb.api` and `cobweb.operations`) it says with
+    whom an apply shares the site: a `cobweb.operations.Company`, None for nobody.
     """
 
     schema: ClassVar[Mapping[str, Any]]

@@ -15,10 +15,10 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from cobweb.engine import Blocked, Changeover, Engine, EngineSettings, Lending, WaitKind
+from cobweb.engine import Blocked, Changeover, Engine, Lending, WaitKind
+from cobweb.errors import UsageError
 from cobweb.generation import contents as contents_of
 from cobweb.kernel._context import Context
-from cobweb.kernel._machines import with_machines
 from cobweb.kernel._result import Wait, waits_of, with_given_up
 from cobweb.model import OUTDATED, Cob, CobId, Graph, State, host_of
 from cobweb.operations.context._budgets import lending_of, limited_hosts
@@ -32,6 +32,7 @@ from cobweb.operations.context._removal import (
     removal_of,
     retyped,
     union_of,
+    with_machines,
 )
 from cobweb.operations.context._renames import first_names
 from cobweb.store import Forgotten, GrantGone, HostForgotten, HostSwitched
@@ -207,24 +208,11 @@ class ExecutionContext(Context):
         )
         return replace(self, movable=self.movable - found.keys(), left=(*left, *tied))
 
-    def engine(
-        self,
-        *,
-        may_go_out: AbstractSet[CobId] | None = None,
-        returns: bool = True,
-        settings: EngineSettings | None = None,
-        **part: Any,
-    ) -> Engine:
-        """Return an engine that was not started yet; `part` says which objects it owns, and how."""
+    def engine(self, **options: Any) -> Engine:
+        """Return an engine that was not started yet, with more `options` of an `Engine`."""
+        options = {"generation": self.generation, "returns": True, **options}
         return Engine(
-            self.graph,
-            movable=self.movable,
-            change=self.change,
-            lending=self.lending,
-            may_go_out=may_go_out,
-            returns=returns,
-            settings=settings or EngineSettings(),
-            **{"generation": self.generation, **part},
+            self.graph, movable=self.movable, change=self.change, lending=self.lending, **options
         )
 
     def beliefs(self) -> dict[str, Any]:
@@ -368,36 +356,34 @@ def context_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     records: Mapping[CobId, CobRecord] | None = None,
     work: KeptWork | None = None,
     exceptions: Exceptions | None = None,
+    at_once: bool = False,
 ) -> ExecutionContext:
     """Return the context of a run that brings about `generation`, which is what is desired.
 
     `records` are all that the journal has; without them what is gone elsewhere than on the hosts of
     a limit is only looked for if something is gone there. `work` finds the files of earlier
-    generations for a context that is to be run. StoreError where the state database is damaged,
-    UsageError for exceptions from limits that are not there.
+    generations for a context that is to be run. With `at_once` all hosts have switched when it
+    begins. StoreError where the state database is damaged, UsageError for exceptions from limits
+    that are not there, and for removals `at_once`.
     """
     believed = beliefs(store, desired) if records is None else records
     records, gone = _with_gone(desired, store, believed, everywhere=records is not None)
     known, contents = partial(known_states, results=store.results()), desired.evaluated.contents
     before = known(desired.graph, records, refresh=refresh, contents=contents)
     others = retyped(store, desired, before.changed)
-    changed = _late(desired, store, before)
+    changed = {} if at_once else _late(desired, store, before)
     removal = removal_of(store, desired, gone | others.keys(), work, changed)
-    if work and desired.kept:
-        desired = replace(desired, graph=work.graph(desired.graph, desired.kept))
-    if removal.hosts:
-        desired = replace(desired, hosts={**desired.hosts, **removal.hosts})
-    active = store.host_generations()
-    exceptions = exceptions or Exceptions()
+    desired = _carried_out(desired, removal, work)
+    active, exceptions = store.host_generations(), exceptions or Exceptions()
     graph = exceptions.bounded(union_of(removal.graph, desired.graph))
     given_up = store.given_up()
     due = _due(desired, removal, active, generation=generation) - given_up
-    waiting, at_once = _switching(desired, removal, active, before, due)
+    waiting, groups = _switching(desired, removal, active, before, due, at_once=at_once)
     based = Graph(cobs=_based(removal, before, waiting, desired))
     again = Refresh.ALL if refresh is Refresh.ALL else Refresh.CHANGED
     past = known(based, records, refresh=again, contents=contents_of(based))
-    whole = desired.limit is None
-    held, dead = old_locks(graph, records, store.locks(), whole=whole, given_up=given_up)
+    whole, locks = desired.limit is None, store.locks()
+    held, dead = old_locks(graph, records, locks, whole=whole, given_up=given_up)
     return ExecutionContext(
         desired=desired,
         generation=generation,
@@ -410,7 +396,7 @@ def context_of(  # noqa: PLR0913  # what a run needs to know, from three sides
         retyped=others,
         graph=graph,
         change=_changeover(desired, removal, before, past, waiting, others, refresh),
-        at_once=at_once,
+        at_once=groups,
         active=active,
         lending=lending_of(store, before.contents, records, graph, anew=exceptions.new_canary),
         held=held,
@@ -459,17 +445,29 @@ def _due(
     return due | (active.keys() - peopled) if desired.is_whole else due
 
 
-def _switching(
+def _carried_out(desired: Desired, removal: Removal, work: KeptWork | None) -> Desired:
+    """Return what is desired with the files of then, and with the hosts of what is removed."""
+    if work and desired.kept:
+        desired = replace(desired, graph=work.graph(desired.graph, desired.kept))
+    return replace(desired, hosts={**desired.hosts, **removal.hosts}) if removal.hosts else desired
+
+
+def _switching(  # noqa: PLR0913  # the two sides, and what is asked of them
     desired: Desired,
     removal: Removal,
     active: Mapping[str, int],
     before: KnownStates,
     due: AbstractSet[str],
+    *,
+    at_once: bool,
 ) -> tuple[frozenset[str], tuple[tuple[str, ...], ...]]:
     """Return the hosts that switch in the run, and those that have when it begins, in groups.
 
     A host of which no generation is known cannot go on with what it had, and does not wait.
     """
+    if at_once and removal:
+        message = f"{min(removal.removed | removal.undefined)} is to be removed"
+        raise UsageError(f"{message}, which several owners cannot do yet", hint="docs/agents.md")
     ordered = {host for group in removal.order.groups for host in group}
     ordered |= {host_of(cob) for cob in removal.undefined | removal.removed}
     changing = {host_of(cob) for cob in before.changed | before.added}
@@ -477,12 +475,10 @@ def _switching(
     limited = {host_of(cob) for it in budgets for unit in it.units for cob in unit.members}
     unknown = {host_of(cob) for cob in before.changed if not active.get(host_of(cob))}
     limited = (limited & changing) - unknown
-    waiting = frozenset(host for host in due if host in ordered or host in limited)
+    waiting = frozenset(() if at_once else due & (ordered | limited))
     rest = due - waiting
-    groups = (
-        tuple(sorted(host for host in rest if active.get(host))),
-        tuple(sorted(host for host in rest if not active.get(host))),
-    )
+    known = {host for host in rest if active.get(host)}
+    groups = (tuple(sorted(known)), tuple(sorted(rest - known)))
     return waiting, tuple(group for group in groups if group)
 
 

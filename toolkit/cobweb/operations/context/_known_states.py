@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from cobweb._lazy import Lazy
 from cobweb.generation import contents as contents_of
 from cobweb.generation import redact
-from cobweb.kernel._deferred_values import differs_now
 from cobweb.kernel._machines import put_on_machines
-from cobweb.model import OUTDATED, UNKNOWN, Cob, CobId, CobType, Graph, Results, State, host_of
+from cobweb.model import OUTDATED, UNKNOWN, CobId, State, fill_in, has_late_values, host_of
 
 if TYPE_CHECKING:
+    from cobweb.model import Cob, CobType, Graph, Results
     from cobweb.store import CobRecord
 
 Lock = tuple[CobId, CobId, State]
@@ -119,8 +119,18 @@ def _says(record: CobRecord | None, state: State) -> bool:
 
 
 def is_another(cob: Cob, record: CobRecord, content: str, results: Results) -> bool:
-    """Say whether an object of this content is another one than the journal's record is of."""
-    return bool(record.content) and (record.content != content or differs_now(cob, record, results))
+    """Say whether an object of this content is another one than the journal's record is of.
+
+    So it is where its late values would be filled in otherwise than when it was applied; what is
+    missing now is taken to be what it was, and so is that of which nothing is applied.
+    """
+    if not record.content or record.content != content:
+        return bool(record.content)
+    if not results or record.applied_json is None or not has_late_values(cob.spec):
+        return False
+    applied = record.applied
+    filled, missing = fill_in(redact(dict(cob.spec)), results, known=applied)
+    return not missing and filled != applied
 
 
 def old_locks(

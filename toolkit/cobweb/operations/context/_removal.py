@@ -22,7 +22,6 @@ from cobweb.generation import (
     merged_limits,
     switching_order,
 )
-from cobweb.kernel._machines import with_machines
 from cobweb.kernel._result import Wait
 from cobweb.model import Budget, Cob, CobId, Graph, Host, Limit, Need, host_of
 from cobweb.operations.context._generations import Generations
@@ -179,6 +178,12 @@ def removal_of(
         order=order,
         hosts=dict(_other_hosts(hosts, desired, counted_variables(old, desired.graph))),
     )
+
+
+def with_machines(cobs: AbstractSet[CobId], graph: Graph) -> AbstractSet[CobId]:
+    """Return objects of a graph with the machines that they are on."""
+    machines = {it.machine for cob in cobs if (it := graph.cobs.get(cob)) and it.machine}
+    return cobs | (machines & graph.cobs.keys())
 
 
 def _with_what_they_ask(

@@ -103,7 +103,7 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
             publisher = EventPublisher(caller.sinks, executor.now)
             say, timeout_s = caller.say, orders.store_timeout_s
             journal = PatientJournal(store, caller.interrupts, say, outage_s=timeout_s)
-            record = Record(journal, publisher, store_events=True)
+            record = Record(journal, publisher)
             record.run_started(info.id, desired.graph, generation=info.generation)
             dispatcher = Dispatcher(
                 executor, setting, python_types=plugins.python_types, providers=plugins.providers

@@ -20,7 +20,7 @@ from cobweb.engine import (
     WaitKind,
 )
 from cobweb.errors import StoreError, UsageError
-from cobweb.kernel._result import GIVEN_UP, Wait, chain_data, with_given_up
+from cobweb.kernel._result import GIVEN_UP, Wait, chain_data, link_of, with_given_up
 from cobweb.model import UNKNOWN, CobId, Graph, host_of
 from cobweb.operations.context._budgets import lending_of
 from cobweb.operations.context._desired import desired_of
@@ -59,18 +59,7 @@ class Reason:
 
     def as_wait(self) -> Wait:
         """Return the chain as the value that the prose is made of."""
-        links = tuple(
-            Blocked(
-                cob=CobId(link["cob"]),
-                kind=WaitKind(link["kind"]),
-                on=link["on"],
-                state=link["state"],
-                detail=link["detail"],
-                together=tuple(link.get("together", ())),
-            )
-            for link in self.chain
-        )
-        return Wait(cob=self.cob, state=self.state, chain=links)
+        return Wait(cob=self.cob, state=self.state, chain=tuple(map(link_of, self.chain)))
 
 
 def why(site: Site, store: Store, reference: str) -> Reason:

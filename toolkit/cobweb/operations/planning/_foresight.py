@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cobweb.engine import Changeover, Lending, Trouble, analyse, misfits
+from cobweb.engine import Changeover, Lending, Proof, Trouble, analyse, misfits
 from cobweb.errors import Finding, Place
 from cobweb.kernel._result import StuckError, Wait, stuck_waits
-from cobweb.kernel._sentences import chain_lines, proof_lines
+from cobweb.kernel._sentences import chain_lines
 from cobweb.model import Budget, CobId, Graph, host_of, name_of
 from cobweb.operations.context._context import ExecutionContext, context_from_nothing
 from cobweb.operations.context._desired import Desired
@@ -54,6 +54,20 @@ def told_stuck(stuck: Sequence[Wait], context: ExecutionContext | None = None) -
         for line in chain_lines(wait):
             error.add_note(line)
     return error
+
+
+def proof_lines(proof: Proof) -> list[str]:
+    """Return the needs and limits that together leave no order, each with its place."""
+    reasons = [f"  {need}{_at(need.place)}" for need in proof.needs]
+    reasons += [f"  limit `{budget.name}`{_at(budget.place)}" for budget in proof.budgets]
+    if not reasons:
+        return []
+    head = "by what is known no order exists: these together leave none"
+    return [f"{head}{'' if proof.smallest else ', and perhaps fewer of them'}", *reasons]
+
+
+def _at(place: Place | None) -> str:
+    return "" if place is None else f" ({place})"
 
 
 def stuck_from_nothing(desired: Desired) -> tuple[Wait, ...]:
@@ -123,9 +137,7 @@ def trouble_findings(graph: Graph) -> tuple[Finding, ...]:
 def graph_warnings(graph: Graph) -> Iterator[Finding]:
     """Yield what is no mistake of the limits, but not what somebody means by them."""
     for misfit in misfits(graph):
-        lines = "".join(
-            f"\n    {link}" + (f" ({link.place})" if link.place else "") for link in misfit.links
-        )
+        lines = "".join(f"\n    {link}{_at(link.place)}" for link in misfit.links)
         yield Finding(
             place=misfit.budget.place or Place(file="site.yml"),
             message=misfit.message + lines,

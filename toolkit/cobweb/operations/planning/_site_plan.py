@@ -8,7 +8,6 @@ from functools import cache
 
 from cobweb.errors import UsageError
 from cobweb.kernel._result import stuck_waits
-from cobweb.kernel._sentences import proof_lines
 from cobweb.model import CobId, Decision, host_of
 from cobweb.operations.context._context import ExecutionContext, context_of
 from cobweb.operations.context._desired import Desired, Exceptions
@@ -17,6 +16,7 @@ from cobweb.operations.context._narrowed import narrowed
 from cobweb.operations.context._renames import pending_renames, with_renames
 from cobweb.operations.drift._drift_check import drifted_of
 from cobweb.operations.history._collection import sound_generation
+from cobweb.operations.planning._foresight import proof_lines
 from cobweb.operations.planning._plan import (
     DEFAULT_PLANNER,
     Change,
