@@ -30,6 +30,9 @@ __all__ = ["cobweb_interface"]
 
 cobweb_interface = 1
 
+NAME = "agents"
+"""The section's name."""
+
 
 @contextmanager
 def _extra() -> Iterator[None]:
@@ -63,9 +66,19 @@ def _schema(name: str) -> Mapping[str, Any]:
 class AgentsSection:
     """Which hosts own their objects, and the servers over which owners speak."""
 
-    name: ClassVar[str] = "agents"
+    name: ClassVar[str] = NAME
     schema: ClassVar[Mapping[str, Any]] = _schema("agents")
     decision_schema: ClassVar[Mapping[str, Any]] = _schema("agents.decision")
+
+    @staticmethod
+    def company(site: Any, desired: Any, orders: Any) -> Any:
+        """Return the agents that an apply has to do with, None for none."""
+        if NAME not in site.evaluated.sections:
+            return None
+        with _extra():
+            from cobweb_plugins.agents._company import company_of
+
+        return company_of(site, desired, orders)
 
     def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
         """Return the servers."""
@@ -97,10 +110,39 @@ def _up_command(context: click.Context, *, yes: bool, wait: str | None) -> int:
     return up(site_access(context), yes=yes, wait=wait)
 
 
+@click.group("agent", epilog="\b\nExamples:\n  cobweb agent run --name web1 --address ADDRESS")
+def agent() -> None:
+    """Be the agent of one host."""
+
+
+@agent.command("run", epilog="\b\nExamples:\n  cobweb agent run --name web1 --address ADDRESS")
+@click.option("--name", required=True, help="The host that it owns, as the site calls it.")
+@click.option("--address", required=True, help="Where it meets the others: `cobweb agents up`.")
+@click.option(
+    "--folder",
+    default="/var/lib/cobweb/agent",
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where it keeps its journal.",
+)
+def _run_command(*, name: str, address: str, folder: Path) -> None:
+    """Own the objects of one host: do what `cobweb apply` orders.
+
+    It needs no checkout of the site and no root of its own, but what its
+    tasks need. In ADDRESS `keys=` is a folder with NAME.seed, ca.pem and
+    coordinator.pub, as `cobweb agents up` has made them.
+    SIGTERM ends it when what is at work has ended.
+    """
+    with _extra():
+        from cobweb_plugins.agents._agent import run
+
+    run(name, address, folder)
+
+
 @hookimpl
 def cobweb_register_commands() -> Sequence[click.Command]:
-    """Register `agents`."""
-    return [on_site(agents)]
+    """Register `agents` and `agent`."""
+    return [on_site(agents), agent]
 
 
 @hookimpl

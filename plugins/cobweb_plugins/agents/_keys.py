@@ -43,6 +43,14 @@ def public_key(seed: Path) -> str:
         raise CobwebError(f"{seed}: this is no key of NATS", hint=hint) from error
 
 
+def publish(place: Path, key: str) -> None:
+    """Have a file say a public key, for who takes it along."""
+    if not place.exists() or place.read_text(encoding="utf-8").strip() != key:
+        beside = place.with_name(f".{place.name}.{os.getpid()}")
+        beside.write_text(f"{key}\n", encoding="utf-8")
+        beside.replace(place)
+
+
 def certificate(folder: Path, host: str, names: Iterable[str], now: datetime) -> str:
     """Return the SHA-256 of the file of a server's certificate, which is made for these names."""
     authority = _authority(folder, now)

@@ -130,6 +130,11 @@ class NatsLink:
         self._taken_size += sum(len(message) for _, message in came)
         return came
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection, as far as is known."""
+        return self._client is not None
+
     def close(self) -> None:
         """Give the connection up; what waits to be sent is sent first, for a moment."""
         self._is_closing = True

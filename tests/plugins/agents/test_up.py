@@ -211,7 +211,8 @@ def site(run: Call, tmp_path: Path) -> Iterator[Up]:
 def test_up_gives_owners_keys_and_starts_a_server(site: Up, check_schema: Call) -> None:
     first = site.up()
     check_schema("agents", first)
-    assert [(it["name"], it["here"]) for it in first["owners"]] == [("east", True), ("west", True)]
+    owners = [(it["name"], it["here"]) for it in first["owners"]]
+    assert owners == [("coordinator", True), ("east", True), ("west", True)]
     assert [it["state"] for it in first["servers"]] == ["up"]
     site.link("east", first["address"]).close()
     secret = (site.folder / ".cobweb" / "agents" / "servers" / "n1.key").read_text().split("\n")[1]
@@ -227,7 +228,7 @@ def test_up_gives_owners_keys_and_starts_a_server(site: Up, check_schema: Call) 
         site.link("n3", first["address"])
     site.write(on="odd", owners=["east"])
     changed = site.up()
-    assert [it["name"] for it in changed["owners"]] == ["east", "n1", "n3"]
+    assert [it["name"] for it in changed["owners"]] == ["coordinator", "east", "n1", "n3"]
     site.link("n3", changed["address"]).close()
     with pytest.raises(CobwebError, match="does not let west in: Authorization Violation"):
         site.link("west", changed["address"])

@@ -50,6 +50,7 @@ COMMANDS: Mapping[str, str] = {
     "metal": "Machines that boot from the network: see them, switch them.",
     "vcluster": "Virtual clusters: machines for some time, with names of their own.",
     "agents": "Owners on many hosts, and the servers over which they speak.",
+    "agent": "Be the agent of one host.",
     "decisions": "List what was decided: desired state that is in no file.",
     "decide": "Decide what a section of the site has under a key.",
     "import": "Read what other tools have written into the site.",
@@ -57,7 +58,7 @@ COMMANDS: Mapping[str, str] = {
 }
 """Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
 
-_NAMES = "agents cluster decide decisions generate import install metal pool report vcluster"
+_NAMES = "agent agents cluster decide decisions generate import install metal pool report vcluster"
 PLUGGED = frozenset(_NAMES.split())
 """Those of them that built-in plugins bring."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -24,6 +26,7 @@ _EXAMPLES: Mapping[str, str] = {
     "namespaces": "a cluster from a template, on machines of namespaces",
     "pools": "hosts and licences that move between services, on this machine",
     "metal": "machines that boot from the network, simulated on this machine",
+    "agents": "hosts with an agent each, on this machine",
 }
 _SHOWN: Mapping[str, str] = {"gitignore.txt": ".gitignore"}
 """Files that have another name in a package than in a site."""
@@ -40,6 +43,7 @@ _NEXT: Mapping[str, tuple[str, ...]] = {
     ),
     "pools": ("pool add n01 batch", "pool move n01 hpc", "pool status"),
     "metal": ("plan", "apply", "metal list"),
+    "agents": ("agents up", "apply", "status"),
 }
 _LONGEST = 40
 _SCHEMAS = ("site", "inventory")
@@ -91,7 +95,10 @@ def site_files(directory: Path, ci: str, example: str = "process") -> dict[str, 
     """Return the text of each file of a new site, by its path in the site."""
     name = _name(directory)
     base, net = f"/tmp/cobweb-{name}-{secrets.token_hex(3)}", secrets.randbelow(1 << 14)  # noqa: S108 - made with mode 700, and its owner is checked
-    values = {"@NAME@": name, "@BASE@": base, "@NET@": f"127.{64 + net % 64}.{net // 64}"}
+    values = {"@NAME@": name, "@NET@": f"127.{64 + net % 64}.{net // 64}", "@BASE@": base}
+    keys = directory.resolve() / ".cobweb" / "agents"
+    place = f"--address nats://{values['@NET@']}.1:4222/site?keys={keys}"
+    values["@AGENT@"] = shlex.join([sys.executable, "-m", "cobweb", "agent", "run", *place.split()])
     root = files("cobweb.cli") / "_init"
     folder = data_dir("inventories") / "lamp" if example == "namespaces" else root / example
     contents = {_SHOWN.get(path, path): _filled(text, values) for path, text in _texts(folder, "")}
