@@ -13,16 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from benchmarks._machine import commit, machine
-from benchmarks._page import why_no_page, write_page
+from benchmarks._page import why_no_page, write_page, write_parts
 from benchmarks._table import as_text
 
 SUBJECTS = (
     *("start", "engine", "site", "journal", "apply", "report"),
-    *("tasks", "layout", "tasks_plan", "pools"),
+    *("tasks", "agents", "layout", "tasks_plan", "pools"),
 )
 HERE = Path(__file__).resolve().parent
 SUBJECT_TIMEOUT_S = 1800
@@ -39,21 +40,23 @@ def main(argv: list[str] | None = None) -> int:
     report: dict[str, Any] = {"format": 1, "commit": commit(), "machine": machine()}
     report["size"] = options.size
     report["subjects"] = {subject: {} for subject in options.subjects or SUBJECTS}
-    if options.docs and _is_no_page(report):
+    wanted = report["subjects"] if options.docs_parts else SUBJECTS
+    is_shown = options.docs or options.docs_parts
+    if is_shown and _is_no_page(report, wanted):
         return 1
     report["subjects"] = {subject: _run(subject, options.size) for subject in report["subjects"]}
     out = Path(options.out)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(as_text(report))
-    if options.docs and not _is_no_page(report):
-        write_page(report)
+    if is_shown and not _is_no_page(report, wanted):
+        (write_parts if options.docs_parts else write_page)(report)
     return int(any("error" in part for part in report["subjects"].values()))
 
 
-def _is_no_page(report: dict[str, Any]) -> bool:
+def _is_no_page(report: dict[str, Any], subjects: Iterable[str]) -> bool:
     """Say whether the page has to stay as it is, and tell people why."""
-    if why := why_no_page(report, SUBJECTS):
+    if why := why_no_page(report, subjects):
         print(f"the docs page stays as it is: {why}", file=sys.stderr)
     return bool(why)
 
@@ -64,6 +67,9 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--size", choices=["full", "small"], default="full")
     parser.add_argument("--out", default="build/bench.json", help="where the JSON is written")
     parser.add_argument("--docs", action="store_true", help="put the table into the docs page")
+    parser.add_argument(
+        "--docs-parts", action="store_true", help="put these subjects alone into the docs page"
+    )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     unknown = sorted(set(options.subjects) - set(SUBJECTS))

@@ -34,6 +34,22 @@ def write_page(report: Mapping[str, Any]) -> None:
     PAGE.write_text(page, encoding="utf-8")
 
 
+def with_parts(page: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the page's report with the subjects of another one in the place of its own.
+
+    Each of these tells where it was measured, for the rest was measured elsewhere or at another
+    time; its figures are compared only with those of its own run.
+    """
+    apart = {"machine": report["machine"], "size": report["size"], "commit": report["commit"]}
+    parts = {subject: {**part, "apart": apart} for subject, part in report["subjects"].items()}
+    return {**page, "subjects": {**page["subjects"], **parts}}
+
+
+def write_parts(report: Mapping[str, Any]) -> None:
+    """Write the subjects of a run into the docs, and leave the others as they are."""
+    write_page(with_parts(json.loads(DATA.read_text(encoding="utf-8")), report))
+
+
 def why_no_page(report: Mapping[str, Any], subjects: Iterable[str]) -> str:
     """Say why the page can't be made of a report: not all at full size, or with errors; or ""."""
     parts = report["subjects"]

@@ -64,6 +64,8 @@ def _remarks(part: Mapping[str, Any]) -> Iterator[str]:
             speakers.setdefault(remark, []).append(row["what"])
     for remark, whats in speakers.items():
         yield f"{'; '.join(dict.fromkeys(whats))}: {remark}"
+    if "apart" in part:
+        yield f"measured apart from the rest: {_machine(part['apart'])}"
     if "error" in part:
         yield f"THE BENCHMARK {part['error']}"
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 HERE = Path(__file__).resolve().parents[1]
+_DROPPED = ("ANSIBLE_", "COBWEB_", "PYTHONDONTWRITEBYTECODE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +50,17 @@ class Place:
             groups = cgroup_root()
             assert groups is not None  # the fabric has refused to start without
             hosts = groups / self.fabric.cgroup_name
-        # Paths of Python stay: a checkout beside the installed one can be measured as well.
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "COBWEB_"))}
-        home = {"HOME": str(self.folder), "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
-        return run_measured(
-            argv, cwd=cwd, environment={**kept, **home, **environment}, hosts=hosts, ok=ok
-        )
+        given = self.environment(**environment)
+        return run_measured(argv, cwd=cwd, environment=given, hosts=hosts, ok=ok)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Return the environment of commands; nothing of the caller's settings of tools is in it.
+
+        Paths of Python stay: a checkout beside the installed one can be measured as well. What has
+        each process compile all modules anew goes: it would be most of what is measured.
+        """
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(_DROPPED)}
+        return {**kept, "HOME": str(self.folder), "NO_COLOR": "1", "LC_ALL": "C.UTF-8", **more}
 
     def on_host(self, host: str, script: str) -> str:
         """Run a shell script on a host, past SSH, and return what it printed."""

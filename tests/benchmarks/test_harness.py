@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import benchmarks.__main__ as benchmarks
 from benchmarks._machine import CODE, commit, git
-from benchmarks._page import DATA, PAGE, page_of, why_outdated
+from benchmarks._page import DATA, PAGE, page_of, why_outdated, with_parts
 from benchmarks._row import Row
 from benchmarks._table import as_markdown, as_text
 
@@ -29,8 +30,8 @@ def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _report(*rows: Row, error: str = "") -> dict[str, object]:
-    part: dict[str, object] = {"rows": [row.as_json() for row in rows]}
+def _report(*rows: Row, error: str = "") -> dict[str, Any]:
+    part: dict[str, Any] = {"rows": [row.as_json() for row in rows]}
     if error:
         part["error"] = error
     machine = {
@@ -101,6 +102,21 @@ def test_a_page_without_marks_is_refused() -> None:
         page_of("no table here", _report())
 
 
+def test_subjects_of_another_run_are_put_into_the_page_and_say_so() -> None:
+    whole = _report(Row(what="old", value=1.0)) | {"commit": "a" * 40}
+    later = _report(Row(what="new", value=2.0)) | {"commit": "b" * 40}
+    made = with_parts(whole, later | {"subjects": {"more": later["subjects"]["subject"]}})
+    text = as_markdown(made)
+    assert "| old | 1.00 s |" in text
+    assert "| new | 2.00 s |" in text
+    assert text.startswith("2 cores")
+    assert f"commit {'a' * 12}\n" in text
+    assert "- measured apart from the rest: 2 cores of a processor" in text
+    assert text.endswith(f"commit {'b' * 12}\n")
+    again = with_parts(made, later)
+    assert "| old |" not in as_markdown(again)
+
+
 def test_an_unknown_subject_is_refused() -> None:
     result = _bench("nonesuch")
     assert result.returncode == 2
@@ -112,6 +128,7 @@ def test_an_unknown_subject_is_refused() -> None:
     [
         (["--size", "small"], "the size is small, not full"),
         (["start", "engine"], "not measured: site, journal, apply"),
+        (["start", "--docs-parts", "--size", "small"], "the size is small, not full"),
     ],
 )
 def test_the_page_is_of_all_subjects_at_full_size(arguments: list[str], reason: str) -> None:

@@ -96,6 +96,16 @@ def _tasks(rows: Rows) -> None:
         assert "locks held to task at work, SSH" in words
 
 
+def _agents(rows: Rows) -> None:
+    words = " ".join(_whats(rows))
+    for part in ("nothing to do", "one file changed", "CPU of all", "wall", "resident memory"):
+        assert part in words
+    peers = {row["peer"] for row in rows if row["peer_value"]}
+    assert {"Cobweb without agents", "ansible-playbook"} <= peers
+    notes = [row["note"] for row in rows if row["what"].endswith("CPU of all")]
+    assert all("coordinator" in note and "agents" in note for note in notes if note)
+
+
 def _layout(rows: Rows) -> None:
     assert len(rows) == len(_whats(rows)) == 8
     assert "8 services on 20 nodes, CPU" in {row["what"] for row in rows if row["peer_value"]}
@@ -120,6 +130,7 @@ _CLAIMS: Mapping[str, Callable[[Rows], None]] = {
     "apply": _apply,
     "report": _report,
     "tasks": _tasks,
+    "agents": _agents,
     "layout": _layout,
     "tasks_plan": _tasks_plan,
 }
