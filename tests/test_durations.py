@@ -8,9 +8,9 @@ import pytest
 
 from cobweb._durations import seconds_of
 from cobweb.errors import Place
-from cobweb.site.reading._durations import duration
 from cobweb.site.reading._findings import Findings
 from cobweb.site.reading._nodes import Leaf, Map
+from cobweb.site.reading._settings import duration
 
 PLACE = Place(file="site.yml", line=3, column=9)
 

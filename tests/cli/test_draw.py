@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cobweb.cli._draw import arrows_of, dot_source, mermaid_source, svg_source
-from cobweb.cli._draw._layers import layers_of
+from cobweb.cli._draw import arrows_of, dot_source, layers_of, mermaid_source, svg_source
 from cobweb.model import Cob, CobId, CobType, Graph, Nothing, TransitionNeed
 
 MakeGraph = Callable[..., Graph]

@@ -16,7 +16,7 @@ from cobweb._tables import Cell, Column, Tone
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import FAILURES
 from cobweb.cli._render import write_table
-from cobweb.cli._request import Format, Request, allow_removal, current_request
+from cobweb.cli._request import Format, Request, current_request, remember
 from cobweb.cli._running import removal_bound
 from cobweb.cli._session import open_site
 from cobweb.cli._streams import refuse_unasked
@@ -149,7 +149,7 @@ class CliAccess:
         words = [*self._shared(), command, *arguments]
         try:
             with cobweb.make_context("cobweb", words) as context:
-                allow_removal(context, deletes)
+                remember("deletes", frozenset(deletes))
                 result = cobweb.invoke(context)
         except click.exceptions.Exit as end:
             return end.exit_code

@@ -1,8 +1,8 @@
-"""What a site was found to be, and plans that were printed before, kept by all that went in.
+"""Plans that were printed before, kept by all that went in.
 
 A plan is a pure function of the site's content, of what the journal believes, of the planner and of
 the options; so is its text. Only a site that was itself kept is looked up, for only of that the
-content is known without reading and evaluating it all. Nothing is kept of a site with mistakes.
+content is known without reading and evaluating it all.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,55 +19,15 @@ from cobweb._code import code_of
 from cobweb._tables import Tone
 from cobweb.cli._output import Output
 from cobweb.cli._request import Format
-from cobweb.errors import Finding, Place
 
 if TYPE_CHECKING:
     from cobweb.api import Site
-    from cobweb.model import Graph
     from cobweb.plugin import LoadedPlugin, Plugins
 
 
-_SOUND, _PLAN = "sound", "plan"
+_PLAN = "plan"
 _FORMAT = 1
 _LEVEL = 1  # of compression: a text of a hundred megabytes becomes ten in a second
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sound:
-    """How many objects and needs a site without mistakes has, and what it is warned of.
-
-    `converges` says that a run of it from nothing is known to come to an end.
-    """
-
-    cobs: int
-    needs: int
-    warnings: tuple[Finding, ...] = ()
-    converges: bool = False
-
-
-def sound(graph: Graph, warnings: tuple[Finding, ...] = ()) -> Sound:
-    """Return the size of a graph, with the warnings."""
-    return Sound(cobs=len(graph.cobs), needs=len(graph.needs), warnings=warnings)
-
-
-def find_sound(session: Site) -> Sound | None:
-    """Return what is known of a whole site that was found to be without mistakes, if it was."""
-    key = session.evaluated.content_key() if session.evaluated.is_kept else None
-    data = session.cache.get(_SOUND, key) if key else None
-    if data is None:
-        return None
-    found = json.loads(data)
-    warnings = tuple(
-        Finding(place=Place(**it.pop("place")), **it) for it in found.pop("warnings", ())
-    )
-    return Sound(warnings=warnings, **found)
-
-
-def keep_sound(session: Site, found: Sound) -> None:
-    """Keep that the whole site, whose graph was evaluated, has no mistakes."""
-    key = session.evaluated.content_key() if session.cache else None
-    if key:
-        session.cache.put(_SOUND, key, json.dumps(asdict(found)).encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import NoReturn
 
 import click
 
@@ -72,7 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     if _COMPLETION in os.environ:
-        _complete(list(argv))
+        cobweb.main(list(argv), prog_name="cobweb", complete_var=_COMPLETION)
+        raise SystemExit(ExitCode.DONE)
     try:
         with cobweb.make_context("cobweb", list(argv)) as context:
             result = cobweb.invoke(context)
@@ -81,11 +81,6 @@ def _run(argv: Sequence[str]) -> int:
     except click.ClickException as error:
         return _tell_click(error)
     return result if isinstance(result, int) else ExitCode.DONE
-
-
-def _complete(argv: list[str]) -> NoReturn:
-    cobweb.main(argv, prog_name="cobweb", complete_var=_COMPLETION)
-    raise SystemExit(ExitCode.DONE)
 
 
 def _tell_click(error: click.ClickException) -> int:

@@ -177,7 +177,15 @@ def site_options(function: _F) -> _F:
 
 def group_options(function: _F) -> _F:
     """Add all shared options to the group, where they stand before the command's name."""
-    return _site_option(_shared_options(_group_format(log_options(function))), "COBWEB_SITE")
+    format_option = click.option(
+        "-o",
+        "--output",
+        type=click.Choice([str(choice) for choice in _DATA]),
+        callback=_keep("format", Format),
+        expose_value=False,
+        help="Format of the data on standard output.",
+    )
+    return _site_option(_shared_options(format_option(log_options(function))), "COBWEB_SITE")
 
 
 def log_options(function: _F) -> _F:
@@ -321,14 +329,3 @@ def _flag(name: str, words: str) -> Callable[[_F], _F]:
         expose_value=False,
         help=words,
     )
-
-
-def _group_format(function: _F) -> _F:
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice([str(choice) for choice in _DATA]),
-        callback=_keep("format", Format),
-        expose_value=False,
-        help="Format of the data on standard output.",
-    )(function)

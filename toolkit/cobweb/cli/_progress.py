@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, Self, TextIO
 
 from cobweb._text import plain
 from cobweb.cli._text import cut
@@ -25,22 +25,6 @@ _SILENT_S, _MOST_SILENT_S = 10.0, 60.0
 """After how much silence it is told what still runs: at first, and at most, for it is doubled."""
 
 _TICK_S = 1.0
-
-
-class Progress(Protocol):
-    """A sink of events that also has room for a sentence."""
-
-    def __call__(self, event: Mapping[str, Any]) -> None:
-        """Show an event, if it is one to show."""
-
-    def say(self, text: str) -> None:
-        """Write a line for people."""
-
-    def tick(self) -> None:
-        """Tell for how long what runs has been at work, if it is time for that."""
-
-    def close(self) -> None:
-        """Leave the screen tidy."""
 
 
 class _Kind(StrEnum):
@@ -223,6 +207,10 @@ class LiveLine:
         names = self._counter.at_work("{for_s:.0f} s {cob} {way}")  # what is long is cut off
         counts = f"{self._counter.summary()}{': ' if names else ''}{names}"
         _write(self._stream, f"{_ERASE}{above}{cut(plain(counts), self._width() - 1)}")
+
+
+Progress = PlainLines | LiveLine
+"""A sink of events that also has room for a sentence, and ticks."""
 
 
 class Clocked:

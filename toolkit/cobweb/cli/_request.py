@@ -6,7 +6,6 @@ click's per-run `meta`; the last one counts, and `-v` adds up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -41,7 +40,8 @@ class Request:
 
     `format` is None only where a command has no `-o` and none was given before its name.
     `no_color` is the option alone: the environment and the terminal are asked by `Output`.
-    `deletes` are no option: a command of a plugin that was asked to delete them says so.
+    `deletes` are no option: a command of a plugin that was asked to delete them says so, and they
+    count for no bound.
     """
 
     site: Path | None = None
@@ -58,13 +58,8 @@ class Request:
     hears_unasked: bool = False
 
 
-def allow_removal(context: click.Context, cobs: Iterable[CobId]) -> None:
-    """Let a command know what its caller was asked to delete: it counts for no bound."""
-    context.meta[_KEY + "deletes"] = frozenset(cobs)
-
-
 def remember(name: str, value: Any) -> None:
-    """Keep the value of a shared option for the rest of this call of `cobweb`."""
+    """Keep a value of `Request` for the rest of this call of `cobweb`."""
     meta = click.get_current_context().meta
     if name == "verbosity":
         value += meta.get(_KEY + name, 0)

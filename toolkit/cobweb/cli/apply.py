@@ -78,7 +78,9 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     """
     saved = _read(plan) if plan else None
     limit = _limit(saved, limit, options, replan=replan)
-    orders = orders_of(request, {**options, "refresh": _refresh(saved, options["refresh"])})
+    if saved is not None and options["refresh"] == "changed":
+        options["refresh"] = saved.refresh
+    orders = orders_of(request, options)
     output = Output.of(request)
     at = saved.decisions if saved else None
     with open_site(request, runs_tasks=True, decisions=at) as session:
@@ -139,12 +141,6 @@ def _exceptions(saved: PlanFile, orders: Orders) -> Exceptions:
         if asked and asked != planned:
             raise UsageError(f"{option} is part of the plan", hint="leave it out")
     return replace(it, budgets=saved.budgets, only=saved.only, renew=saved.renew)
-
-
-def _refresh(saved: PlanFile | None, refresh: str) -> str:
-    from cobweb.operations import Refresh
-
-    return saved.refresh if saved and refresh == Refresh.CHANGED else refresh
 
 
 def _roll_back(  # noqa: PLR0913  # as `go_back`

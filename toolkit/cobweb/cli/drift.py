@@ -34,8 +34,7 @@ from cobweb.cli._session import open_site
 from cobweb.cli._text import count, moment
 
 if TYPE_CHECKING:
-    from cobweb.api import Site
-    from cobweb.operations import DriftResult, Orders
+    from cobweb.operations import DriftResult
 
 _DRIFTED = (
     Column(title="OBJECT", flexible=True),
@@ -99,29 +98,16 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     output = Output.of(request)
     with open_site(request, runs_tasks=True) as session:
         check_all(session, limit)
-        result = _look(session, output, orders, limit=limit, events=events, wait_s=wait)
+        with locked_site(session, output, "drift", wait) as turn:
+            desired = session.desired(limit)
+            with listening(output, goals_of(desired), events) as caller:
+                result = turn.drift(desired, orders, caller)
         data = drift_data(result)
         tell_observers(data)
         if not output.data(data):
             _tell(output, result)
         _sum_up(output, result)
     return result.exit_code
-
-
-def _look(  # noqa: PLR0913  # one parameter per option
-    session: Site,
-    output: Output,
-    orders: Orders,
-    *,
-    limit: str | None,
-    events: str | None,
-    wait_s: float | None,
-) -> DriftResult:
-    """Look for drift under the site lock."""
-    with locked_site(session, output, "drift", wait_s) as turn:
-        desired = session.desired(limit)
-        with listening(output, goals_of(desired), events) as caller:
-            return turn.drift(desired, orders, caller)
 
 
 def _tell(output: Output, result: DriftResult) -> None:

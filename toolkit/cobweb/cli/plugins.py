@@ -86,12 +86,5 @@ def _source(plugin: LoadedPlugin | FailedPlugin) -> str:
 
 
 def _loaded_data(plugin: LoadedPlugin) -> dict[str, Any]:
-    return {
-        "name": plugin.name,
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "module": plugin.module,
-        "location": plugin.location,
-        "registered": {str(kind): list(names) for kind, names in plugin.registered.items()},
-        "notes": list(plugin.notes),
-    }
+    registered = {str(kind): list(names) for kind, names in plugin.registered.items()}
+    return {**asdict(plugin), "registered": registered, "notes": list(plugin.notes)}

@@ -153,16 +153,15 @@ def section_data(session: Site, name: str, words: Sequence[str]) -> dict[str, An
 
     A section class with a method `show(sections, plugins)` says itself what there is to see.
     """
-    from cobweb.site import read_sections
+    from cobweb.cli._access import CliAccess
 
-    sections = session.plugins.sections
-    schemas = {each: it.schema for each, it in sections.items()}
-    read = read_sections(session.path, schemas, allow_outside=session.allow_outside)
-    make = getattr(sections[name], "show", None)
+    access = CliAccess(click.get_current_context(), session)
+    sections, plugins = access.sections(), access.plugins
+    make = getattr(plugins.sections[name], "show", None)
     try:
-        data = make(read.data, session.plugins) if make else read.data.get(name)
+        data = make(sections, plugins) if make else sections.get(name)
     except ModelError as error:
-        raise read.error(error) from error
+        raise access.placed(error) from error
     path = [name]
     for word in words:
         data = _inner(data or {}, word, path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -183,7 +183,12 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
         output.line(f"{lock['cob']} is locked {lock['state']} for {lock['holder']}")
     if data["results"] and detailed:
         output.line()
-        write_table(output, _RESULT_COLUMNS, list(_result_rows(data["results"])))
+        rows = [
+            (host, key, json.dumps(value, ensure_ascii=False))
+            for host, values in data["results"].items()
+            for key, value in values.items()
+        ]
+        write_table(output, _RESULT_COLUMNS, rows)
     cobs = data["cobs"]
     settled = sum(map(_is_settled, cobs))
     gone = sum(cob["type"] is None for cob in cobs)
@@ -204,12 +209,6 @@ def _tell(output: Output, data: Mapping[str, Any], *, detailed: bool) -> None:
         output.summary(f"last run: {run['id']} ({run['command']}) by {run['user']}: {result}")
     if data["lock"]:
         output.summary(f"locked by {data['lock']}", Tone.CAREFUL)
-
-
-def _result_rows(results: Results) -> Iterator[tuple[str, str, str]]:
-    for host, values in results.items():
-        for key, value in values.items():
-            yield host, key, json.dumps(value, ensure_ascii=False)
 
 
 def _is_settled(cob: Mapping[str, Any]) -> bool:

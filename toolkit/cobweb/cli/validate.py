@@ -14,7 +14,7 @@ from cobweb._foreign_json import JsonError, json_file
 from cobweb._resources import data_dir
 from cobweb._tables import Tone
 from cobweb.cli._access import tell_notes
-from cobweb.cli._analysis import check_whole
+from cobweb.cli._analysis import Sound, check_whole, keep_sound
 from cobweb.cli._options import examples, output_option, pass_request, site_options
 from cobweb.cli._output import Output
 from cobweb.cli._request import Request
@@ -23,7 +23,6 @@ from cobweb.cli._text import count
 from cobweb.errors import Finding, SiteError, UsageError
 
 if TYPE_CHECKING:
-    from cobweb.cli._cached_plans import Sound
     from cobweb.model import Decisions
     from cobweb.operations import Wait
     from cobweb.site import Site
@@ -63,7 +62,6 @@ def command(request: Request, *, file: Path | None) -> int:
             return error.exit_code
         stuck: tuple[Wait, ...] = ()
         if not found.converges:
-            from cobweb.cli._cached_plans import keep_sound
             from cobweb.operations import old_content_warnings, stuck_from_nothing
 
             desired = session.desired()

@@ -22,10 +22,9 @@ from cobweb.plugin._access import (
 )
 from cobweb.plugin._border import answered
 from cobweb.plugin._hooks import Kind, hookimpl
-from cobweb.plugin._loading import load_plugins
+from cobweb.plugin._loading import FailedPlugin, LoadedPlugin, Plugins, load_plugins
 from cobweb.plugin._provider_fields import field_problems, secret_fields
 from cobweb.plugin._type_files import type_file
-from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
 from cobweb.plugin.protocols import (
     INTERFACE,
     ActionAdapter,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from cobweb._tables import Cell, Column, Tone
 from cobweb.errors import ModelError, Place, SiteError
 from cobweb.model import CobId, Decision, Decisions, Graph, Job, Report, Results, State
-from cobweb.plugin._values import Plugins
+from cobweb.plugin._loading import Plugins
 
 if TYPE_CHECKING:
     import click

@@ -10,17 +10,19 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import Distribution, EntryPoint, distributions
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
 
 from cobweb._text import did_you_mean
 from cobweb.errors import CobwebError, PluginError
-from cobweb.model import PythonAction
+from cobweb.model import CobType, PythonAction
+from cobweb.plugin import protocols
 from cobweb.plugin._border import (
     describe,
     guarded,
@@ -30,8 +32,9 @@ from cobweb.plugin._border import (
 )
 from cobweb.plugin._contracts import cob_type_problems, faces_of, item_problems, schema_problems
 from cobweb.plugin._hooks import HOOKS, PROJECT, Kind
-from cobweb.plugin._values import FailedPlugin, LoadedPlugin, Plugins
-from cobweb.plugin.protocols import INTERFACE
+
+if TYPE_CHECKING:
+    import click
 
 HOOK_NAMES = tuple(kind.hook for kind in Kind)
 
@@ -50,6 +53,91 @@ Tables = dict[str, dict[str, Any]]
 
 class _RejectedError(CobwebError):
     """Why a plugin is left out."""
+
+
+class Expander(protocols.ExpandingSection, Protocol):
+    """A section that stands for hosts and objects; `source` is the folder of its code."""
+
+    source: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPlugin:
+    """A plugin that is there: its entry point, where it is from, and the names that it registers.
+
+    `module` is the entry point's value, `location` the file it was loaded from ("" if unknown).
+    `notes` say what of it this Cobweb, with these plugins, has no use for.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    module: str
+    location: str
+    registered: Mapping[Kind, tuple[str, ...]]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedPlugin:
+    """A plugin that was left out whole, and why."""
+
+    name: str
+    distribution: str
+    version: str
+    module: str
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.name} ({self.distribution} {self.version}): {self.reason}{hint}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugins:
+    """All that was loaded; every mapping goes by the registered name.
+
+    `executors` are classes, made once per run without arguments; `solvers`, `planners`, `adapters`
+    and `transports` are instances. Calls of these raise PluginError where the plugin breaks.
+    `generators` are those adapters that make a site's files from a model, `providers` those that
+    make machines; `task_planners` are those planners that schedule tasks of nodes.
+    `observers` make one each time that they are called, for a call of a command;
+    `unasked_observers` are those of them that may come without being named.
+    `python_types` are the instances whose methods the type's `PythonAction`s name; what these raise
+    fails a job. `extensions` are classes by `POINT/NAME`; `extensions_at` has those of a point.
+    """
+
+    loaded: tuple[LoadedPlugin, ...] = ()
+    failed: tuple[FailedPlugin, ...] = ()
+    types: Mapping[str, CobType] = field(default_factory=dict)
+    python_types: Mapping[str, protocols.PythonType] = field(default_factory=dict)
+    executors: Mapping[str, type[protocols.Executor]] = field(default_factory=dict)
+    solvers: Mapping[str, protocols.Solver] = field(default_factory=dict)
+    planners: Mapping[str, protocols.Planner] = field(default_factory=dict)
+    task_planners: Mapping[str, protocols.TaskPlanner] = field(default_factory=dict)
+    adapters: Mapping[str, protocols.Adapter] = field(default_factory=dict)
+    generators: Mapping[str, protocols.Generator] = field(default_factory=dict)
+    providers: Mapping[str, protocols.NodeProvider] = field(default_factory=dict)
+    commands: Mapping[str, click.Command] = field(default_factory=dict)
+    sections: Mapping[str, type[protocols.Section]] = field(default_factory=dict)
+    expanders: Mapping[str, Expander] = field(default_factory=dict)
+    transports: Mapping[str, protocols.Transport] = field(default_factory=dict)
+    observers: Mapping[str, Callable[[], protocols.Observer]] = field(default_factory=dict)
+    unasked_observers: Mapping[str, Callable[[], protocols.UnaskedObserver]] = field(
+        default_factory=dict
+    )
+    extensions: Mapping[str, type[protocols.Extension]] = field(default_factory=dict)
+
+    @property
+    def decision_schemas(self) -> Mapping[str, Mapping[str, Any]]:
+        """The JSON Schema of what may be decided, by the name of each section that takes that."""
+        sections = self.sections.items()
+        return {name: it.decision_schema for name, it in sections if hasattr(it, "decision_schema")}
+
+    def extensions_at(self, point: str) -> Mapping[str, type[protocols.Extension]]:
+        """Return by name what plugins add at a point that another plugin asks for."""
+        return {it.name: it for it in self.extensions.values() if it.point == point}
 
 
 def load_plugins(*, strict: bool = False) -> Plugins:
@@ -178,11 +266,11 @@ def _import(found: Found) -> tuple[Any, pluggy.PluginManager, tuple[str, ...]]:
     if version is None:
         raise _RejectedError(
             "it does not say which plugin interface it was made for",
-            hint=f"write `cobweb_interface = {INTERFACE}` in {found.entry.value}",
+            hint=f"write `cobweb_interface = {protocols.INTERFACE}` in {found.entry.value}",
         )
-    if version != INTERFACE:
+    if version != protocols.INTERFACE:
         raise _RejectedError(
-            f"it was made for plugin interface {version!r}, this Cobweb has {INTERFACE}",
+            f"it was made for plugin interface {version!r}, this Cobweb has {protocols.INTERFACE}",
             hint=f"install a version of {found.distribution} that fits",
         )
     return plugin, *_checked_hooks(plugin)
@@ -242,7 +330,7 @@ def _make_all(plugin: str, items: Mapping[Kind, Collection[Any]]) -> Tables:
 
 
 def _refuse_schemas(tables: Tables) -> None:
-    for table, owner, field in (
+    for table, owner, attribute in (
         (Kind.TYPES, "type", "spec_schema"),
         (Kind.SECTIONS, "section", "schema"),
         (Kind.SECTIONS, "the decisions of section", "decision_schema"),
@@ -252,7 +340,7 @@ def _refuse_schemas(tables: Tables) -> None:
         for name, made in tables.get(table, {}).items():
             what = f"the schema of {owner} {name}"
             with _contained(f"{what} cannot be read"):
-                schema = getattr(made, field, None)
+                schema = getattr(made, attribute, None)
                 problems = schema is not None and schema_problems(schema)
             if problems:
                 raise _RejectedError(f"{what} is no JSON Schema {problems[0]}")
@@ -339,8 +427,8 @@ def _entries(distribution: Distribution, name: str) -> Iterator[Found]:
     yield from (Found(distribution=name, version=version, entry=it) for it in entries)
 
 
-def _metadata(distribution: Distribution, field: str) -> str:
+def _metadata(distribution: Distribution, key: str) -> str:
     try:
-        return str(distribution.metadata[field] or "unknown")
+        return str(distribution.metadata[key] or "unknown")
     except (OSError, UnicodeDecodeError):
         return "unknown"

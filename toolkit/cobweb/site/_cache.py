@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cobweb._cache import Cache
 from cobweb._garbage import no_collections
@@ -36,10 +36,12 @@ from cobweb.model import (
     Unit,
 )
 from cobweb.site._key import place_key, site_key
-from cobweb.site._load_options import Foreign
 from cobweb.site.objects._bulk import make_all
 from cobweb.site.objects._drift import Ignored
 from cobweb.site.reading._files import Files, Notes, unchanged
+
+if TYPE_CHECKING:
+    from cobweb.site._find import Foreign
 
 _KNOWN, _SITE, _GRAPH = "known", "site", "graph"
 

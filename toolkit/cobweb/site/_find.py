@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache as cache_of
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,6 @@ from cobweb._garbage import no_collections
 from cobweb.errors import Finding, Place, SiteError
 from cobweb.site._cache import find_kept
 from cobweb.site._key import base_key
-from cobweb.site._load_options import Foreign
 from cobweb.site._site import Site
 from cobweb.site.reading._files import DecisionReader, Files
 from cobweb.site.reading._findings import Findings, bounded
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cobweb._cache import Cache
     from cobweb.model import CobType
     from cobweb.plugin import Adapter, Extension
-    from cobweb.plugin._values import Expander
+    from cobweb.plugin._loading import Expander
     from cobweb.site._evaluation import Parts
     from cobweb.site.reading._nodes import Map
 
@@ -35,6 +35,25 @@ SITE_FILE = "site.yml"
 DEFAULT_STATE = "sqlite:///.cobweb/state.db"
 _STATE_URL = re.compile(r"(sqlite|postgresql)(\+\w+)?://.*")
 _NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """What is settled before a site is read: what plugins add, and what the user allows.
+
+    That is COB types by name, readers of inventories, further sections with their JSON Schemas.
+    `expanders` are those of the sections that stand for hosts and objects. With `allow_outside` the
+    site may use files outside of its repository. `decisions` are those of its sections, for which
+    `extensions` are what other plugins add.
+    """
+
+    types: Mapping[str, CobType]
+    adapters: Sequence[Adapter]
+    sections: Mapping[str, Mapping[str, Any]]
+    expanders: Sequence[Expander]
+    allow_outside: bool = False
+    decisions: DecisionReader = dict
+    extensions: Sequence[type[Extension]] = ()
 
 
 def find_site(start: Path) -> Path:

@@ -17,7 +17,7 @@ from cobweb._code import code_of
 from cobweb.site.reading._files import Notes, repository_of
 
 if TYPE_CHECKING:
-    from cobweb.site._load_options import Foreign
+    from cobweb.site._find import Foreign
 
 _LIBRARIES = ("jinja2", "jsonschema", "PyYAML", "regex")
 

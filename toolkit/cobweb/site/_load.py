@@ -13,9 +13,8 @@ from cobweb.errors import ModelError, Place, SiteError
 from cobweb.plugin import ActionAdapter
 from cobweb.site._documents import placed
 from cobweb.site._evaluation import Evaluation, Parts
-from cobweb.site._find import site_file_of, state_url_of
+from cobweb.site._find import Foreign, site_file_of, state_url_of
 from cobweb.site._key import base_key
-from cobweb.site._load_options import Foreign
 from cobweb.site._modules import load_modules
 from cobweb.site._sections import ExpandContext, Expanded, clashes, expand_all, joined
 from cobweb.site.hosts._hosts import Inventory

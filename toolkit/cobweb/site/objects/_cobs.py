@@ -10,10 +10,9 @@ from cobweb.errors import Place
 from cobweb.model import CobType, Confirm, State
 from cobweb.site.hosts._select import Selector
 from cobweb.site.objects._confirm import confirm_of
-from cobweb.site.reading._durations import duration
 from cobweb.site.reading._findings import Findings, did_you_mean, on_a_line, one_of
 from cobweb.site.reading._nodes import Map, Node, key_place
-from cobweb.site.reading._settings import as_map, flag, known_keys, required, text
+from cobweb.site.reading._settings import as_map, duration, flag, known_keys, required, text
 from cobweb.site.templates._rendering import is_template
 
 WORDS = ("requires", "after", "binds", "stops")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from jinja2 import Environment, TemplateSyntaxError
 
 from cobweb.model import CobType, Confirm
-from cobweb.site.reading._durations import duration
 from cobweb.site.reading._findings import Findings
 from cobweb.site.reading._nodes import Leaf, Map, key_place
-from cobweb.site.reading._settings import as_map, known_keys, required, text
+from cobweb.site.reading._settings import as_map, duration, known_keys, required, text
 
 SHORTEST_S = 5.0
 """A change, and the connection that confirms it, take longer than anything below this."""

@@ -16,10 +16,9 @@ from cobweb.site.hosts._select import Selector
 from cobweb.site.objects._cobs import Cobs
 from cobweb.site.objects._needs import Expansion, has_step
 from cobweb.site.objects._types import arrow
-from cobweb.site.reading._durations import duration
 from cobweb.site.reading._findings import Findings, did_you_mean, one_of
 from cobweb.site.reading._nodes import Leaf, Map, Node, key_place, kind
-from cobweb.site.reading._settings import as_map, known_keys, required, text
+from cobweb.site.reading._settings import as_map, duration, known_keys, required, text
 
 _OF_BUDGETS = ("group", "unit", "first", "pause", "trust", "order", "during")
 """Keys that mean nothing beside `transition`."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
+from cobweb._durations import LONGEST_S, seconds_of
 from cobweb.errors import Place
 from cobweb.site.reading._findings import Findings, did_you_mean, one_of
 from cobweb.site.reading._nodes import Leaf, Map, Node, Seq, key_place, kind
@@ -84,6 +86,32 @@ def number(node: Map, key: str, what: str, findings: Findings) -> float | None:
         return float(value.value)
     shown = f"`{value.value}`" if isinstance(value, Leaf) else kind(value)
     findings.add(value.place, f"`{key}` of {what} must be a number above 0, not {shown}")
+    return None
+
+
+def duration(
+    node: Map, key: str, what: str, findings: Findings, *, zero: bool = False
+) -> float | None:
+    """Return the seconds under `key`, None if it is missing or unfit (a finding).
+
+    That is a number of seconds, or text such as `30s` and `1m30s`. None at all is fit only with
+    `zero`.
+    """
+    value = node.items.get(key)
+    if value is None:
+        return None
+    written = value.value if isinstance(value, Leaf) else None
+    if isinstance(written, int | float) and not isinstance(written, bool):
+        seconds = float(written)
+        if (seconds or zero) and 0 <= seconds <= LONGEST_S:
+            return seconds
+    if isinstance(written, str):
+        with suppress(ValueError):
+            return seconds_of(written.strip(), zero=zero)
+    shown = f"`{written}`" if isinstance(written, str | int | float) else kind(value)
+    least = "" if zero else " above 0"
+    message = f"`{key}` of {what} must be a duration{least}, not {shown}"
+    findings.add(value.place, message, "seconds, or text as in `30s`, `1m30s`, `2h`")
     return None
 
 
