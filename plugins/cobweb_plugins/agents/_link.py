@@ -281,6 +281,10 @@ async def _drop(client: Client) -> None:
         if writer := getattr(transport, name, None):
             writer.transport.abort()
             await asyncio.sleep(0)  # for what the transport still has to do
+    # asyncio tells of a loss once: not the protocol of a handshake that began after it.
+    bare = getattr(transport, "_bare_io_writer", None)
+    if bare and (protocol := bare.transport.get_protocol()):
+        protocol.connection_lost(None)
 
 
 def _tls_of(path: Path) -> ssl.SSLContext | None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import shutil
 import socket
 import ssl
+import struct
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -21,6 +25,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nats.aio.client import Client
+from nats.aio.transport import TcpTransport
 
 from cobweb.errors import CobwebError, UsageError
 from cobweb.plugin import Link
@@ -212,6 +217,35 @@ def test_a_server_that_is_not_there_is_told(
     address = replace(address_of(server.address()), servers=(f"127.0.0.1:{free_port()}",))
     with pytest.raises(CobwebError, match=r"lets east in within 2 s: 127.0.0.1:\d+: .*Connect"):
         Nats().connect(str(address), "east", lambda: None)
+
+
+def test_nothing_is_left_of_a_connection_that_is_reset_before_its_handshake(
+    server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = TcpTransport.connect
+
+    async def connect_and_reset(transport: TcpTransport, *place: Any, **limits: Any) -> None:
+        await connect(transport, *place, **limits)
+        accepted, _ = listener.accept()
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()
+        assert transport._bare_io_reader is not None
+        with suppress(ConnectionResetError):  # from here on asyncio knows of the reset
+            await transport._bare_io_reader.read()
+
+    monkeypatch.setattr(TcpTransport, "connect", connect_and_reset)
+    monkeypatch.setattr("cobweb_plugins.agents._link._REACHED_S", 1.0)
+    gc.collect()  # what other tests have left
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        warnings.catch_warnings(record=True, action="always") as warned,
+    ):
+        servers = (f"127.0.0.1:{listener.getsockname()[1]}",)
+        address = replace(address_of(server.address()), servers=servers)
+        with pytest.raises(CobwebError, match="lets east in within 1 s"):
+            Nats().connect(str(address), "east", lambda: None)
+        gc.collect()
+    assert [str(it.message) for it in warned] == []
 
 
 async def _tried(server: NatsServer, owner: str, to: str) -> list[str]:
