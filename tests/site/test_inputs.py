@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cobweb.errors import SiteError
 from cobweb.generation import content_of
 from cobweb.model import Cob, CobId, CobType, Graph, Nothing, Role, Transition
 from cobweb.site import Site, unfit_specs
@@ -210,6 +211,15 @@ def test_explain_says_where_a_variable_comes_from(maker: Maker) -> None:
         assert str(found.place) == "group_vars/app.yml:1:13"
         assert [it.name for it in found.variables] == ["name"]
         assert site.explain("app01/page.spec").value["inputs"] == {"nginx_name": "web"}
+
+
+def test_what_cannot_be_evaluated_is_a_finding_of_explain(maker: Maker) -> None:
+    site = maker.site({"site.yml": text(), "group_vars/app.yml": 'port: "{{ nobody }}"\n'})
+    with pytest.raises(SiteError) as caught:
+        site.explain("app01.port")
+    (finding,) = caught.value.findings
+    assert str(finding.place) == "group_vars/app.yml:1:7"
+    assert "nobody" in finding.message
 
 
 def test_old_specs_fit_whatever_variables_they_had(maker: Maker) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cobweb._cache import Cache
 from cobweb._lazy import Lazy
-from cobweb.errors import Finding, UsageError
+from cobweb.errors import Finding, SiteError, UsageError
 from cobweb.model import CobId, CobType, Decisions, Graph, Host, host_of
 from cobweb.site._cache import Head, Kept, keep
 from cobweb.site._key import site_key
@@ -178,11 +178,16 @@ class Site:
         UsageError for what does not exist; SiteError if it cannot be evaluated.
         """
         from cobweb.site._explain import Explainer
+        from cobweb.site.hosts._scope import EvaluationError
 
         parts = self._parts
         explainer = Explainer(parts.evaluator, parts.cobs.defs, self._evaluation.specs)
         with bounded(parts.files.site_file):
-            explanation = explainer.explain(ref)
+            try:
+                explanation = explainer.explain(ref)
+            except EvaluationError as error:
+                found = Finding(place=error.place, message=error.message, hint=error.hint)
+                raise SiteError([found]) from error
         parts.files.findings.raise_if_any()
         return explanation
 
