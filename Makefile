@@ -57,6 +57,7 @@ test-full: $(VENV)/.dev  ## run all tests, with many examples (SEED=...), and co
 
 AREA_agents := tests/plugins/agents
 AREA_ansible := tests/plugins/ansible
+AREA_applications := tests/plugins/applications
 AREA_benchmarks := tests/benchmarks
 AREA_cli := tests/cli tests/docs tests/bad_input tests/bounds tests/plugins/controller tests/plugins/report
 AREA_cluster := tests/plugins/cluster tests/plugins/solvers tests/plugins/providers tests/plugins/planner

@@ -29,6 +29,7 @@ def test_every_built_in_plugin_is_loaded() -> None:
         *(
             "agents",
             "ansible",
+            "applications",
             "cluster",
             "controller",
             "models",

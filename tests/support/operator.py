@@ -118,8 +118,12 @@ class Operator:
 
     def cobweb(self, *arguments: str) -> Run:
         """Run a command of cobweb to its end."""
-        with self._start(arguments, self._next_events()) as started:
+        with self.start(*arguments) as started:
             return started.end()
+
+    def start(self, *arguments: str) -> StartedRun:
+        """Begin a command of cobweb."""
+        return self._start(arguments, self._next_events())
 
     def start_apply(self, *options: str, command: str = "apply") -> StartedRun:
         """Begin an apply, or another `command` that is one, with its events kept.

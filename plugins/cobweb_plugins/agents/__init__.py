@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +12,7 @@ import click
 
 from cobweb.errors import CobwebError
 from cobweb.plugin import (
+    Extension,
     RegisteredType,
     Section,
     Transport,
@@ -55,6 +56,26 @@ class Nats:
             from cobweb_plugins.agents._link import connect
 
         return connect(address, owner, wake)
+
+
+class AgentKind:
+    """Commands over agents; at the point `command_channel`, which the plugin applications has."""
+
+    point: ClassVar[str] = "command_channel"
+    name: ClassVar[str] = "agents"
+    rank: ClassVar[int] = 10
+    width: ClassVar[int] = 10_000
+
+    @asynccontextmanager
+    async def open(self, site: Any) -> AsyncIterator[Any]:
+        """Return the channel to the agents of a `cobweb.api.Site`, None where it has none."""
+        if NAME not in site.evaluated.sections:
+            yield None
+            return
+        with _extra():
+            from cobweb_plugins.agents._command_channel import channel
+        async with channel(site) as made:
+            yield made
 
 
 def _schema(name: str) -> Mapping[str, Any]:
@@ -143,6 +164,12 @@ def _run_command(*, name: str, address: str, folder: Path) -> None:
 def cobweb_register_commands() -> Sequence[click.Command]:
     """Register `agents` and `agent`."""
     return [on_site(agents), agent]
+
+
+@hookimpl
+def cobweb_register_extensions() -> Sequence[type[Extension]]:
+    """Register the command channel `agents`."""
+    return [AgentKind]
 
 
 @hookimpl

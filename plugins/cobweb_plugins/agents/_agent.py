@@ -30,6 +30,7 @@ import cobweb
 from cobweb.errors import CobwebError
 from cobweb.model import CobId, host_of
 from cobweb_plugins.agents._address import address_of
+from cobweb_plugins.agents._commands import Commands
 from cobweb_plugins.agents._part import COORDINATOR, FORMAT, canonical, digest_of, stand_of
 from cobweb_plugins.agents._signature import is_signed
 from cobweb_plugins.agents._wire import LONGEST, NONSENSE, Mark, Marks, Wire
@@ -93,6 +94,7 @@ class Agent:
         self._wire.connect("", "", self._stirred.set)
         self._ask()
         Thread(target=self._beat, daemon=True).start()
+        commands = Commands(self._pinned, self._wire.room)
         self._say(f"{self._name} is there")
         joined = self._wire.joined
         while not self._is_ending:
@@ -109,9 +111,10 @@ class Agent:
                 self._send_report()
             is_quiet = not self._stirred.wait(_QUIET_S)
             self._stirred.clear()
-            if is_quiet and self._last:
+            if is_quiet and self._last and commands.is_idle():
                 break  # what a run has loaded would stay in memory
         self._ended.set()
+        commands.close()
         self._wire.shut()
         return self._is_ending
 

@@ -124,10 +124,9 @@ def company_of(site: Any, desired: Any, orders: Any) -> Company | None:
     UsageError for a run of a part of the site that has to do with agents.
     """
     from cobweb_plugins.agents import Nats
-    from cobweb_plugins.agents._section import NAME, keys_of, servers_of
+    from cobweb_plugins.agents._section import NAME
 
-    section = site.evaluated.sections.get(NAME)
-    if section is None:
+    if NAME not in site.evaluated.sections:
         return None
     hosts = agents_of(site, desired)
     if not hosts:
@@ -136,29 +135,42 @@ def company_of(site: Any, desired: Any, orders: Any) -> Company | None:
     if not desired.is_whole or exceptions.only or exceptions.renew:
         message = f"a part of a site that reaches hosts with agents ({hosts[0]}) is not applied yet"
         raise UsageError(message, hint="apply all of it, or what reaches no host with an agent")
-    places = tuple(f"{it.address}:{it.port}" for it in servers_of(section))
-    place = Address(servers=places, keys=keys_of(site.evaluated.dir))
-    if not (place.keys / f"{COORDINATOR}.seed").exists():
-        hint = "copy the folder from where `cobweb agents up` was called"
-        raise CobwebError(f"{place.keys}: the coordinator's key is not here", hint=hint)
+    place = place_of(site)
     wire = Wire(
         lambda wake: Nats().connect(str(place), COORDINATOR, wake), COORDINATOR, is_kept=False
     )
     return Company(hosts, wire, place)
 
 
+def place_of(site: Any) -> Address:
+    """Return where agents are met; CobwebError where the coordinator's key is elsewhere."""
+    from cobweb_plugins.agents._section import NAME, keys_of, servers_of
+
+    servers = servers_of(site.evaluated.sections[NAME])
+    places = tuple(f"{it.address}:{it.port}" for it in servers)
+    place = Address(servers=places, keys=keys_of(site.evaluated.dir))
+    if not (place.keys / f"{COORDINATOR}.seed").exists():
+        hint = "copy the folder from where `cobweb agents up` was called"
+        raise CobwebError(f"{place.keys}: the coordinator's key is not here", hint=hint)
+    return place
+
+
 def agents_of(site: Any, desired: Any) -> list[str]:
     """Return the hosts with objects that have agents, once `agents up` has made keys."""
+    asked = hosts_with_keys(site) & set(desired.graph.hosts())
+    return sorted(asked - stays(site, desired).keys()) if asked else []
+
+
+def hosts_with_keys(site: Any) -> set[str]:
+    """Return the hosts that may have agents: the section names them, and they have keys."""
     from cobweb_plugins.agents._section import NAME, OWNER
 
     decisions = site.decided.get(NAME)
     keys = {} if decisions is None else decisions.by_key
     if f"{OWNER}{COORDINATOR}" not in keys:
-        return []
+        return set()
     on = site.evaluated.sections[NAME].get("on", "all:!all")
-    asked = {it for it in site.evaluated.select(on) if f"{OWNER}{it}" in keys}
-    asked &= set(desired.graph.hosts())
-    return sorted(asked - stays(site, desired).keys()) if asked else []
+    return {it for it in site.evaluated.select(on) if f"{OWNER}{it}" in keys}
 
 
 def stays(site: Any, desired: Any) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 Theory of operation. A loop of asyncio in a thread of its own holds the connection. What is sent
 while there is none is a loss, so nothing stale is said later; `joined` tells the owner that it can
 be heard again. A server lets who has the key of an owner publish under that name alone, as the last
-part of the subject: so the sender is what the server vouches for.
+part of the subject: so the sender is what the server vouches for. Several rooms share a connection.
 """
 
 from __future__ import annotations
@@ -47,14 +47,16 @@ _LOG = logging.getLogger(__name__)
 _WENT = (OSError, TimeoutError, nats.errors.Error)
 
 
-def connect(address: str, owner: str, wake: Callable[[], None]) -> NatsLink:
-    """Return the end of an owner; CobwebError where it cannot speak under that name."""
+def connect(
+    address: str, owner: str, wake: Callable[[], None], within_s: float | None = None
+) -> NatsLink:
+    """Return the end of an owner; CobwebError where it cannot speak under that name in time."""
     logging.getLogger("asyncio").addFilter(_is_news)
     place = address_of(address)
     seed = place.keys / f"{token(owner)}.seed"
     _check_seed(seed, owner)
     link = NatsLink(place, owner, seed, wake)
-    link.open()
+    link.open(within_s or _REACHED_S)
     return link
 
 
@@ -80,16 +82,48 @@ def _check_seed(path: Path, owner: str) -> None:
     raise CobwebError(f"{path}: this is no key of a user of NATS", hint=hint)
 
 
+class Room:
+    """What is said in one room to one owner, over a connection that rooms share.
+
+    `offer` takes what is to be sent, and to which subject.
+    """
+
+    def __init__(
+        self, name: str, owner: str, wake: Callable[[], None], offer: Callable[[str, bytes], None]
+    ) -> None:
+        self._name, self._owner, self.wake, self._offer = name, owner, wake, offer
+        self._came: deque[tuple[str, bytes]] = deque()
+        self._came_size = self._taken_size = 0
+
+    def send(self, owner: str, message: bytes) -> None:
+        """Send a message; without a connection, or behind very many, it is lost."""
+        self._offer(subject(token(self._name), token(owner), token(self._owner)), message)
+
+    def receive(self) -> Sequence[tuple[str, bytes]]:
+        """Return what has come, each with the owner that has sent it."""
+        came = [self._came.popleft() for _ in range(len(self._came))]
+        self._taken_size += sum(len(message) for _, message in came)
+        return came
+
+    def take(self, sender: str, message: bytes) -> None:
+        """Keep what has come, as far as there is room for it, and wake the owner."""
+        if self._came_size - self._taken_size < _MOST_HELD:  # each is counted by one thread
+            self._came_size += len(message)
+            self._came.append((sender, message))
+        self.wake()
+
+
 class NatsLink:
     """One owner's end; see `cobweb.plugin.Link`. `joined` is how often it has found a server."""
 
     def __init__(self, place: Address, owner: str, seed: Path, wake: Callable[[], None]) -> None:
-        self._place, self._owner, self._seed, self._wake = place, owner, seed, wake
+        self._place, self._owner, self._seed = place, owner, seed
+        self._rooms: dict[str, Room] = {}
+        self._own = self.room(place.room, wake)
         self._servers = deque(place.servers)
         self._tls = _tls_of(place.keys / "ca.pem")
-        self._came: deque[tuple[str, bytes]] = deque()
         self._unsent: deque[tuple[str, bytes]] = deque()
-        self._unsent_size = self._came_size = self._taken_size = 0
+        self._unsent_size = 0
         self._client: Client | None = None
         self._opened: Future[None] = Future()
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
@@ -103,13 +137,18 @@ class NatsLink:
         self._thread = threading.Thread(target=self._run, name=f"nats {owner}", daemon=True)
         self.joined = 0
 
-    def open(self) -> None:
+    def room(self, name: str, wake: Callable[[], None]) -> Room:
+        """Return another room; `wake` is called when something has come there."""
+        made = self._rooms[token(name)] = Room(name, self._owner, wake, self._post)
+        return made
+
+    def open(self, within_s: float) -> None:
         """Find a server; CobwebError where none lets this owner in."""
         self._thread.start()
         try:
-            self._opened.result(_REACHED_S)
+            self._opened.result(within_s)
         except TimeoutError:
-            message = f"no server of {self._place} lets {self._owner} in within {_REACHED_S:g} s"
+            message = f"no server of {self._place} lets {self._owner} in within {within_s:g} s"
             hint = "`cobweb agents up` starts them"
             failure = CobwebError(f"{message}{self._failure}", hint=hint)
             self.close()
@@ -119,21 +158,21 @@ class NatsLink:
             raise
 
     def send(self, owner: str, message: bytes) -> None:
-        """Send a message; without a connection, or behind very many, it is lost."""
-        to = subject(token(self._place.room), token(owner), token(self._owner))
-        with suppress(RuntimeError):  # after close
-            self._loop.call_soon_threadsafe(self._offer, to, message)
+        """Send a message in the link's own room."""
+        self._own.send(owner, message)
 
     def receive(self) -> Sequence[tuple[str, bytes]]:
-        """Return what has come, each with the owner that has sent it."""
-        came = [self._came.popleft() for _ in range(len(self._came))]
-        self._taken_size += sum(len(message) for _, message in came)
-        return came
+        """Return what has come in the link's own room."""
+        return self._own.receive()
 
     @property
     def is_connected(self) -> bool:
         """Whether there is a connection, as far as is known."""
         return self._client is not None
+
+    def _post(self, to: str, message: bytes) -> None:
+        with suppress(RuntimeError):  # after close
+            self._loop.call_soon_threadsafe(self._offer, to, message)
 
     def close(self) -> None:
         """Give the connection up; what waits to be sent is sent first, for a moment."""
@@ -167,10 +206,9 @@ class NatsLink:
                 await client.publish(to, message)
 
     async def _take(self, message: Msg) -> None:
-        if self._came_size - self._taken_size < _MOST_HELD:  # each is counted by one thread
-            self._came_size += len(message.data)
-            self._came.append((name_of(message.subject.rpartition(".")[2]), message.data))
-        self._wake()
+        _, name, _, sender = message.subject.split(".")
+        if room := self._rooms.get(name):
+            room.take(name_of(sender), message.data)
 
     async def _hold(self) -> None:
         """Hold a connection until the link is closed; the next server first, then with pauses."""
@@ -207,7 +245,7 @@ class NatsLink:
         _LOG.info("%s speaks over %s", self._owner, client.connected_url)
         if not self._opened.done():
             self._opened.set_result(None)
-        self._wake()
+        self._own.wake()
         while client.is_connected and not self._is_closing:
             await self._wait(_FAREWELL_S)  # the client tells of a loss only after the farewell
         self._client = None
@@ -247,7 +285,7 @@ class NatsLink:
             )
         except nats.errors.NoServersError as error:
             raise (refused or [error])[-1] from None  # which says why
-        own = subject(token(self._place.room), token(self._owner), "*")
+        own = subject("*", token(self._owner), "*")
         await client.subscribe(own, cb=self._take)
         for _ in range(2):  # the first question may overtake the subscription
             await client.flush(int(_REACHED_S))
@@ -274,9 +312,11 @@ class NatsLink:
 
 async def _drop(client: Client) -> None:
     """Close a connection; asyncio would wait for the farewell of a dead peer for half a minute."""
+    transport = client._transport  # noqa: SLF001
+    if transport is None:
+        return  # it was given up before it began
     with suppress(*_WENT):
         await asyncio.wait_for(client.close(), _FAREWELL_S)
-    transport = client._transport  # noqa: SLF001
     for name in ("_io_writer", "_bare_io_writer"):
         if writer := getattr(transport, name, None):
             writer.transport.abort()

@@ -13,10 +13,11 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 if TYPE_CHECKING:
     from cobweb.plugin import Link
+    from cobweb_plugins.agents._link import NatsLink, Room
 
 Mark = tuple[int, int]
 """An event of an owner: the life, and the number in it; later ones are greater."""
@@ -68,6 +69,10 @@ class Wire:
         """Open the link; CobwebError where it cannot be."""
         if self._link is None:
             self._link = self._connect(self.wake)
+
+    def room(self, name: str, wake: Callable[[], None]) -> Room:
+        """Return another room of the open link, in which this owner is heard as well."""
+        return cast("NatsLink", self._link).room(name, wake)
 
     def shut(self) -> None:
         """Give the link up."""

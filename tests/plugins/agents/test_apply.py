@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.agents import HOSTS, Apply, Base, Owned, owned, until
+from tests.support.agents import HOSTS, Apply, Owned, until
 from tests.support.example_plugin import PACKAGE
 
 pytestmark = [
@@ -23,19 +23,6 @@ pytestmark = [
 WEB = HOSTS[1:]
 PAIR = ("db", "web1")
 LIMITS = {"web": {"on": "web", "cob": "srv", "max": 1}}
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
-    made = Base(tmp_path_factory.mktemp("agents"))
-    yield made
-    made.take_down()
-
-
-@pytest.fixture
-def site(base: Base, tmp_path: Path) -> Iterator[Owned]:
-    with owned(base, tmp_path) as made:
-        yield made
 
 
 def chain(site: Owned, version: str, agents: Sequence[str] = PAIR, **more: Any) -> None:

@@ -106,6 +106,10 @@ class CliAccess:
         outside = self._request.allow_outside
         return read_document(path, name, schema, what or name, allow_outside=outside)
 
+    def site(self) -> Site:
+        """Return a session whose inventory may run programs, as a run's may."""
+        return open_site(self._request, runs_tasks=True)
+
     def graph(self) -> Graph:
         """Return the evaluated site's objects."""
         with self._fresh() as session:

@@ -51,6 +51,9 @@ COMMANDS: Mapping[str, str] = {
     "vcluster": "Virtual clusters: machines for some time, with names of their own.",
     "agents": "Owners on many hosts, and the servers over which they speak.",
     "agent": "Be the agent of one host.",
+    "run": "Run a command on hosts, and group the answers.",
+    "put": "Put a file, a folder or an archive on hosts.",
+    "get": "Get a file or a folder from each host.",
     "decisions": "List what was decided: desired state that is in no file.",
     "decide": "Decide what a section of the site has under a key.",
     "import": "Read what other tools have written into the site.",
@@ -58,7 +61,10 @@ COMMANDS: Mapping[str, str] = {
 }
 """Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
 
-_NAMES = "agent agents cluster decide decisions generate import install metal pool report vcluster"
+_NAMES = (
+    "agent agents cluster decide decisions generate get import install metal pool put report run "
+    "vcluster"
+)
 PLUGGED = frozenset(_NAMES.split())
 """Those of them that built-in plugins bring."""
 

@@ -90,6 +90,9 @@ class SiteAccess(Protocol):
         SiteError where that leaves no site; what is only taken back is taken back in any case.
         """
 
+    def site(self) -> Any:
+        """Return the site as a new `cobweb.api.Site`, to be closed, for what runs on its hosts."""
+
     def graph(self) -> Graph:
         """Return the objects, needs and limits of the evaluated site."""
 
