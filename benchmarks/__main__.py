@@ -23,7 +23,7 @@ from benchmarks._table import as_text
 
 SUBJECTS = (
     *("start", "engine", "site", "journal", "apply", "report"),
-    *("tasks", "agents", "layout", "tasks_plan", "pools"),
+    *("tasks", "agents", "broadcast", "layout", "tasks_plan", "pools"),
 )
 HERE = Path(__file__).resolve().parent
 SUBJECT_TIMEOUT_S = 1800

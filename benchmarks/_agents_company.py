@@ -116,8 +116,32 @@ class Agents:
 @contextmanager
 def company(place: Place, site: Path) -> Iterator[Agents]:
     """Start the server and the agents of a site; all of that is ended and removed afterwards."""
+    with server(place, site) as address:
+        agents = Agents(place, sorted(place.hosts), address)
+        try:
+            agents.wait(sorted(place.hosts))
+            yield agents
+        finally:
+            agents.end()
+
+
+@contextmanager
+def server(place: Place, site: Path) -> Iterator[str]:
+    """Give owners keys and start the server of a site; yield the address where they meet.
+
+    The server is ended and removed afterwards.
+    """
+    cobweb = [tool("cobweb"), "-C", str(site)]
     try:
-        yield from _company(place, site)
+        told = place.run([*cobweb, "agents", "up", "--yes"], cwd=site).output
+        (address,) = [it for it in told.splitlines() if it.startswith("address: ")]
+        try:
+            yield address.removeprefix("address: ")
+        finally:
+            written = json.loads((site / "site.yml").read_text(encoding="utf-8"))
+            left = {key: it for key, it in written.items() if key not in ("agents", "cobs")}
+            write_json(site / "site.yml", left)
+            place.run([*cobweb, "apply", "--yes", "--max-removals", "100%"], cwd=site)
     finally:
         for pid in named(str(server_folder(place))):
             with suppress(ProcessLookupError):
@@ -127,19 +151,3 @@ def company(place: Place, site: Path) -> Iterator[Agents]:
 def server_folder(place: Place) -> Path:
     """Return what the server keeps its files in; no other process has it in its command line."""
     return place.folder / "nats"
-
-
-def _company(place: Place, site: Path) -> Iterator[Agents]:
-    cobweb = [tool("cobweb"), "-C", str(site)]
-    told = place.run([*cobweb, "agents", "up", "--yes"], cwd=site).output
-    (address,) = [it for it in told.splitlines() if it.startswith("address: ")]
-    agents = Agents(place, sorted(place.hosts), address.removeprefix("address: "))
-    try:
-        agents.wait(sorted(place.hosts))
-        yield agents
-    finally:
-        agents.end()
-        written = json.loads((site / "site.yml").read_text(encoding="utf-8"))
-        left = {key: it for key, it in written.items() if key not in ("agents", "cobs")}
-        write_json(site / "site.yml", left)
-        place.run([*cobweb, "apply", "--yes", "--max-removals", "100%"], cwd=site)

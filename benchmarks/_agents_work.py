@@ -14,6 +14,16 @@ SERVER = "server"
 """The host of the server; nobody's agent is there."""
 
 
+def section(place: Place) -> dict[str, Any]:
+    """Return the section `agents` of a site: all hosts but SERVER, whose server is this machine."""
+    return {
+        "on": f"all:!{SERVER}",
+        "nats": [{"url": f"nats://127.0.0.1:{_free_port()}", "on": SERVER}],
+        "folder": str(server_folder(place)),
+        "listen": "127.0.0.1",
+    }
+
+
 class Work:
     """One tool's files and words for the work; `tag` names both, `has_agents` is Cobweb's."""
 
@@ -22,13 +32,7 @@ class Work:
         self._root.mkdir()
         self._agents: dict[str, Any] = {}
         if has_agents:
-            url = f"nats://127.0.0.1:{_free_port()}"
-            self._agents = {
-                "on": f"all:!{SERVER}",
-                "nats": [{"url": url, "on": SERVER}],
-                "folder": str(server_folder(place)),
-                "listen": "127.0.0.1",
-            }
+            self._agents = section(place)
 
     def write(self, content: str, hosts: int) -> None:
         """Ask for a file with `content` on the first hosts: in site, play and script."""

@@ -28,6 +28,7 @@ class Spent:
     cpu_s: float
     hosts_s: float = 0.0
     output: str = ""
+    code: int = 0
 
     @property
     def all_s(self) -> float:
@@ -77,6 +78,7 @@ def run_measured(
         cpu_s=cpu_s,
         hosts_s=cgroup_cpu_s(hosts) - before if hosts else 0.0,
         output=done.stdout,
+        code=done.returncode,
     )
 
 

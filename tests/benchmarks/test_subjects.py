@@ -16,13 +16,14 @@ from benchmarks.__main__ import SUBJECTS
 
 ROOT = Path(__file__).resolve().parents[2]
 Rows = Sequence[Mapping[str, Any]]
+_ON_SSH_HOSTS = ("tasks", "broadcast")
 
 
 @pytest.mark.full("all measurements on small sizes: three minutes; make bench has them too")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "subject",
-    [pytest.param(s, marks=[pytest.mark.netns] if s == "tasks" else []) for s in SUBJECTS],
+    [pytest.param(s, marks=[pytest.mark.netns] if s in _ON_SSH_HOSTS else []) for s in SUBJECTS],
 )
 def test_a_subject_ends_well_and_its_rows_have_figures(subject: str, tmp_path: Path) -> None:
     """It ends with an error where a tool left work undone, or a run of tasks broke a promise."""
@@ -106,6 +107,17 @@ def _agents(rows: Rows) -> None:
     assert all("coordinator" in note and "agents" in note for note in notes if note)
 
 
+def _broadcast(rows: Rows) -> None:
+    words = " ".join(_whats(rows))
+    for part in ("`cobweb run`, wall", "round trip", "answered", "started again"):
+        assert part in words
+    answered = [row for row in rows if row["what"].endswith("answered")]
+    assert answered
+    assert all(row["value"] == row["target"] for row in answered)
+    if not any(row["what"] == "2 SSH hosts" for row in rows):  # that row says what they lack
+        assert {"2 SSH hosts, wall", "2 SSH hosts, one silent, wall"} <= _whats(rows)
+
+
 def _layout(rows: Rows) -> None:
     assert len(rows) == len(_whats(rows)) == 8
     assert "8 services on 20 nodes, CPU" in {row["what"] for row in rows if row["peer_value"]}
@@ -131,6 +143,7 @@ _CLAIMS: Mapping[str, Callable[[Rows], None]] = {
     "report": _report,
     "tasks": _tasks,
     "agents": _agents,
+    "broadcast": _broadcast,
     "layout": _layout,
     "tasks_plan": _tasks_plan,
 }
