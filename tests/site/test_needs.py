@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -230,7 +230,7 @@ def test_references_that_differ_by_host_reach_what_each_of_them_says(
             link = each.link(host)
             if link is not None:
                 expected |= every_need(defs, [link], only=host)
-    expansion = Expansion(defs, links, varying)
+    expansion = Expansion(cast("Any", defs), links, varying)
     everything, all_needs = expansion.reach({d.name: d.hosts for d in defs.values()})
     assert {str(need) for need in all_needs} == expected
     assert len(all_needs) == len(expected)
@@ -280,7 +280,7 @@ def test_a_part_of_the_site_is_what_its_needs_reach(
 ) -> None:
     """The clever expansion finds what the slow one finds; a part is closed, with nothing else."""
     defs, links = world
-    expansion = Expansion(defs, links)
+    expansion = Expansion(cast("Any", defs), links)
     everything = [(host, d.name) for d in defs.values() for host in d.hosts]
     instances, all_needs = expansion.reach({d.name: d.hosts for d in defs.values()})
     assert instances == {f"{host}/{name}": (host, name) for host, name in everything}

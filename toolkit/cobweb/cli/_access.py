@@ -218,8 +218,7 @@ class CliAccess:
         from cobweb.site import read_sections
 
         schemas = {name: section.schema for name, section in self.plugins.sections.items()}
-        allow_outside = self._request.allow_outside
-        return read_sections(self._session.path, schemas, allow_outside=allow_outside)
+        return read_sections(self._session.path, schemas, allow_outside=self._request.allow_outside)
 
     def _shared(self) -> list[str]:
         """Return the shared options of this call as words, but for the format of data."""

@@ -96,10 +96,9 @@ def find_plan(session: Site, key: str | None) -> PrintedPlan | None:
     return None if data is None else PrintedPlan.unpack(data)
 
 
-def keep_plan(session: Site, key: str | None, plan: PrintedPlan) -> None:
+def keep_plan(session: Site, key: str, plan: PrintedPlan) -> None:
     """Keep what was printed."""
-    if key:
-        session.cache.put(_PLAN, key, plan.pack())
+    session.cache.put(_PLAN, key, plan.pack())
 
 
 def plan_key(session: Site, output: Output, options: Mapping[str, Any]) -> str | None:

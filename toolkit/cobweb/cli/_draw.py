@@ -151,8 +151,7 @@ class _Box:
 def svg_source(graph: Graph) -> str:
     """Return an SVG document; dashed arrows are needed by a transition only."""
     arrows = arrows_of(graph)
-    boxes = _place(graph, arrows)
-    return "\n".join([*_svg_lines(graph, arrows, boxes), ""])
+    return "\n".join([*_svg_lines(graph, arrows, _place(graph, arrows)), ""])
 
 
 def _place(graph: Graph, arrows: Sequence[Arrow]) -> dict[CobId, _Box]:

@@ -6,7 +6,7 @@ values are kept in the `Request` that `pass_request` hands to the command as its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -21,6 +21,7 @@ from cobweb.errors import UsageError
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _F = TypeVar("_F", bound=Callable[..., Any] | click.Command)
+_Callback = Callable[[click.Context, click.Parameter, Any], None]
 _DATA = (Format.TEXT, Format.JSON, Format.YAML)
 
 events_option = click.option(
@@ -150,24 +151,17 @@ def pass_request(function: Callable[Concatenate[Request, _P], _R]) -> Callable[_
     return call
 
 
-def output_option(*formats: Format, default: Format = Format.TEXT) -> Callable[[_F], _F]:
+def output_option(*formats: Format) -> Callable[[_F], _F]:
     """Add `-o FORMAT`; without formats those of plain data: text, json and yaml."""
     choices = formats or _DATA
 
     def keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-        chosen = Format(value) if value else current_request(ctx).format or default
+        chosen = Format(value) if value else current_request(ctx).format or Format.TEXT
         if chosen not in choices:
             raise click.BadParameter(f"{chosen} is not one of {', '.join(choices)}", ctx, param)
         remember("format", chosen)
 
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice([str(choice) for choice in choices]),
-        callback=keep,
-        expose_value=False,
-        help=f"Format of the data on standard output; default {default}.",
-    )
+    return _format_option(choices, keep, f"; default {Format.TEXT}")
 
 
 def site_options(function: _F) -> _F:
@@ -177,14 +171,7 @@ def site_options(function: _F) -> _F:
 
 def group_options(function: _F) -> _F:
     """Add all shared options to the group, where they stand before the command's name."""
-    format_option = click.option(
-        "-o",
-        "--output",
-        type=click.Choice([str(choice) for choice in _DATA]),
-        callback=_keep("format", Format),
-        expose_value=False,
-        help="Format of the data on standard output.",
-    )
+    format_option = _format_option(_DATA, _keep("format", Format))
     return _site_option(_shared_options(format_option(log_options(function))), "COBWEB_SITE")
 
 
@@ -273,17 +260,15 @@ def last_option(things: str) -> Callable[[_F], _F]:
     )
 
 
-def reference_argument(name: str = "reference", *, required: bool = True) -> Callable[[_F], _F]:
+def reference_argument(*, required: bool = True) -> Callable[[_F], _F]:
     """Add an argument that names a COB (`host/name`), completed from the site."""
     metavar = "REF" if required else "[REF]"
     return click.argument(
-        name, metavar=metavar, required=required, shell_complete=complete_reference
+        "reference", metavar=metavar, required=required, shell_complete=complete_reference
     )
 
 
-def _keep(
-    name: str, make: Callable[[Any], Any] = lambda value: value
-) -> Callable[[click.Context, click.Parameter, Any], None]:
+def _keep(name: str, make: Callable[[Any], Any] = lambda value: value) -> _Callback:
     """Return a callback that remembers what `make` makes of an option's value, if it has one."""
 
     def keep(_ctx: click.Context, _param: click.Parameter, value: Any) -> None:
@@ -291,6 +276,19 @@ def _keep(
             remember(name, make(value))
 
     return keep
+
+
+def _format_option(
+    choices: Sequence[Format], keep: _Callback, default: str = ""
+) -> Callable[[_F], _F]:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice([str(choice) for choice in choices]),
+        callback=keep,
+        expose_value=False,
+        help=f"Format of the data on standard output{default}.",
+    )
 
 
 def _site_option(function: _F, envvar: str | None) -> _F:

@@ -50,10 +50,7 @@ class _Bound(click.ParamType[tuple[str, int]]):
     name = "name=n"
 
     def convert(
-        self,
-        value: str | tuple[str, int],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
+        self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, int]:
         if isinstance(value, tuple):
             return value

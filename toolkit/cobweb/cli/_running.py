@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -35,8 +35,7 @@ _SHOWN_PER_CAUSE = 3
 
 def goals_of(desired: Desired) -> dict[str, str]:
     """Return the preferred states of the objects that a run may move."""
-    cobs = desired.graph.cobs
-    return {str(cob): cobs[cob].preferred for cob in sorted(desired.movable)}
+    return {str(cob): desired.graph.cobs[cob].preferred for cob in sorted(desired.movable)}
 
 
 @contextmanager
@@ -177,8 +176,7 @@ def _tell_waits(output: Output, result: RunResult) -> None:
     """Tell the causes first, then of those who wait for each the first few."""
     from cobweb.operations import chain_lines
 
-    waits = sorted(result.waits, key=lambda wait: len(wait.chain) > 1)
-    told, like_them, others = first_few(waits)
+    told, like_them, others = first_few(result.waits)
     for wait in told:
         output.summary(f"{wait.cob} is {wait.state}", Tone.BAD)
         for line in chain_lines(wait, result.messages):
@@ -187,19 +185,22 @@ def _tell_waits(output: Output, result: RunResult) -> None:
         output.summary(f"... and {number} more wait for {cause}")
     if others:
         output.summary(f"... and {others} more (-o json has all)")
-    links = (link for wait in waits for link in wait.chain)
+    links = (link for wait in result.waits for link in wait.chain)
     if any(it.detail.endswith(", canary") and it.on is not None for it in links):
         output.summary("who goes first is not home: mend it, or apply a fix;")
         output.summary("`apply --new-canary` chooses anew, those that are out before others")
 
 
-def first_few(waits: Sequence[Wait]) -> tuple[list[Wait], Tally[str], int]:
-    """Return the waits to tell of, how many wait like those by their cause, and how many others."""
+def first_few(waits: Iterable[Wait]) -> tuple[list[Wait], Tally[str], int]:
+    """Return the waits to tell of, how many wait like those by their cause, and how many others.
+
+    Those come first that wait for nobody else.
+    """
     told: list[Wait] = []
     per_cause: Tally[str] = Tally()
     like_them: Tally[str] = Tally()
     others = 0
-    for wait in waits:
+    for wait in sorted(waits, key=lambda wait: len(wait.chain) > 1):
         cause = _cause(wait)
         if cause and per_cause[cause] >= _SHOWN_PER_CAUSE:
             like_them[cause] += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -70,9 +71,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
 
 
 def _place(place: Place | None) -> dict[str, Any] | None:
-    if place is None:
-        return None
-    return {"file": place.file, "line": place.line, "column": place.column}
+    return None if place is None else asdict(place)
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:

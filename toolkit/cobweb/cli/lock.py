@@ -131,8 +131,7 @@ def break_(request: Request, *, name: str, yes: bool) -> None:
         if owner is None:
             raise UsageError("the site is not locked")
         if owner.run == name:
-            alive = lock.why_alive(owner)
-            if alive:
+            if alive := lock.why_alive(owner):
                 ends = "what it has at work on hosts goes on until the next run ends it"
                 output.summary(f"{alive}: {ends}", Tone.CAREFUL)
             if not (yes or _confirmed(owner)):
@@ -164,5 +163,4 @@ def _site_lock(session: Site, *, create: bool) -> SiteLock:
 
 def _confirmed(owner: LockOwner) -> bool:
     refuse_unasked()
-    line = owner.line(wall_clock())
-    return click.confirm(f"Break the lock of {line}?", default=False, err=True)
+    return click.confirm(f"Break the lock of {owner.line(wall_clock())}?", default=False, err=True)

@@ -139,15 +139,13 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         "renew": sorted(set(renew)),
         "max_removals": None if max_removals is None else str(max_removals),
         "deletes": sorted(request.deletes),
+        "generation": generation,
     }
     with open_site(request, runs_tasks=True) as session:
-        if generation is not None:
-            asked["generation"] = generation
-            back = _printed(session, output, asked, removal_bound(max_removals))
-            back.show(output)
-            return _code(back, detailed=detailed_exitcode)
-        tell_notes(session, output)
-        printed = _kept_or_made(session, output, asked, removal_bound(max_removals))
+        if generation is None:
+            tell_notes(session, output)
+        make = _kept_or_made if generation is None else _printed
+        printed = make(session, output, asked, removal_bound(max_removals))
         if out is not None:
             _save(out, printed.file)
         printed.show(output)
@@ -157,10 +155,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
 
 
 def _kept_or_made(
-    session: Site,
-    output: Output,
-    asked: Mapping[str, Any],
-    bound: Callable[[int], int],
+    session: Site, output: Output, asked: Mapping[str, Any], bound: Callable[[int], int]
 ) -> PrintedPlan:
     """Return the plan of what the files say, made now or kept from before."""
     from cobweb.cli._cached_plans import find_plan, keep_plan, plan_key
@@ -198,20 +193,17 @@ def _code(printed: PrintedPlan, *, detailed: bool) -> int:
 
 
 def _printed(
-    session: Site,
-    output: Output,
-    asked: Mapping[str, Any],
-    max_removals: Callable[[int], int],
+    session: Site, output: Output, asked: Mapping[str, Any], bound: Callable[[int], int]
 ) -> PrintedPlan:
     """Make the plan and write it to a printer."""
     from cobweb.cli._cached_plans import PrintedPlan, Printer
     from cobweb.operations import Exceptions, Refresh, plan_text
 
     plan = session.plan(
-        session.desired(asked["limit"], generation=asked.get("generation")),
+        session.desired(asked["limit"], generation=asked["generation"]),
         refresh=Refresh(asked["refresh"]),
         planner=asked["planner"],
-        max_removals=max_removals,
+        max_removals=bound,
         deletes=frozenset(asked["deletes"]),
         exceptions=Exceptions(
             budgets=asked["budgets"],
@@ -224,7 +216,7 @@ def _printed(
         tell_plan(printer, plan, whole=asked["diff"])
     else:
         printer.data(plan.as_data())
-    if asked.get("generation") is None and any(change.kind != "removed" for change in plan.changes):
+    if asked["generation"] is None and any(change.kind != "removed" for change in plan.changes):
         tell_rollback(printer, session.store())
     return PrintedPlan(
         text="".join(printer.texts),
@@ -339,8 +331,7 @@ def _tell_waits(output: Output, plan: Plan) -> None:
     from cobweb.model import UNKNOWN
     from cobweb.operations import chain_lines
 
-    waits = sorted(plan.waits, key=lambda wait: len(wait.chain) > 1)
-    told, like_them, others = first_few(waits)
+    told, like_them, others = first_few(plan.waits)
     for wait in told:
         word = "be left" if wait.state == UNKNOWN else "stay"
         output.line(f"{wait.cob} would {word} {wait.state}:", Tone.BAD)

@@ -82,8 +82,7 @@ def show_data(
     hosts_pattern, _, name = (pattern or "").partition("/")
     site = session.evaluated
     names = site.select(hosts_pattern) if hosts_pattern else tuple(site.hosts)
-    graph = session.graph(hosts_pattern or None)
-    cobs = _by_host(graph, name or "*")
+    cobs = _by_host(session.graph(hosts_pattern or None), name or "*")
     hosts = [_host_data(site.hosts[host], cobs.get(host, []), variables) for host in names]
     if name:
         hosts = [host for host in hosts if host["cobs"]]

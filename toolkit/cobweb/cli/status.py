@@ -217,8 +217,7 @@ def _is_settled(cob: Mapping[str, Any]) -> bool:
 
 def _tell_behind(output: Output, generation: Mapping[str, Any]) -> None:
     """Say which hosts have not switched to the current generation."""
-    behind = [f"{host} ({number})" for host, number in generation["behind"].items()]
-    if behind:
+    if behind := [f"{host} ({number})" for host, number in generation["behind"].items()]:
         text = f"not yet switched to generation {generation['current']}"
         output.summary(f"{text}: {some_of(behind, _SHOWN_BEHIND)}", Tone.CAREFUL)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,10 +141,4 @@ def _wait_data(wait: Wait) -> dict[str, Any]:
 
 
 def _finding_data(finding: Finding) -> dict[str, Any]:
-    return {
-        "file": finding.place.file,
-        "line": finding.place.line,
-        "column": finding.place.column,
-        "message": finding.message,
-        "hint": finding.hint,
-    }
+    return {**asdict(finding.place), "message": finding.message, "hint": finding.hint}

@@ -8,11 +8,12 @@ which order its keys stand and how its type carries out a transition is no part 
 from __future__ import annotations
 
 from cobweb.generation._budgets import merged_budgets, merged_limits
-from cobweb.generation._changes import Changes, changes
 from cobweb.generation._content import (
     INPUTS,
     VAULT_MARK,
+    Changes,
     canonical_json,
+    changes,
     content_of,
     contents,
     digest,
@@ -21,6 +22,8 @@ from cobweb.generation._content import (
     listed,
     quoted,
     redact,
+    reveal,
+    secrets_of,
 )
 from cobweb.generation._diff import (
     Difference,
@@ -32,7 +35,6 @@ from cobweb.generation._diff import (
 )
 from cobweb.generation._kept_files import KeptFiles, kept_files, lent_variables
 from cobweb.generation._paths import OWN_ROOT, SITE_ROOT, Paths
-from cobweb.generation._secrets import reveal, secrets_of
 from cobweb.generation._site import PROTECTED, EvaluatedSite
 from cobweb.generation._stored import StoredSite, read_site
 from cobweb.generation._switch import Switch, SwitchingOrder, switching_order

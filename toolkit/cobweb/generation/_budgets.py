@@ -83,6 +83,5 @@ def _names(budget: Budget) -> Callable[[Unit, CobId], str]:
 def _present(units: Iterable[Unit], cobs: Container[CobId]) -> Iterator[Unit]:
     """Yield the units that have a member among `cobs`, with these."""
     for unit in units:
-        members = frozenset(cob for cob in unit.members if cob in cobs)
-        if members:
+        if members := frozenset(cob for cob in unit.members if cob in cobs):
             yield unit if members == unit.members else replace(unit, members=members)

@@ -1,4 +1,7 @@
-"""Redaction, canonical JSON and digests: the same value gives the same text on any machine."""
+"""Redaction, canonical JSON and digests: the same value gives the same text on any machine.
+
+What was redacted is found again where its vault marks are known: only a digest of each is kept.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from dataclasses import dataclass
+from itertools import islice, zip_longest
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
@@ -30,6 +34,20 @@ INPUTS = "inputs"
 _PIECES_AT_ONCE = 1000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Every id of the old and the new site in exactly one of four sorted tuples."""
+
+    added: tuple[CobId, ...]
+    removed: tuple[CobId, ...]
+    changed: tuple[CobId, ...]
+    same: tuple[CobId, ...]
+
+    def __bool__(self) -> bool:
+        """Say whether anything differs."""
+        return bool(self.added or self.removed or self.changed)
+
+
 def redact(value: Any) -> Any:
     """Return plain data equal to `value` with each vault mark replaced by a digest of its text.
 
@@ -49,6 +67,29 @@ def redact(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [redact(item) for item in value]
     raise TypeError(f"{type(value).__name__} is no plain data")
+
+
+def secrets_of(value: Any) -> dict[str, Mapping[str, Any]]:
+    """Return the vault marks in plain data, by the digest that stands for each when redacted."""
+    if isinstance(value, Mapping):
+        if is_vaulted(value):
+            return {redact(value)[SECRET_MARK]: value}
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return {}
+    return {mark: it for item in value for mark, it in secrets_of(item).items()}
+
+
+def reveal(
+    value: Any, secrets: Mapping[str, Mapping[str, Any]], instead: Any = None
+) -> tuple[Any, tuple[str, ...]]:
+    """Return redacted data with its vault marks back, and where the marks are not known any more.
+
+    These places are dotted paths, sorted; what is there stays redacted. Where `instead` has a vault
+    mark at the same place, that is taken.
+    """
+    missing: list[str] = []
+    return _revealed(value, secrets, instead, ("", missing)), tuple(sorted(missing))
 
 
 def canonical_json(value: Any) -> str:
@@ -112,6 +153,17 @@ def contents(graph: Graph) -> dict[CobId, str]:
     return {cob.id: content_of(cob) for cob in graph.cobs.values()}
 
 
+def changes(old: Mapping[CobId, str], new: Mapping[CobId, str]) -> Changes:
+    """Compare the content digests of two sites."""
+    both = sorted(old.keys() & new.keys())
+    return Changes(
+        added=tuple(sorted(new.keys() - old.keys())),
+        removed=tuple(sorted(old.keys() - new.keys())),
+        changed=tuple(cob for cob in both if old[cob] != new[cob]),
+        same=tuple(cob for cob in both if old[cob] == new[cob]),
+    )
+
+
 def _text(value: Any, *, redacts: bool) -> str:
     """Write canonical JSON in one go."""
     kind = type(value)
@@ -153,6 +205,35 @@ def _no_number(value: float) -> dict[str, str]:
 def is_vaulted(value: Mapping[Any, Any]) -> bool:
     """Say whether a mapping is a vault mark."""
     return len(value) == 1 and VAULT_MARK in value
+
+
+def _revealed(
+    value: Any, secrets: Mapping[str, Mapping[str, Any]], instead: Any, at: tuple[str, list[str]]
+) -> Any:
+    path, missing = at
+    if isinstance(value, Mapping):
+        if len(value) == 1 and SECRET_MARK in value:
+            known = secrets.get(value[SECRET_MARK])
+            if known is None and isinstance(instead, Mapping) and is_vaulted(instead):
+                return instead
+            missing += [path] * (known is None)
+            return value if known is None else known
+        other = instead if isinstance(instead, Mapping) else {}
+        return {
+            key: _revealed(item, secrets, other.get(key), (_below(path, key), missing))
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        others = instead if isinstance(instead, list | tuple) else ()
+        return [
+            _revealed(item, secrets, other, (_below(path, number), missing))
+            for number, (item, other) in enumerate(zip_longest(value, others[: len(value)]))
+        ]
+    return value
+
+
+def _below(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)
 
 
 def _by_text(value: Mapping[Any, Any]) -> Mapping[str, Any]:

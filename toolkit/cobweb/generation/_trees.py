@@ -109,8 +109,7 @@ def tree_of(spec: Mapping[str, Any]) -> str:
     if not isinstance(tree, Mapping) or tree.keys() != _KEYS:
         return ""
     digest = tree["digest"]
-    is_one = isinstance(digest, str) and len(digest) == _DIGEST_LENGTH
-    return digest if is_one else ""
+    return digest if isinstance(digest, str) and len(digest) == _DIGEST_LENGTH else ""
 
 
 def _counted(entries: Iterable[TreeEntry], numbers: list[int]) -> Iterator[TreeEntry]:

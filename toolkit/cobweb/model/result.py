@@ -55,12 +55,11 @@ def has_late_values(spec: Any) -> bool:
     """Say whether plain data has a token in it; quick, since most has none."""
     if isinstance(spec, str):
         return _MARK in spec and _TOKEN.search(spec) is not None
-    items: Iterable[Any] = ()
     if type(spec) is dict or isinstance(spec, Mapping):
-        items = spec.values()
-    elif isinstance(spec, list | tuple):
-        items = spec
-    return any(has_late_values(it) for it in items if type(it) is not str or _MARK in it)
+        spec = spec.values()
+    elif not isinstance(spec, list | tuple):
+        return False
+    return any(has_late_values(it) for it in spec if type(it) is not str or _MARK in it)
 
 
 def fill_in(
@@ -110,11 +109,9 @@ def results_problem(results: object) -> str:
     """Say why something cannot be kept as results; "" if it can."""
     if not isinstance(results, Mapping):
         return f"results are a mapping of keys to values, not a {type(results).__name__}"
-    bad = [key for key in results if not isinstance(key, str) or not _KEY.fullmatch(key)]
-    if bad:
+    if bad := [key for key in results if not isinstance(key, str) or not _KEY.fullmatch(key)]:
         return f"the key of a result is of letters, digits, `_`, `.` and `-`, not {bad[0]!r}"
-    secret = sorted(key for key, value in results.items() if _has_vault_mark(value))
-    if secret:
+    if secret := sorted(key for key, value in results.items() if _has_vault_mark(value)):
         return f"the result {secret[0]} is vaulted, and no secret is kept as a result"
     try:
         size = len(json.dumps(dict(results), allow_nan=False))
@@ -176,19 +173,15 @@ def _filled(value: Any, results: Results, known: Any, missing: set[MissingResult
 def _filled_text(text: str, results: Results, known: Any, missing: set[MissingResult]) -> Any:
     named: list[MissingResult] = _TOKEN.findall(text)
     found = {(host, key): results[host][key] for host, key in named if key in results.get(host, ())}
-    lacks = [pair for pair in named if pair not in found]
-    if lacks:
+    if lacks := [pair for pair in named if pair not in found]:
         if known is not None:
             return known
         missing.update(lacks)
         return text
     if _TOKEN.fullmatch(text):
         return found[named[0]]
-    return _TOKEN.sub(lambda it: _as_text(found[it[1], it[2]]), text)
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    texts = {pair: it if isinstance(it, str) else json.dumps(it) for pair, it in found.items()}
+    return _TOKEN.sub(lambda it: texts[it[1], it[2]], text)
 
 
 def _has_vault_mark(value: object) -> bool:

@@ -29,8 +29,7 @@ def check_decisions(
         if not key.isprintable() or not 0 < len(key) <= _MOST_KEY:
             hint = f"1 to {_MOST_KEY} characters that can be printed"
             raise UsageError(f"{key!r} is no key of a decision", hint=hint)
-    bodies = {key: body for key, body in writes.items() if body is not None}
-    if bodies:
+    if bodies := {key: body for key, body in writes.items() if body is not None}:
         _check_bodies(plugins, section, bodies)
 
 

@@ -32,6 +32,7 @@ from cobweb.operations.context._orders import (
     Caller,
     Orders,
     command_of,
+    end_of,
     keep_apart,
     open_executor,
     private_folder,
@@ -44,7 +45,7 @@ from cobweb.operations.planning._prediction import predict_best
 from cobweb.operations.planning._refusals import refusals_of, refuse
 from cobweb.operations.planning._site_plan import at_rest, next_generation, planner_of
 from cobweb.plugin import MarkingExecutor, Plugins, SiteMark
-from cobweb.store import Generation, RunInfo, RunRecord, Store
+from cobweb.store import Generation, RunInfo, Store
 
 _NOBODY: AbstractContextManager[Fellows | None] = nullcontext()
 
@@ -92,11 +93,10 @@ def apply_site(  # noqa: PLR0913  # what it works on, how, for and with whom, as
         context = context_of(
             desired,
             after,
-            refresh=orders.refresh,
+            orders,
             generation=number,
             records=records,
             work=work,
-            exceptions=orders.exceptions,
             at_once=company is not None,
         )
         context = _convergent(context, orders)
@@ -130,19 +130,9 @@ def _is_out(context: ExecutionContext, wait: Wait) -> bool:
 
 def _end(store: Store, result: RunResult, info: RunInfo, *, is_whole: bool) -> None:
     """Store how a run has ended."""
-    ended = wall_clock()
     if result.ending is Ending.OK and is_whole:
-        store.mark_reached(info.generation, ended)
-    store.end_run(
-        RunRecord(
-            info=info,
-            result=str(result.ending),
-            exit_code=result.exit_code,
-            counts=result.counts,
-            waits=wait_data(result),
-            ended=ended,
-        )
-    )
+        store.mark_reached(info.generation, wall_clock())
+    store.end_run(end_of(info, result.ending, result.counts, wait_data(result)))
 
 
 def _convergent(context: ExecutionContext, orders: Orders) -> ExecutionContext:
@@ -179,15 +169,7 @@ def open_site(  # noqa: PLR0913  # as `apply_site`
     number = next_generation(store, desired, whole=True)
     with private_folder() as folder:
         work = KeptWork(store, desired.roots, plugins.python_types, folder, types=plugins.types)
-        context = context_of(
-            desired,
-            store,
-            refresh=orders.refresh,
-            generation=number,
-            work=work,
-            exceptions=orders.exceptions,
-            at_once=True,
-        )
+        context = context_of(desired, store, orders, generation=number, work=work, at_once=True)
         info = _saved(context, store, orders, info)
         part = _known(part, store, info)
         begin = _begun(context, plugins, store, orders, caller, info=info, part=part)
@@ -300,14 +282,7 @@ def rehearse_site(
     most, deletes = orders.max_removals, orders.deletes
     refuse(refusals_of(desired, store, records, max_removals=most, deletes=deletes))
     number = next_generation(store, desired, whole=True)
-    context = context_of(
-        desired,
-        store,
-        refresh=orders.refresh,
-        generation=number,
-        records=records,
-        exceptions=orders.exceptions,
-    )
+    context = context_of(desired, store, orders, generation=number, records=records)
     return _rehearsed(_convergent(context, orders), plugins, orders, caller, store)
 
 

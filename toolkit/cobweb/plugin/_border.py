@@ -113,7 +113,7 @@ def guarded_executor(plugin: str, made: type[Executor]) -> type[Executor]:
     return type(made.__name__, (), {**space, **more, "__init__": begin, "wait": wait})
 
 
-def guarded_transport(plugin: str, inner: Transport) -> Transport:
+def guarded_transport(plugin: str, inner: Transport) -> Any:
     """Return what connects as `inner` does, behind the border, as are its links."""
     whole = f"transport {inner.name}"
     methods = {name: _passage(plugin, whole, name, check) for name, check in _OF_LINKS.items()}
@@ -123,8 +123,7 @@ def guarded_transport(plugin: str, inner: Transport) -> Transport:
 
     connect = _passage(plugin, whole, "connect", linked)
     space = {"name": inner.name, "connect": connect, "_inner": inner}
-    made: Transport = type(type(inner).__name__, (), space)()
-    return made
+    return type(type(inner).__name__, (), space)()
 
 
 def _passages(plugin: str, word: str, inner: Any) -> dict[str, Callable[..., Any]]:

@@ -220,11 +220,10 @@ class _Loader:
             if names.count(name) > 1:
                 raise _RejectedError(f"it registers {kind} {name!r} twice")
             if owner := self._owners.get((kind, name)):
-                raise _RejectedError(
-                    f"it registers {kind} {name!r}, which plugin {owner.name}"
-                    f" ({owner.distribution} {owner.version}) has registered before",
-                    hint=f"rename one of them, or uninstall {found.distribution}",
-                )
+                other = f"plugin {owner.name} ({owner.distribution} {owner.version})"
+                message = f"it registers {kind} {name!r}, which {other} has registered before"
+                hint = f"rename one of them, or uninstall {found.distribution}"
+                raise _RejectedError(message, hint=hint)
 
 
 @contextlib.contextmanager
@@ -264,15 +263,12 @@ def _import(found: Found) -> tuple[Any, pluggy.PluginManager, tuple[str, ...]]:
         plugin = found.entry.load()
     version = getattr(plugin, "cobweb_interface", None)
     if version is None:
-        raise _RejectedError(
-            "it does not say which plugin interface it was made for",
-            hint=f"write `cobweb_interface = {protocols.INTERFACE}` in {found.entry.value}",
-        )
+        hint = f"write `cobweb_interface = {protocols.INTERFACE}` in {found.entry.value}"
+        raise _RejectedError("it does not say which plugin interface it was made for", hint=hint)
     if version != protocols.INTERFACE:
-        raise _RejectedError(
-            f"it was made for plugin interface {version!r}, this Cobweb has {protocols.INTERFACE}",
-            hint=f"install a version of {found.distribution} that fits",
-        )
+        message = f"it was made for plugin interface {version!r}"
+        hint = f"install a version of {found.distribution} that fits"
+        raise _RejectedError(f"{message}, this Cobweb has {protocols.INTERFACE}", hint=hint)
     return plugin, *_checked_hooks(plugin)
 
 
@@ -292,11 +288,10 @@ def _checked_hooks(plugin: Any) -> tuple[pluggy.PluginManager, tuple[str, ...]]:
             raise _RejectedError(f"{name} is not marked", hint="write @hookimpl above it")
         if name not in HOOK_NAMES and (marked or name.startswith(_PREFIX)):
             hint = did_you_mean(name, HOOK_NAMES, likeness=_MISSPELT)
-            if name.startswith(_PREFIX) and not hint:
-                notes.append(f"this Cobweb has no hook {name}")
-                continue
-            hint = hint or f"hooks are {', '.join(HOOK_NAMES)}"
-            raise _RejectedError(f"there is no hook {name}", hint=hint)
+            if hint or not name.startswith(_PREFIX):
+                hint = hint or f"hooks are {', '.join(HOOK_NAMES)}"
+                raise _RejectedError(f"there is no hook {name}", hint=hint)
+            notes.append(f"this Cobweb has no hook {name}")
     return manager, tuple(notes)
 
 
@@ -307,10 +302,8 @@ def _registered(manager: pluggy.PluginManager, kind: Kind) -> tuple[Any, ...]:
         with _contained(f"{kind.hook} failed"):
             returned = implementation.function()
         if not isinstance(returned, list | tuple):
-            raise _RejectedError(
-                f"{kind.hook} returned {type(returned).__name__}, not a list",
-                hint="return a list of classes",
-            )
+            message = f"{kind.hook} returned {type(returned).__name__}, not a list"
+            raise _RejectedError(message, hint="return a list of classes")
         items += returned
     with _contained(f"what {kind.hook} returned cannot be used"):
         problems = [problem for item in items for problem in item_problems(kind, item)]
@@ -416,15 +409,14 @@ def find_entry_points() -> tuple[Found, ...]:
     return tuple(sorted(found, key=lambda f: (f.distribution != OURS, f.name, f.distribution)))
 
 
-def _entries(distribution: Distribution, name: str) -> Iterator[Found]:
+def _entries(distribution: Distribution, name: str) -> list[Found]:
     version = _metadata(distribution, "Version")
     try:
         entries = distribution.entry_points.select(group=PROJECT)
     except (OSError, TypeError, ValueError) as error:
         problem = f"its entry_points.txt cannot be read: {error}"
-        yield Found(distribution=name, version=version, entry=None, problem=problem)
-        return
-    yield from (Found(distribution=name, version=version, entry=it) for it in entries)
+        return [Found(distribution=name, version=version, entry=None, problem=problem)]
+    return [Found(distribution=name, version=version, entry=it) for it in entries]
 
 
 def _metadata(distribution: Distribution, key: str) -> str:

@@ -10,11 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 SECRET = "secret"  # noqa: S105 - the word that marks one
-VAULT = "__ansible_vault"
+ENV, VAULT = "env", "__ansible_vault"
 STORED = "__cobweb_secret"
 """Stands for a vaulted value in what is stored of a site."""
-
-ENV = "env"
 
 Problem = tuple[tuple[str | int, ...], str, str]
 """The keys that lead to a value, what is wrong with it, and a hint."""

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from cobweb.site._documents import Document, read_document, read_text
     from cobweb.site._explain import VAULTED, Explanation
     from cobweb.site._find import find_site, find_state, load_site
-    from cobweb.site._fit_of_old_specs import unfit_specs
     from cobweb.site._load import SectionData, read_sections
     from cobweb.site._site import Site
+    from cobweb.site.reading._schemas import unfit_specs
 else:
     __getattr__ = on_demand(
         __name__,
         {
             "cobweb.site._documents": "Document read_document read_text",
             "cobweb.site._explain": "VAULTED Explanation",
-            "cobweb.site._fit_of_old_specs": "unfit_specs",
             "cobweb.site._find": "find_site find_state load_site",
             "cobweb.site._load": "SectionData read_sections",
             "cobweb.site._site": "Site",
+            "cobweb.site.reading._schemas": "unfit_specs",
         },
     )
 

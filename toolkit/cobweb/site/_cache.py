@@ -257,7 +257,7 @@ def _limit(data: tuple[Any, ...], ids: list[CobId]) -> Limit:
     return Limit(name=name, groups=made, source=source, dest=dest, place=place)
 
 
-def _budget_data(budget: Budget, numbers: Mapping[CobId, int]) -> tuple[Any, ...]:
+def _budget_data(budget: Budget, numbers: Mapping[CobId, int]) -> tuple[Budget, Sequence[Any]]:
     """Return the units apart from a budget without them."""
     units = [
         (unit.name, _members(unit.members, numbers), unit.domains, unit.order)
@@ -266,9 +266,8 @@ def _budget_data(budget: Budget, numbers: Mapping[CobId, int]) -> tuple[Any, ...
     return (replace(budget, units=()), units)
 
 
-def _budget(data: tuple[Any, ...], ids: list[CobId]) -> Budget:
-    budget: Budget = data[0]
-    units = data[1]
+def _budget(data: tuple[Budget, Sequence[Any]], ids: list[CobId]) -> Budget:
+    budget, units = data
     made = tuple(
         Unit(name=name, members=frozenset(_taken(ids, members)), domains=domains, order=order)
         for name, members, domains, order in units

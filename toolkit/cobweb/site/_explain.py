@@ -141,8 +141,7 @@ class Explainer:
             if name in scope.names():
                 return Explanation(ref=ref, value=_shown(_listed(scope.lookup(name))), place=None)
             raise UsageError(f"`{ref}`: {host} has no variable `{name}`", hint=hint)
-        value = scope.lookup(name)
-        found = self._walk(ref, host, definitions[0], value, path)
+        found = self._walk(ref, host, definitions[0], scope.lookup(name), path)
         return replace(found, overrode=tuple(node.place for node in definitions[1:]))
 
     def _used(self, host: str, template: str) -> tuple[UsedVariable, ...]:

@@ -83,8 +83,7 @@ def _hosts(root: Map, files: Files, foreign: Foreign, made: Expanded) -> tuple[E
     folders = [folder for folder in sources.folders if files.resolve(folder) != files.site_dir]
     variables = Variables(inventory, [*folders, files.site_file.parent], files)
     variables.read_groups()
-    evaluator = Evaluator(inventory, variables, made.functions)
-    return evaluator, Patterns(inventory)
+    return Evaluator(inventory, variables, made.functions), Patterns(inventory)
 
 
 def _resolved(

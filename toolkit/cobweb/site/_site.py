@@ -139,8 +139,7 @@ class Site:
             return None
         if self._kept is None:
             return site_key(self._parts.base_key(), files.notes)
-        same = files.notes.items() <= self._kept.notes.items()
-        return self._kept.key if same else None
+        return self._kept.key if files.notes.items() <= self._kept.notes.items() else None
 
     def select(self, pattern: str) -> tuple[str, ...]:
         """Return the hosts that an Ansible host pattern selects, in order; perhaps none.

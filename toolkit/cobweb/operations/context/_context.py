@@ -8,7 +8,7 @@ removed, and that no budget holds back, have switched when the run begins.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,9 +21,16 @@ from cobweb.generation import contents as contents_of
 from cobweb.kernel._context import Context
 from cobweb.kernel._result import Wait, waits_of, with_given_up
 from cobweb.model import OUTDATED, Cob, CobId, Graph, State, host_of
-from cobweb.operations.context._budgets import lending_of, limited_hosts
-from cobweb.operations.context._desired import Desired, Exceptions
-from cobweb.operations.context._known_states import Refresh, known_states, old_locks, outdated_in
+from cobweb.operations.context._desired import Desired
+from cobweb.operations.context._known_states import (
+    KnownStates,
+    Refresh,
+    known_states,
+    lending_of,
+    limited_hosts,
+    old_locks,
+    outdated_in,
+)
 from cobweb.operations.context._removal import (
     Removal,
     gone_of,
@@ -40,7 +47,8 @@ from cobweb.store import Forgotten, GrantGone, HostForgotten, HostSwitched
 if TYPE_CHECKING:
     from cobweb.engine import Foreseen, Proof
     from cobweb.kernel._events import EventBody
-    from cobweb.operations.context._known_states import KnownStates, Lock
+    from cobweb.operations.context._known_states import Lock
+    from cobweb.operations.context._orders import Orders
     from cobweb.operations.context._stored_work import KeptWork
     from cobweb.store import CobRecord, Entry, Store
 
@@ -98,8 +106,7 @@ class ExecutionContext(Context):
     def guess(self, cob: CobId, *, in_base: bool) -> State:
         """Return the state that an object most likely is in."""
         side = self.past if in_base and cob in self.past.contents else self.before
-        state = side.known.get(cob) or side.found.get(cob)
-        return state or self.graph.cobs[cob].type.remove
+        return side.known.get(cob) or side.found.get(cob) or self.graph.cobs[cob].type.remove
 
     @property
     def expected(self) -> Mapping[CobId, State]:
@@ -183,9 +190,8 @@ class ExecutionContext(Context):
         changed = self.before.changed - (self.change.changed if self.change else frozenset())
         return frozenset(cob for cob in changed if host_of(cob) not in self.given_up)
 
-    def without(self, stuck: Iterable[Wait]) -> ExecutionContext:
+    def without(self, stuck: Sequence[Wait]) -> ExecutionContext:
         """Return the context that leaves alone all that needs or limits tie to stuck objects."""
-        left = tuple(stuck)
         needs = (*self.graph.needs, *(self.change.needs if self.change else ()))
         ties = [(need.cob, need.on) for need in needs]
         for budget in self.graph.budgets:
@@ -194,19 +200,19 @@ class ExecutionContext(Context):
         for first, second in ties:
             near.setdefault(first, []).append(second)
             near.setdefault(second, []).append(first)
-        found = {wait.cob: wait for wait in left}
+        found = {wait.cob: wait for wait in stuck}
         todo = sorted(found)
         while todo:
             cob = todo.pop()
             more = [other for other in near.get(cob, ()) if other not in found]
             found.update(dict.fromkeys(more, found[cob]))
             todo += more
-        told = {wait.cob for wait in left}
+        told = {wait.cob for wait in stuck}
         tied = (
             _tied(cob, found[cob], self.expected[cob])
             for cob in sorted((self.removed & found.keys()) - told)
         )
-        return replace(self, movable=self.movable - found.keys(), left=(*left, *tied))
+        return replace(self, movable=self.movable - found.keys(), left=(*stuck, *tied))
 
     def engine(self, **options: Any) -> Engine:
         """Return an engine that was not started yet, with more `options` of an `Engine`."""
@@ -343,19 +349,17 @@ def beliefs(store: Store, desired: Desired) -> Mapping[CobId, CobRecord]:
     """
     if desired.limit is None:
         return store.states()
-    found = store.states_of(desired.graph.cobs)
-    return {**found, **store.states_on(desired.chosen)}
+    return {**store.states_of(desired.graph.cobs), **store.states_on(desired.chosen)}
 
 
 def context_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     desired: Desired,
     store: Store,
+    orders: Orders,
     *,
-    refresh: Refresh = Refresh.CHANGED,
     generation: int,
     records: Mapping[CobId, CobRecord] | None = None,
     work: KeptWork | None = None,
-    exceptions: Exceptions | None = None,
     at_once: bool = False,
 ) -> ExecutionContext:
     """Return the context of a run that brings about `generation`, which is what is desired.
@@ -369,12 +373,13 @@ def context_of(  # noqa: PLR0913  # what a run needs to know, from three sides
     believed = beliefs(store, desired) if records is None else records
     records, gone = _with_gone(desired, store, believed, everywhere=records is not None)
     known, contents = partial(known_states, results=store.results()), desired.evaluated.contents
+    refresh = orders.refresh
     before = known(desired.graph, records, refresh=refresh, contents=contents)
     others = retyped(store, desired, before.changed)
     changed = {} if at_once else _late(desired, store, before)
     removal = removal_of(store, desired, gone | others.keys(), work, changed)
     desired = _carried_out(desired, removal, work)
-    active, exceptions = store.host_generations(), exceptions or Exceptions()
+    active, exceptions = store.host_generations(), orders.exceptions
     graph = exceptions.bounded(union_of(removal.graph, desired.graph))
     given_up = store.given_up()
     due = _due(desired, removal, active, generation=generation) - given_up

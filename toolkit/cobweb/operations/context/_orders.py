@@ -107,6 +107,20 @@ def command_of(info: RunInfo, orders: Orders) -> str:
     return f"{info.command}{orders.exceptions}{simulated}"
 
 
+def end_of(
+    info: RunInfo, ending: Ending, counts: Mapping[str, int], waits: Sequence[Any] = ()
+) -> RunRecord:
+    """Return the record of a run that has ended now."""
+    return RunRecord(
+        info=info,
+        result=str(ending),
+        exit_code=ending.exit_code,
+        counts=counts,
+        waits=waits,
+        ended=wall_clock(),
+    )
+
+
 @contextmanager
 def told_if_broken(store: Store, info: RunInfo) -> Iterator[None]:
     """Write down that a run ended by an error, where the journal can still be written."""

@@ -165,8 +165,7 @@ def removal_of(
     was = {cob for cob in changed.keys() & old.cobs.keys() if changed[cob] or host_of(cob) in late}
     # Who has a lock of an earlier run on what takes part: a check of them ends it.
     holders = {holder for locked, holder, _ in store.locks() if locked in order.reached}
-    there = order.reached | (holders & old.cobs.keys()) | was
-    takes_part = with_machines(there, old)
+    takes_part = with_machines(order.reached | (holders & old.cobs.keys()) | was, old)
     hosts = {name: hosts[name] for name in sorted({host_of(cob) for cob in takes_part})}
     secrets = Secrets(desired.secrets, desired.hosts, desired.graph.cobs)
     graph, hosts = secrets.graph(_part(old, takes_part, desired.graph.cobs.keys()), hosts)

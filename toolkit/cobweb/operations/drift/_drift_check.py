@@ -173,8 +173,7 @@ def drift_check_of(
     results = store.results()
     pending = _pending(desired, records, looked_at, results)
     old = [cob for cob, kind in pending.items() if kind is not PendingKind.ADDED]
-    past = [records[cob] for cob in old]
-    cobs, generations, hosts = _definitions(past, desired, store, work)
+    cobs, generations, hosts = _definitions([records[cob] for cob in old], desired, store, work)
     noticed = _noticed(store, [records[cob] for cob in looked_at if cob in records])
     subjects = []
     for cob in looked_at:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from cobweb._clock import wall_clock
 from cobweb._text import shortened
 from cobweb.errors import StoreAwayError
 from cobweb.kernel._database_outage import PatientJournal
@@ -40,6 +39,7 @@ from cobweb.operations.context._orders import (
     Caller,
     Orders,
     command_of,
+    end_of,
     keep_apart,
     open_executor,
     private_folder,
@@ -66,7 +66,6 @@ from cobweb.store import (
     HostLost,
     ResultsWritten,
     RunInfo,
-    RunRecord,
     StateWritten,
     Store,
 )
@@ -112,15 +111,7 @@ def drift_site(  # noqa: PLR0913  # what is looked at, how, for whom, and as whi
                 looking = _DriftRun(look, dispatcher, record, caller, orders=orders)
                 refuse_results(looking.results, desired.graph, record.write, say)
                 result = looking.go(info.id)
-    store.end_run(
-        RunRecord(
-            info=info,
-            result=str(result.ending),
-            exit_code=result.exit_code,
-            counts=result.counts,
-            ended=wall_clock(),
-        )
-    )
+    store.end_run(end_of(info, result.ending, result.counts))
     never = () if info.generation or look.subjects else (_NEVER,)
     return replace(result, notices=(*never, *publisher.notices))
 

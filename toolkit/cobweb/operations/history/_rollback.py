@@ -1,7 +1,7 @@
 """An earlier generation desired again: what it says, carried out by what there is now.
 
 Its content is desired as it is, so that the new generation has the digest of the old one. Files
-that have changed since come from their copies (see `_kept_work`), vaulted values from the site by
+that have changed since come from their copies (see `_stored_work`), vaulted values from the site by
 their digests, and types of plugins from the plugins, where these have lost nothing since. What is
 gone is told before anything is changed.
 """
@@ -19,7 +19,7 @@ from cobweb.operations.context._desired import Desired, desired_of
 from cobweb.operations.context._removal import counted_variables
 from cobweb.operations.context._stored_work import KeptWork, Secrets, has_only_more, with_types
 from cobweb.plugin import Plugins
-from cobweb.site import Site, unfit_specs
+from cobweb.site import Site
 from cobweb.store import Generation, Store
 
 MOST_PROBLEMS = 20
@@ -192,6 +192,8 @@ def _missing_work(
 
 def _wrong(graph: Graph) -> Iterator[str]:
     """Yield what is wrong with a generation whose parts are all there."""
+    from cobweb.site import unfit_specs  # which takes a slow import
+
     yield from unfit_specs(graph.cobs.values())
     for trouble in analyse(graph):
         yield "; ".join([trouble.message, *map(str, trouble.cycle)])

@@ -22,9 +22,13 @@ from cobweb.engine import (
 from cobweb.errors import StoreError, UsageError
 from cobweb.kernel._result import GIVEN_UP, Wait, chain_data, link_of, with_given_up
 from cobweb.model import UNKNOWN, CobId, Graph, host_of
-from cobweb.operations.context._budgets import lending_of
 from cobweb.operations.context._desired import desired_of
-from cobweb.operations.context._known_states import KnownStates, known_states, old_locks
+from cobweb.operations.context._known_states import (
+    KnownStates,
+    known_states,
+    lending_of,
+    old_locks,
+)
 from cobweb.operations.context._removal import Removal, removal_of
 from cobweb.operations.drift._drift_check import why_doubtful
 from cobweb.site import Site
@@ -167,9 +171,8 @@ def _chain_now(  # noqa: PLR0913, PLR0917  # who waits, and all that the journal
     for it in () if is_running else sorted(engine.busy()):
         engine.step(CheckDropped(cob=it))
     for link in engine.chain(cob):
-        yield replace(
-            link, **_said_now(link, engine, records.get(link.cob), before, is_running=is_running)
-        )
+        said = _said_now(link, engine, records.get(link.cob), before, is_running=is_running)
+        yield replace(link, **said)
 
 
 def _said_now(

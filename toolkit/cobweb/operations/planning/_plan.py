@@ -377,8 +377,7 @@ def _plan_file(data: Mapping[str, Any]) -> PlanFile:
 def plan_text(plan: Plan) -> str:
     """Return the text of a plan file; a seal over its content lets `apply` notice an edit."""
     data = plan.as_data()
-    sealed = {**data, "seal": digest(data)}
-    return "".join(indented(sealed, indent=1, ascii_only=True)) + "\n"
+    return "".join(indented({**data, "seal": digest(data)}, indent=1, ascii_only=True)) + "\n"
 
 
 def changes_of(  # noqa: PLR0913  # what is wanted, known and found, from six sides

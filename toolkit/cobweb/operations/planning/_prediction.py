@@ -419,10 +419,9 @@ def _start(clock: _Clock, effect: StartTransition) -> None:
             waits_for=_waited_for(clock, effect),
         )
     )
-    ok = not isinstance(step.action, Missing)
     if isinstance(step.action, Missing):
         clock.failed[cob] = step.action.message
-    clock.push(TransitionEnded(cob, ok), length)
+    clock.push(TransitionEnded(cob, not isinstance(step.action, Missing)), length)
 
 
 def _waited_for(clock: _Clock, effect: StartTransition) -> tuple[CobId, ...]:

@@ -13,6 +13,7 @@ from cobweb.operations.context._context import ExecutionContext, context_of
 from cobweb.operations.context._desired import Desired, Exceptions
 from cobweb.operations.context._known_states import Refresh
 from cobweb.operations.context._narrowed import narrowed
+from cobweb.operations.context._orders import Orders
 from cobweb.operations.context._renames import pending_renames, with_renames
 from cobweb.operations.drift._drift_check import drifted_of
 from cobweb.operations.history._collection import sound_generation
@@ -54,7 +55,8 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     store = with_renames(store, names, number)
     if exceptions.names:
         desired = narrowed(desired, store, store.states(), exceptions)
-    context = context_of(desired, store, refresh=refresh, generation=number, exceptions=exceptions)
+    orders = Orders(refresh=refresh, exceptions=exceptions)
+    context = context_of(desired, store, orders, generation=number)
     movable = frozenset(c for c in desired.movable if host_of(c) not in context.given_up)
     prediction = at_rest(context) or predict_best(context)[1]
     proofs = context.proofs() if stuck_waits(prediction.waits) else ()

@@ -35,8 +35,7 @@ def refuse_stale(plan: PlanFile, desired: Desired, store: Store) -> None:
 
     Its notes say which runs came after the plan, and which objects differ.
     """
-    names = pending_renames(desired, store)
-    records = beliefs(with_renames(store, names, 0), desired)
+    records = beliefs(with_renames(store, pending_renames(desired, store), 0), desired)
     is_edited = plan.site != desired.evaluated.digest
     is_moved = plan.base != base_digest(records)
     newer = _newer_generation(plan, desired, store)

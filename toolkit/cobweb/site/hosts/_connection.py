@@ -54,8 +54,7 @@ def check_variables(variables: Map, findings: Findings) -> None:
             continue
         short = name.removeprefix(_PREFIX)
         if short not in _KNOWN and not short.endswith("_interpreter"):
-            close = get_close_matches(short, _KNOWN, n=1, cutoff=_CLOSE)
-            if close:
+            if close := get_close_matches(short, _KNOWN, n=1, cutoff=_CLOSE):
                 place = key_place(variables, name)
                 hint = f"did you mean `{_PREFIX}{close[0]}`?"
                 findings.add(place, f"Ansible knows no variable `{name}`", hint)

@@ -102,8 +102,7 @@ class Sources:
                     self._adapted(self._joining, path, place, is_own=True)
             if groups is None or "plugin" not in groups.items:
                 return
-        adapter = self._adapter(path)
-        if adapter:
+        if adapter := self._adapter(path):
             self._adapted(adapter, path, place)
             return
         self._findings.add(

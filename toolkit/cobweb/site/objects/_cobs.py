@@ -68,8 +68,7 @@ class Cobs:
             return
         self.written = set(section.items)
         for name, value in section.items.items():
-            made = self._cob(name, value, key_place(section, name))
-            if made:
+            if made := self._cob(name, value, key_place(section, name)):
                 self.defs[name] = made
         before: dict[str, CobDef] = {}
         for cob in self.defs.values():

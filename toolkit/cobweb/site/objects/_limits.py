@@ -274,8 +274,7 @@ class Limits:
                 message = f"{what}: the type of `{name}` has no state `{state}`"
                 self._findings.add(held.items["state"].place, message, hint)
                 return ()
-        both = sorted(set(pairs).intersection(counted.members if counted else ()))
-        if both:
+        if both := sorted(set(pairs).intersection(counted.members if counted else ())):
             message = f"{what} names {cob_id(*both[0])}, which the limit counts"
             hint = "what is held cannot be what goes out; say with `cob` what the limit counts"
             self._findings.add(place, message, hint)

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from cobweb.errors import Place
 from cobweb.model import ANY, CobId, CobType, LockNeed, Need, State, TransitionNeed, cob_id
 from cobweb.site.objects._bulk import make_all
+from cobweb.site.objects._cobs import CobDef
 
 APPLIED = ("outdated", "broken")
 """The states that `binds` and `stops` speak of, for the types that have them.
@@ -62,26 +63,6 @@ class Varying(Protocol):
 
     def link(self, host: str) -> Link | None:
         """Return the link of the dependent on `host`; None where the reference is wrong."""
-
-
-class Placed(Protocol):
-    """What the expansion asks of a definition."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The hosts that it is on."""
-
-    @property
-    def host_set(self) -> frozenset[str]:
-        """The same as a set."""
-
-    @property
-    def machine(self) -> str:
-        """The name of the object that is its machine, "" where there is none."""
 
 
 def has_step(cob_type: CobType, pair: tuple[State, State]) -> bool:
@@ -137,7 +118,7 @@ class Expansion:
     """Expands links for the instances that are asked for and all that their needs lead to."""
 
     def __init__(
-        self, defs: Mapping[str, Placed], links: Sequence[Link], varying: Sequence[Varying] = ()
+        self, defs: Mapping[str, CobDef], links: Sequence[Link], varying: Sequence[Varying] = ()
     ) -> None:
         self.defs = defs
         self._links = links
@@ -272,8 +253,7 @@ class _Search:
     def _add(
         self, cob: CobId, others: Iterable[CobId], heads: Sequence[tuple[_Head, State]], at: Place
     ) -> None:
-        rows = [(head, on, state, at) for on in others if on != cob for head, state in heads]
-        if rows:
+        if rows := [(head, on, state, at) for on in others if on != cob for head, state in heads]:
             self._rows.setdefault(cob, []).extend(rows)
 
     def _instances(self) -> dict[CobId, tuple[str, str]]:
@@ -293,7 +273,7 @@ class _Search:
 class _Turned:
     """A varying reference seen from what it refers to; all its hosts are looked at when needed."""
 
-    def __init__(self, varying: Varying, defs: Mapping[str, Placed]) -> None:
+    def __init__(self, varying: Varying, defs: Mapping[str, CobDef]) -> None:
         self._varying = varying
         self._defs = defs
 

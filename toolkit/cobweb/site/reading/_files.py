@@ -109,8 +109,7 @@ class Files:
 
         And where it has more than `most_bytes`, of a file that may be left out then.
         """
-        refusal = self.refusal(path)
-        if refusal:
+        if refusal := self.refusal(path):
             raise PermissionError(errno.EACCES, f"it {refusal[0]}")
         if most_bytes is not None and self._asked("larger", f"{path}\0{most_bytes}"):
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))

@@ -6,7 +6,7 @@ schema: what it says is not known before it is used. Importing this module loads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -20,8 +20,10 @@ from jsonschema_specifications import (  # type: ignore[import-untyped]  # it ha
 from referencing.exceptions import Unresolvable
 
 from cobweb.errors import Place
+from cobweb.generation import INPUTS
+from cobweb.model import Cob
 from cobweb.site.reading._findings import did_you_mean, one_of
-from cobweb.site.reading._nodes import Map, Node, at, is_vault, key_place, told_apart
+from cobweb.site.reading._nodes import Leaf, Map, Node, at, is_vault, key_place, told_apart
 from cobweb.site.reading._regex import RegexError, regex_of
 
 _TYPES = {
@@ -123,12 +125,7 @@ _FREE_TEXT = {"type", "title", "description", "default", "examples", "deprecated
 
 _NAMES_ONLY = {
     *_FREE_TEXT,
-    "$schema",
-    "properties",
-    "required",
-    "dependentRequired",
-    "minProperties",
-    "maxProperties",
+    *("$schema", "properties", "minProperties", "maxProperties", "required", "dependentRequired"),
 }
 """Keywords of a spec's schema that look at the names of properties, not at values."""
 
@@ -195,6 +192,23 @@ class SpecChecker:
                 return None
             found.append((name, decisive))
         return tuple(found)
+
+
+_NOWHERE = Leaf(value=None, place=Place(file=""))
+
+
+def unfit_specs(cobs: Iterable[Cob]) -> Iterator[str]:
+    """Yield what in specs, but for variables, does not fit their types; one problem per object."""
+    checkers: dict[int, SpecChecker] = {}
+    for cob in cobs:
+        if cob.type.spec_schema is None:
+            continue
+        checker = checkers.setdefault(id(cob.type), SpecChecker(cob.type.spec_schema))
+        is_named = INPUTS in cob.type.spec_schema.get("properties", {})
+        spec = {key: it for key, it in cob.spec.items() if key != INPUTS or is_named}
+        problem = next(checker.problems(spec, _NOWHERE), None)
+        if problem is not None:
+            yield f"{cob.id}: {problem[1]}"
 
 
 def _free_texts(schema: Mapping[str, Any]) -> frozenset[str]:

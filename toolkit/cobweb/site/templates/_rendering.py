@@ -17,7 +17,6 @@ from jinja2 import nodes as syntax
 from jinja2.lexer import Lexer
 from jinja2.utils import missing
 
-from cobweb.site.templates._filters import FilterError
 from cobweb.site.templates._meter import (
     MAX_VALUE,
     VALUE_COST,
@@ -103,15 +102,7 @@ class Template:
         return _plain(context.vars[_RESULT]) if self._native else text
 
 
-_FAILURES = (
-    TemplateError,
-    FilterError,
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-)
+_FAILURES = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +230,9 @@ class _Copy:
 
 def _undefined(error: UndefinedError) -> RenderError:
     message = str(error)
-    match = _UNDEFINED.search(message)
-    if match:
+    if match := _UNDEFINED.search(message):
         return RenderError(f"`{match[1]}` is undefined", name=match[1])
-    entry = _NO_ENTRY.search(message)
-    if entry:
+    if entry := _NO_ENTRY.search(message):
         message = f"the template fails: a value has no attribute `{entry[1]}`"
         return RenderError(message, hint="look at what stands before the dot", name=entry[1])
     return RenderError(f"the template fails: {message}")

@@ -51,15 +51,7 @@ INTERNAL = frozenset({_STEP, _PART, _MADE})
 """Names that stand in compiled templates but not in their texts."""
 
 _PASS_VAULTS = {
-    "default",
-    "d",
-    "mandatory",
-    "ternary",
-    "combine",
-    "extract",
-    "list",
-    "first",
-    "last",
+    *("default", "d", "mandatory", "ternary", "combine", "extract", "list", "first", "last"),
 }
 _LAZY = {"default", "d", "map", "select", "reject", "selectattr", "rejectattr", "first", "list"}
 """Filters that take an iterator as it is; the others get a list, whose size is known."""
