@@ -158,3 +158,81 @@ def test_two_parts_do_not_go_together(run: Run, few: Path) -> None:
         ran = run("-C", few, *APPLY, "--only", "web1/app", *options)
         assert ran.code == 64, ran.err
     assert run("-C", few, "plan", "--generation", "1", "--only", "web1/app").code == 64
+
+
+ON_DEMAND = """\
+types:
+  job:
+    states: [down, done]
+    preferred: done
+    remove: down
+    on_demand: true
+    check: {tasks: simple/check.yml}
+    transitions: {down -> done: {tasks: simple/start.yml}, done -> down: {tasks: simple/stop.yml}}
+"""
+JOBS = "  job: {type: job, on: 'web*', spec: {text: \"{{ job }}\"}, after: [app]}\n"
+
+
+@pytest.fixture
+def jobs(run: Run, make_site: Callable[[str], Path]) -> Path:
+    """Make the site of `few` with a job on each web server, none of which was asked for."""
+    site = make_site(ON_DEMAND + SITE.replace("odd: one", "odd: one, job: one") + JOBS)
+    ran = run("-C", site, *APPLY)
+    assert ran.code == 0, ran.err
+    assert run("-C", site, "plan", "--detailed-exitcode").code == 0
+    return site
+
+
+def states(run: Run, site: Path) -> dict[str, str]:
+    """Return the states of the jobs."""
+    data = json.loads(run("-C", site, "status", "-o", "json").out)
+    return {it["id"]: it["state"] for it in data["cobs"] if it["id"].endswith("/job")}
+
+
+def test_what_is_moved_on_demand_is_left_where_it_is(run: Run, jobs: Path, tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    assert set(states(run, jobs).values()) == {"down"}
+    edit(jobs, ("text: one", "text: two"), ("job: one", "job: two"))
+    ran = run("-C", jobs, *APPLY, "--events", events)
+    assert ran.code == 0, ran.err
+    assert moved(events) == {f"web{number}/app" for number in (1, 2, 3)}
+    assert run("-C", jobs, *APPLY, "--refresh", "all", "--limit", "web1").code == 0
+    assert run("-C", jobs, "drift", "--executor", "simulate").code == 0
+    assert set(states(run, jobs).values()) == {"down"}
+
+
+def test_what_is_moved_on_demand_moves_where_it_is_named(
+    run: Run, jobs: Path, tmp_path: Path
+) -> None:
+    events = tmp_path / "events.jsonl"
+    ran = run("-C", jobs, *APPLY, "--only", "web1/job", "--only", "web2/job", "--events", events)
+    assert ran.code == 0, ran.err
+    assert moved(events) == {"web1/job", "web2/job"}
+    assert states(run, jobs) == {"web1/job": "done", "web2/job": "done", "web3/job": "down"}
+    for words in (("rollback", "1", "--yes", "--executor", "simulate"), APPLY):
+        ran = run("-C", jobs, *words)
+        assert ran.code == 0, ran.err
+    assert states(run, jobs) == {"web1/job": "done", "web2/job": "done", "web3/job": "down"}
+
+
+def test_what_is_moved_on_demand_is_named_while_other_changes_wait_for_its_host(
+    run: Run, jobs: Path, tmp_path: Path
+) -> None:
+    events = tmp_path / "events.jsonl"
+    edit(jobs, ("odd: one", "odd: two"))
+    ran = run("-C", jobs, *APPLY, "--only", "web1/job", "--events", events)
+    assert ran.code == 0, ran.err
+    assert moved(events) == {"web1/job"}
+    edit(jobs, ("job: one", "job: two"))  # no host goes over to half of what is new
+    ran = run("-C", jobs, *APPLY, "--only", "web1/job")
+    assert ran.code == 64
+    assert "web1/odd" in ran.err
+
+
+def test_a_job_that_is_gone_from_the_site_is_removed(run: Run, jobs: Path, tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    assert run("-C", jobs, *APPLY, "--only", "web1/job").code == 0
+    edit(jobs, (JOBS, ""))
+    ran = run("-C", jobs, *APPLY, "--events", events)
+    assert ran.code == 0, ran.err
+    assert moved(events) == {"web1/job"}

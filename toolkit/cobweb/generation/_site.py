@@ -178,6 +178,7 @@ def _host(host: Host, variables: HostVariables) -> str:
 def _type(kind: CobType, paths: Paths) -> dict[str, Any]:
     said = {
         "groups": {name: list(states) for name, states in kind.groups.items()},
+        "on_demand": kind.on_demand,
         "serving": list(kind.serving),
         "shared": redact(kind.shared),
     }

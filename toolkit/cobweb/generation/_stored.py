@@ -217,6 +217,7 @@ def _type(name: str, it: Mapping[str, Any], paths: Paths) -> CobType:
         groups={group: tuple(states) for group, states in it.get("groups", {}).items()},
         serving=tuple(it.get("serving", ())),
         inputs=tuple(it["inputs"]) if "inputs" in it else None,
+        on_demand=it.get("on_demand", False),
         shared=_numbers(it.get("shared", {})),
         place=Place(file=f"{it['folder']}/") if it["folder"] else None,
         transitions=tuple(

@@ -133,7 +133,8 @@ class CobType:
     works for its users now (design, section 5b); () stands for the preferred state alone.
     `connection` names variables of the connection that its results may say besides the usual ones.
     `inputs` are globs of the variables whose values are part of an object's content, as its spec
-    is; None stands for those of `input_globs`.
+    is; None stands for those of `input_globs`. Objects that are `on_demand` are moved only by a run
+    that names them, or an object that needs them.
     `shared` is plain data that work in Python gets beside the spec of any object of the type. It is
     no part of an object's content: another value changes none.
     """
@@ -152,6 +153,7 @@ class CobType:
     serving: tuple[State, ...] = ()
     connection: tuple[str, ...] = ()
     inputs: tuple[str, ...] | None = None
+    on_demand: bool = False
     shared: Mapping[str, Any] = field(default_factory=dict)
     place: Place | None = None
     _ways: dict[State, dict[State, tuple[Transition, ...]]] = field(

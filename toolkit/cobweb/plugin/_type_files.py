@@ -22,13 +22,14 @@ _KEYS = frozenset(
     [
         *("description", "states", "preferred", "remove", "spec", "check", "transitions"),
         *("revert", "prepare", "groups", "serving", "connection", "inputs", "facts", "together"),
+        "on_demand",
     ]
 )
 _ACTION_KEYS = frozenset(["tasks", "role", "vars", "facts", "together", "timeout", "attempts"])
 _STEP_KEYS = _ACTION_KEYS | {"interrupts"}
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("states", "serving", "connection", "inputs"), ((list,), "a list of words")),
-    **dict.fromkeys(("interrupts", "together"), ((bool,), "true or false")),
+    **dict.fromkeys(("interrupts", "together", "on_demand"), ((bool,), "true or false")),
     "facts": ((bool, list), "true, false or a list of subsets"),
     "vars": ((Mapping,), "a mapping"),
     "transitions": ((Mapping, NoneType), "a mapping"),
@@ -84,6 +85,7 @@ def _read(path: Path) -> CobType:
             serving=tuple(body.get("serving", ())),
             connection=tuple(body.get("connection", ())),
             inputs=tuple(body["inputs"]) if "inputs" in body else None,
+            on_demand=body.get("on_demand", False),
         )
     except KeyError as error:
         raise CobwebError(f"{path}: {error.args[0]} is missing") from None

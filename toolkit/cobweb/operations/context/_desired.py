@@ -72,10 +72,10 @@ class Desired:
 
     @property
     def movable(self) -> frozenset[CobId]:
-        """The objects that may be moved."""
-        cobs = self.graph.cobs
+        """The objects that may be moved: what is moved on demand only where it is asked for."""
         if self.only is not None:
             return self.only
+        cobs = {cob: it for cob, it in self.graph.cobs.items() if not it.type.on_demand}
         if self.limit is None:
             return frozenset(cobs)
         return frozenset(cob for cob, it in cobs.items() if it.host in self.chosen)
@@ -118,8 +118,9 @@ class Exceptions:
 
     def __str__(self) -> str:
         words = [f" --budget {name}={count}" for name, count in sorted(self.budgets.items())]
-        words += [f" --only {cob}" for cob in sorted(self.only)]
-        words += [f" --renew {cob}" for cob in sorted(self.renew)]
+        for option, cobs in (("--only", self.only), ("--renew", self.renew)):
+            words += [f" {option} {cob}" for cob in sorted(cobs)[:_SHOWN]]
+            words += [f" {option} ... ({len(cobs)} in all)"] if len(cobs) > _SHOWN else []
         return "".join([*words, " --new-canary" if self.new_canary else ""])
 
 
@@ -171,6 +172,9 @@ def _secrets(site: Site) -> Mapping[str, Mapping[str, Any]]:
     specs = [cob.spec for cob in site.graph(None).cobs.values()]
     return secrets_of([*(host.variables for host in site.hosts.values()), *shared, *specs])
 
+
+_SHOWN = 5
+"""How many objects the command of a run names."""
 
 CHANGED = "+changes"
 """What follows the commit where the folder is not as the commit has it."""

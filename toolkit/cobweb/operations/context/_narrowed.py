@@ -51,6 +51,8 @@ def narrowed(
         return desired
     before, pending = _believed(desired, store, records)
     moved = _with_needs(desired.graph, before, only, renew)
+    # What is moved on demand, and not asked for, holds no host back.
+    pending &= moved | desired.movable | gone_of(desired, records)
     left_out = set(map(host_of, pending - moved))
     if mixed := left_out.intersection(map(host_of, pending & moved)):
         others = sorted(cob for cob in pending - moved if host_of(cob) in mixed)

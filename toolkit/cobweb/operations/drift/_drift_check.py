@@ -169,7 +169,8 @@ def drift_check_of(
     records = store.states()
     every = desired.graph.cobs.keys() | records.keys()
     chosen = sorted(cob for cob in every if is_chosen(desired, host_of(cob)))
-    looked_at = [cob for cob in chosen if not ignores(cob)]
+    cobs = desired.graph.cobs
+    looked_at = [c for c in chosen if not (ignores(c) or (c in cobs and cobs[c].type.on_demand))]
     results = store.results()
     pending = _pending(desired, records, looked_at, results)
     old = [cob for cob, kind in pending.items() if kind is not PendingKind.ADDED]

@@ -155,7 +155,9 @@ def at_rest(context: ExecutionContext) -> Prediction | None:
         or context.renew
         or context.lending.slots
         or any(
-            known.get(cob) != it.preferred and it.host not in context.given_up
+            known.get(cob) != it.preferred
+            and it.host not in context.given_up
+            and not (it.type.on_demand and cob in known and cob not in context.movable)
             for cob, it in cobs.items()
         )
     ):

@@ -29,7 +29,8 @@ from cobweb.site.reading._settings import as_map, flag, known_keys, number, requ
 
 _KEYS = (
     *("states", "preferred", "remove", "spec", "check", "transitions", "revert", "prepare"),
-    *("groups", "serving", "connection", "inputs", "facts", "together", "description"),
+    *("groups", "serving", "connection", "inputs", "facts", "together", "on_demand"),
+    "description",
 )
 _WORK_KEYS = ("tasks", "role", "vars", "facts", "together", "timeout", "attempts")
 _ACTION_KEYS = (*_WORK_KEYS, "mode")
@@ -106,6 +107,7 @@ class Types:
             serving=serving,
             connection=self._connection(body, what),
             inputs=self._inputs(body, what),
+            on_demand=flag(body, "on_demand", what, self._findings, default=False),
             place=place,
         )
 
