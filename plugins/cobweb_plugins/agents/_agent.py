@@ -269,7 +269,7 @@ class Agent:
         from cobweb.operations import Caller, Exceptions, Orders, Refresh
 
         asked = dict(order["orders"])
-        may, canary = asked.pop("may_go_out"), asked.pop("new_canary")
+        may, canary, only = (asked.pop(it) for it in ("may_go_out", "new_canary", "only"))
         orders = Orders(
             **{**asked, "refresh": Refresh(asked["refresh"])},
             may_go_out=None if may is None else frozenset(may),
@@ -286,6 +286,10 @@ class Agent:
                 orders = replace(orders, refresh=Refresh.ALL)  # others may have moved something
             files = {it: (self._folder / "blobs" / it).read_bytes() for it in part["blobs"]}
             number = site.keep(canonical(part["content"]).decode(), files)
+            desired = site.desired(generation=number)
+            if only is not None:
+                chosen = frozenset(part["owners"])  # the coordinator leaves out nothing on them
+                desired = replace(desired, only=frozenset(map(CobId, only)), chosen=chosen)
             with site.open(
                 self._name,
                 lender=COORDINATOR,
@@ -294,7 +298,7 @@ class Agent:
                 generation=order["generation"],
                 mark=order["mark"],
                 goal=order["goal"],
-                desired=site.desired(generation=number),
+                desired=desired,
                 orders=orders,
                 caller=caller,
             ) as kernel:

@@ -90,7 +90,11 @@ class Company:
     def at_work(
         self, part: Any, run: Any, desired: Any, orders: Any, store: Any
     ) -> Iterator[Fellows]:
-        """Have the agents bring about what is desired, for as long as the context lasts."""
+        """Have the agents bring about what is desired, for as long as the context lasts.
+
+        Where only some objects are moved, those of their hosts do, and no others.
+        """
+        asked = self._asked(desired)
         parts = Parts(
             json.loads(desired.whole().text()),
             self._agents,
@@ -107,15 +111,25 @@ class Company:
             "mark": store.site_id(),
             "open": True,
             "number": 1,
-            "orders": orders_data(orders),
+            "orders": {**orders_data(orders), "only": desired.only and sorted(desired.only)},
         }
-        made = {it: parts.of(it) for it in self._agents}
+        made = {it: parts.of(it) for it in asked}
         fellows = Fellows(self._wire, made, common, store, self._seed)
         try:
             fellows.say()
             yield fellows
         finally:
             fellows.end()
+
+    def _asked(self, desired: Any) -> list[str]:
+        """Return the agents of a run; UsageError where one would leave changes of its host out."""
+        if desired.only is None:
+            return sorted(self._agents)
+        asked = sorted(self._agents.keys() & {host_of(it) for it in desired.only})
+        if left := [it for it in asked if it not in desired.chosen]:
+            message = f"other changes are pending on hosts with agents, as on {left[0]}"
+            raise UsageError(message, hint="`cobweb apply` brings all of them about")
+        return asked
 
 
 def company_of(site: Any, desired: Any, orders: Any) -> Company | None:
@@ -132,9 +146,9 @@ def company_of(site: Any, desired: Any, orders: Any) -> Company | None:
     if not hosts:
         return None
     exceptions = orders.exceptions
-    if not desired.is_whole or exceptions.only or exceptions.renew:
+    if desired.limit is not None or exceptions.renew:
         message = f"a part of a site that reaches hosts with agents ({hosts[0]}) is not applied yet"
-        raise UsageError(message, hint="apply all of it, or what reaches no host with an agent")
+        raise UsageError(message, hint="apply all of it, or `--only` some objects")
     place = place_of(site)
     wire = Wire(
         lambda wake: Nats().connect(str(place), COORDINATOR, wake), COORDINATOR, is_kept=False
@@ -214,8 +228,9 @@ class Fellows:
         self._agents: dict[str, Agent] = {}
         for name, part in parts.items():
             asked = dict(order["orders"])
-            if (may := asked["may_go_out"]) is not None:
-                asked["may_go_out"] = [it for it in may if it in part.cobs]
+            for key in ("may_go_out", "only"):
+                if (cobs := asked[key]) is not None:
+                    asked[key] = [it for it in cobs if it in part.cobs]
             stands = stand_of(part.cobs, store.states_of(part.cobs))
             mine = {**order, "part": part.digest, "orders": asked, "stands": stands, "nonce": ""}
             self._agents[name] = Agent(part, mine, now)

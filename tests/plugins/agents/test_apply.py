@@ -422,3 +422,20 @@ def test_what_somebody_else_has_moved_meanwhile_is_checked(site: Owned) -> None:
     again = site.applied()
     assert again.of_type("check.end") == []
     assert again.moved() == set()
+
+
+@pytest.mark.gate("a run of some objects, over agents")
+def test_some_objects_alone_are_moved_with_what_they_need(site: Owned) -> None:
+    """Agents of other hosts are not asked; where other changes wait, nothing is begun."""
+    other = site.file("web2", "other", "one")
+    chain(site, "one", agents=WEB, other=other)
+    site.start(*WEB)
+    some = site.applied(0, "--only", "web1/page")
+    assert some.moved() == {"db/conf", "web1/page"}
+    assert site.read("other") is None
+    assert site.applied().moved() == {"web2/other"}
+    beside = {"other": other, "beside": site.file("web1", "beside", "two")}
+    chain(site, "two", agents=WEB, **beside)
+    assert site.applied(64, "--only", "web1/page").events() == []
+    brings(site, "one", "conf", "page")
+    assert site.applied().moved() == {"db/conf", "web1/page", "web1/beside"}

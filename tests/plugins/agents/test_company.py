@@ -67,7 +67,7 @@ def fellows_of(seed: Path, *names: str, store: Any = None) -> tuple[Fellows, Fak
         "epoch": EPOCH,
         "number": 1,
         "open": True,
-        "orders": {"may_go_out": None, "refresh": "changed"},
+        "orders": {"may_go_out": None, "only": None, "refresh": "changed"},
     }
     parts = {
         it: Part(data=it.encode(), digest=it, blobs=frozenset({"f"}), cobs={CobId(f"{it}/x"): "up"})

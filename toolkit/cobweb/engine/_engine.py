@@ -149,7 +149,7 @@ class Engine:
         machine = self._machine
         machine.renewing.update(dict.fromkeys(renew & machine.nodes.keys(), ""))
         if machine.hosts is not None:
-            machine.hosts.open(changed | fresh)
+            machine.hosts.open((changed | fresh) & machine.nodes.keys())
         machine.tracks = machine.tracks or bool(believed or still or renew)
         if machine.tracks:
             machine.working.still.update((cob, OUTDATED) for cob in still)

@@ -200,6 +200,10 @@ def _begun(  # noqa: PLR0913  # as `apply_site`
     part: Part | None = None,
 ) -> Iterator[tuple[Run, PatientJournal]]:
     """Store that the run `info` begins, and make it; an error that ends it is stored as well."""
+    if part is not None:
+        owners, hosts = part.owners, context.desired.hosts
+        own = {it for it in hosts if owners.get(it, part.lender) == part.owner}
+        context = context.on_hosts(own)
     journal = PatientJournal(store, caller.interrupts, caller.say, outage_s=orders.store_timeout_s)
     mark = _mark_of(context.desired, store, orders, info, part.mark if part else "")
     setting = _setting(context, orders, caller, info.id, store)

@@ -221,6 +221,16 @@ class ExecutionContext(Context):
             self.graph, movable=self.movable, change=self.change, lending=self.lending, **options
         )
 
+    def on_hosts(self, hosts: AbstractSet[str]) -> ExecutionContext:
+        """Return the context of an owner of hosts: what others go through is theirs to know."""
+        if (change := self.change) is None:
+            return self
+        base = {cob: it for cob, it in change.base.items() if host_of(cob) in hosts}
+        changed = frozenset(cob for cob in change.changed if host_of(cob) in hosts)
+        added = frozenset(cob for cob in change.added if host_of(cob) in hosts)
+        own = replace(change, stay=change.stay & hosts, base=base, changed=changed, added=added)
+        return replace(self, change=own)
+
     def beliefs(self) -> dict[str, Any]:
         """Return what an engine is told of those that are not known, as arguments of `start`."""
         known, cobs = self.known, self.graph.cobs
