@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import pwd
 import subprocess
 import sys
 import tempfile
@@ -237,11 +236,8 @@ def _start_worker(member: Member) -> None:
 
 
 def _environment(member: Member) -> Dict[str, str]:
-    """Return what a login would set: nothing of Ansible's own environment leaks into a job."""
-    user = pwd.getpwuid(os.geteuid())
-    base = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "LANG": "C.UTF-8"}
-    base["PATH"] = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
-    return {**base, **_about(member), supervision.MARKER: str(member.jobs)}
+    mark = {supervision.MARKER: str(member.jobs)}
+    return {**supervision.login_environment(), **_about(member), **mark}
 
 
 def _about(member: Member) -> Dict[str, str]:

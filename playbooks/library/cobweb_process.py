@@ -14,12 +14,9 @@ Every action may be repeated and interrupted anywhere.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import inspect
 import json
-import os
-import pwd
 import signal
 import socket
 import subprocess
@@ -90,7 +87,7 @@ def check(cob: Dict[str, Any]) -> Answer:
 def start(cob: Dict[str, Any]) -> Answer:
     """Bring the process up as the spec says, ending whatever runs otherwise."""
     home = _home(cob, cob["spec"])
-    with _one_at_a_time(home):
+    with supervision.one_at_a_time(home):
         starts = supervision.read_status(home).get("starts", 1)
         if _state(cob) == "up" and not cob.get("renew"):
             if starts > 1:
@@ -113,7 +110,7 @@ def start(cob: Dict[str, Any]) -> Answer:
 
 def stop(cob: Dict[str, Any]) -> Answer:
     """End the process, its supervisor and all that it started."""
-    with _one_at_a_time(_home(cob, cob["spec"])):
+    with supervision.one_at_a_time(_home(cob, cob["spec"])):
         stopped = [_stop(home, cob["id"]) for home in _homes(cob)]
     return {"changed": any(stopped)}
 
@@ -174,15 +171,6 @@ def _look(home: Path) -> Seen:
         supervised=supervision.alive(status.get("supervisor")),
         pids=supervision.members(home, status.get("child")),
     )
-
-
-@contextlib.contextmanager
-def _one_at_a_time(home: Path) -> Iterator[None]:
-    """Wait until no other transition works on `home`: one may go on after its run was killed."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (home / "transition.lock").open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _stop(home: Path, cob_id: str) -> bool:
@@ -269,15 +257,7 @@ def _command(command: Any) -> List[str]:
 
 def _environment(spec: Dict[str, Any], home: Path) -> Dict[str, str]:
     given = {name: str(value) for name, value in spec["env"].items()}
-    return {**_base_environment(), **given, supervision.MARKER: str(home)}
-
-
-def _base_environment() -> Dict[str, str]:
-    """Return what a login would set: nothing of Ansible's own environment leaks into a service."""
-    user = pwd.getpwuid(os.geteuid())
-    base = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "LANG": "C.UTF-8"}
-    base["PATH"] = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
-    return base
+    return {**supervision.login_environment(), **given, supervision.MARKER: str(home)}
 
 
 def _launch(home: Path, spec: Dict[str, Any], cob_id: str) -> None:
@@ -300,7 +280,7 @@ def _start_supervisor(home: Path) -> int:
         return subprocess.run(
             [sys.executable, "-I", str(home / "supervisor.py"), str(home)],
             cwd="/",
-            env=_base_environment(),
+            env=supervision.login_environment(),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

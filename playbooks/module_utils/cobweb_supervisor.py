@@ -17,12 +17,13 @@ import contextlib
 import fcntl
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 MARKER = "COBWEB_PROCESS"
 POLL_S = 0.02
@@ -76,18 +77,25 @@ def members(home: Path, leader: Optional[List[int]]) -> List[int]:
     return sorted(row.pid for row in _rows() if _belongs(row, home, leader))
 
 
-def terminate(home: Path, leader: Optional[List[int]], signal_name: str, timeout_s: float) -> None:
+def terminate(
+    home: Path,
+    leader: Optional[List[int]],
+    signal_name: str,
+    timeout_s: float,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
     """End all that belongs to `home`: the signal, then SIGKILL after `timeout_s`; wait for the end.
 
-    TimeoutError if something outlives SIGKILL (it hangs in the kernel).
+    `pause` passes the seconds between two looks. TimeoutError if something outlives SIGKILL (it
+    hangs in the kernel).
     """
     signal_all(members(home, leader), getattr(signal, signal_name))
-    if _wait_gone(home, leader, timeout_s):
+    if _wait_gone(home, leader, timeout_s, pause):
         return
     deadline = time.monotonic() + KILL_WAIT_S
     while time.monotonic() < deadline:
         signal_all(members(home, leader), signal.SIGKILL)
-        if _wait_gone(home, leader, POLL_S):
+        if _wait_gone(home, leader, POLL_S, pause):
             return
     raise TimeoutError(f"processes {members(home, leader)} do not end, not even by SIGKILL")
 
@@ -127,13 +135,25 @@ def read_json(path: Path) -> Dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def write_json(path: Path, data: Dict[str, Any]) -> None:
-    """Replace a file in one step; only its owner may read it."""
+def write_json(path: Path, data: Dict[str, Any], *, durable: bool = False) -> None:
+    """Replace a file in one step; only its owner may read it.
+
+    A durable one is on the disk before this returns, and so is its name.
+    """
     draft = path.with_name(f"{path.name}.new")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         json.dump(data, stream)
+        if durable:
+            stream.flush()
+            os.fsync(handle)
     draft.replace(path)
+    if durable:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def read_status(home: Path) -> Dict[str, Any]:
@@ -145,6 +165,33 @@ def read_holder(home: Path) -> Optional[List[int]]:
     """Read who took the lock of `home` last, if that is told yet; who has it tells at once."""
     holder: Optional[List[int]] = _since_boot(home / "lock").get("supervisor")
     return holder
+
+
+@contextlib.contextmanager
+def one_at_a_time(home: Path) -> Iterator[None]:
+    """Wait until no other transition works on `home`: one may go on after its run was killed."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (home / "transition.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def login_environment() -> Dict[str, str]:
+    """Return what a login would set: nothing of Ansible's own environment leaks into a service."""
+    user = pwd.getpwuid(os.geteuid())
+    base = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "LANG": "C.UTF-8"}
+    base["PATH"] = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+    return base
+
+
+def how_it_ended(code: int) -> str:
+    """Say how a process ended whose return code is that of `Popen`."""
+    if code >= 0:
+        return f"ended with exit status {code}"
+    try:
+        return f"ended by {signal.Signals(-code).name}"
+    except ValueError:  # Most real-time signals have no name.
+        return f"ended by signal {-code}"
 
 
 def take(lock: int) -> bool:
@@ -226,7 +273,7 @@ class Supervisor:
             if signal.sigwait(_WATCHED) in _STOPPING:
                 return True
         if self.child is not None:
-            self.last_end = _how_it_ended(self.child.returncode)
+            self.last_end = how_it_ended(self.child.returncode)
         return False
 
     def _clean_up(self) -> None:
@@ -299,12 +346,14 @@ def _is_marked(pid: int, home: Path) -> bool:
     return os.fsencode(f"{MARKER}={home}") in environment.split(b"\0")
 
 
-def _wait_gone(home: Path, leader: Optional[List[int]], timeout_s: float) -> bool:
+def _wait_gone(
+    home: Path, leader: Optional[List[int]], timeout_s: float, pause: Callable[[float], None]
+) -> bool:
     deadline = time.monotonic() + timeout_s
     while members(home, leader):
         if time.monotonic() > deadline:
             return False
-        time.sleep(POLL_S)
+        pause(POLL_S)
     return True
 
 
@@ -328,12 +377,6 @@ def _rotated_log(home: Path) -> Path:
 
 def _unblock_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
-
-
-def _how_it_ended(code: int) -> str:
-    if code < 0:
-        return f"ended by {signal.Signals(-code).name}"
-    return f"ended with exit status {code}"
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from cobweb.plugin import data_dir
+from tests.support.phases import Phase, opened_phase
 from tests.support.tasks import Hand, opened_hand
 
 PLAYBOOKS = Path(str(data_dir("playbooks")))
@@ -66,6 +67,21 @@ def process_module(monkeypatch: pytest.MonkeyPatch, supervision: ModuleType) -> 
     """Import the module of `process`."""
     del supervision
     return _module(monkeypatch, "cobweb_process")
+
+
+@pytest.fixture
+def phase_module(monkeypatch: pytest.MonkeyPatch, supervision: ModuleType) -> ModuleType:
+    """Import the module of `phase`."""
+    del supervision
+    _load(monkeypatch, "module_utils/cobweb_phase_supervisor.py")
+    return _module(monkeypatch, "cobweb_phase")
+
+
+@pytest.fixture
+def phase(phase_module: ModuleType, system: Path) -> Iterator[Phase]:
+    """Return a phase that can be started; in the end nothing of it may be left."""
+    with opened_phase(phase_module, system) as opened:
+        yield opened
 
 
 @pytest.fixture

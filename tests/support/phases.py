@@ -1,0 +1,159 @@
+"""A phase of an application on this machine, by the module of its type without Ansible around."""
+
+from __future__ import annotations
+
+import fcntl
+import inspect
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import psutil
+import pytest
+
+__all__ = ["Phase", "opened_phase", "wait_for"]
+
+PATIENCE_S = 90.0
+HOSTS = ("h0", "h1", "h2")
+
+
+@dataclass(slots=True)
+class Phase:
+    """The phase `ring/compute` of the host h1, with its files below `system`."""
+
+    module: ModuleType
+    system: Path
+    spec: dict[str, Any] = field(default_factory=dict)
+    host: str = "h1"
+
+    @property
+    def cob(self) -> dict[str, Any]:
+        """Return what its tasks see."""
+        return {"id": "h1/compute", "host": self.host, "spec": self.spec, "applied": None}
+
+    @property
+    def node(self) -> Path:
+        """Return the folder of the application on the node."""
+        return self.system / "state" / "applications" / "ring" / self.host
+
+    @property
+    def home(self) -> Path:
+        """Return the folder of the phase."""
+        return self.node / "compute"
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Return what its supervisor tells."""
+        found: dict[str, Any] = json.loads((self.home / "status.json").read_text())
+        return found
+
+    @property
+    def output(self) -> str:
+        """Return what is kept of what it has printed."""
+        files = [self.home / name for name in ("output.1", "output")]
+        return "".join(file.read_text() for file in files if file.exists())
+
+    def appoint(self, instance: str, hosts: tuple[str, ...] = HOSTS) -> None:
+        """Decide an instance, and send its members."""
+        self.spec["instance"] = instance
+        self.node.mkdir(parents=True, exist_ok=True)
+        told = {"instance": instance, "hosts": hosts}
+        (self.node / "hosts.json").write_text(json.dumps(told))
+
+    def check(self) -> tuple[str, str]:
+        """Return state and message."""
+        found = self.module.check(self.cob)
+        return found["state"], found.get("message", "")
+
+    def start(self) -> bool:
+        """Start it; say whether that changed something."""
+        return bool(self.module.start(self.cob)["changed"])
+
+    def restart(self) -> bool:
+        """Start it again; say whether that changed something."""
+        return bool(self.module.restart(self.cob)["changed"])
+
+    def stop(self) -> bool:
+        """End it; say whether that changed something."""
+        return bool(self.module.stop(self.cob)["changed"])
+
+    def end(self) -> None:
+        """Have it taken down that it has ended well."""
+        self.module.end(self.cob)
+
+    def run(self, command: str | list[str] | None = None, **spec: Any) -> dict[str, Any]:
+        """Start it, wait for its end, and return what its supervisor tells last."""
+        if command is not None:
+            self.spec["run"] = command
+        self.spec |= spec
+        self.start()
+        return self.wait_ended()
+
+    def wait_ended(self) -> dict[str, Any]:
+        """Wait until its supervisor has gone, and return what that told last."""
+        with (self.home / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        return self.status
+
+    def change_supervisor(self, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+        """Have the next starts copy another source of the supervisor to the node."""
+        read = inspect.getsource
+        assert read(self.module.phase_supervision).count(old) == 1
+
+        def changed(module: ModuleType) -> str:
+            return read(module).replace(old, new)
+
+        monkeypatch.setattr(inspect, "getsource", changed)
+
+    def kill_supervisor(self) -> None:
+        """Have it lost, once it has told who it is."""
+        os.kill(self.status["supervisor"][0], signal.SIGKILL)
+        self.wait_ended()
+
+    def processes(self) -> list[int]:
+        """Return all processes, supervisors too, that name a folder of this test."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                words = [*process.cmdline(), *process.environ().values()]
+            except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
+                continue
+            if process.pid != os.getpid() and str(self.system) in " ".join(words):
+                found.append(process.pid)
+        return found
+
+
+@contextmanager
+def opened_phase(module: ModuleType, system: Path) -> Iterator[Phase]:
+    """Give a phase that is decided; in the end nothing of it may be left once it is stopped."""
+    spec = {
+        "application": "ring",
+        "phase": "compute",
+        "run": "exec sleep 1000",
+        "stop_timeout": 5,
+        "state_dir": str(system / "state"),
+    }
+    phase = Phase(module, system, spec)
+    phase.appoint("i1")
+    try:
+        yield phase
+        phase.stop()
+        assert phase.processes() == []
+    finally:
+        for pid in phase.processes():
+            os.kill(pid, signal.SIGKILL)
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
