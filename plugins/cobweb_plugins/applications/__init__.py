@@ -1,17 +1,30 @@
-"""Built-in plugin: commands and files on many hosts at once (Plush-M)."""
+"""Built-in plugin: commands, files and applications on many hosts at once (Plush-M)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
 from cobweb.errors import UsageError
-from cobweb.plugin import Extension, hookimpl, on_site, seconds_of, site_access
+from cobweb.plugin import (
+    Extension,
+    RegisteredType,
+    Section,
+    data_dir,
+    hookimpl,
+    on_site,
+    seconds_of,
+    site_access,
+    type_file,
+)
 
 if TYPE_CHECKING:
+    from cobweb.model import Expansion
+    from cobweb.plugin import ExpandContext
     from cobweb_plugins.applications._run import Target
 
 __all__ = ["cobweb_interface"]
@@ -26,6 +39,30 @@ class ChannelPoint:
 
     point: ClassVar[str] = "extension-point"
     name: ClassVar[str] = "command_channel"
+
+
+def _file(kind: str, name: str) -> Path:
+    return Path(str(data_dir(kind))) / name  # type: ignore[arg-type]
+
+
+def _schema(name: str) -> Mapping[str, Any]:
+    text = _file("schemas", f"sections/{name}.schema.json").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = json.loads(text)
+    return found
+
+
+class ApplicationsSection:
+    """Applications in phases; which instance is at work, and how far it is, is decided."""
+
+    name: ClassVar[str] = "applications"
+    schema: ClassVar[Mapping[str, Any]] = _schema("applications")
+    decision_schema: ClassVar[Mapping[str, Any]] = _schema("applications.decision")
+
+    def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:
+        """Return the objects of all phases."""
+        from cobweb_plugins.applications._section import expand_applications
+
+        return expand_applications(sections, context)
 
 
 def _target(function: _F) -> _F:
@@ -161,11 +198,25 @@ def get_command(
 
 @hookimpl
 def cobweb_register_commands() -> Sequence[click.Command]:
-    """Register `run`, `put` and `get`."""
-    return [on_site(it) for it in (run_command, put_command, get_command)]
+    """Register `run`, `put`, `get` and `app`."""
+    from cobweb_plugins.applications._app import app
+
+    return [on_site(it) for it in (run_command, put_command, get_command, app)]
 
 
 @hookimpl
 def cobweb_register_extensions() -> Sequence[type[Extension]]:
     """Register the point `command_channel`."""
     return [ChannelPoint]
+
+
+@hookimpl
+def cobweb_register_sections() -> Sequence[type[Section]]:
+    """Register `applications`."""
+    return [ApplicationsSection]
+
+
+@hookimpl
+def cobweb_register_types() -> Sequence[type[RegisteredType]]:
+    """Register the type of a phase on a node."""
+    return [type_file(_file("playbooks", "applications/phase/type.yml"))]

@@ -10,8 +10,8 @@ import hashlib
 import shlex
 import tarfile
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -93,6 +93,19 @@ def put(access: SiteAccess, target: Target, what: Put) -> int:
     UsageError before anybody is called where the source is not what it should be. Hosts that have
     the file already are sent nothing.
     """
+    with packed(what) as (made, file, digest), access.site() as site:
+        caller = Caller(access, site, target)
+        answers = sent(caller.call, caller.hosts, made, file, digest)
+    more = {"source": str(what.source), "dest": what.dest, "sha256": digest}
+    return tell(access, answers, interrupted=caller.was_interrupted, **more)
+
+
+@contextmanager
+def packed(what: Put) -> Iterator[tuple[Put, Path, str]]:
+    """Give what is put, the file that is sent for it, and the SHA-256 of that.
+
+    UsageError where the source is not what it should be.
+    """
     with ExitStack() as stack:
         what, file = _source(what, stack)
         if what.is_unpacked and what.mode:
@@ -101,19 +114,27 @@ def put(access: SiteAccess, target: Target, what: Put) -> int:
         if what.sha256 and digest != what.sha256.lower():
             message = f"{what.source}: it has the SHA-256 {digest}, and not {what.sha256}"
             raise UsageError(message, hint="nothing was sent")
-        site = stack.enter_context(access.site())
-        caller = Caller(access, site, target)
-        name = "" if what.is_unpacked else what.source.name
-        words = (what.dest, digest, name, what.mode)
-        last = _UNPACK if what.is_unpacked else _PUT
-        look = _script("true" if what.is_unpacked else _PLACE + _LOOK, words)
-        send = _script(_PLACE + _RECEIVE + last, words)
-        found = caller.call({it: Call(command=look) for it in caller.hosts})
-        wanting = [it.host for it in found if it.code == 0 and not it.output]
-        sent = caller.call({it: Call(command=send, stdin=file) for it in wanting})
-    by_host = {it.host: it for it in (*found, *sent)}
-    more = {"source": str(what.source), "dest": what.dest, "sha256": digest}
-    return tell(access, caller, [by_host[it] for it in caller.hosts], **more)
+        yield what, file, digest
+
+
+def sent(
+    call: Callable[[Mapping[str, Call]], list[Answer]],
+    hosts: Sequence[str],
+    what: Put,
+    file: Path,
+    digest: str,
+) -> list[Answer]:
+    """Send a file to the hosts that lack it, by what calls hosts, and return all their answers."""
+    name = "" if what.is_unpacked else what.source.name
+    words = (what.dest, digest, name, what.mode)
+    last = _UNPACK if what.is_unpacked else _PUT
+    look = _script("true" if what.is_unpacked else _PLACE + _LOOK, words)
+    send = _script(_PLACE + _RECEIVE + last, words)
+    found = call({it: Call(command=look) for it in hosts})
+    wanting = [it.host for it in found if it.code == 0 and not it.output]
+    given = call(dict.fromkeys(wanting, Call(command=send, stdin=file)))
+    by_host = {it.host: it for it in (*found, *given)}
+    return [by_host[it] for it in hosts]
 
 
 def _source(what: Put, stack: ExitStack) -> tuple[Put, Path]:
@@ -196,7 +217,8 @@ def get(access: SiteAccess, target: Target, source: str, dest: Path, most: int) 
         }
         found = caller.call(calls)
         answers = [_unpacked(it, names[it.host], dest / it.host, name) for it in found]
-    return tell(access, caller, answers, source=source, dest=str(dest))
+    interrupted = caller.was_interrupted
+    return tell(access, answers, interrupted=interrupted, source=source, dest=str(dest))
 
 
 def _unpacked(answer: Answer, archive: Path, folder: Path, name: str) -> Answer:

@@ -82,10 +82,10 @@ def run(access: SiteAccess, target: Target, command: str) -> int:
     with access.site() as site:
         caller = Caller(access, site, target)
         answers = caller.call({it: Call(command=command) for it in caller.hosts})
-    return tell(access, caller, answers, command=command)
+    return tell(access, answers, interrupted=caller.was_interrupted, command=command)
 
 
-def tell(access: SiteAccess, caller: Caller, answers: Sequence[Answer], **more: Any) -> int:
+def tell(access: SiteAccess, answers: Sequence[Answer], *, interrupted: bool, **more: Any) -> int:
     """Tell answers in groups, with `more` in the data; return the exit code that they ask for."""
     groups = groups_of(answers)
     if not access.data(data_of(groups, more)):
@@ -97,7 +97,7 @@ def tell(access: SiteAccess, caller: Caller, answers: Sequence[Answer], **more: 
     said += [f"{len(failed)} with a failure"] if failed else []
     said += [f"missing: {folded(missing)}"] if missing else []
     access.summary("; ".join(said), Tone.BAD if failed or missing else Tone.GOOD)
-    if caller.was_interrupted:
+    if interrupted:
         return INTERRUPTED
     return 1 if failed or missing else 0
 

@@ -163,7 +163,11 @@ WRONG = {
     "nan": (["lamps", "n1", '{"on": NaN}'], 64, "NaN is no number of JSON"),
     "deep": (["lamps", "n1", "[" * 5000 + "]" * 5000], 64, "levels of nesting"),
     "section": (["lamp", "n1", "true"], 64, "did you mean lamps?"),
-    "other": (["clusters", "n1", "true"], 64, "known are agents, lamps, metal, pools"),
+    "other": (
+        ["clusters", "n1", "true"],
+        64,
+        "known are agents, applications, lamps, metal, pools",
+    ),
     "key": (["lamps", "n1\n", '{"on": true}'], 64, r"'n1\n' is no key of a decision"),
     "no key": (["lamps", "", '{"on": true}'], 64, "'' is no key of a decision"),
     "infinite": (["lamps", "n1", '{"on": 1e999}'], 64, "`n1` of `lamps` is no JSON"),

@@ -54,6 +54,7 @@ COMMANDS: Mapping[str, str] = {
     "run": "Run a command on hosts, and group the answers.",
     "put": "Put a file, a folder or an archive on hosts.",
     "get": "Get a file or a folder from each host.",
+    "app": "Run applications in phases on many nodes, and see how they are.",
     "decisions": "List what was decided: desired state that is in no file.",
     "decide": "Decide what a section of the site has under a key.",
     "import": "Read what other tools have written into the site.",
@@ -62,8 +63,8 @@ COMMANDS: Mapping[str, str] = {
 """Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
 
 _NAMES = (
-    "agent agents cluster decide decisions generate get import install metal pool put report run "
-    "vcluster"
+    "agent agents app cluster decide decisions generate get import install metal pool put report "
+    "run vcluster"
 )
 PLUGGED = frozenset(_NAMES.split())
 """Those of them that built-in plugins bring."""

@@ -27,6 +27,7 @@ _EXAMPLES: Mapping[str, str] = {
     "pools": "hosts and licences that move between services, on this machine",
     "metal": "machines that boot from the network, simulated on this machine",
     "agents": "hosts with an agent each, on this machine",
+    "ring": "an application in phases on eight nodes, on this machine",
 }
 _SHOWN: Mapping[str, str] = {"gitignore.txt": ".gitignore"}
 """Files that have another name in a package than in a site."""
@@ -44,6 +45,7 @@ _NEXT: Mapping[str, tuple[str, ...]] = {
     "pools": ("pool add n01 batch", "pool move n01 hpc", "pool status"),
     "metal": ("plan", "apply", "metal list"),
     "agents": ("agents up", "apply", "status"),
+    "ring": ("app run ring", "app status ring", "app logs ring"),
 }
 _LONGEST = 40
 _SCHEMAS = ("site", "inventory")
