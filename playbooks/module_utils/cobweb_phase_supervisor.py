@@ -303,7 +303,7 @@ class PhaseSupervisor:
 
     def _save_last(self) -> None:
         """Write how it has ended, waiting for room; who asks for an end writes that himself."""
-        while not self._save() and self.asked is None:
+        while not self._save() and self.asked is None and self.home.is_dir():
             try:
                 (self.home / RESERVE).unlink()
             except OSError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import shutil
 import signal
 from collections.abc import Iterator
 
@@ -152,6 +153,15 @@ def test_a_supervisor_ends_by_signals(
     assert phase.wait_ended()["state"] == state
     assert phase.check() == found
     assert phase.processes() == []
+
+
+def test_a_supervisor_whose_folder_is_gone_ends_with_its_command(gated: Phase) -> None:
+    gated.spec["run"] = gate(gated)
+    gated.start()
+    supervisor = supervisor_of(gated)
+    shutil.rmtree(gated.home)
+    open_gate(gated)
+    wait_for(lambda: not psutil.pid_exists(supervisor))
 
 
 # --- health
