@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 
 from cobweb.testing import NamedCheck, TypeCase, type_checks
+from tests.support.kills import kill_self_before
 from tests.support.phases import Phase, wait_for
 from tests.support.tasks import Hand, OneCob, digest_of, registered
 
@@ -469,7 +470,7 @@ def killing(number: int, phase: Phase, action: Callable[[], object]) -> Iterator
     if child == 0:
         code = 1
         try:
-            _kill_self_at(phase, number)
+            kill_self_before(number, _steps(phase))
             action()
             code = 0
         finally:
@@ -479,20 +480,9 @@ def killing(number: int, phase: Phase, action: Callable[[], object]) -> Iterator
     codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
-def _kill_self_at(phase: Phase, number: int) -> None:
-    """Count the steps that change something outside; runs in the forked child alone."""
-    left, kill = [number], os.kill
-
-    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*args: Any, **kwargs: Any) -> Any:
-            if left[0] == 0:
-                kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-            return real(*args, **kwargs)
-
-        return step
-
-    for owner, name in [
+def _steps(phase: Phase) -> list[tuple[Any, str]]:
+    """Return what changes something outside of the module."""
+    return [
         (Path, "mkdir"),
         (Path, "replace"),
         (os, "kill"),
@@ -500,8 +490,7 @@ def _kill_self_at(phase: Phase, number: int) -> None:
         (os, "fork"),
         (phase.module, "_wait_started"),
         (phase.module.supervision, "terminate"),
-    ]:
-        setattr(owner, name, counted(getattr(owner, name)))
+    ]
 
 
 def test_a_supervisor_that_ends_at_once_is_told(

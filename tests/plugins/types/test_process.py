@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.kills import kill_self_before
 from tests.support.tasks import Hand, OneCob, built_in, digest_of, opened_hand, vaulted
 
 pytestmark = [
@@ -544,7 +545,7 @@ def _killed_at(module: ModuleType, number: int, action: Callable[[], object]) ->
     if child == 0:
         status = 1
         try:
-            _kill_self_at(module, number)
+            kill_self_before(number, _steps(module))
             action()
             status = 0
         finally:
@@ -554,28 +555,16 @@ def _killed_at(module: ModuleType, number: int, action: Callable[[], object]) ->
     return status == signal.SIGKILL
 
 
-def _kill_self_at(module: ModuleType, number: int) -> None:
-    """Count the steps that change something outside; runs in the forked child alone."""
-    left, kill = [number], os.kill
-
-    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*args: Any, **kwargs: Any) -> Any:
-            if left[0] == 0:
-                kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-            return real(*args, **kwargs)
-
-        return step
-
-    for owner, name in [
+def _steps(module: ModuleType) -> list[tuple[Any, str]]:
+    """Return what changes something outside of the module."""
+    return [
         (Path, "replace"),
         (Path, "unlink"),
         (os, "kill"),
         (module.subprocess, "Popen"),
         (module, "_wait_ready"),
         (module.supervision, "terminate"),
-    ]:
-        setattr(owner, name, counted(getattr(owner, name)))
+    ]
 
 
 def test_a_lock_that_stays_is_told(
