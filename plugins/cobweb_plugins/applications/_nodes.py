@@ -48,15 +48,17 @@ _HOSTS = """
 t=$(mktemp "$d/hosts.XXXXXX") && cat >"$t" && [ "$(wc -c <"$t")" -eq "$4" ] &&
 mv "$t" "$d/hosts.json" || { rm -f "$t"; exit 1; }
 """
-# Who holds the lock is asked before the status is read: what is `running` then, and nobody's, has
-# lost its supervisor.
+# A status that was the same before and after nobody had the lock is that of a lost supervisor: who
+# starts a phase has the lock before its status is written, and who ends it until that is.
 _WORDS = """
 show() {
   for f in "$d"/*/status.json; do
     [ -f "$f" ] || continue;
-    h=${f%/*}; l=held;
+    h=${f%/*}; l=held; b=$(cat "$f");
     flock -n -s "$h/lock" true 2>/dev/null && l=free;
-    printf '%s %s ' "${h##*/}" "$l"; cat "$f"; echo;
+    a=$(cat "$f");
+    [ "$a" = "$b" ] || l=held;
+    printf '%s %s %s\\n' "${h##*/}" "$l" "$a";
   done;
 };
 n=$5;
@@ -222,7 +224,7 @@ def _words_of(text: str, instance: str) -> Iterable[tuple[str, Word]]:
 def _word(said: Mapping[str, Any], *, has_supervisor: bool) -> Word:
     reason = str(said.get("reason") or "")
     match said.get("state"):
-        case "running" if not has_supervisor:
+        case "launching" | "running" if not has_supervisor:
             return Word(ended=True, reason="its supervisor is gone")
         case "running" if not said.get("healthy", True):
             return Word(healthy=False, reason=str(said.get("health") or "it is not healthy"))

@@ -189,3 +189,26 @@ def test_a_member_that_has_lost_its_supervisor_is_named(
     ran = run("-C", ring.folder, "app", "stop", "ring", "--yes")
     assert ran.code == 0, ran.err
     assert marked(ring.state_dir) == []
+
+
+@pytest.mark.gate("it asks for an application at work")
+def test_a_supervisor_that_begins_meanwhile_is_not_taken_for_lost(
+    tmp_path: Path, run: Run, start: Start
+) -> None:
+    """A node that is slow between the looks at its lock and its status says nothing wrong."""
+    ring = CountedApplication(tmp_path)
+    ring.write({"one": {"run": ring.command("one", ring.waits())}}, ["n1"])
+    start("-C", ring.folder, "app", "run", "ring", "--yes")
+    ring.await_said(("n1", "one", "begins"))
+    status = ring.state_dir / "applications/ring/n1/one/status.json"
+    begun = 'sed -i "s/.healthy.: true/ &/" ' + str(status)  # as if it were written just now
+    for text, word in ((f"{begun}; true", "at work"), ("true", "its supervisor is gone")):
+        flock = tmp_path / "bin" / "flock"
+        flock.parent.mkdir(exist_ok=True)
+        flock.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        flock.chmod(0o755)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PATH", f"{flock.parent}:{os.environ['PATH']}")
+            ran = run("-C", ring.folder, "app", "status", "ring", "-o", "json")
+        assert json.loads(ran.out)["members"][0]["phases"]["one"]["word"] == word
+    ring.end()
