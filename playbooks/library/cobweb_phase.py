@@ -3,14 +3,15 @@
 
 The home of a phase is `STATE_DIR/applications/APPLICATION/HOST/PHASE` (see
 cobweb_phase_supervisor.py for what it holds and who holds its lock). Beside it lies `hosts.json`,
-the members of an instance, which the controller writes before a start. The command of an instance
-is started once by `start`, however often that is repeated or cut off: the supervisor says in the
-status, durably, that it launches the command before it does, and nothing but `restart` starts what
-was ever launched. A start that was cut off before that (`starting`, without a supervisor) is begun
-again. A phase is `running` while its supervisor lives and its health check ends well; `done` if it
-has ended with 0; `broken` if it has ended otherwise, is not healthy, was lost, or is another
-instance's; `down` if nothing lives and this instance was not started, or was stopped.
-Every action may be repeated and interrupted anywhere.
+the members of an instance, which the controller writes before a start, with how often each of their
+phases may be started. The command of an instance is started once by `start`, however often that is
+repeated or cut off: the supervisor says in the status, durably, that it launches the command before
+it does, and nothing but `restart` starts what was ever launched, no more often than that. A start
+that was cut off before that (`starting`, without a supervisor) is begun again. A phase is `running`
+while its supervisor lives and its health check ends well; `done` if it has ended with 0; `broken`
+if it has ended otherwise, is not healthy, was lost, or is another instance's; `down` if nothing
+lives and this instance was not started, or was stopped. Every action may be repeated and
+interrupted anywhere.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 from urllib.parse import quote
 
@@ -40,7 +42,9 @@ DEFAULTS: Dict[str, Any] = {
     "health_timeout": 10,
     "stop_signal": "SIGTERM",
     "stop_timeout": 10,
+    "orphan": 0,
 }
+TIMES = ("every", "health_timeout", "stop_timeout", "orphan")
 HOSTS_MARK = "@cobweb-hosts@"
 SCRIPT = "cobweb_phase_supervisor.py"
 START_WAIT_S = 60.0
@@ -72,6 +76,11 @@ class Seen(NamedTuple):
     def was_cut_off(self) -> bool:
         """Say whether its start ended before the command was launched."""
         return not self.supervised and self.status.get("state") == "starting"
+
+    @property
+    def next_start(self) -> int:
+        """Return which start of the instance the next one is; one that was cut off is none."""
+        return int(self.status["starts"]) + (0 if self.was_cut_off else 1)
 
     @property
     def was_done(self) -> bool:
@@ -106,11 +115,11 @@ def start(cob: Dict[str, Any]) -> Answer:
     """Start the phase, unless this instance's was started before."""
     home = _made_home(cob)
     with supervision.one_at_a_time(home):
-        seen, starts = _look(home), 1
+        seen, starts, lost_bytes = _look(home), 1, 0
         if cob["spec"]["instance"] in seen.status.get("before", ()):
             raise Failed(f"instance {cob['spec']['instance']} was started here before another one")
         if seen.is_of(cob["spec"]["instance"]) and seen.was_cut_off:
-            starts = seen.status["starts"]
+            starts, lost_bytes = seen.next_start, seen.status["lost_bytes"]
         elif seen.is_of(cob["spec"]["instance"]):
             _refuse_second_start(cob["spec"]["instance"], seen)
             if seen.was_done:
@@ -120,13 +129,16 @@ def start(cob: Dict[str, Any]) -> Answer:
         with _lock_of_nobody(home) as lock:
             if _pids(home, seen):
                 raise Failed(_at_work(seen))
-            _begin(home, told, lock, lost_bytes=0)
+            _begin(home, told, lock, lost_bytes)
         _wait_started(cob, home)
     return {"changed": True}
 
 
 def restart(cob: Dict[str, Any]) -> Answer:
-    """Start the phase of the same instance again, ending what lives of it."""
+    """Start the phase of the same instance again if it is broken, ending what lives of it.
+
+    One that runs was started again by whoever had the transition before: once is enough.
+    """
     home, instance = _made_home(cob), cob["spec"]["instance"]
     with supervision.one_at_a_time(home):
         seen = _look(home)
@@ -135,12 +147,16 @@ def restart(cob: Dict[str, Any]) -> Answer:
             raise Failed(_at_work(seen) if _lives(home, seen) else other)
         if seen.status["state"] == "stopped":
             raise Failed(_was_stopped(instance))
-        if seen.has_succeeded:
+        if _state(seen)["state"] in ("running", "done"):
             return {"changed": False}
-        told = _told(cob, home, starts=seen.status["starts"] + 1)
+        if seen.next_start > _most_starts(cob):
+            raise Failed(_problem(seen))
+        told = _told(cob, home, seen.next_start)
         with _nobody_supervises(home, phase_supervision.END) as lock:
-            status = _terminate(home).status
-            _begin(home, told, lock, lost_bytes=status["lost_bytes"])
+            seen = _terminate(home)
+            if seen.has_succeeded:  # It has ended by itself meanwhile.
+                return {"changed": False}
+            _begin(home, told, lock, seen.status["lost_bytes"])
         _wait_started(cob, home)
     return {"changed": True}
 
@@ -350,20 +366,31 @@ def _told(cob: Dict[str, Any], home: Path, starts: int) -> Dict[str, Any]:
         "health": _argv(spec["health"], hosts) if spec["health"] else None,
         "env": {**supervision.login_environment(), **given, **about},
         **{key: spec[key] for key in ("cwd", "stop_signal")},
-        **{key: float(spec[key]) for key in ("every", "health_timeout", "stop_timeout")},
+        **{key: float(spec[key]) for key in TIMES},
         "timeout": float(spec["timeout"]) if spec["timeout"] else None,
     }
 
 
 def _hosts(cob: Dict[str, Any]) -> List[str]:
+    return [str(name) for name in _members(cob)["hosts"]]
+
+
+def _most_starts(cob: Dict[str, Any]) -> int:
+    """Return how often the phase may be started in its instance, by what was decided last."""
+    of_host = _members(cob).get("starts", {}).get(cob["host"], {})
+    return int(of_host.get(cob["spec"]["phase"], 1))
+
+
+def _members(cob: Dict[str, Any]) -> Dict[str, Any]:
+    """Return what the controller has written of the members of the instance."""
     path, instance = _node_folder(cob) / "hosts.json", cob["spec"]["instance"]
-    found = supervision.read_json(path)
+    found: Dict[str, Any] = supervision.read_json(path)
     if found.get("instance") != instance:
         raise Failed(
             f"the member list of instance {instance} is not in {path}: it was sent by another "
             "user, to another `state_dir`, or not at all"
         )
-    return [str(name) for name in found["hosts"]]
+    return found
 
 
 def _argv(command: Any, hosts: List[str]) -> List[str]:
@@ -377,10 +404,7 @@ def _argv(command: Any, hosts: List[str]) -> List[str]:
 def _begin(home: Path, told: Dict[str, Any], lock: int, lost_bytes: int) -> None:
     """Take down that the phase is started, and hand the lock to a supervisor that does it."""
     for module in (supervision, phase_supervision):
-        path = home / f"{module.__name__.rpartition('.')[2]}.py"
-        draft = path.with_name(f"{path.name}.new")
-        draft.write_text(inspect.getsource(module), encoding="utf-8")
-        draft.replace(path)
+        _copy_source(module, home / f"{module.__name__.rpartition('.')[2]}.py")
     supervision.write_json(home / "spec.json", told)
     last = supervision.read_json(home / "status.json")
     before = [*last.get("before", ()), last.get("instance", "")][-MEMORY:]
@@ -407,6 +431,21 @@ def _begin(home: Path, told: Dict[str, Any], lock: int, lost_bytes: int) -> None
         _hand_over(home, lock, log)
     finally:
         os.close(log)
+
+
+def _copy_source(module: ModuleType, path: Path) -> None:
+    """Have a source on the node; one that is there needs no room on a disk that is full."""
+    source = inspect.getsource(module)
+    with contextlib.suppress(OSError, ValueError):
+        if path.read_text(encoding="utf-8") == source:
+            return
+    draft = path.with_name(f"{path.name}.new")
+    try:
+        draft.write_text(source, encoding="utf-8")
+    except OSError:
+        draft.unlink(missing_ok=True)  # It may have all the room that there was.
+        raise
+    draft.replace(path)
 
 
 def _hand_over(home: Path, lock: int, log: int) -> None:

@@ -11,6 +11,9 @@ down: so it is held without a gap from before the status is written until the la
 supervisor is, and a status that is not the last one, with a free lock, is that of a lost one.
 Before it starts the command it writes `launching`: with `starting` it was never started.
 
+A controller that asks how phases go touches `heard` in the folder above, which all phases of the
+application on the node share: with `orphan` in the spec, a phase ends that hears none for so long.
+
 One thread serves the output, the health check, the signals and the deadlines. Whatever cannot be
 written, for the disk is full, is counted (output) or written later (status): the command goes on.
 """
@@ -48,12 +51,18 @@ TAIL_BYTES = 4096
 RETRY_S = 1.0
 """After it a status is written again that could not be."""
 RESERVE = "reserve"
-RESERVE_BYTES = 16 * 1024
-"""The size of a file that makes room for the last status, where output has filled the disk."""
+RESERVE_BYTES = (16 * 1024, 8 * 1024, 4 * 1024, 0)
+"""Sizes of a file that makes room for the last status, where output has filled the disk."""
 LOSS_S = 5.0
 """At most so long after it happened is a loss of output in the status."""
 DRAIN_S = 1.0
 """So long may output come after the end of all processes of the command that can be found."""
+HEARD = "heard"
+"""What a controller touches, in the folder above the home."""
+LOOK_S = 60.0
+"""At most so long after it was touched is that seen."""
+LONGEST_S = 3600.0
+"""So long is waited at once: epoll takes no more than 24 days."""
 SET_PIPE_SIZE = 1031
 """fcntl's F_SETPIPE_SZ, which has a name since Python 3.10."""
 
@@ -84,8 +93,9 @@ class Output:
         if self._size and self._size + count > OUTPUT_LIMIT_BYTES:
             earlier = self.path.with_name(f"{self.path.name}.1")
             dropped = earlier.stat().st_size if earlier.exists() else 0
-            self.path.replace(earlier)
-            self.lost += dropped
+            with contextlib.suppress(FileNotFoundError):  # Somebody has removed it.
+                self.path.replace(earlier)
+                self.lost += dropped
             os.close(self._handle)
             self._handle = -1
             self._open()
@@ -175,6 +185,42 @@ class Health:
         return f"{how}: {lines[-1].strip()}" if lines else how
 
 
+class Controller:
+    """Tells whether a controller is still there, by a file that it touches.
+
+    What counts is that the time of the file changes, and when that is seen by the monotonic clock:
+    so the wall clock may jump, and a file that is missing or cannot be looked at was not touched.
+    """
+
+    def __init__(self, file: Path, patience_s: float) -> None:
+        self._file = file
+        self._patience_s = patience_s or math.inf
+        self._heard = time.monotonic()
+        self._touched = self._look()
+        self.due = self._heard + self._pause_s()
+
+    def is_gone(self) -> bool:
+        """Say whether it was not heard for too long; looks at the file when that is due."""
+        now = time.monotonic()
+        if now < self.due:
+            return False
+        touched = self._look()
+        if touched is not None and touched != self._touched:
+            self._touched, self._heard = touched, now
+        silent_s = now - self._heard
+        self.due = now + min(self._pause_s(), max(0.0, self._patience_s - silent_s))
+        return silent_s >= self._patience_s
+
+    def _pause_s(self) -> float:
+        return math.inf if math.isinf(self._patience_s) else min(self._patience_s / 4, LOOK_S)
+
+    def _look(self) -> Optional[int]:
+        try:
+            return self._file.stat().st_mtime_ns
+        except OSError:
+            return None
+
+
 class PhaseSupervisor:
     """Runs the command of one start of a phase; made and run by `main` alone."""
 
@@ -185,6 +231,7 @@ class PhaseSupervisor:
         self.output = Output(home / "output", self.status["lost_bytes"])
         self.asked: Optional[int] = None
         self.health: Optional[Health] = None
+        self.controller = Controller(home.parent / HEARD, self.spec["orphan"])
         self._save_at = math.inf
         self._selector = selectors.DefaultSelector()
 
@@ -195,13 +242,11 @@ class PhaseSupervisor:
             for name in ("output", "output.1"):  # of an earlier instance
                 with contextlib.suppress(OSError):
                     (self.home / name).unlink()
-        with contextlib.suppress(OSError):
-            (self.home / RESERVE).write_bytes(bytes(RESERVE_BYTES))
         self.status.update(state="launching", supervisor=supervision.identity(os.getpid()))
-        while not self._save():
+        while not self._save_with_reserve():
             self._turn(RETRY_S)
-            if self.asked is not None:
-                return
+            if self.asked is not None or self.controller.is_gone():
+                return  # The status is `starting`: the command was never started.
         try:
             process = _spawn(self.spec["command"], self.spec)
         except OSError as error:
@@ -210,10 +255,20 @@ class PhaseSupervisor:
             self._accompany(process)
         self._save_last()
 
+    def _save_with_reserve(self) -> bool:
+        """Write the first status with as much room in reserve for the last one as there is."""
+        for size in RESERVE_BYTES:
+            with contextlib.suppress(OSError):
+                (self.home / RESERVE).write_bytes(bytes(size))
+                if self._save():
+                    return True
+        self._save_at = math.inf  # Who calls this tries again, or does not begin.
+        return False
+
     def _accompany(self, process: subprocess.Popen[bytes]) -> None:
         child = supervision.identity(process.pid) or [process.pid, 0]
         self.status.update(state="running", child=child)
-        self._write_after(0)
+        self._save()  # while no output has taken what room there is
         self._selector.register(_stream(process), selectors.EVENT_READ, self._read)
         if self.spec["health"]:
             self.health = Health(self.spec, self._selector)
@@ -223,8 +278,10 @@ class PhaseSupervisor:
         while process.poll() is None and self.asked is None and not reason:
             if time.monotonic() >= deadline:
                 reason = f"did not end within {timeout_s:g} s"
+            elif self.controller.is_gone():
+                reason = f"no controller was heard for {self.spec['orphan']:g} s"
             else:
-                self._turn(deadline - time.monotonic())
+                self._turn(min(deadline, self.controller.due) - time.monotonic())
         by_itself = process.poll() is not None
         if self.health is not None:
             self.health.kill()
@@ -275,8 +332,8 @@ class PhaseSupervisor:
     def _turn(self, limit_s: float) -> None:
         """Serve whatever comes next, for so many seconds at most."""
         due = min(self._save_at, self.health.due if self.health else math.inf)
-        wait_s = max(0.0, min(limit_s, due - time.monotonic()))
-        for key, _ in self._selector.select(None if math.isinf(wait_s) else wait_s):
+        wait_s = max(0.0, min(limit_s, due - time.monotonic(), LONGEST_S))
+        for key, _ in self._selector.select(wait_s):
             key.data(key.fileobj)
         why = self.health.step() if self.health else None
         if why is not None and why != self.status["health"]:

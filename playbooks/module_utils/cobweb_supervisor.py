@@ -89,7 +89,8 @@ def terminate(
     `pause` passes the seconds between two looks. TimeoutError if something outlives SIGKILL (it
     hangs in the kernel).
     """
-    signal_all(members(home, leader), getattr(signal, signal_name))
+    for number in (getattr(signal, signal_name), signal.SIGCONT):  # for those that are stopped
+        signal_all(members(home, leader), number)
     if _wait_gone(home, leader, timeout_s, pause):
         return
     deadline = time.monotonic() + KILL_WAIT_S

@@ -18,10 +18,13 @@ from typing import Any
 import psutil
 import pytest
 
-__all__ = ["Phase", "opened_phase", "wait_for"]
+from tests.support.kills import kill_self_before
+
+__all__ = ["Phase", "killed_at", "killing", "opened_phase", "starts", "wait_for", "wait_starts"]
 
 PATIENCE_S = 90.0
 HOSTS = ("h0", "h1", "h2")
+MOST_STARTS = 9
 
 
 @dataclass(slots=True)
@@ -60,11 +63,14 @@ class Phase:
         files = [self.home / name for name in ("output.1", "output")]
         return "".join(file.read_text() for file in files if file.exists())
 
-    def appoint(self, instance: str, hosts: tuple[str, ...] = HOSTS) -> None:
-        """Decide an instance, and send its members."""
+    def appoint(
+        self, instance: str, hosts: tuple[str, ...] = HOSTS, most: int = MOST_STARTS
+    ) -> None:
+        """Decide an instance, and send its members; the phase may be started so often at most."""
         self.spec["instance"] = instance
         self.node.mkdir(parents=True, exist_ok=True)
-        told = {"instance": instance, "hosts": hosts}
+        starts = {it: {"compute": most} for it in hosts}
+        told = {"instance": instance, "hosts": hosts, "starts": starts}
         (self.node / "hosts.json").write_text(json.dumps(told))
 
     def check(self) -> tuple[str, str]:
@@ -157,3 +163,52 @@ def wait_for(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def starts(phase: Phase) -> int:
+    """Return how often the command was started, by its own count."""
+    count = phase.system / "count"
+    return len(count.read_text().splitlines()) if count.exists() else 0
+
+
+def wait_starts(phase: Phase, count: int) -> None:
+    """Wait until the command was started so often."""
+    wait_for(lambda: starts(phase) == count)
+
+
+def killed_at(number: int, phase: Phase, action: Callable[[], object]) -> bool:
+    """Carry out an action in a child that kills itself before step `number`; say if it did."""
+    with killing(number, phase, action) as codes:
+        pass
+    assert codes in ([0], [-signal.SIGKILL])
+    return codes != [0]
+
+
+@contextmanager
+def killing(number: int, phase: Phase, action: Callable[[], object]) -> Iterator[list[int]]:
+    """Carry out an action in a child as long as this is open, and wait; gives how it has ended."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            kill_self_before(number, _steps(phase))
+            action()
+            code = 0
+        finally:
+            os._exit(code)
+    codes: list[int] = []
+    yield codes
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def _steps(phase: Phase) -> list[tuple[Any, str]]:
+    """Return what changes something outside of the module."""
+    return [
+        (Path, "mkdir"),
+        (Path, "replace"),
+        (os, "kill"),
+        (os, "fsync"),
+        (os, "fork"),
+        (phase.module, "_wait_started"),
+        (phase.module.supervision, "terminate"),
+    ]

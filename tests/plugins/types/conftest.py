@@ -85,6 +85,13 @@ def phase(phase_module: ModuleType, system: Path) -> Iterator[Phase]:
 
 
 @pytest.fixture
+def counted(phase: Phase) -> Phase:
+    """Return a phase whose command counts itself how often it was started."""
+    phase.spec["run"] = f"echo x >> {phase.system}/count; exec sleep 1000"
+    return phase
+
+
+@pytest.fixture
 def script_module(monkeypatch: pytest.MonkeyPatch, supervision: ModuleType) -> ModuleType:
     """Import the module of `script`."""
     del supervision

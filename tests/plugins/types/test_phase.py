@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
 from cobweb.testing import NamedCheck, TypeCase, type_checks
-from tests.support.kills import kill_self_before
-from tests.support.phases import Phase, wait_for
+from tests.support.phases import Phase, killed_at, killing, starts, wait_for, wait_starts
 from tests.support.tasks import Hand, OneCob, digest_of, registered
 
 TYPE = registered("applications/phase")
@@ -42,24 +38,6 @@ BASE = {
     "lost_bytes": 0,
 }
 ENDED = {"state": "ended", "ended": 2.0}
-
-
-@pytest.fixture
-def counted(phase: Phase) -> Phase:
-    """Return a phase whose command counts itself how often it was started."""
-    phase.spec["run"] = f"echo x >> {phase.system}/count; exec sleep 1000"
-    return phase
-
-
-def starts(phase: Phase) -> int:
-    """Return how often the command was started, by its own count."""
-    count = phase.system / "count"
-    return len(count.read_text().splitlines()) if count.exists() else 0
-
-
-def wait_starts(phase: Phase, count: int) -> None:
-    """Wait until the command was started so often."""
-    wait_for(lambda: starts(phase) == count)
 
 
 def tell(phase: Phase, **status: Any) -> None:
@@ -91,6 +69,8 @@ def test_the_type_kit_is_content(check: NamedCheck) -> None:
         ({"phase": "compute/"}, False),
         ({"application": "-ring"}, False),
         ({"timeout": 0}, False),
+        ({"orphan": 0}, True),
+        ({"orphan": -1}, False),
         ({"cwd": "srv"}, False),
         ({"hosts": ["h1"]}, False),
     ],
@@ -436,61 +416,21 @@ def test_many_killed_starts_start_once(counted: Phase) -> None:
 
 @pytest.mark.full("kills at each step of the module")
 @pytest.mark.parametrize("orphaned", [False, True])
-@pytest.mark.parametrize("action", ["restart", "stop"])
-def test_any_kill_is_survived(counted: Phase, action: str, *, orphaned: bool) -> None:
-    """Kill the transition before each of its steps; check, and go on to where it was going."""
+def test_any_kill_of_a_stop_is_survived(counted: Phase, *, orphaned: bool) -> None:
+    """Kill it before each of its steps; check, and go on to where it was going."""
     for number in range(40):
         counted.appoint(f"i{number}")
         counted.start()
         if orphaned:
             counted.kill_supervisor()
-        killed = killed_at(number, counted, getattr(counted, action))
+        killed = killed_at(number, counted, counted.stop)
         assert counted.check()[0] in ("running", "broken", "down")
-        getattr(counted, action)()
-        assert counted.check() == ({"restart": "running", "stop": "down"}[action], "")
         counted.stop()
+        assert counted.check() == ("down", "")
         assert counted.processes() == []
         if not killed:
             break
     assert 2 < number < 39
-
-
-def killed_at(number: int, phase: Phase, action: Callable[[], object]) -> bool:
-    """Carry out an action in a child that kills itself before step `number`; say if it did."""
-    with killing(number, phase, action) as codes:
-        pass
-    assert codes in ([0], [-signal.SIGKILL])
-    return codes != [0]
-
-
-@contextlib.contextmanager
-def killing(number: int, phase: Phase, action: Callable[[], object]) -> Iterator[list[int]]:
-    """Carry out an action in a child as long as this is open, and wait; gives how it has ended."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            kill_self_before(number, _steps(phase))
-            action()
-            code = 0
-        finally:
-            os._exit(code)
-    codes: list[int] = []
-    yield codes
-    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-
-
-def _steps(phase: Phase) -> list[tuple[Any, str]]:
-    """Return what changes something outside of the module."""
-    return [
-        (Path, "mkdir"),
-        (Path, "replace"),
-        (os, "kill"),
-        (os, "fsync"),
-        (os, "fork"),
-        (phase.module, "_wait_started"),
-        (phase.module.supervision, "terminate"),
-    ]
 
 
 def test_a_supervisor_that_ends_at_once_is_told(
@@ -521,43 +461,6 @@ def test_a_supervisor_that_tells_nothing_is_waited_for_and_ended(
     assert counted.stop() is True
     assert counted.processes() == []
     assert starts(counted) == 0
-
-
-# --- started again
-
-
-def test_a_restart_is_counted_and_keeps_the_output(counted: Phase) -> None:
-    counted.spec["run"] = (
-        f"echo $COBWEB_START; echo x >> {counted.system}/count; test $COBWEB_START = 2"
-    )
-    counted.run()
-    assert counted.check()[0] == "broken"
-    assert counted.restart() is True
-    status = counted.wait_ended()
-    assert status["starts"] == 2
-    assert counted.check() == ("done", "")
-    assert counted.output == "1\n2\n"
-    assert counted.restart() is False, "it has ended well meanwhile"
-    assert starts(counted) == 2
-
-
-@pytest.mark.parametrize("orphaned", [False, True])
-def test_a_restart_ends_what_lives(counted: Phase, *, orphaned: bool) -> None:
-    counted.start()
-    before = counted.status
-    if orphaned:
-        counted.kill_supervisor()
-        assert counted.check() == ("broken", LOST)
-    counted.restart()
-    assert counted.check() == ("running", "")
-    assert counted.status["starts"] == 2
-    assert not set(counted.processes()) & {before["child"][0], before["supervisor"][0]}
-
-
-def test_only_the_same_instance_is_restarted(phase: Phase) -> None:
-    tell(phase, instance="i0")
-    with pytest.raises(phase.module.Failed, match="instance i1 was not started here"):
-        phase.restart()
 
 
 def test_an_instance_from_before_another_one_is_not_started_again(counted: Phase) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import resource
 import shutil
 import signal
+import time
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -16,6 +20,7 @@ from tests.support.phases import Phase, wait_for
 
 LIMIT = "OUTPUT_LIMIT_BYTES = 8 * 1024 * 1024"
 FULL_SIZE = 8 * 1024 * 1024
+MEMORY_KIB = 64 * 1024
 
 
 @pytest.fixture
@@ -69,13 +74,59 @@ def test_output_is_bounded_and_what_is_missing_is_counted(small: Phase, lines: i
 
 
 @pytest.mark.gate("a gigabyte of output")
-def test_a_gigabyte_is_no_matter(phase: Phase) -> None:
-    status = phase.run("head -c 1G /dev/zero; echo end")
+def test_a_gigabyte_is_no_matter(gated: Phase) -> None:
+    """Not even for what the supervisor needs of memory."""
+    phase, done = gated, gated.system / "done"
+    phase.spec["run"] = f"head -c 1G /dev/zero; echo end; touch {done}; {gate(phase)}"
+    phase.start()
+    wait_for(done.exists)
+    of_supervisor = Path(f"/proc/{supervisor_of(phase)}/status").read_text()
+    peak_kib = next(it.split()[1] for it in of_supervisor.splitlines() if it.startswith("VmHWM:"))
+    assert int(peak_kib) < MEMORY_KIB
+    open_gate(phase)
+    status = phase.wait_ended()
     sizes = [path.stat().st_size for path in phase.home.glob("output*")]
     assert max(sizes) <= FULL_SIZE
     assert sum(sizes) + status["lost_bytes"] == 2**30 + 4
     assert phase.output.endswith("end\n")
     assert phase.check() == ("done", "")
+
+
+@pytest.mark.parametrize("removed", ["output", "output.1", "output*"])
+def test_output_that_is_removed_is_followed_by_more(
+    small: Phase, gated: Phase, removed: str
+) -> None:
+    """Whoever needs the room removes it while the command is at work."""
+    lines = "seq -f %09.0f 250"
+    assert small is gated
+    gated.spec["run"] = f"{lines}; touch {gated.system}/done; {gate(gated)}; {lines}; echo end"
+    gated.start()
+    wait_for(lambda: (gated.system / "done").exists() and "250\n" in gated.output)
+    for file in gated.home.glob(removed):
+        file.unlink()
+    open_gate(gated)
+    gated.wait_ended()
+    assert gated.output.endswith("\nend\n")
+    assert len(gated.output) > 1000
+    assert max(path.stat().st_size for path in gated.home.glob("output*")) <= 1000
+
+
+def test_a_command_that_prints_without_end_can_be_ended(phase: Phase) -> None:
+    """It is asked for its health meanwhile."""
+    asked = phase.system / "asked"
+    phase.spec |= {"run": "exec yes", "health": f"echo x >> {asked}", "every": 0.02}
+    phase.start()
+    wait_for(lambda: asked.exists() and len(asked.read_text()) > 10)
+    assert phase.check() == ("running", "")
+    phase.stop()
+    assert phase.processes() == []
+
+
+@pytest.mark.parametrize("limit", ["timeout", "orphan"])
+def test_a_command_that_prints_without_end_has_its_limits(phase: Phase, limit: str) -> None:
+    phase.spec[limit] = 0.2
+    assert phase.run("exec yes")["reason"].endswith(" 0.2 s")
+    assert phase.processes() == []
 
 
 def test_losses_of_all_starts_are_added(small: Phase) -> None:
@@ -158,10 +209,117 @@ def test_a_supervisor_ends_by_signals(
 def test_a_supervisor_whose_folder_is_gone_ends_with_its_command(gated: Phase) -> None:
     gated.spec["run"] = gate(gated)
     gated.start()
-    supervisor = supervisor_of(gated)
     shutil.rmtree(gated.home)
     open_gate(gated)
-    wait_for(lambda: not psutil.pid_exists(supervisor))
+    wait_for(lambda: gated.processes() == [])
+
+
+def test_a_limit_of_years_is_one(phase: Phase) -> None:
+    """The kernel waits for no more than 24 days at once."""
+    assert phase.run("sleep 0.1; exit 3", timeout=1e8, every=1e8, orphan=1e8)["code"] == 3
+
+
+# --- without a controller
+
+
+def test_one_without_a_controller_ends_with_all_that_it_started(phase: Phase) -> None:
+    status = phase.run("setsid sleep 1000 & trap 'exit 0' TERM; sleep 1000 & wait", orphan=0.2)
+    assert (status["state"], status["code"]) == ("ended", None)
+    assert phase.check() == ("broken", "no controller was heard for 0.2 s")
+    assert phase.processes() == []
+    phase.spec["orphan"] = 1000
+    assert phase.restart() is True
+    assert phase.check() == ("running", "")
+
+
+@pytest.mark.gate("a controller is heard for longer than the phase would live without")
+def test_one_that_hears_a_controller_goes_on(phase: Phase) -> None:
+    """It has nothing to do but to ask, and then it goes away."""
+    phase.spec["orphan"] = 1.5
+    phase.start()
+    until = time.monotonic() + 4
+
+    def heard_for_long() -> bool:
+        (phase.node / "heard").touch()
+        return time.monotonic() > until
+
+    wait_for(heard_for_long)
+    assert phase.check() == ("running", "")
+    assert phase.wait_ended()["reason"] == "no controller was heard for 1.5 s"
+
+
+@pytest.fixture
+def clock(phase: Phase, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Return the time of the supervisor, in seconds, which only the test moves."""
+    moved = SimpleNamespace(now=1000.0)
+    fake = SimpleNamespace(monotonic=lambda: moved.now)
+    monkeypatch.setattr(phase.module.phase_supervision, "time", fake)
+    return moved
+
+
+@pytest.mark.parametrize("before", [None, -5000, 0, 5000])
+@pytest.mark.parametrize("touched", [-9000, -1, 1, 9000])
+def test_a_controller_is_heard_whatever_the_wall_clock_says(
+    phase: Phase, clock: SimpleNamespace, before: int | None, touched: int
+) -> None:
+    """The file may be as old as can be or of the future; a touch gives it another time."""
+    heard = phase.system / "heard"
+    if before is not None:
+        touch(heard, before)
+    controller = phase.module.phase_supervision.Controller(heard, 100.0)
+    clock.now += 70
+    assert not controller.is_gone()
+    touch(heard, touched)
+    clock.now += 25
+    assert not controller.is_gone(), "it was heard by now"
+    heard.unlink()
+    clock.now += 99.9
+    assert not controller.is_gone()
+    clock.now += 0.1
+    assert controller.is_gone(), "and not since"
+
+
+@pytest.mark.parametrize("obstacle", ["", "missing", "no folder", "a loop"])
+def test_a_file_that_cannot_be_seen_was_not_touched(
+    phase: Phase, clock: SimpleNamespace, obstacle: str
+) -> None:
+    heard = phase.system / "folder" / "heard"
+    if obstacle != "no folder":
+        heard.parent.mkdir()
+    if obstacle == "a loop":
+        heard.symlink_to(heard)
+    if obstacle == "":
+        heard.touch()
+    controller = phase.module.phase_supervision.Controller(heard, 100.0)
+    clock.now += 99.9
+    assert not controller.is_gone()
+    clock.now += 0.1
+    assert controller.is_gone()
+
+
+@pytest.mark.parametrize(
+    ("patience", "pause"), [(0, math.inf), (0.4, 0.1), (60, 15), (240, 60), (86400, 60)]
+)
+def test_a_controller_is_looked_for_seldom(
+    phase: Phase, clock: SimpleNamespace, patience: float, pause: float
+) -> None:
+    """Never, where none is needed; and once more when it would be gone."""
+    controller = phase.module.phase_supervision.Controller(phase.system / "heard", patience)
+    assert controller.due == clock.now + pause
+    if patience:
+        clock.now += patience - pause / 2
+        assert not controller.is_gone()
+        assert controller.due == pytest.approx(clock.now + pause / 2)
+        touch(phase.system / "heard", 0)
+        clock.now = controller.due
+        assert not controller.is_gone()
+        assert controller.due == clock.now + pause
+
+
+def touch(path: Path, age: int) -> None:
+    """Give a file a time, in seconds from a moment of the past."""
+    path.touch()
+    os.utime(path, (10**9 + age, 10**9 + age))
 
 
 # --- health
