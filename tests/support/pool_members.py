@@ -72,9 +72,9 @@ def in_child(work: Callable[[], object]) -> int:
     return child
 
 
-def until(holds: Callable[[], object]) -> None:
+def until(holds: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
     """Wait until something holds that nobody tells."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)

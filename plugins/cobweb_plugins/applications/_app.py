@@ -10,7 +10,7 @@ import click
 from cobweb.plugin import site_access
 
 if TYPE_CHECKING:
-    from cobweb_plugins.applications._life import Desk
+    from cobweb_plugins.applications._desk import Desk
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -49,7 +49,7 @@ _name = click.argument("name", metavar="APPLICATION")
 
 
 def _desk(context: click.Context, name: str) -> Desk:
-    from cobweb_plugins.applications._life import Desk
+    from cobweb_plugins.applications._desk import Desk
 
     return Desk(site_access(context), name)
 
@@ -75,7 +75,7 @@ def run_command(context: click.Context, /, *, name: str, yes: bool, wait: str, r
     from cobweb_plugins.applications._life import Controller
 
     desk = _desk(context, name)
-    if desk.book is None or desk.book.ended:
+    if desk.book is None or desk.book.is_over:
         _ask(desk, f"Start {name} on {desk.application.on}?", yes=yes)
     with desk.nodes() as nodes:
         code = Controller(desk, nodes, reason=reason or f"app run {name}", wait=wait).run()
@@ -107,6 +107,18 @@ def _data(desk: Desk) -> None:
 
 
 _no_ask = click.option("--no-ask", is_flag=True, help="Ask no node: only what the journal knows.")
+
+
+@_command("admit", "admit n3", "admit n3 --of ring --reason 'a new cable'")
+@click.argument("node")
+@click.option("--of", "name", metavar="APPLICATION", help="Of this one; default: of all.")
+@click.option("--reason", metavar="TEXT", default="", help="Why: kept with the decision.")
+@click.pass_context
+def admit_command(context: click.Context, /, *, node: str, name: str | None, reason: str) -> None:
+    """Have a node invited again that was left out, for it went away too often."""
+    from cobweb_plugins.applications._life import admit
+
+    admit(site_access(context), node, name, reason or f"app admit {node}")
 
 
 @_command("status", "status", "status ring", "status ring -o json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,15 @@ KEPT = 2**19
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What is asked of one host; see `Channel.call`. `output` takes what would be kept else."""
+    """What is asked of one host; see `Channel.call`. `output` takes what would be kept else.
+
+    It may take `more_s` seconds more than the limits say.
+    """
 
     command: str
     stdin: Path | None = None
     output: Sink | None = None
+    more_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +91,9 @@ class Broadcast:
         return asyncio.run(self._run(calls))
 
     async def _run(self, calls: Mapping[str, Call]) -> list[Answer]:
-        async with AsyncExitStack() as stack:
-            self._channels = [it async for it in self._opened(stack)]
-            tasks = [asyncio.ensure_future(self._asked(*it)) for it in calls.items()]
-            with self._interruptible(tasks):
+        async with self.opened():
+            tasks = [asyncio.ensure_future(self.ask(*it)) for it in calls.items()]
+            with self.interruptible(tasks):
                 try:
                     return await asyncio.gather(*tasks)
                 except Exception:
@@ -99,20 +102,24 @@ class Broadcast:
                     await asyncio.gather(*tasks, return_exceptions=True)
                     raise
 
-    async def _opened(
-        self, stack: AsyncExitStack
-    ) -> AsyncIterator[tuple[Channel, asyncio.Semaphore]]:
-        for kind in self._kinds:
-            try:
-                channel = await stack.enter_async_context(kind.open(self._site))
-            except CobwebError as error:
-                self._note(f"{kind.name}: {error}")
-            else:
-                if channel is not None:
-                    yield channel, asyncio.Semaphore(self._limits.fanout or kind.width)
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Have the channels open for as long as the context lasts."""
+        async with AsyncExitStack() as stack:
+            self._channels = []
+            for kind in self._kinds:
+                try:
+                    channel = await stack.enter_async_context(kind.open(self._site))
+                except CobwebError as error:
+                    self._note(f"{kind.name}: {error}")
+                else:
+                    if channel is not None:
+                        room = asyncio.Semaphore(self._limits.fanout or kind.width)
+                        self._channels.append((channel, room))
+            yield
 
     @contextmanager
-    def _interruptible(self, tasks: Sequence[asyncio.Future[Answer]]) -> Iterator[None]:
+    def interruptible(self, tasks: Sequence[asyncio.Future[Any]]) -> Iterator[None]:
         """Have a signal end the tasks, for as long as the context lasts."""
         loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
 
@@ -132,8 +139,8 @@ class Broadcast:
                 loop.remove_signal_handler(number)
                 signal.signal(number, handler)
 
-    async def _asked(self, host: str, call: Call) -> Answer:
-        """Return the answer of a host by the first channel that finds nothing in its way."""
+    async def ask(self, host: str, call: Call) -> Answer:
+        """Return the answer of a host by the first open channel that finds nothing in its way."""
         output, errors = _Kept(), _Kept()
         code, reason = None, ""
         try:
@@ -160,7 +167,8 @@ class Broadcast:
 
         The time of a host is running while it has a channel's room, and not while it waits for it.
         """
-        loop, left_s = asyncio.get_running_loop(), self._limits.timeout_s
+        loop, most_s = asyncio.get_running_loop(), self._limits.timeout_s
+        left_s = None if most_s is None else most_s + call.more_s
         obstacles: list[str] = []
         for channel, room in self._channels:
             if host not in channel.hosts:
@@ -178,7 +186,7 @@ class Broadcast:
                                 errors=errors,
                             ), ""
                 except TimeoutError:
-                    return None, f"no answer within {self._limits.timeout_s:g} s"
+                    return None, f"no answer within {most_s:g} s"
                 except CobwebError as error:
                     return None, "; ".join([*filter(None, obstacles), str(error)])
                 if left_s is not None:

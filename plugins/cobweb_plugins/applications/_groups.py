@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from cobweb_plugins.applications._broadcast import Answer
+if TYPE_CHECKING:
+    from cobweb_plugins.applications._broadcast import Answer
 
 _NUMBER = re.compile(r"([^.]*?)(\d+)([^\d.]*(?:\..*)?)", re.ASCII | re.DOTALL)
 """The last number of a name's first label, and what is around it."""

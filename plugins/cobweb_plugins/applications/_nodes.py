@@ -17,11 +17,15 @@ from typing import Any
 from urllib.parse import quote
 
 from cobweb.model import cob_id
-from cobweb_plugins.applications._book import Book, Word, Words
+from cobweb_plugins.applications._book import Book, Word
 from cobweb_plugins.applications._broadcast import Answer, Broadcast, Call, Limits
 from cobweb_plugins.applications._channels import ChannelKind, Sink
 from cobweb_plugins.applications._files import Put, sent
+from cobweb_plugins.applications._recovery import Trouble
 from cobweb_plugins.applications._section import Application
+
+_SLOWEST_S = 1.5
+"""How many seconds a node may take for each that it was asked to wait."""
 
 ANSWER_S = 10.0
 """How long a node may take to answer, beyond the time that it was asked to wait."""
@@ -30,9 +34,6 @@ FILE_S = 600.0
 """How long a node may take for one file."""
 
 HOSTS_VERSION = 1
-
-_MOST_WAITING = 300
-"""How many nodes are asked at once to wait until they have something new."""
 
 _FOLDER = """
 d=$1;
@@ -62,9 +63,10 @@ show() {
   done;
 };
 n=$5;
-while s=$(show); k=$(printf %s "$s" | cksum | tr ' ' -); [ "$k" = "$4" ] && [ "$n" -gt 0 ]; do
-  flock -s -w 1 "$d/$6/lock" true 2>/dev/null;
-  sleep 0.3; n=$((n-1));
+while touch "$d/heard" 2>/dev/null;
+  s=$(show); k=$(printf %s "$s" | cksum | tr ' ' -); [ "$k" = "$4" ] && [ "$n" -gt 0 ]; do
+  flock -s -w 3 "$d/$6/lock" true 2>/dev/null;
+  sleep 0.3; n=$((n-3));
 done;
 printf '%s\\n%s\\n' "$k" "$s"
 """
@@ -76,13 +78,25 @@ cat output.1 output 2>/dev/null | tail -n "$5"
 """
 
 
+Said = str | Mapping[str, Word]
+"""Words by phase; or why there are none."""
+
+
 @dataclass(slots=True)
 class Heard:
     """What nodes have said: words of an instance, and why those are silent that did not answer."""
 
-    words: Words = field(default_factory=dict)
-    silent: Mapping[str, str] = field(default_factory=dict)
-    was_interrupted: bool = False
+    words: dict[str, Mapping[str, Word]] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)
+
+    def take(self, host: str, said: Said) -> None:
+        """Take what a host has said last: its words, or why there are none."""
+        self.words.pop(host, None)
+        self.silent.pop(host, None)
+        if isinstance(said, str):
+            self.silent[host] = said
+        else:
+            self.words[host] = said
 
 
 class Nodes:
@@ -100,14 +114,13 @@ class Nodes:
         self._folders = {
             host: str(cobs[cob_id(host, first)].spec.get("state_dir", "")) for host in self.hosts
         }
-        self._seen: dict[str, str] = {}
         self.was_interrupted = False
 
-    def invite(self) -> Mapping[str, str]:
-        """Invite all nodes; return, of each that has not joined, why."""
+    def invite(self, hosts: Sequence[str]) -> Mapping[str, str]:
+        """Invite hosts; return, of each that has not joined, why."""
         asked = self._application
         limits = Limits(timeout_s=asked.join_timeout_s, fanout=asked.outstanding)
-        answers = self._call(dict.fromkeys(self.hosts, (_INVITE, ())), limits)
+        answers = self._call(dict.fromkeys(hosts, (_INVITE, ())), limits)
         return {it.host: why for it in answers if (why := _why_not(it))}
 
     def send(self, hosts: Sequence[str], what: Put, file: Path, digest: str) -> Mapping[str, str]:
@@ -117,9 +130,12 @@ class Nodes:
         return {it.host: f"{what.dest}: {why}" for it in answers if (why := _why_not(it))}
 
     def tell_hosts(self, book: Book, hosts: Collection[str]) -> Mapping[str, str]:
-        """Tell hosts who the members are; return, of those that could not be told, why."""
+        """Tell hosts who the members are, and what is to be started how often.
+
+        Return, of those that could not be told, why.
+        """
         data = {"version": HOSTS_VERSION, "instance": book.instance, "hosts": sorted(book.states)}
-        text = json.dumps(data)
+        text = json.dumps({**data, "starts": {it: dict(of) for it, of in book.starts.items()}})
         with tempfile.TemporaryDirectory(prefix="cobweb-") as folder:
             file = Path(folder) / "hosts.json"
             file.write_text(text, encoding="utf-8")
@@ -127,23 +143,19 @@ class Nodes:
             answers = self._call(calls, Limits(timeout_s=ANSWER_S * 3), stdin=file)
         return {it.host: why for it in answers if (why := _why_not(it))}
 
-    def words(self, book: Book, hosts: Iterable[str], wait_s: float = 0.0) -> Heard:
-        """Return what hosts say of an instance, once anything is new on them, within `wait_s`."""
-        calls = {
-            host: (_WORDS, (self._seen.get(host, ""), str(int(wait_s)), _at_work(book, host)))
-            for host in hosts
-            if host in self._folders
-        }
-        # Those who are asked to wait are asked at once, or the last would wait for the first.
-        fanout = min(len(calls), _MOST_WAITING) or None if wait_s else None
-        answers = self._call(calls, Limits(timeout_s=ANSWER_S + 2 * wait_s, fanout=fanout))
-        words: dict[str, Mapping[str, Word]] = {}
-        for it in answers:
-            if it.code == 0:
-                self._seen[it.host], _, text = it.output.decode(errors="replace").partition("\n")
-                words[it.host] = dict(_words_of(text, book.instance))
-        silent = {it.host: why for it in answers if (why := _why_not(it))}
-        return Heard(words=words, silent=silent, was_interrupted=self.was_interrupted)
+    def words(self, book: Book, hosts: Iterable[str]) -> Heard:
+        """Return what hosts say of an instance now."""
+        calls = {it: self.question(book, it) for it in hosts if it in self._folders}
+        heard = Heard()
+        for it in self.broadcast(calls, Limits(timeout_s=ANSWER_S)):
+            said = said_of(it, book.instance)
+            heard.take(it.host, said if isinstance(said, str) else said[1])
+        return heard
+
+    def question(self, book: Book, host: str, seen: str = "", wait_s: int = 0) -> Call:
+        """Return what asks a host for words; it waits so long for others than it has `seen`."""
+        words = (seen, str(wait_s), _at_work(book, host))
+        return Call(command=self._command(host, _WORDS, words), more_s=_SLOWEST_S * wait_s)
 
     def output(
         self,
@@ -164,12 +176,16 @@ class Nodes:
         """Return the answers of hosts; after an interrupt nobody is called any more."""
         if self.was_interrupted:
             return [Answer(host=it, reason="interrupted") for it in calls]
-        broadcast = Broadcast(
-            *(self._site, self._kinds, limits), note=self._note, hear=lambda _answer: None
-        )
+        broadcast = self.made_broadcast(limits)
         answers = broadcast.run(calls) if calls else []
         self.was_interrupted = broadcast.was_interrupted
         return answers
+
+    def made_broadcast(self, limits: Limits) -> Broadcast:
+        """Return what calls hosts of the site."""
+        return Broadcast(
+            *(self._site, self._kinds, limits), note=self._note, hear=lambda _answer: None
+        )
 
     def _call(
         self,
@@ -193,6 +209,14 @@ class Nodes:
         text = " ".join(line.strip() for line in (_FOLDER + script).splitlines()).strip()
         own = (self._folders[host], *(quote(it, safe="") for it in (self._application.name, host)))
         return shlex.join(["sh", "-c", text, "cobweb", *own, *words])
+
+
+def said_of(answer: Answer, instance: str) -> str | tuple[str, Mapping[str, Word]]:
+    """Return a mark of what a host has said, with its words; or why it has said nothing."""
+    if why := _why_not(answer):
+        return why
+    mark, _, text = answer.output.decode(errors="replace").partition("\n")
+    return mark, dict(_words_of(text, instance))
 
 
 def _why_not(answer: Answer) -> str:
@@ -222,14 +246,20 @@ def _words_of(text: str, instance: str) -> Iterable[tuple[str, Word]]:
 
 
 def _word(said: Mapping[str, Any], *, has_supervisor: bool) -> Word:
-    reason = str(said.get("reason") or "")
+    reason, starts = str(said.get("reason") or ""), int(said.get("starts") or 1)
     match said.get("state"):
-        case "launching" | "running" if not has_supervisor:
-            return Word(ended=True, reason="its supervisor is gone")
+        case "starting" | "launching" | "running" as state if not has_supervisor:
+            was_cut_off = state == "starting"  # it was never launched: what was before is the last
+            why = "its start was cut off" if was_cut_off else "its supervisor is gone"
+            return Word(reason=why, trouble=Trouble.LOST, starts=starts - was_cut_off)
         case "running" if not said.get("healthy", True):
-            return Word(healthy=False, reason=str(said.get("health") or "it is not healthy"))
-        case "ended" | "stopped":
-            is_well = said.get("state") == "ended" and said.get("code") == 0
-            return Word(ended=True, reason="" if is_well else reason or "it was stopped")
+            why = f"is not healthy: {said.get('health')}"
+            return Word(reason=why, trouble=Trouble.HEALTH, starts=starts)
+        case "ended":
+            is_well = said.get("code") == 0
+            return Word(ended=True, reason="" if is_well else reason or "it failed", starts=starts)
+        case "stopped":
+            why = reason or "it was stopped"
+            return Word(ended=True, reason=why, starts=starts, is_final=True)
         case _:
-            return Word()
+            return Word(starts=starts)

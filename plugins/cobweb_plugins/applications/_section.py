@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cobweb.errors import ModelError
 from cobweb.model import Decided, Expansion, State
 from cobweb.plugin import seconds_of
 from cobweb_plugins.applications._book import Book, book_of
+from cobweb_plugins.applications._recovery import (
+    Barrier,
+    Do,
+    Flaps,
+    Phase,
+    Recovery,
+    Trouble,
+)
 
 if TYPE_CHECKING:
     from cobweb.model import Decision
@@ -33,20 +41,9 @@ _COMMANDS = ("run", "health")
 _OF_ALL = ("env", "cwd", "state_dir")
 """What an application says for all of its phases."""
 _DURATIONS = ("timeout", "every", "stop_timeout")
+_FLAPS = re.compile(r"([1-9][0-9]{0,5}) in (\S+)")
 
 Problem = tuple[tuple[str | int, ...], str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
-    """A phase of an application, which begins on a node after others are done there.
-
-    With a `barrier` it begins nowhere before all members have arrived.
-    """
-
-    name: str
-    after: tuple[str, ...]
-    barrier: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +59,9 @@ class Archive:
 class Application:
     """What the section says of an application; `on` is a host pattern.
 
-    `at_least` turns the number of invited nodes into how many must have joined.
+    `at_least` turns the number of invited nodes into how many must have joined. A member that
+    does not answer for `lost_after_s` is lost, and one that goes away as often as `flaps` say is
+    left out; None: never.
     """
 
     name: str
@@ -72,6 +71,9 @@ class Application:
     at_least: str
     join_timeout_s: float
     outstanding: int
+    flaps: Flaps | None = None
+    lost_after_s: float | None = None
+    recovery: Recovery = field(default_factory=Recovery)
 
     def fewest(self, invited: int) -> int:
         """Return how many of the invited nodes must join."""
@@ -135,6 +137,8 @@ def _object(
     spec = {key: body[key] for key in _OF_ALL if key in body} | own
     spec |= {key: _with_mark(spec[key]) for key in _COMMANDS if key in spec}
     spec |= {key: seconds_of(str(spec[key])) for key in _DURATIONS if key in spec}
+    if (orphan := body.get("members", {}).get("orphan")) is not None:
+        spec["orphan"] = seconds_of(str(orphan), zero=True)
     spec["env"] = {key: str(it) for key, it in (body.get("env", {}) | own.get("env", {})).items()}
     instance = book.instance if book else ""
     cob = {
@@ -159,13 +163,16 @@ def _with_mark(command: Any) -> Any:
 
 
 def _application(name: str, body: Mapping[str, Any]) -> Application:
-    members = body.get("members", {})
+    members, recover = body.get("members", {}), body.get("recover", {})
+    lost_after = members.get("lost_after")
     return Application(
         name=name,
         on=body["on"],
         phases={
             phase: Phase(
-                name=phase, after=tuple(it.get("after", ())), barrier=it.get("barrier") is not None
+                name=phase,
+                after=tuple(it.get("after", ())),
+                barrier=_barrier(it["barrier"], recover) if "barrier" in it else None,
             )
             for phase, it in body["phases"].items()
         },
@@ -176,7 +183,33 @@ def _application(name: str, body: Mapping[str, Any]) -> Application:
         at_least=str(members.get("at_least", "100%")),
         join_timeout_s=seconds_of(str(members.get("join_timeout", JOIN_TIMEOUT))),
         outstanding=members.get("outstanding", OUTSTANDING),
+        flaps=_flaps(members["flaps"]) if "flaps" in members else None,
+        lost_after_s=None if lost_after is None else seconds_of(str(lost_after)),
+        recovery=_recovery(recover),
     )
+
+
+def _barrier(said: Mapping[str, Any], recover: Mapping[str, Any]) -> Barrier:
+    otherwise = said.get("else", recover.get("else", Do.ABORT))
+    wait = said.get("wait")
+    return Barrier(wait_s=None if wait is None else seconds_of(str(wait)), otherwise=Do(otherwise))
+
+
+def _recovery(said: Mapping[str, Any]) -> Recovery:
+    default = Recovery()
+    return Recovery(
+        on=frozenset(Trouble(it) for it in said.get("on", default.on)),
+        do=Do(said.get("do", default.do)),
+        times=said.get("times", default.times),
+        otherwise=Do(said.get("else", default.otherwise)),
+    )
+
+
+def _flaps(said: str) -> Flaps:
+    """Return what `3 in 10m` says; ValueError with what is wrong."""
+    if not (match := _FLAPS.fullmatch(said)):
+        raise ValueError("is no number of times in some time")
+    return Flaps(times=int(match[1]), within_s=seconds_of(match[2]))
 
 
 def _problems(name: str, body: Mapping[str, Any]) -> Iterator[Problem]:
@@ -194,12 +227,23 @@ def _problems(name: str, body: Mapping[str, Any]) -> Iterator[Problem]:
             yield (name, "phases", phase, "stop_signal"), message, "as in `SIGINT`"
         for key in _DURATIONS:
             yield from _duration_problems((name, "phases", phase, key), it.get(key))
-    yield from _duration_problems(
-        (name, "members", "join_timeout"), body.get("members", {}).get("join_timeout")
-    )
+        wait = it.get("barrier", {}).get("wait")
+        yield from _duration_problems((name, "phases", phase, "barrier", "wait"), wait)
+    yield from _member_problems((name, "members"), body.get("members", {}))
     if circle := _circle({phase: it.get("after", ()) for phase, it in phases.items()}):
         message = f"phases wait for each other in a circle: {' after '.join(circle)}"
         yield (name, "phases", circle[0], "after"), message, "take one of them out"
+
+
+def _member_problems(keys: tuple[str, str], members: Mapping[str, Any]) -> Iterator[Problem]:
+    for key in ("join_timeout", "lost_after"):
+        yield from _duration_problems((*keys, key), members.get(key))
+    yield from _duration_problems((*keys, "orphan"), members.get("orphan"), zero=True)
+    if (said := members.get("flaps")) is not None:
+        try:
+            _flaps(said)
+        except ValueError as error:
+            yield (*keys, "flaps"), f"`{said}` {error}", "as in `3 in 10m`"
 
 
 def _doubled(section: Mapping[str, Any]) -> Iterator[Problem]:
@@ -214,10 +258,12 @@ def _doubled(section: Mapping[str, Any]) -> Iterator[Problem]:
                 yield (name, "phases", phase), message, "rename one of them"
 
 
-def _duration_problems(keys: tuple[str | int, ...], value: Any) -> Iterator[Problem]:
+def _duration_problems(
+    keys: tuple[str | int, ...], value: Any, *, zero: bool = False
+) -> Iterator[Problem]:
     if value is not None:
         try:
-            seconds_of(str(value))
+            seconds_of(str(value), zero=zero)
         except ValueError as error:
             yield keys, f"`{value}` {error}", "as in `60s`"
 

@@ -10,13 +10,20 @@ from typing import Any
 from cobweb.errors import UsageError
 from cobweb.model import cob_id
 from cobweb.plugin import SiteAccess, Tone
-from cobweb_plugins.applications._book import DOWN, RUNNING, Book, Word, book_of
+from cobweb_plugins.applications._book import DOWN, RUNNING, Book, Word, barrier_ends, book_of
 from cobweb_plugins.applications._channels import Sink
+from cobweb_plugins.applications._desk import Desk
 from cobweb_plugins.applications._groups import folded
-from cobweb_plugins.applications._life import Desk
 from cobweb_plugins.applications._nodes import Heard
+from cobweb_plugins.applications._recovery import Phase
 from cobweb_plugins.applications._run import tell
 from cobweb_plugins.applications._section import NAME, applications_of
+
+_OF_NODES = {
+    "missing": "has not joined",
+    "left": "is left out, until `cobweb app admit`",
+    "silent": "does not answer",
+}
 
 
 def tell_all(access: SiteAccess) -> None:
@@ -45,7 +52,11 @@ def tell_status(desk: Desk, *, is_asked: bool) -> None:
     _tell_head(desk)
     groups: dict[tuple[str, ...], list[str]] = {}
     for it in data["members"]:
-        phases = tuple(_how(phase, goes_on=not data["ended"]) for phase in it["phases"].values())
+        where = it["failed"].partition(":")[0]
+        phases = tuple(
+            "failed" if name == where else _how(phase, goes_on=not data["ended"])
+            for name, phase in it["phases"].items()
+        )
         groups.setdefault((*phases, it["failed"]), []).append(it["host"])
     rows = [(folded(hosts), str(len(hosts)), *how) for how, hosts in groups.items()]
     access.table(("NODES", "COUNT", *map(str.upper, desk.application.phases), "FAILED"), rows)
@@ -69,6 +80,7 @@ def tell_why(desk: Desk, host: str | None, *, is_asked: bool) -> None:
             access.line(f"{member['host']} has failed in {member['failed']}", Tone.BAD)
         for phase, it in member["phases"].items() if host else ():
             said = it["word"] or "the node says nothing of it"
+            said += f"; started {it['starts']} times" if it["starts"] > 1 else ""
             access.line(f"{phase}: wanted {it['wanted']}, known {it['state']}; {said}")
     if book is not None and not book.ended and host is None:
         for line in _waits(desk, book):
@@ -146,6 +158,8 @@ def _data(desk: Desk, heard: Heard) -> dict[str, Any]:
         "since": decision.time if decision else None,
         "by": decision.author if decision else "",
         "reason": decision.reason if decision else "",
+        "attempt": book.attempt if book else 0,
+        "why": book.why if book else "",
         "members": [
             {
                 "host": host,
@@ -155,6 +169,7 @@ def _data(desk: Desk, heard: Heard) -> dict[str, Any]:
                         "wanted": book.wanted(host, phase),
                         "state": states.get(cob_id(host, name), DOWN),
                         "word": _said(heard.words.get(host, {}).get(phase)),
+                        "starts": book.started(host, phase),
                     }
                     for phase, name in objects.items()
                 },
@@ -164,6 +179,7 @@ def _data(desk: Desk, heard: Heard) -> dict[str, Any]:
         if book
         else [],
         "missing": dict(book.missing) if book else {},
+        "left": dict(book.left) if book else {},
         "silent": dict(heard.silent),
     }
 
@@ -189,13 +205,15 @@ def _tell_head(desk: Desk) -> None:
     if book is None or decision is None:
         access.line(f"{desk.name} was never started")
         return
-    since = datetime.fromtimestamp(decision.time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    since = _time(decision.time)
     how = {None: "is at work", "done": "is done"}.get(book.ended, f"has ended: {book.ended}")
     access.line(f"{desk.name} {how}; instance {book.instance}, {since}, {decision.reason}")
+    if book.why:
+        access.line(book.why, Tone.BAD)
 
 
 def _tell_silent(access: SiteAccess, data: Mapping[str, Any]) -> None:
-    for key, said in (("missing", "has not joined"), ("silent", "does not answer")):
+    for key, said in _OF_NODES.items():
         for why, hosts in _by_reason(data[key]).items():
             access.line(f"{folded(hosts)} {said}: {why}", Tone.BAD)
 
@@ -209,6 +227,7 @@ def _by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
 
 def _waits(desk: Desk, book: Book) -> Iterator[str]:
     """Yield what each phase waits for that is not over."""
+    ends = barrier_ends(desk.application, book)
     well = {it: states for it, states in book.states.items() if it not in book.failed}
     for phase in desk.application.phases.values():
         at_work = [it for it, states in well.items() if states.get(phase.name) == RUNNING]
@@ -217,7 +236,18 @@ def _waits(desk: Desk, book: Book) -> Iterator[str]:
             yield f"{phase.name} is at work on {_hosts(at_work)}"
         if before:
             what = f"{phase.name} waits for {' and '.join(phase.after)}"
-            yield f"{what} on {_hosts(before)}" + (", which all must have done" * phase.barrier)
+            yield f"{what} on {_hosts(before)}{_barrier(phase, ends)}"
+
+
+def _barrier(phase: Phase, ends: Mapping[str, float]) -> str:
+    if phase.barrier is None:
+        return ""
+    until = _time(ends[phase.name]) if phase.name in ends else ""
+    return ", which all must have done" + (f" by {until}" if until else "")
+
+
+def _time(moment: float) -> str:
+    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _hosts(hosts: Collection[str]) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -43,33 +40,10 @@ def check_kills(
     )
     moments, code, said = iter(moments_s), -signal.SIGKILL, ""
     while code == -signal.SIGKILL:  # after another end, the next one would start it anew
-        code, said = ended_or_killed(ring, next(moments, None), whole=chance.random() < 0.5)
+        code, said = ring.run_or_kill(next(moments, None), whole=chance.random() < 0.5)
     assert code == 0, f"seed {seed}: {said}"
     assert ring.starts() == {(host, phase): 1 for host in hosts for phase in PHASES}, f"seed {seed}"
     assert len(ring.instances()) == 1
-
-
-def ended_or_killed(
-    ring: CountedApplication, moment_s: float | None, *, whole: bool
-) -> tuple[int, str]:
-    """Begin `app run`; return its exit code and what it said, by itself or killed at a moment.
-
-    With `whole` all processes of its group are killed.
-    """
-    with subprocess.Popen(
-        [sys.executable, "-m", "cobweb", "-C", ring.folder, "app", "run", "ring", "--yes"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            said = process.communicate(timeout=moment_s)[0]
-        except subprocess.TimeoutExpired:
-            (os.killpg if whole else os.kill)(process.pid, signal.SIGKILL)
-            said = process.communicate()[0]
-    return process.returncode, said
 
 
 @pytest.mark.gate("six kills, and what follows")

@@ -120,7 +120,7 @@ def test_the_data_are_of_the_schema(
     check_schema("application", data)
     assert (data["ended"], data["reason"], data["silent"]) == ("done", "a test", {})
     word = "" if "--no-ask" in words else "done"
-    phase = {"wanted": "done", "state": "done", "word": word}
+    phase = {"wanted": "done", "state": "done", "word": word, "starts": 1}
     assert data["members"] == [
         {"host": it, "failed": "", "phases": dict.fromkeys(PHASES, phase)} for it in HOSTS
     ]

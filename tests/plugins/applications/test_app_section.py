@@ -39,6 +39,12 @@ def application(text: str, name: str = "ring") -> str:
 ONE = "phases: {one: {run: 'true'}}\n"
 
 
+def two(barrier: str) -> str:
+    """Return two phases with a barrier, on line 10, between them."""
+    one = "phases:\n  one: {run: 'true'}\n"
+    return f"{one}  two: {{run: 'true', after: [one], barrier: {barrier}}}"
+
+
 @pytest.mark.parametrize(
     ("text", "place", "said"),
     [
@@ -94,6 +100,25 @@ ONE = "phases: {one: {run: 'true'}}\n"
         ),
         (application(ONE + "members: {outstanding: 0}"), "9:", ["outstanding"]),
         (application(ONE + "members: {most: 3}"), "9:", ["most"]),
+        (application(ONE + "members: {flaps: often}"), "9:", ["often"]),
+        (application(ONE + "members: {flaps: 3}"), "9:", ["flaps"]),
+        (application(ONE + "members: {flaps: 0 in 10m}"), "9:", ["0 in 10m"]),
+        (application(ONE + "members: {flaps: 3 in soon}"), "9:", ["soon"]),
+        (application(ONE + "members: {lost_after: soon}"), "9:", ["`soon`", "as in `60s`"]),
+        (application(ONE + "members: {lost_after: -1s}"), "9:", ["`-1s`", "as in `60s`"]),
+        (application(ONE + "members: {orphan: soon}"), "9:", ["`soon`", "as in `60s`"]),
+        (application(two("{wait: soon}")), "10:", ["`soon`", "as in `60s`"]),
+        (application(two("{wait: -1s}")), "10:", ["`-1s`", "as in `60s`"]),
+        (application(two("{else: restart}")), "10:", ["restart"]),
+        (application(two("{waits: 10m}")), "10:", ["waits"]),
+        (application(ONE + "recover: restart"), "9:", ["recover"]),
+        (application(ONE + "recover: {do: reboot}"), "9:", ["reboot"]),
+        (application(ONE + "recover: {do: restart, on: [exits]}"), "9:", ["exits"]),
+        (application(ONE + "recover: {do: restart, on: exit}"), "9:", ["on"]),
+        (application(ONE + "recover: {do: restart, times: -1}"), "9:", ["times"]),
+        (application(ONE + "recover: {do: restart, times: often}"), "9:", ["times"]),
+        (application(ONE + "recover: {do: restart, else: restart}"), "9:", ["else"]),
+        (application(ONE + "recover: {do: restart, most: 3}"), "9:", ["most"]),
         (application("phases: {}"), "8:", ["phases"]),
         (application("phases:\n  one: {run: ''}"), "9:", ["run"]),
         (application("phases:\n  one: {run: []}"), "9:", ["run"]),
