@@ -72,7 +72,7 @@ class Controller:
         self._desk, self._nodes = desk, nodes
         self._reason, self._wait = reason, wait
         try:
-            self._wait_s = seconds_of(wait, zero=True)
+            self._wait_s = seconds_of(wait)
         except ValueError as error:
             raise UsageError(f"`{wait}` {error}", hint="as in `--wait 1h`") from error
         self._application = desk.application

@@ -76,8 +76,9 @@ def tell_why(desk: Desk, host: str | None, *, is_asked: bool) -> None:
         return
     _tell_head(desk)
     for member in data["members"]:
-        if member["failed"]:
-            access.line(f"{member['host']} has failed in {member['failed']}", Tone.BAD)
+        failed = f"{member['host']} has failed in {member['failed']}"
+        if member["failed"] and failed != data["why"]:  # which the head has told
+            access.line(failed, Tone.BAD)
         for phase, it in member["phases"].items() if host else ():
             said = it["word"] or "the node says nothing of it"
             said += f"; started {it['starts']} times" if it["starts"] > 1 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -148,6 +149,30 @@ def test_who_is_away_for_too_long_has_failed(
     run = ring.cobweb()
     assert run.code == 0, run.err
     assert run.err.splitlines()[-1] == "ring has ended on 2 of 2 nodes"
+
+
+@pytest.mark.full("a host is away until its application has ended")
+@pytest.mark.timeout(300)
+def test_what_is_at_work_on_who_stays_away_is_named_and_can_be_stopped(
+    ring: CountedApplication, away: Path
+) -> None:
+    write(ring, away, {"at_least": 1, "lost_after": "5s"})
+    with ring.start() as started:
+        for host in ("n1", "n2"):
+            ring.await_supervised(host, "one")
+        away.touch()
+        started.await_error_line("n2 has failed in one: ")
+        for pid in ring.supervisors("n1"):  # so n1 ends, and n2 does not
+            os.kill(pid, signal.SIGUSR1)
+        run = started.end()
+    assert run.code == 1, run.err
+    told = "what is at work on n2 could not be ended: `cobweb app stop ring` ends it"
+    assert f"{told}, once they answer" in run.err.splitlines()
+    assert ring.supervisors("n2")
+    away.unlink()
+    ran = ring.cobweb("app", "stop", "ring", "--yes")
+    assert ran.code == 0, ran.err
+    assert not ring.supervisors("n2")
 
 
 @pytest.mark.parametrize(

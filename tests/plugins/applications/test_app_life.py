@@ -210,6 +210,7 @@ def test_the_site_is_as_it_is_wanted(run: Run, ended: tuple[CountedApplication, 
         (["run", "ring"], "--yes"),
         (["stop", "ring"], "--yes"),
         (["run", "ring", "--yes", "--wait", "soon"], "soon"),
+        (["run", "ring", "--yes", "--wait", "0"], "`0` is not between"),
     ],
     ids=str,
 )
