@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
 from sqlalchemy.engine import URL, make_url
@@ -136,11 +137,8 @@ class Database:
         if self.reserve is None:
             return
         try:
-            descriptor = os.open(self.reserve, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
-            finally:
-                os.close(descriptor)
+            with os.fdopen(os.open(self.reserve, os.O_RDWR | os.O_CREAT, 0o600)) as file:
+                os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
         except OSError as error:
             self.use_reserve()
             size = f"{RESERVE_BYTES // 1024**2} MiB beside it for the end of a run"
@@ -165,10 +163,8 @@ class Database:
             return
         with self.errors(), closing(self.engine.raw_connection()) as connection:
             cursor = connection.cursor()
-            free, pages = (
-                cursor.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("freelist_count", "page_count")
-            )
+            free = cursor.execute("PRAGMA freelist_count").fetchone()[0]
+            pages = cursor.execute("PRAGMA page_count").fetchone()[0]
             if free * WORTH_COMPACTING > pages:
                 cursor.execute("VACUUM")
                 cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")  # which waits for no reader
@@ -183,14 +179,10 @@ class Database:
         """Let errors of the driver become StoreError."""
         try:
             yield
-        except (IntegrityError, DataError):
+        except (IntegrityError, DataError, self._driver.IntegrityError, self._driver.DataError):
             raise  # a bug of ours, to be seen as one
-        except DBAPIError as error:
-            raise _store_error(self.label, error.orig) from error
-        except (self._driver.IntegrityError, self._driver.DataError):
-            raise  # the same, of a statement that went to the driver directly
-        except self._driver.Error as error:
-            raise _store_error(self.label, error) from error
+        except (DBAPIError, self._driver.Error) as error:  # of SQLAlchemy, or past it
+            raise _store_error(self.label, getattr(error, "orig", error)) from error
         except (json.JSONDecodeError, UnicodeDecodeError, zlib.error) as error:
             raise _damaged(self.label) from error
 
@@ -201,13 +193,15 @@ def open_database(url: str, site_dir: Path, *, create: bool) -> Database:
     Without `create` and without a database the result is an empty one that cannot be written.
     StoreError where it cannot be used; its message names the file, or the URL without password.
     """
-    parsed = _parse(url)
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise StoreError("state: this is no URL of a database", hint=_URL_HINT) from error
     if parsed.drivername in _POSTGRESQL_DRIVERS:
         return _open_postgresql(parsed, create=create)
     if parsed.drivername not in _SQLITE_DRIVERS:
-        raise StoreError(
-            f"state: databases of the kind {parsed.drivername} are not supported", hint=_URL_HINT
-        )
+        message = f"state: databases of the kind {parsed.drivername} are not supported"
+        raise StoreError(message, hint=_URL_HINT)
     if parsed.database in (None, "", ":memory:"):
         return _memory()
     return _open_sqlite(site_dir / str(parsed.database), create=create)
@@ -217,13 +211,6 @@ def one_at_a_time(connection: Connection) -> None:
     """Let no other transaction that calls this go on before ours ends; SQLite's never do."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_KEY})
-
-
-def _parse(url: str) -> URL:
-    try:
-        return make_url(url)
-    except (ArgumentError, ValueError) as error:
-        raise StoreError("state: this is no URL of a database", hint=_URL_HINT) from error
 
 
 # --- SQLite
@@ -246,7 +233,7 @@ def _open_sqlite(path: Path, *, create: bool) -> Database:
         if path.stat().st_size:  # what is refused is left as it is, also its journal mode
             _open_sqlite(path, create=False).close()
     engine = create_engine(
-        URL.create("sqlite", database=f"file:{_quote(path)}", query=query),
+        URL.create("sqlite", database=f"file:{quote(os.fsencode(path))}", query=query),
         connect_args={"timeout": BUSY_TIMEOUT_S},
     )
     _listen(engine, wal=create)
@@ -262,7 +249,7 @@ def _make_file(path: Path) -> None:
     # A file that is there is not opened here: closing it would drop the locks that another
     # connection of this process has on it (POSIX).
     with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        path.touch(0o600, exist_ok=False)
 
 
 def _check_readable(path: Path) -> None:
@@ -293,10 +280,6 @@ def _query(path: Path, *, readonly: bool) -> dict[str, str]:
             return query | {"mode": "ro"}
         return query | {"immutable": "1"}
     return query
-
-
-def _quote(path: Path) -> str:
-    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
 def _memory(*, readonly: bool = False) -> Database:

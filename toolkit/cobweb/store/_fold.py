@@ -13,32 +13,7 @@ from typing import Any, assert_never
 
 from cobweb.generation import canonical_json, redact
 from cobweb.model import UNKNOWN, CobId, State
-from cobweb.store._values import (
-    STOPPED,
-    CanaryWritten,
-    CobEntry,
-    CobRenamed,
-    Entry,
-    EventWritten,
-    Forgotten,
-    GrantGone,
-    GrantWritten,
-    HostEntry,
-    HostForgotten,
-    HostFound,
-    HostGivenUp,
-    HostLost,
-    HostSwitched,
-    ResultsWritten,
-    ServedWritten,
-    SlotGone,
-    SlotWritten,
-    StateWritten,
-    TransitionBegan,
-    TransitionFinished,
-    TransitionResult,
-    WorkEnded,
-)
+from cobweb.store import _values
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,14 +40,14 @@ class Batch:
     results: dict[str, dict[str, str | None]] = field(default_factory=dict)
     forgotten_hosts: dict[str, None] = field(default_factory=dict)
     slots: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    canaries: list[CanaryWritten] = field(default_factory=list)
-    events: list[EventWritten] = field(default_factory=list)
-    renamed: list[CobRenamed] = field(default_factory=list)
+    canaries: list[_values.CanaryWritten] = field(default_factory=list)
+    events: list[_values.EventWritten] = field(default_factory=list)
+    renamed: list[_values.CobRenamed] = field(default_factory=list)
 
 
-def fold(entries: Sequence[Entry], *, generation: int) -> Batch:
+def fold(entries: Sequence[_values.Entry], *, generation: int) -> Batch:
     """Return what a batch of entries leaves; `generation` is the run's."""
-    forgotten = {it.cob: at for at, it in enumerate(entries) if isinstance(it, Forgotten)}
+    forgotten = {it.cob: at for at, it in enumerate(entries) if isinstance(it, _values.Forgotten)}
     batch = Batch(generation=generation, forgotten=forgotten)
     for at, entry in enumerate(entries):
         _take(batch, at, entry)
@@ -82,74 +57,72 @@ def fold(entries: Sequence[Entry], *, generation: int) -> Batch:
     return batch
 
 
-def _take(batch: Batch, at: int, entry: Entry) -> None:
+def _take(batch: Batch, at: int, entry: _values.Entry) -> None:
     match entry:
-        case EventWritten():
+        case _values.EventWritten():
             batch.events.append(entry)
-        case CobRenamed():
+        case _values.CobRenamed():
             batch.renamed.append(entry)
-        case GrantWritten():
+        case _values.GrantWritten():
             _set_grant(batch, at, entry, entry.state)
-        case GrantGone():
+        case _values.GrantGone():
             _set_grant(batch, at, entry, None)
-        case SlotWritten():
+        case _values.SlotWritten():
             batch.slots.setdefault(entry.unit, {})[entry.limit] = entry.time
-        case SlotGone():
+        case _values.SlotGone():
             batch.slots.setdefault(entry.unit, {})[entry.limit] = None
-        case CanaryWritten():
+        case _values.CanaryWritten():
             batch.canaries.append(entry)
-        case _ if isinstance(entry, HostEntry):
+        case _ if isinstance(entry, _values.HostEntry):
             _take_host(batch, entry)
         case _ if at >= batch.forgotten.get(entry.cob, 0):
             _take_cob(batch, entry)
 
 
-def _set_grant(batch: Batch, at: int, entry: GrantWritten | GrantGone, state: State | None) -> None:
+def _set_grant(
+    batch: Batch, at: int, entry: _values.GrantWritten | _values.GrantGone, state: State | None
+) -> None:
     forgotten = batch.forgotten
     if at >= max(forgotten.get(entry.cob, 0), forgotten.get(entry.holder, 0)):
         batch.grants[entry.cob, entry.holder] = state
 
 
-def _take_host(batch: Batch, entry: HostEntry) -> None:
+def _take_host(batch: Batch, entry: _values.HostEntry) -> None:
     match entry:
-        case HostLost():
-            batch.hosts[entry.host] = (False, entry.time)
-        case HostFound():
-            batch.hosts[entry.host] = (True, entry.time)
-        case HostSwitched():
+        case _values.HostLost() | _values.HostFound():
+            batch.hosts[entry.host] = (isinstance(entry, _values.HostFound), entry.time)
+        case _values.HostSwitched():
             batch.switched[entry.host] = entry.generation
-        case HostGivenUp():
+        case _values.HostGivenUp():
             batch.given_up[entry.host] = entry.given_up
-        case ResultsWritten():
+        case _values.ResultsWritten():
             texts = batch.results.setdefault(entry.host, {})
             for key, value in entry.results.items():
                 texts[key] = None if value is None else canonical_json(value)
-        case HostForgotten():
+        case _values.HostForgotten():
             batch.forgotten_hosts[entry.host] = None
-            batch.hosts.pop(entry.host, None)
-            batch.switched.pop(entry.host, None)
-            batch.given_up.pop(entry.host, None)
-            batch.results.pop(entry.host, None)
-            batch.slots.pop(entry.host, None)
+            by_host = (batch.hosts, batch.switched, batch.given_up, batch.results, batch.slots)
+            for known in by_host:
+                known.pop(entry.host, None)
         case _:
             assert_never(entry)
 
 
-def _take_cob(batch: Batch, entry: CobEntry) -> None:
+def _take_cob(batch: Batch, entry: _values.CobEntry) -> None:
     match entry:
-        case ServedWritten(cob=cob):
+        case _values.ServedWritten(cob=cob):
             batch.served[cob] = None
             return
-        case WorkEnded(cob=cob):
+        case _values.WorkEnded(cob=cob):
             batch.still[cob] = None
             if "at_work" in batch.cobs.get(cob, {}):
                 batch.cobs[cob]["at_work"] = False
             return
-        case StateWritten():
+        case _values.StateWritten():
             columns = _state(batch, entry) | {"reason": entry.reason}
             if entry.failed is not None:
                 columns["failed"] = entry.failed
-        case TransitionBegan():
+        case _values.TransitionBegan():
             columns = {
                 "source": entry.source,
                 "dest": entry.dest,
@@ -157,13 +130,13 @@ def _take_cob(batch: Batch, entry: CobEntry) -> None:
                 "executor": entry.executor,
                 "at_work": entry.at_work,
             }
-        case TransitionFinished():
+        case _values.TransitionFinished():
             columns = _state(batch, entry) | {
-                "reason": STOPPED if entry.stopped else "transition",
-                "failed": entry.result is TransitionResult.FAILED,
+                "reason": _values.STOPPED if entry.stopped else "transition",
+                "failed": entry.result is _values.TransitionResult.FAILED,
                 "at_work": entry.at_work,
             }
-        case Forgotten(cob=cob):
+        case _values.Forgotten(cob=cob):
             batch.slots.pop(cob, None)
             return
         case _:
@@ -171,12 +144,13 @@ def _take_cob(batch: Batch, entry: CobEntry) -> None:
     batch.cobs.setdefault(entry.cob, {}).update(columns)
 
 
-def _state(batch: Batch, entry: StateWritten | TransitionFinished) -> dict[str, Any]:
-    generation = batch.generation if entry.generation is None else entry.generation
+def _state(
+    batch: Batch, entry: _values.StateWritten | _values.TransitionFinished
+) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "state": entry.state,
         "since": entry.time,
-        "generation": generation,
+        "generation": batch.generation if entry.generation is None else entry.generation,
         "source": None,
         "dest": None,
     }

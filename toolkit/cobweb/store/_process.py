@@ -56,9 +56,7 @@ def is_alive(owner: LockOwner) -> bool:
 
 def _is_there(owner: LockOwner) -> bool:
     start = _process_start(owner.pid)
-    return start is not None and not (
-        start and owner.process_start and start != owner.process_start
-    )
+    return start is not None and (not start or owner.process_start in ("", start))
 
 
 def _process_start(pid: int) -> str | None:

@@ -365,17 +365,15 @@ class Store:
 
     def current_generation(self) -> Generation | None:
         """Return the generation that was saved last; errors as those of `generation`."""
-        with self._database.read() as connection:
-            row = _generations.one(connection)
-            return None if row is None else _generations.value(row, self.label)
+        return self.generation(None)
 
     def current_generation_id(self) -> int:
         """Return the id of the generation that was saved last, 0 if there is none."""
         with self._database.read() as connection:
             return connection.scalar(select(func.max(GENERATIONS.c.id))) or 0
 
-    def generation(self, generation: int) -> Generation | None:
-        """Return the generation with this id; StoreError where its content is damaged."""
+    def generation(self, generation: int | None) -> Generation | None:
+        """Return the generation with this id (None: the newest); StoreError for a damaged one."""
         with self._database.read() as connection:
             row = _generations.one(connection, generation)
             return None if row is None else _generations.value(row, self.label)
@@ -494,17 +492,12 @@ class Store:
             return connection.scalar(select(RUNS.c.number).where(RUNS.c.id == run))
 
     def _events_after(self, run: int | None, seq: int) -> list[dict[str, Any]]:
-        chosen = (
-            select(EVENTS.c.seq, EVENTS.c.time, EVENTS.c.type, EVENTS.c.data)
-            .where(EVENTS.c.run == run, EVENTS.c.seq > seq)
-            .order_by(EVENTS.c.seq)
-            .limit(_ROWS_AT_ONCE)
-        )
+        chosen = select(EVENTS).where(EVENTS.c.run == run, EVENTS.c.seq > seq)
         with self._database.read() as connection:
-            rows = connection.execute(chosen)
+            rows = connection.execute(chosen.order_by(EVENTS.c.seq).limit(_ROWS_AT_ONCE))
             return [
                 {"seq": seq, "time": time, "type": kind, **json.loads(data)}
-                for seq, time, kind, data in rows
+                for _run, seq, time, kind, data in rows
             ]
 
 

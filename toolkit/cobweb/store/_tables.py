@@ -5,27 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Double,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    false,
-    true,
-)
+import sqlalchemy as sa
 from sqlalchemy.schema import SchemaItem
 
 FORMAT = 7
 """The version of these tables, in `META` under the key `format`."""
 
-METADATA = MetaData()
+METADATA = sa.MetaData()
 
 
 def json_text(data: Any) -> str:
@@ -33,102 +19,104 @@ def json_text(data: Any) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
 
-def _table(name: str, *parts: SchemaItem, rowid: bool = False) -> Table:
-    return Table(name, METADATA, *parts, sqlite_with_rowid=rowid)
+def _table(name: str, *parts: SchemaItem, rowid: bool = False) -> sa.Table:
+    return sa.Table(name, METADATA, *parts, sqlite_with_rowid=rowid)
 
 
-def _text(name: str, default: str | None = "") -> Column[str]:
-    return Column(name, Text, nullable=False, server_default=default)
+def _key(name: str) -> sa.Column[str]:
+    return sa.Column(name, sa.Text, primary_key=True)
 
 
-def _number(name: str) -> Column[int]:
-    return Column(name, BigInteger, nullable=False, server_default="0")
+def _flag(name: str, *, default: bool = False) -> sa.Column[bool]:
+    server_default = sa.true() if default else sa.false()
+    return sa.Column(name, sa.Boolean, nullable=False, server_default=server_default)
 
 
-def _time(name: str) -> Column[float]:
-    return Column(name, Double, nullable=False, server_default="0")
+def _text(name: str, default: str | None = "") -> sa.Column[str]:
+    return sa.Column(name, sa.Text, nullable=False, server_default=default)
 
 
-META = _table(
-    "cobweb_meta", Column("key", Text, primary_key=True), _text("value", None), rowid=True
-)
+def _number(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, nullable=False, server_default="0")
+
+
+def _time(name: str) -> sa.Column[float]:
+    return sa.Column(name, sa.Double, nullable=False, server_default="0")
+
+
+META = _table("cobweb_meta", _key("key"), _text("value", None), rowid=True)
 
 COBS = _table(
     "cobweb_cobs",
-    Column("id", Text, primary_key=True),
+    _key("id"),
     _text("state", "unknown"),
     _text("content"),
-    Column("applied", Text),
-    Column("source", Text),
-    Column("dest", Text),
+    sa.Column("applied", sa.Text),
+    sa.Column("source", sa.Text),
+    sa.Column("dest", sa.Text),
     _time("since"),
     _text("run"),
     _number("generation"),
-    Column("failed", Boolean, nullable=False, server_default=false()),
+    _flag("failed"),
     _text("reason"),
     _number("attempt"),
     _text("executor"),
     _text("known"),
-    Column("served", Boolean, nullable=False, server_default=false()),
-    Column("at_work", Boolean, nullable=False, server_default=false()),
+    _flag("served"),
+    _flag("at_work"),
 )
 
 HOSTS = _table(
     "cobweb_hosts",
-    Column("name", Text, primary_key=True),
-    Column("reachable", Boolean, nullable=False, server_default=true()),
+    _key("name"),
+    _flag("reachable", default=True),
     _time("since"),
     _number("generation"),
-    Column("given_up", Boolean, nullable=False, server_default=false()),
+    _flag("given_up"),
     rowid=True,
 )
 
-RESULTS = _table(
-    "cobweb_results",
-    Column("host", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    _text("value", None),
-)
+RESULTS = _table("cobweb_results", _key("host"), _key("key"), _text("value", None))
 
 GRANTS = _table(
     "cobweb_grants",
-    Column("cob", Text, primary_key=True),
-    Column("holder", Text, primary_key=True),
+    _key("cob"),
+    _key("holder"),
     _text("state", None),
-    Index("cobweb_grants_holder", "holder"),
+    sa.Index("cobweb_grants_holder", "holder"),
 )
 
 SLOTS = _table(
     "cobweb_slots",
-    Column("limit", Text, primary_key=True),
-    Column("unit", Text, primary_key=True),
+    _key("limit"),
+    _key("unit"),
     _text("run"),
     _time("since"),
-    Index("cobweb_slots_unit", "unit"),
+    sa.Index("cobweb_slots_unit", "unit"),
 )
 
 CANARIES = _table(
     "cobweb_canaries",
-    Column("limit", Text, primary_key=True),
-    Column("contents", Text, primary_key=True),
+    _key("limit"),
+    _key("contents"),
     _number("generation"),
     _text("units", "[]"),
-    Column("through", Boolean, nullable=False, server_default=false()),
+    _flag("through"),
     _text("covers"),
     _number("seq"),
 )
 
 RENAMES = _table(
     "cobweb_renames",
-    Column("old", Text, primary_key=True),
-    Column("generation", BigInteger, primary_key=True, autoincrement=False),
+    _key("old"),
+    sa.Column("generation", sa.BigInteger, primary_key=True, autoincrement=False),
     _text("new", None),
 )
 
 RUNS = _table(
     "cobweb_runs",
-    Column("number", Integer, primary_key=True, autoincrement=True),
-    Column("id", Text, nullable=False, unique=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("id", sa.Text, nullable=False, unique=True),
     _text("command"),
     _time("started"),
     _text("user"),
@@ -136,18 +124,18 @@ RUNS = _table(
     _number("pid"),
     _text("site"),
     _number("generation"),
-    Column("result", Text),
-    Column("exit_code", Integer),
-    Column("counts", Text),
-    Column("waits", Text),
-    Column("ended", Double),
+    sa.Column("result", sa.Text),
+    sa.Column("exit_code", sa.Integer),
+    sa.Column("counts", sa.Text),
+    sa.Column("waits", sa.Text),
+    sa.Column("ended", sa.Double),
     rowid=True,
 )
 
 EVENTS = _table(
     "cobweb_events",
-    Column("run", Integer, primary_key=True, autoincrement=False),
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("run", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     _time("time"),
     _text("type"),
     _text("data"),
@@ -155,33 +143,33 @@ EVENTS = _table(
 
 GENERATIONS = _table(
     "cobweb_generations",
-    Column("id", Integer, primary_key=True, autoincrement=False),
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     _text("digest", None),
     _number("parent"),
     _text("author"),
     _time("time"),
     _text("message"),
-    Column("content", LargeBinary, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
     _text("commit"),
-    Column("reached", Double),
-    Column("decisions", JSON, nullable=False),
+    sa.Column("reached", sa.Double),
+    sa.Column("decisions", sa.JSON, nullable=False),
     rowid=True,
 )
 
 FILES = _table(
     "cobweb_files",
-    Column("digest", Text, primary_key=True),
-    Column("content", LargeBinary, nullable=False),
+    _key("digest"),
+    sa.Column("content", sa.LargeBinary, nullable=False),
     rowid=True,
 )
 
 DOCUMENTS = _table(
     "cobweb_documents",
-    Column("kind", Text, primary_key=True),
-    Column("section", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("revision", BigInteger, primary_key=True, autoincrement=False),
-    Column("body", Text),
+    _key("kind"),
+    _key("section"),
+    _key("key"),
+    sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("body", sa.Text),
     _text("author"),
     _text("reason"),
     _time("time"),
@@ -189,7 +177,7 @@ DOCUMENTS = _table(
 
 SITE_LOCK = _table(
     "cobweb_site_lock",
-    Column("id", Integer, primary_key=True, autoincrement=False),
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     _text("run", None),
     _text("user"),
     _text("host"),
@@ -201,5 +189,5 @@ SITE_LOCK = _table(
     _text("reason"),
     _time("since"),
     _time("heartbeat"),
-    Column("until", Double),
+    sa.Column("until", sa.Double),
 )
