@@ -164,6 +164,17 @@ def output_option(*formats: Format) -> Callable[[_F], _F]:
     return _format_option(choices, keep, f"; default {Format.TEXT}")
 
 
+def site_request(
+    *formats: Format,
+) -> Callable[[Callable[Concatenate[Request, _P], _R]], Callable[_P, _R]]:
+    """Add the options of a site and `output_option`; what they ask for is the first argument."""
+
+    def add(function: Callable[Concatenate[Request, _P], _R]) -> Callable[_P, _R]:
+        return output_option(*formats)(site_options(pass_request(function)))
+
+    return add
+
+
 def site_options(function: _F) -> _F:
     """Add `-C SITE`, what the site may do, `--strict-plugins`, `--no-cache` and `log_options`."""
     return _site_option(_shared_options(log_options(function)), None)

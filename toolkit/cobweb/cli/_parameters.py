@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import click
 
@@ -12,6 +14,8 @@ from cobweb._durations import seconds_of
 _NUMBER = re.compile("[0-9]{1,9}")
 _FAILURES = re.compile(r"([0-9]{1,9})(%?)")
 _ALL_PERCENT = 100
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,64 +33,51 @@ class Allowance:
         return f"{self.value}{'%' if self.percent else ''}"
 
 
-class _Duration(click.ParamType[float]):
-    name = "duration"
+class _Parsed(click.ParamType[_T]):
+    """What `parse` makes of a text; the text of its ValueError is a sentence's end."""
 
-    def __init__(self, *, zero: bool = False) -> None:
-        self._zero = zero
+    def __init__(self, name: str, parse: Callable[[str], _T]) -> None:
+        self.name = name
+        self._parse = parse
 
     def convert(
-        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, int | float):
-            return float(value)
+        self, value: str | _T, param: click.Parameter | None, ctx: click.Context | None
+    ) -> _T:
+        if not isinstance(value, str):
+            return value
         try:
-            return seconds_of(value.strip(), zero=self._zero)
+            return self._parse(value)
         except ValueError as error:
             self.fail(f"{value!r} {error}", param, ctx)
 
 
-class _Bound(click.ParamType[tuple[str, int]]):
-    name = "name=n"
-
-    def convert(
-        self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        name, _, number = value.partition("=")
-        if not name or not _NUMBER.fullmatch(number) or not int(number):
-            self.fail(f"{value!r} is no limit with a number from 1, such as rolling=2", param, ctx)
-        return name, int(number)
+def _bound(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if not name or not _NUMBER.fullmatch(number) or not int(number):
+        raise ValueError("is no limit with a number from 1, such as rolling=2")
+    return name, int(number)
 
 
-class _Failures(click.ParamType[Allowance]):
-    name = "n|p%"
-
-    def convert(
-        self, value: str | Allowance, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Allowance:
-        if isinstance(value, Allowance):
-            return value
-        match = _FAILURES.fullmatch(value.strip())
-        if match is None:
-            self.fail(f"{value!r} is neither a number nor a percentage such as 10%", param, ctx)
-        allowance = Allowance(value=int(match[1]), percent=bool(match[2]))
-        if allowance.percent and allowance.value > _ALL_PERCENT:
-            self.fail(f"{value!r} is more than 100%", param, ctx)
-        return allowance
+def _failures(text: str) -> Allowance:
+    match = _FAILURES.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("is neither a number nor a percentage such as 10%")
+    allowance = Allowance(value=int(match[1]), percent=bool(match[2]))
+    if allowance.percent and allowance.value > _ALL_PERCENT:
+        raise ValueError("is more than 100%")
+    return allowance
 
 
-BOUND = _Bound()
+BOUND = _Parsed("name=n", _bound)
 """A name and a number from 1, from `rolling=2`."""
 
-DURATION = _Duration()
+DURATION = _Parsed("duration", lambda text: seconds_of(text.strip()))
 """Seconds as a float, from `90`, `90s`, `10m`, `1h30m` or `2d`."""
 
-AGE = _Duration(zero=True)
+AGE = _Parsed("duration", lambda text: seconds_of(text.strip(), zero=True))
 """As DURATION, or 0."""
 
 GENERATION = click.IntRange(1, 2**31 - 1)  # the ids that a database keeps
 
-FAILURES = _Failures()
+FAILURES = _Parsed("n|p%", _failures)
 """An `Allowance`, from `3` or `10%`."""

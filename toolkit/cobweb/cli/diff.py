@@ -14,7 +14,7 @@ import click
 from cobweb._garbage import no_collections
 from cobweb._tables import Tone
 from cobweb.cli._changes import SIGNS, Line, bounded, detail_lines, tone_of, write_lines
-from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._options import examples, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._plain_data import need_data_text
 from cobweb.cli._request import Request
@@ -74,9 +74,7 @@ class _Found:
 @click.argument("old", metavar="[A]", required=False, type=_Side())
 @click.argument("new", metavar="[B]", required=False, type=_Side(), default=_FILES)
 @click.option("--exit-code", is_flag=True, help="Exit with 2 where anything differs.")
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(request: Request, *, old: str | None, new: str, exit_code: bool) -> int:
     """Show what differs between two generations.
 

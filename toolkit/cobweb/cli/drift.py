@@ -18,10 +18,8 @@ from cobweb.cli._options import (
     examples,
     executor_option,
     limit_option,
-    output_option,
     parallel_option,
-    pass_request,
-    site_options,
+    site_request,
     store_timeout_option,
     timeout_option,
     wait_option,
@@ -66,9 +64,7 @@ _SHOWN = 20
 @store_timeout_option
 @wait_option
 @annotations_option
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(  # noqa: PLR0913  # one parameter per option of section 7
     request: Request,
     *,

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._tables import Tone
-from cobweb.cli._options import (
-    examples,
-    output_option,
-    pass_request,
-    reference_argument,
-    site_options,
-)
+from cobweb.cli._options import examples, reference_argument, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._plain_data import one_line, shown
 from cobweb.cli._request import Request
@@ -35,9 +29,7 @@ if TYPE_CHECKING:
     ),
 )
 @reference_argument()
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(request: Request, reference: str) -> None:
     """Say where a value of the site came from.
 

@@ -9,14 +9,7 @@ import click
 from cobweb._clock import wall_clock
 from cobweb.cli._complete import complete_gone, complete_gone_host
 from cobweb.cli._locking import locked_site
-from cobweb.cli._options import (
-    examples,
-    output_option,
-    pass_request,
-    site_options,
-    wait_option,
-    yes_option,
-)
+from cobweb.cli._options import examples, site_request, wait_option, yes_option
 from cobweb.cli._output import Output
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
@@ -54,9 +47,7 @@ _MOST_ASKED = 20
 @click.option("--undo", is_flag=True, help="Take a host of the site back that was given up.")
 @wait_option
 @yes_option
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(  # noqa: PLR0913  # one parameter per option of section 7
     request: Request,
     *,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cobweb.cli._locking import locked_site
-from cobweb.cli._options import examples, output_option, pass_request, site_options, wait_option
+from cobweb.cli._options import examples, site_request, wait_option
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import DURATION
 from cobweb.cli._request import Request
@@ -51,9 +51,7 @@ _NUMBER = click.IntRange(1, 100_000)
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
 @wait_option
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(  # noqa: PLR0913  # one parameter per option of section 7
     request: Request,
     *,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._tables import Cell, Column, Tone
-from cobweb.cli._options import examples, last_option, output_option, pass_request, site_options
+from cobweb.cli._options import examples, last_option, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
@@ -37,9 +37,7 @@ _COMMIT_DIGITS = 7
     epilog=examples("cobweb generations", "cobweb generations -n 5", "cobweb generations -o json"),
 )
 @last_option("generations")
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(request: Request, *, last: int) -> int:
     """List the generations of the site, the newest first.
 

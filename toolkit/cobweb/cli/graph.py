@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._tables import Tone
-from cobweb.cli._options import examples, limit_option, output_option, pass_request, site_options
+from cobweb.cli._options import examples, limit_option, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._plain_data import need_data, need_data_text
 from cobweb.cli._request import Format, Request
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     ),
 )
 @limit_option
-@output_option(*Format)
-@site_options
-@pass_request
+@site_request(*Format)
 def command(request: Request, limit: str | None) -> None:
     """Write the graph of COBs and needs.
 

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cobweb._clock import wall_clock
 from cobweb._tables import Tone
 from cobweb.cli._locking import patience_of
-from cobweb.cli._options import (
-    examples,
-    output_option,
-    pass_request,
-    site_options,
-    wait_option,
-    yes_option,
-)
+from cobweb.cli._options import examples, site_options, site_request, wait_option, yes_option
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import DURATION
 from cobweb.cli._request import Request
@@ -30,8 +22,6 @@ from cobweb.errors import UsageError
 if TYPE_CHECKING:
     from cobweb.api import Site
     from cobweb.store import LockOwner, SiteLock
-
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @click.group(
@@ -51,13 +41,8 @@ def command() -> None:
     """
 
 
-def _shared(function: _F) -> _F:
-    return output_option()(site_options(function))
-
-
 @command.command("show", epilog=examples("cobweb lock show", "cobweb lock show -o json"))
-@_shared
-@pass_request
+@site_request()
 def show(request: Request) -> None:
     """Show who holds the site."""
     output = Output.of(request)
@@ -86,8 +71,7 @@ def show(request: Request) -> None:
 )
 @click.option("--reason", default="held by hand", show_default=True, help="Why; others see it.")
 @wait_option
-@_shared
-@pass_request
+@site_request()
 def hold(request: Request, for_s: float, reason: str, wait: float | None) -> None:
     """Keep all runs off the site for a while.
 
@@ -116,8 +100,7 @@ def hold(request: Request, for_s: float, reason: str, wait: float | None) -> Non
 @command.command("break", epilog=examples("cobweb lock break hold-20260101-120000-1a2b --yes"))
 @click.argument("name", metavar="ID")
 @yes_option
-@_shared
-@pass_request
+@site_request()
 def break_(request: Request, *, name: str, yes: bool) -> None:
     """End the lock of the run or hold ID, which `lock show` tells.
 

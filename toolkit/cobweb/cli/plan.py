@@ -20,12 +20,10 @@ from cobweb.cli._options import (
     limit_option,
     max_removals_option,
     only_option,
-    output_option,
-    pass_request,
     refresh_option,
     refuse_two_parts,
     renew_option,
-    site_options,
+    site_request,
 )
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import GENERATION
@@ -100,9 +98,7 @@ _SHOWN_DECISIONS = 10
 @only_option
 @renew_option
 @budget_option
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(  # noqa: PLR0913  # one parameter per option of section 7
     request: Request,
     *,

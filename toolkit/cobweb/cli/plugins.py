@@ -9,7 +9,7 @@ import click
 
 from cobweb._tables import Cell, Column, Tone
 from cobweb.cli._group import COMMANDS, PLUGGED
-from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._options import examples, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._render import write_table
 from cobweb.cli._request import Request
@@ -35,9 +35,7 @@ _FAILED_COLUMNS = (
     "plugins",
     epilog=examples("cobweb plugins", "cobweb plugins -o json", "cobweb plugins --strict-plugins"),
 )
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(request: Request) -> None:
     """List the plugins that were loaded, and what was left out.
 

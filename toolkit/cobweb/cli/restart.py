@@ -10,7 +10,7 @@ import click
 from cobweb.cli._analysis import check_all
 from cobweb.cli._applying import adopting, as_it_is_now, carry_out, orders_of, run_options
 from cobweb.cli._complete import complete_reference
-from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._options import examples, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._request import Request
 from cobweb.cli._running import tell_result
@@ -23,9 +23,7 @@ from cobweb.errors import UsageError
     "cobs", metavar="REF...", nargs=-1, required=True, shell_complete=complete_reference
 )
 @run_options
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(  # one parameter per option of section 7
     request: Request,
     /,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cobweb.cli._applying import adopting, go_back, orders_of, run_options
-from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._options import examples, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import GENERATION
 from cobweb.cli._request import Request
@@ -17,9 +17,7 @@ from cobweb.cli._session import open_site
 @click.command("rollback", epilog=examples("cobweb rollback", "cobweb rollback 3 --yes"))
 @click.argument("generation", metavar="[GENERATION]", required=False, type=GENERATION)
 @run_options
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(  # one parameter per option of section 7
     request: Request,
     /,

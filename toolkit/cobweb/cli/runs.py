@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cobweb._tables import Cell, Column, Tone
-from cobweb.cli._options import examples, last_option, output_option, pass_request, site_options
+from cobweb.cli._options import examples, last_option, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._plain_data import run_data
 from cobweb.cli._render import write_table
@@ -32,9 +32,7 @@ _NO_END = "no end"
     "runs", epilog=examples("cobweb runs", "cobweb runs --last 100", "cobweb runs -o json")
 )
 @last_option("runs")
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(request: Request, last: int) -> int:
     """List the runs of the site, the newest first.
 

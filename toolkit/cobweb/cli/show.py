@@ -12,7 +12,7 @@ import click
 from cobweb._tables import Column, Tone
 from cobweb._text import did_you_mean, plain
 from cobweb.cli._complete import complete_reference
-from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._options import examples, site_request
 from cobweb.cli._output import Output, as_yaml
 from cobweb.cli._plain_data import cob_data, need_data_text, one_line, shown
 from cobweb.cli._render import write_table
@@ -42,9 +42,7 @@ _LONGEST = 200
 @click.argument("pattern", required=False, shell_complete=complete_reference)
 @click.argument("words", metavar="[WORD]...", nargs=-1)
 @click.option("--vars", "variables", is_flag=True, help="Show the hosts' variables as well.")
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(
     request: Request, pattern: str | None, words: tuple[str, ...], *, variables: bool
 ) -> None:

@@ -19,10 +19,8 @@ from cobweb.cli._options import (
     limit_option,
     max_failures_option,
     max_unreachable_option,
-    output_option,
     parallel_option,
-    pass_request,
-    site_options,
+    site_request,
 )
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import Allowance
@@ -72,9 +70,7 @@ _ENDS = 2
 @max_failures_option
 @max_unreachable_option(None)
 @parallel_option
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(  # noqa: PLR0913  # one parameter per option of section 7
     request: Request,
     *,

@@ -11,14 +11,7 @@ import click
 from cobweb._clock import wall_clock
 from cobweb._tables import Cell, Column, Tone
 from cobweb._text import some_of
-from cobweb.cli._options import (
-    examples,
-    limit_option,
-    output_option,
-    pass_request,
-    reference_argument,
-    site_options,
-)
+from cobweb.cli._options import examples, limit_option, reference_argument, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._plain_data import run_data
 from cobweb.cli._render import write_table
@@ -61,9 +54,7 @@ _RESULT_COLUMNS = (
 )
 @reference_argument(required=False)
 @limit_option
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(request: Request, reference: str | None, limit: str | None) -> int:
     """Show states, locks and the last run.
 

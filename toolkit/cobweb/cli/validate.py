@@ -15,7 +15,7 @@ from cobweb._resources import data_dir
 from cobweb._tables import Tone
 from cobweb.cli._access import tell_notes
 from cobweb.cli._analysis import Sound, check_whole, keep_sound
-from cobweb.cli._options import examples, output_option, pass_request, site_options
+from cobweb.cli._options import examples, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
@@ -38,9 +38,7 @@ _STUCK = 4
     type=click.Path(dir_okay=False, path_type=Path),
     help="With what was decided as FILE says, which `cobweb decisions -o json` wrote.",
 )
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(request: Request, *, file: Path | None) -> int:
     """Check the site: schema, references, types, circular waits.
 

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cobweb._tables import Tone
-from cobweb.cli._options import (
-    examples,
-    output_option,
-    pass_request,
-    reference_argument,
-    site_options,
-)
+from cobweb.cli._options import examples, reference_argument, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._request import Request
 from cobweb.cli._session import open_site
@@ -32,9 +26,7 @@ if TYPE_CHECKING:
 )
 @reference_argument()
 @click.option("--run", metavar="RUN", help="As it was at the end of this run (see `cobweb runs`).")
-@output_option()
-@site_options
-@pass_request
+@site_request()
 def command(request: Request, reference: str, run: str | None) -> int:
     """Say what an object waits for.
 
