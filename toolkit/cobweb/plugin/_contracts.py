@@ -121,7 +121,7 @@ def cob_type_problems(cob_type: object, instance: object) -> tuple[str, ...]:
     if cob_type.name != name:
         problems.append(f"cob_type() of {name} returned a type named {cob_type.name!r}")
     for action in cob_type.actions():
-        problems += _action_problems(action, instance)
+        problems += _action_problems(action, name, instance)
     return tuple(dict.fromkeys(f"type {name}: {problem}" for problem in problems))
 
 
@@ -211,11 +211,10 @@ def _group_problems(cob_type: CobType) -> Iterator[str]:
 
 
 def _connection_problems(cob_type: CobType) -> Iterator[str]:
-    is_python = isinstance(cob_type.check, PythonAction)
     for name in cob_type.connection:
         if not re.fullmatch(r"ansible_[a-z0-9_]+", name):
             yield f"its `connection` names {name!r}, which is no variable of a connection"
-        elif decides_what_runs_here(name) and not is_python:
+        elif decides_what_runs_here(name) and not isinstance(cob_type.check, PythonAction):
             yield f"its `connection` names {name!r}, which can run programs here"
 
 
@@ -249,10 +248,9 @@ def _matrix_problems(cob_type: CobType) -> Iterator[str]:
         seen.add((step.source, step.dest))
 
 
-def _action_problems(action: Action, instance: object) -> Iterator[str]:
+def _action_problems(action: Action, name: str, instance: object) -> Iterator[str]:
     if not isinstance(action, PythonAction):
         return
-    name = getattr(instance, "name", "")
     if action.type_name != name:
         yield f"its action {action.method} belongs to the type {action.type_name!r}"
     elif not callable(getattr(instance, action.method, None)):

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
 from types import MappingProxyType
@@ -22,21 +23,12 @@ import pluggy
 from cobweb._text import did_you_mean
 from cobweb.errors import CobwebError, PluginError
 from cobweb.model import CobType, PythonAction
-from cobweb.plugin import protocols
-from cobweb.plugin._border import (
-    describe,
-    guarded,
-    guarded_executor,
-    guarded_observer,
-    guarded_transport,
-)
+from cobweb.plugin import _border, protocols
 from cobweb.plugin._contracts import cob_type_problems, faces_of, item_problems, schema_problems
 from cobweb.plugin._hooks import HOOKS, PROJECT, Kind
 
 if TYPE_CHECKING:
     import click
-
-HOOK_NAMES = tuple(kind.hook for kind in Kind)
 
 _PREFIX = "cobweb_register_"
 """How the names of all hooks begin, also of those that only another version of Cobweb has."""
@@ -237,7 +229,7 @@ def _contained(what: str) -> Iterator[None]:
         missing = isinstance(error, ModuleNotFoundError) and error.name
         hint = f"install what provides {missing}, or reinstall the plugin" if missing else ""
         hint = hint or "report this to its author"
-        raise _RejectedError(f"{what}: {describe(error)}", hint=hint) from error
+        raise _RejectedError(f"{what}: {_border.describe(error)}", hint=hint) from error
 
 
 def _name(kind: Kind, item: Any) -> Any:
@@ -277,19 +269,19 @@ def _checked_hooks(plugin: Any) -> tuple[pluggy.PluginManager, tuple[str, ...]]:
 
     What looks like a hook of this one is misspelt, and nothing of the plugin is used.
     """
-    notes: list[str] = []
+    notes, hooks = list[str](), tuple(kind.hook for kind in Kind)
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(HOOKS)
     with _contained("its hooks do not fit"):
         manager.register(plugin)
     for name in sorted(dir(plugin)):
         marked = manager.parse_hookimpl_opts(plugin, name) is not None
-        if name in HOOK_NAMES and not marked:
+        if name in hooks and not marked:
             raise _RejectedError(f"{name} is not marked", hint="write @hookimpl above it")
-        if name not in HOOK_NAMES and (marked or name.startswith(_PREFIX)):
-            hint = did_you_mean(name, HOOK_NAMES, likeness=_MISSPELT)
+        if name not in hooks and (marked or name.startswith(_PREFIX)):
+            hint = did_you_mean(name, hooks, likeness=_MISSPELT)
             if hint or not name.startswith(_PREFIX):
-                hint = hint or f"hooks are {', '.join(HOOK_NAMES)}"
+                hint = hint or f"hooks are {', '.join(hooks)}"
                 raise _RejectedError(f"there is no hook {name}", hint=hint)
             notes.append(f"this Cobweb has no hook {name}")
     return manager, tuple(notes)
@@ -334,9 +326,8 @@ def _refuse_schemas(tables: Tables) -> None:
             what = f"the schema of {owner} {name}"
             with _contained(f"{what} cannot be read"):
                 schema = getattr(made, attribute, None)
-                problems = schema is not None and schema_problems(schema)
-            if problems:
-                raise _RejectedError(f"{what} is no JSON Schema {problems[0]}")
+                if schema is not None and (problems := schema_problems(schema)):
+                    raise _RejectedError(f"{what} is no JSON Schema {problems[0]}")
 
 
 def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
@@ -345,22 +336,22 @@ def _make(plugin: str, kind: Kind, item: Any) -> Iterator[tuple[str, Any]]:
         case Kind.TYPES:
             yield from _make_type(item())
         case Kind.EXECUTORS:
-            yield kind, guarded_executor(plugin, item)
+            yield kind, _border.guarded_executor(plugin, item)
         case Kind.SOLVERS | Kind.PLANNERS | Kind.ADAPTERS:
             made = item()
             for face in faces_of(kind, item):
-                yield face.table, guarded(plugin, face.word, made)
+                yield face.table, _border.guarded(plugin, face.word, made)
         case Kind.TRANSPORTS:
-            yield kind, guarded_transport(plugin, item())
+            yield kind, _border.guarded_transport(plugin, item())
         case Kind.OBSERVERS:
-            make = guarded_observer(plugin, item)
+            make = _border.guarded_observer(plugin, item)
             yield kind, make
             if hasattr(item, "unasked"):
                 yield "unasked_observers", make
         case Kind.SECTIONS | Kind.COMMANDS | Kind.EXTENSIONS:
             yield kind, item
             if kind is Kind.SECTIONS and hasattr(item, "expand"):
-                yield "expanders", guarded(plugin, "section", item())
+                yield "expanders", _border.guarded(plugin, "section", item())
 
 
 def _make_type(instance: Any) -> Iterator[tuple[str, Any]]:
@@ -393,8 +384,7 @@ class Found:
 
 def find_entry_points() -> tuple[Found, ...]:
     """Return the entry points of all installed distributions: ours first, then by name."""
-    found: list[Found] = []
-    seen: set[str] = set()
+    found: dict[str, list[Found]] = {}
     for distribution in distributions():
         try:
             text = distribution.read_text("entry_points.txt") or ""
@@ -403,20 +393,18 @@ def find_entry_points() -> tuple[Found, ...]:
         if f"[{PROJECT}]" not in text:
             continue
         name = _metadata(distribution, "Name")
-        if (normal := name.lower().replace("_", "-")) not in seen:
-            seen.add(normal)
-            found += _entries(distribution, name)
-    return tuple(sorted(found, key=lambda f: (f.distribution != OURS, f.name, f.distribution)))
+        if (normal := name.lower().replace("_", "-")) not in found:
+            found[normal] = _entries(distribution, name)
+    every = (it for entries in found.values() for it in entries)
+    return tuple(sorted(every, key=lambda f: (f.distribution != OURS, f.name, f.distribution)))
 
 
 def _entries(distribution: Distribution, name: str) -> list[Found]:
-    version = _metadata(distribution, "Version")
+    found = partial(Found, distribution=name, version=_metadata(distribution, "Version"))
     try:
-        entries = distribution.entry_points.select(group=PROJECT)
+        return [found(entry=it) for it in distribution.entry_points.select(group=PROJECT)]
     except (OSError, TypeError, ValueError) as error:
-        problem = f"its entry_points.txt cannot be read: {error}"
-        return [Found(distribution=name, version=version, entry=None, problem=problem)]
-    return [Found(distribution=name, version=version, entry=it) for it in entries]
+        return [found(entry=None, problem=f"its entry_points.txt cannot be read: {error}")]
 
 
 def _metadata(distribution: Distribution, key: str) -> str:
