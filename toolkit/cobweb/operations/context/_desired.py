@@ -15,8 +15,8 @@ import os
 import signal
 import subprocess
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -212,29 +212,21 @@ def commit_of(folder: Path) -> str:
 def _git(folder: Path, *arguments: str) -> str:
     """Return what Git says; OSError where there is none, SubprocessError where it cannot say it."""
     command = ("git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments)
-    with _group(command) as process:
-        output, _ = process.communicate(timeout=TIMEOUT_S)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    return output.decode(errors="replace")
-
-
-@contextmanager
-def _group(command: tuple[str, ...]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process with a group of its own: Git's helpers end with it."""
     environment = {name: text for name, text in os.environ.items() if name not in _ELSEWHERE}
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
-        start_new_session=True,
-    )
-    with process:
+        start_new_session=True,  # a group of its own: Git's helpers end with it
+    ) as process:
         try:
-            yield process
+            output, _ = process.communicate(timeout=TIMEOUT_S)
         finally:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return output.decode(errors="replace")

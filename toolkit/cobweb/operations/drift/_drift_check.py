@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from itertools import count
 from typing import Any
@@ -272,12 +272,8 @@ def _noticed(store: Store, records: list[CobRecord]) -> dict[CobId, Left]:
         for event in store.events(run):
             cob = event.get("cob")
             if event.get("reason") == DRIFT and cob in drifted and drifted[cob].run == run:
-                found[cob] = Left(
-                    was=event["was"],
-                    was_since=event["was_since"],
-                    since=event["since"],
-                    message=event.get("message", ""),
-                )
+                told = {it.name: event[it.name] for it in fields(Left) if it.name in event}
+                found[cob] = Left(**told)
     return found
 
 

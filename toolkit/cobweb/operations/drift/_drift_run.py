@@ -61,14 +61,7 @@ from cobweb.operations.drift._drift_check import (
     why_doubtful,
 )
 from cobweb.plugin import Plugins
-from cobweb.store import (
-    HostFound,
-    HostLost,
-    ResultsWritten,
-    RunInfo,
-    StateWritten,
-    Store,
-)
+from cobweb.store import HostFound, HostLost, ResultsWritten, RunInfo, StateWritten, Store
 
 _APPLY_ENDS = "`cobweb apply` ends it first"
 _NEVER = "nothing was ever applied by this state database, so nothing could be compared"
@@ -380,8 +373,6 @@ class _DriftRun:
             drifted=tuple(self._drifted[cob] for cob in sorted(self._drifted)),
             pending=look.pending,
             doubtful=tuple(self._doubtful[cob] for cob in sorted(self._doubtful)),
-            unchecked=tuple(
-                Unchecked(cob=cob, message=unchecked[cob]) for cob in sorted(unchecked)
-            ),
+            unchecked=tuple(Unchecked(cob=it, message=unchecked[it]) for it in sorted(unchecked)),
             unreachable=dict(sorted(self._lost.items())),
         )

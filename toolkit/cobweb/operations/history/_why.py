@@ -23,12 +23,7 @@ from cobweb.errors import StoreError, UsageError
 from cobweb.kernel._result import GIVEN_UP, Wait, chain_data, link_of, with_given_up
 from cobweb.model import UNKNOWN, CobId, Graph, host_of
 from cobweb.operations.context._desired import desired_of
-from cobweb.operations.context._known_states import (
-    KnownStates,
-    known_states,
-    lending_of,
-    old_locks,
-)
+from cobweb.operations.context._known_states import KnownStates, known_states, lending_of, old_locks
 from cobweb.operations.context._removal import Removal, removal_of
 from cobweb.operations.drift._drift_check import why_doubtful
 from cobweb.site import Site
