@@ -17,7 +17,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,8 +28,6 @@ from cobweb._clock import wall_clock
 from cobweb.errors import CobwebError, Finding, Place, SiteError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from cobweb._cache import Cache
     from cobweb.model import Decisions, Graph, Job, Report
     from cobweb.operations import (
@@ -52,9 +50,6 @@ __all__ = ["NO_END", "Site", "Turn", "link_sentence"]
 
 NO_END = "no end (it was killed, or its state database was away)"
 """How a run ended that has written no end and does not go on: which of the two, nobody knows."""
-
-SIMULATOR = "simulate"
-"""The executor that has no hosts."""
 
 _LOG = logging.getLogger(__name__)
 _LOG.addHandler(logging.NullHandler())
@@ -96,11 +91,15 @@ class Site:
         from cobweb.site import find_site
 
         if self._wanted is None:
-            return find_site(_here())
+            try:
+                here = Path.cwd()
+            except OSError as error:
+                message = f"the current folder cannot be read: {error.strerror}"
+                raise CobwebError(message, hint="name the site with -C") from error
+            return find_site(here)
         if not os.path.exists(self._wanted):  # noqa: PTH110 - nor a name that is too long
-            message, hint = "there is no site here", "make one with `cobweb init`"
-            place = Place(file=str(self._wanted))
-            raise SiteError([Finding(place=place, message=message, hint=hint)])
+            place, hint = Place(file=str(self._wanted)), "make one with `cobweb init`"
+            raise SiteError([Finding(place=place, message="there is no site here", hint=hint)])
         return self._wanted
 
     @cached_property
@@ -403,7 +402,7 @@ class Site:
         from cobweb.operations import Caller, Orders, rehearse_site, simulate_site
 
         desired, caller = desired or self._sound(), caller or Caller()
-        orders = orders or Orders(executor=SIMULATOR)
+        orders = orders or Orders(executor="simulate")
         if from_journal:
             return rehearse_site(desired, self.plugins, self.store(), orders, caller)
         return simulate_site(desired, self.plugins, orders, caller)
@@ -454,11 +453,7 @@ class Site:
         }
 
     def watch(
-        self,
-        run: str | None = None,
-        *,
-        after: int = 0,
-        wait: Callable[[], bool] = lambda: False,
+        self, run: str | None = None, *, after: int = 0, wait: Callable[[], bool] = lambda: False
     ) -> Iterator[Mapping[str, Any]]:
         """Yield the events of a run (default: the last one) beyond the number `after`.
 
@@ -513,29 +508,19 @@ class Turn:
         it, store = self.site, self.site.store(create=True)
         sections = [] if orders.simulates else it.plugins.sections.values()
         known = (each.company(it, desired, orders) for each in sections if hasattr(each, "company"))
+        company, caller = next(filter(None, known), None), self.beating(caller)
         return apply_site(
-            desired,
-            it.plugins,
-            store,
-            orders,
-            self.beating(caller),
-            info=self.info,
-            company=next(filter(None, known), None),
+            desired, it.plugins, store, orders, caller, info=self.info, company=company
         )
 
     def drift(self, desired: Desired, orders: Orders, caller: Caller | None = None) -> DriftResult:
         """Check everything that was applied; what has drifted is written to the journal."""
         from cobweb.operations import drift_site
 
-        it = self.site
+        it, store, caller = self.site, self.site.store(create=True), self.beating(caller)
+        ignores = it.evaluated.ignores_drift
         return drift_site(
-            desired,
-            it.plugins,
-            it.store(create=True),
-            orders,
-            self.beating(caller),
-            info=self.info,
-            ignores=it.evaluated.ignores_drift,
+            desired, it.plugins, store, orders, caller, info=self.info, ignores=ignores
         )
 
     def gc(self, retention: Retention | None = None) -> Garbage:
@@ -571,11 +556,3 @@ def _this_run(command: str) -> tuple[RunInfo, LockOwner]:
         id=run, command=command, started=now, user=owner.user, host=owner.host, pid=owner.pid
     )
     return info, owner
-
-
-def _here() -> Path:
-    try:
-        return Path.cwd()
-    except OSError as error:
-        message = f"the current folder cannot be read: {error.strerror}"
-        raise CobwebError(message, hint="name the site with -C") from error
