@@ -64,7 +64,8 @@ class Site:
     Files outside of the site's repository, and programs that tell its hosts, are refused where
     they are not allowed (`allow_outside`, `trust_inventory`). Without `path` the site is the
     nearest `site.yml` upwards. It is evaluated with what its state database says was decided, or
-    with `decisions` alone: by section what was, or at which revision the database knows it.
+    with `decisions`: by section what was (of others nothing then), or at which revision the
+    database knows it (others as they are now).
     """
 
     def __init__(  # noqa: PLR0913  # what a call may say of its site
@@ -153,9 +154,16 @@ class Site:
         known = self._decisions
         if known is None:
             return self.history().decisions_of(dict.fromkeys(self.plugins.decision_schemas))
-        at = {name: it for name, it in known.items() if isinstance(it, int)}
         given = {name: it for name, it in known.items() if not isinstance(it, int)}
-        return {**given, **self.history().decisions_of(at)} if at else given
+        at = {name: it for name, it in known.items() if isinstance(it, int)}
+        now = dict.fromkeys(self.plugins.decision_schemas) if at else {}
+        made = self.history().decisions_of({**now, **at}) if at else {}
+        for name, revision in at.items():
+            if made[name].revision < revision > self.decisions(name).revision:
+                raise UsageError(
+                    f"{name} has no revision {revision}", hint="see `cobweb decisions`"
+                )
+        return {**made, **given}
 
     def refresh(self) -> bool:
         """Forget the evaluated site if files or decisions differ from what it was made from.
@@ -188,6 +196,33 @@ class Site:
         for read_before in ("decided", "evaluated"):
             vars(self).pop(read_before, None)
         return made
+
+    @property
+    def state(self) -> str:
+        """The URL of the state database, as the site says it; a path in it may be relative."""
+        from cobweb.site import find_state
+
+        return find_state(self.path, allow_outside=self.allow_outside)[0]
+
+    def memory(self, section: str) -> Decisions:
+        """Return what a plugin remembers in the name of a section: no part of the site."""
+        return self.history().memory(section)
+
+    def remember(
+        self, section: str, expected: int, writes: Mapping[str, Any], author: str, reason: str
+    ) -> int:
+        """Remember, as `decide` decides: each key has only what was written last."""
+        store = self.history(create=True)
+        return store.decide(section, expected, writes, author, reason, is_memory=True)
+
+    def lead(self, reason: str) -> HeldLock:
+        """Lead those who keep this site as it should be: a context manager that ends it.
+
+        Each write of this object checks that it still leads; runs are for child processes.
+        LockedError where another leads.
+        """
+        lock = self.history(create=True).site_lock(clock=wall_clock, leads=True)
+        return lock.acquire(_this_run(reason)[1])
 
     def graph(self, limit: str | None = None) -> Graph:
         """Return the COBs of the hosts that `limit` selects (None: all) and what they reach."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
@@ -30,6 +31,7 @@ from cobweb.cli._output import Output
 from cobweb.cli._parameters import AGE
 from cobweb.cli._request import Request
 from cobweb.cli._running import (
+    error_data,
     failure_bound,
     goals_of,
     listening,
@@ -39,7 +41,7 @@ from cobweb.cli._running import (
 )
 from cobweb.cli._streams import refuse_unasked
 from cobweb.cli.plan import tell_plan
-from cobweb.errors import UsageError
+from cobweb.errors import CobwebError, UsageError
 
 if TYPE_CHECKING:
     from cobweb.api import Site
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_P = ParamSpec("_P")
 
 _AGREE = "add --yes, or save a plan with `cobweb plan --out FILE` and apply that"
 _AGREE_TO_GO_BACK = "add --yes"
@@ -131,6 +134,22 @@ def orders_of(request: Request, options: Mapping[str, Any]) -> Orders:
             renew=frozenset(options.get("renew", ())),
         ),
     )
+
+
+def ends_in_data(
+    function: Callable[Concatenate[Request, _P], int],
+) -> Callable[Concatenate[Request, _P], int]:
+    """Let a command of a run end in data, if asked for, also where it does not begin."""
+
+    @wraps(function)
+    def call(request: Request, /, *args: _P.args, **kwargs: _P.kwargs) -> int:
+        try:
+            return function(request, *args, **kwargs)
+        except CobwebError as error:
+            Output.of(request).data(error_data(error))
+            raise
+
+    return call
 
 
 def adopting(session: Site, orders: Orders, pattern: str | None) -> Orders:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import click
@@ -51,10 +52,12 @@ class _Parsed(click.ParamType[_T]):
             self.fail(f"{value!r} {error}", param, ctx)
 
 
-def _bound(text: str) -> tuple[str, int]:
+def _numbered(
+    text: str, *, least: int = 1, words: str = "limit with a number from 1, such as rolling=2"
+) -> tuple[str, int]:
     name, _, number = text.partition("=")
-    if not name or not _NUMBER.fullmatch(number) or not int(number):
-        raise ValueError("is no limit with a number from 1, such as rolling=2")
+    if not name or not _NUMBER.fullmatch(number) or int(number) < least:
+        raise ValueError(f"is no {words}")
     return name, int(number)
 
 
@@ -68,8 +71,12 @@ def _failures(text: str) -> Allowance:
     return allowance
 
 
-BOUND = _Parsed("name=n", _bound)
+BOUND = _Parsed("name=n", _numbered)
 """A name and a number from 1, from `rolling=2`."""
+
+_REVISION = "section with a revision from 0, such as pools=7"
+REVISION = _Parsed("section=revision", partial(_numbered, least=0, words=_REVISION))
+"""A section and a revision of what was decided in it, from `pools=7`."""
 
 DURATION = _Parsed("duration", lambda text: seconds_of(text.strip()))
 """Seconds as a float, from `90`, `90s`, `10m`, `1h30m` or `2d`."""

@@ -141,7 +141,19 @@ def result_data(result: RunResult) -> dict[str, Any]:
         "unsettled": wait_data(result),
         "in_flight": list(result.in_flight),
         "stopped": result.stopped,
+        "error": None,
     }
+
+
+def error_data(error: CobwebError) -> dict[str, Any]:
+    """Return what `-o json` writes in the place of a result: the run did not begin, or broke off.
+
+    The kind of the error is its class, as in `refused` or `locked`.
+    """
+    kind = type(error).__name__.removesuffix("Error").lower()
+    said = {"kind": kind, "message": error.message, "hint": error.hint}
+    result = {"format": 1, "run": None, "result": "error"}
+    return {**result, "exit_code": error.exit_code, "error": said}
 
 
 def tell_result(output: Output, result: RunResult, *, simulated: bool = False) -> None:

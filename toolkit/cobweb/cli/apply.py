@@ -14,19 +14,26 @@ from cobweb._foreign_json import read_bounded
 from cobweb._tables import Tone
 from cobweb.cli._access import tell_notes
 from cobweb.cli._analysis import check_all
-from cobweb.cli._applying import adopting, as_it_is_now, carry_out, go_back, orders_of, run_options
+from cobweb.cli._applying import (
+    adopting,
+    as_it_is_now,
+    carry_out,
+    ends_in_data,
+    go_back,
+    orders_of,
+    run_options,
+)
 from cobweb.cli._observers import tell_observers
 from cobweb.cli._options import (
     examples,
     limit_option,
     only_option,
-    output_option,
-    pass_request,
     refuse_two_parts,
     renew_option,
-    site_options,
+    site_request,
 )
 from cobweb.cli._output import Output
+from cobweb.cli._parameters import REVISION
 from cobweb.cli._request import Format, Request
 from cobweb.cli._running import result_data, tell_result
 from cobweb.cli._session import open_site
@@ -52,11 +59,17 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Where checks find what the plan did not know, go on with a new plan.",
 )
+@click.option(
+    "--while",
+    "remembered",
+    metavar="SECTION=REVISION",
+    type=REVISION,
+    help="Begin only while what a plugin remembers of a section is at this revision.",
+)
 @click.option("--new-canary", is_flag=True, help="Choose anew who goes first, after a failure.")
 @run_options
-@output_option()
-@site_options
-@pass_request
+@site_request()
+@ends_in_data
 def command(  # noqa: PLR0913  # one parameter per option of section 7
     request: Request,
     /,
@@ -64,6 +77,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     plan: Path | None,
     limit: str | None,
     replan: bool,
+    remembered: tuple[str, int] | None,
     events: str | None,
     wait: float | None,
     yes: bool,
@@ -101,7 +115,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         )
         result = carried_out(
             orders=orders,
-            check=lambda desired: _refuse_stale(session, saved, desired),
+            check=partial(_refuse_stale, session, saved, remembered),
             ask=not (yes or plan),
         )
         while replan and result is not None and result.has_unplanned:
@@ -180,9 +194,14 @@ def _roll_back(  # noqa: PLR0913  # as `go_back`
     output.data(data)
 
 
-def _refuse_stale(session: Site, saved: PlanFile | None, desired: Desired) -> None:
+def _refuse_stale(
+    session: Site, saved: PlanFile | None, remembered: tuple[str, int] | None, desired: Desired
+) -> None:
     from cobweb.operations import refuse_stale
 
+    if remembered is not None and session.memory(remembered[0]).revision != remembered[1]:
+        hint = "who has planned this looks again"
+        raise PlanError(f"`{remembered[0]}` remembers another thing by now", hint=hint)
     if saved is not None:
         refuse_stale(saved, desired, session.store(create=True))
 

@@ -26,7 +26,7 @@ from cobweb.cli._options import (
     site_request,
 )
 from cobweb.cli._output import Output
-from cobweb.cli._parameters import GENERATION
+from cobweb.cli._parameters import GENERATION, REVISION
 from cobweb.cli._render import write_table
 from cobweb.cli._request import Format, Request
 from cobweb.cli._running import first_few, removal_bound, tell_rollback
@@ -92,6 +92,13 @@ _SHOWN_DECISIONS = 10
 )
 @click.option("--diff", is_flag=True, help="Show all lines of what changes in texts and files.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 where changes are pending.")
+@click.option(
+    "--at",
+    metavar="SECTION=REVISION",
+    multiple=True,
+    type=REVISION,
+    help="With what was decided in a section up to this revision; repeatable.",
+)
 @max_removals_option
 @refresh_option
 @limit_option
@@ -113,6 +120,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     only: tuple[str, ...],
     renew: tuple[str, ...],
     budgets: tuple[tuple[str, int], ...],
+    at: tuple[tuple[str, int], ...],
 ) -> int:
     """Show what an apply would do, in which order and why.
 
@@ -122,7 +130,7 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
     output = Output.of(request)
     refuse_two_parts(limit, only)
     if generation is not None:
-        given = {"--out": out, "--only": only, "--renew": renew, "--limit": limit}
+        given = {"--out": out, "--only": only, "--renew": renew, "--limit": limit, "--at": at}
         _refuse_with_generation(generation, given)
     asked: dict[str, Any] = {
         "limit": limit,
@@ -136,8 +144,9 @@ def command(  # noqa: PLR0913  # one parameter per option of section 7
         "max_removals": None if max_removals is None else str(max_removals),
         "deletes": sorted(request.deletes),
         "generation": generation,
+        "at": sorted(at),
     }
-    with open_site(request, runs_tasks=True) as session:
+    with open_site(request, runs_tasks=True, decisions=dict(at) or None) as session:
         if generation is None:
             tell_notes(session, output)
         make = _kept_or_made if generation is None else _printed

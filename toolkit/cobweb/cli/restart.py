@@ -8,7 +8,14 @@ from typing import Any
 import click
 
 from cobweb.cli._analysis import check_all
-from cobweb.cli._applying import adopting, as_it_is_now, carry_out, orders_of, run_options
+from cobweb.cli._applying import (
+    adopting,
+    as_it_is_now,
+    carry_out,
+    ends_in_data,
+    orders_of,
+    run_options,
+)
 from cobweb.cli._complete import complete_reference
 from cobweb.cli._options import examples, site_request
 from cobweb.cli._output import Output
@@ -24,6 +31,7 @@ from cobweb.errors import UsageError
 )
 @run_options
 @site_request()
+@ends_in_data
 def command(  # one parameter per option of section 7
     request: Request,
     /,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cobweb.cli._applying import adopting, go_back, orders_of, run_options
+from cobweb.cli._applying import adopting, ends_in_data, go_back, orders_of, run_options
 from cobweb.cli._options import examples, site_request
 from cobweb.cli._output import Output
 from cobweb.cli._parameters import GENERATION
@@ -18,6 +18,7 @@ from cobweb.cli._session import open_site
 @click.argument("generation", metavar="[GENERATION]", required=False, type=GENERATION)
 @run_options
 @site_request()
+@ends_in_data
 def command(  # one parameter per option of section 7
     request: Request,
     /,

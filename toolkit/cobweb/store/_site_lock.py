@@ -1,5 +1,8 @@
 """The site lock: one run per site, in the state database itself (design, section 6).
 
+A second lock of the same kind says which of several programs leads that keep a site as it should be
+(`Lock.LEADER`): they take no site lock themselves, and each of their writes looks at theirs.
+
 One row says who holds it. Taking it, taking it over and breaking it are write transactions, so of
 two that come at once one wins. It ends by release, by a person who breaks it, or where its owner is
 found dead; a hold that is over is taken over, and the caller is told so. A run whose lock was taken
@@ -18,6 +21,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
+from enum import IntEnum
 from typing import Self
 
 from sqlalchemy import Connection, delete, select, text, update
@@ -57,11 +61,19 @@ _SERVER_START = "SELECT extract(epoch FROM pg_postmaster_start_time())::float8"
 _OWNER = select(*(SITE_LOCK.c[it.name] for it in fields(LockOwner)))
 
 
+class Lock(IntEnum):
+    """The locks of a site, by their rows."""
+
+    RUN = 1
+    LEADER = 2
+
+
 class Fence:
-    """The writes of a store; they fail where it had the site lock, as its `owner`, and lost it."""
+    """The writes of a store; they fail where it had a `lock`, as its `owner`, and lost it."""
 
     def __init__(self, database: Database) -> None:
         self.owner: LockOwner | None = None
+        self.lock = Lock.RUN
         self._database = database
 
     @contextmanager
@@ -70,9 +82,9 @@ class Fence:
         with self._database.write() as connection:
             if self.owner is not None:
                 statement = statements_of(connection.dialect.name).fence
-                row = connection.exec_driver_sql(statement).first()
+                row = connection.exec_driver_sql(statement, (int(self.lock),)).first()
                 if row is None or row[0] != self.owner.run:
-                    raise _broken(_standing(connection))
+                    raise _broken(_standing(connection, self.lock))
             yield connection
 
 
@@ -90,17 +102,20 @@ class Patience:
 
 
 class SiteLock:
-    """The lock of the site whose state database this is; made by `Store.site_lock`."""
+    """A lock of the site whose state database this is; made by `Store.site_lock`."""
 
-    def __init__(self, database: Database, fence: Fence, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, database: Database, fence: Fence, lock: Lock, *, clock: Callable[[], float]
+    ) -> None:
         self._database = database
         self._fence = fence
+        self._lock = lock
         self._clock = clock
 
     def show(self) -> LockOwner | None:
         """Return who holds the lock, dead or alive."""
         with self._database.read() as connection:
-            return _standing(connection, is_kept=False)
+            return _standing(connection, self._lock, is_kept=False)
 
     def doubt(self, owner: LockOwner | None) -> str:
         """Return why the owner is taken for dead, or where to look for it; "" where it may live."""
@@ -134,7 +149,7 @@ class SiteLock:
         except BaseException:
             session.end()
             raise
-        self._fence.owner = owner
+        self._fence.owner, self._fence.lock = owner, self._lock
         return HeldLock(self, session, owner=owner, notices=notices)
 
     def hold(
@@ -153,7 +168,7 @@ class SiteLock:
         Its process, if it lives, fails at its next write. UsageError if the lock is not that one's.
         """
         with self._database.write() as connection:
-            standing = _standing(connection)
+            standing = _standing(connection, self._lock)
             if standing is None:
                 raise UsageError("the site is not locked")
             if standing.run != run:
@@ -161,7 +176,7 @@ class SiteLock:
                     f"the site is not locked by {run}",
                     hint=f"it is locked by {standing.line(self._clock())}",
                 )
-            connection.execute(delete(SITE_LOCK))
+            connection.execute(delete(SITE_LOCK).where(SITE_LOCK.c.run == run))
         return standing
 
     def beat(self, run: str) -> float:
@@ -170,7 +185,7 @@ class SiteLock:
         mine = SITE_LOCK.c.run == run
         with self._database.write() as connection:
             if not connection.execute(update(SITE_LOCK).where(mine).values(heartbeat=now)).rowcount:
-                raise _broken(_standing(connection))
+                raise _broken(_standing(connection, self._lock))
         return now
 
     def give_back(self, run: str) -> None:
@@ -209,10 +224,10 @@ class SiteLock:
     def _take(self, owner: LockOwner) -> tuple[str, ...]:
         with self._database.write() as connection:
             one_at_a_time(connection)
-            standing = _standing(connection)
+            standing = _standing(connection, self._lock)
             notice = None if standing is None else self._notice(connection, standing)
-            connection.execute(delete(SITE_LOCK))
-            connection.execute(SITE_LOCK.insert(), {"id": 1, **asdict(owner)})
+            connection.execute(delete(SITE_LOCK).where(SITE_LOCK.c.id == self._lock))
+            connection.execute(SITE_LOCK.insert(), {"id": int(self._lock), **asdict(owner)})
         return () if notice is None else (notice,)
 
     def _notice(self, connection: Connection, standing: LockOwner) -> str:
@@ -326,9 +341,10 @@ def _what_to_look_at(owner: LockOwner, now: float) -> str:
     )
 
 
-def _standing(connection: Connection, *, is_kept: bool = True) -> LockOwner | None:
-    """Return who holds the lock; it stays so until the transaction ends where `is_kept` says so."""
-    chosen = _OWNER.with_for_update() if is_kept else _OWNER
+def _standing(connection: Connection, lock: Lock, *, is_kept: bool = True) -> LockOwner | None:
+    """Return who holds a lock; it stays so until the transaction ends where `is_kept` says so."""
+    chosen = _OWNER.where(SITE_LOCK.c.id == lock)
+    chosen = chosen.with_for_update() if is_kept else chosen
     row = connection.execute(chosen).mappings().first()
     return None if row is None else LockOwner(**row)
 

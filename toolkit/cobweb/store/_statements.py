@@ -73,7 +73,8 @@ class Statements:
         style = "format" if self._is_postgresql else "qmark"
         self._dialect: Dialect = self._sql.dialect(paramstyle=style)
         self._cobs: dict[frozenset[str], Statement] = {}
-        self.fence = self._compiled(select(SITE_LOCK.c.run).with_for_update()).text
+        owner = select(SITE_LOCK.c.run).where(SITE_LOCK.c.id == bindparam("id"))
+        self.fence = self._compiled(owner.with_for_update()).text
         self.grant = self._upsert(GRANTS, ("cob", "holder", "state"))
         self.ungrant = self._delete(GRANTS.c.cob, GRANTS.c.holder)
         self.host = self._upsert(HOSTS, ("name", "reachable", "since"))

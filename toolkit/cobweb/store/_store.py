@@ -40,7 +40,7 @@ from cobweb.store import _budgets, _decisions, _generations
 from cobweb.store._database import Database, one_at_a_time
 from cobweb.store._fold import Batch, fold
 from cobweb.store._process import why_dead
-from cobweb.store._site_lock import Fence, SiteLock
+from cobweb.store._site_lock import Fence, Lock, SiteLock
 from cobweb.store._statements import Statements, statements_of, write_or_delete
 from cobweb.store._tables import (
     COBS,
@@ -118,12 +118,13 @@ class Store:
         """Close the database; the store cannot be used any more."""
         self._database.close()
 
-    def site_lock(self, *, clock: Callable[[], float]) -> SiteLock:
-        """Return the site lock; `clock` gives seconds since the epoch.
+    def site_lock(self, *, clock: Callable[[], float], leads: bool = False) -> SiteLock:
+        """Return the site lock, or the one of who `leads`; `clock` gives seconds since the epoch.
 
         While the lock is held through it, every write of this store checks that it still is.
         """
-        return SiteLock(self._database, self._fence, clock=clock)
+        lock = Lock.LEADER if leads else Lock.RUN
+        return SiteLock(self._database, self._fence, lock, clock=clock)
 
     def site_id(self) -> str:
         """Return the id of the site, which is made when it is first asked for and stays."""
@@ -399,6 +400,11 @@ class Store:
         with self._database.read() as connection:
             return {name: _decisions.decisions(connection, name, at[name]) for name in at}
 
+    def memory(self, section: str) -> Decisions:
+        """Return what was remembered in the name of a section, as it is now."""
+        with self._database.read() as connection:
+            return _decisions.decisions(connection, section, kind=_decisions.MEMORY)
+
     def decision_history(self, section: str | None = None) -> tuple[Decision, ...]:
         """Return all that was decided in a section (None: in any) and is kept, newest first."""
         with self._database.read() as connection:
@@ -412,16 +418,19 @@ class Store:
         author: str,
         reason: str,
         *,
+        is_memory: bool = False,
         clock: Callable[[], float] = wall_clock,
     ) -> int:
         """Store plain JSON data by key (None: nothing any more); return the section's revision.
 
-        ConflictError where that was not the `expected` one before; then nothing is stored.
+        ConflictError where that was not the `expected` one before; then nothing is stored. What
+        `is_memory` is no part of the site, and the place of what was there before.
         """
+        kind = _decisions.MEMORY if is_memory else _decisions.DECISION
         common = {"author": author, "reason": reason, "time": clock()}
-        with self._database.write() as connection:
+        with self._fence.write() as connection:
             one_at_a_time(connection)
-            return _decisions.write(connection, section, expected, writes, common)
+            return _decisions.write(connection, section, expected, writes, common, kind=kind)
 
     # --- parts
 

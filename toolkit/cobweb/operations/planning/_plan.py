@@ -111,7 +111,8 @@ class Plan:
     other bounds than the site's, by name, `only` the objects that it is for (none: all), `renew`
     those that are taken for changed, `given_up` hosts that are left alone. With `refusals` it is
     not begun. `decisions` are the revisions of sections that the site was evaluated with, `decided`
-    what these have that the current generation was not made from.
+    what these have that the current generation was not made from, `released` the objects that go
+    out or away because they were decided to.
     """
 
     site: str
@@ -141,6 +142,7 @@ class Plan:
     refusals: tuple[Refusal, ...] = ()
     decisions: Mapping[str, int] = field(default_factory=dict)
     decided: tuple[Decision, ...] = ()
+    released: tuple[CobId, ...] = ()
 
     @property
     def converges(self) -> bool:
@@ -229,6 +231,7 @@ class Plan:
             "refusals": [refusal.as_data() for refusal in self.refusals],
             "decisions": dict(sorted(self.decisions.items())),
             "decided": list(map(asdict, self.decided)),
+            "released": list(self.released),
         }
 
 

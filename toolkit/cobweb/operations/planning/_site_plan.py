@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cache
 
@@ -49,8 +49,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     `max_removals` and `deletes` are those of `Orders`, by which a run is refused.
     UsageError where there is no such planner, or no limit that `exceptions` name.
     """
-    order = planner_of(plugins, planner)
-    exceptions = exceptions or Exceptions()
+    order, exceptions = planner_of(plugins, planner), exceptions or Exceptions()
     names, number = pending_renames(desired, store), next_generation(store, desired)
     store = with_renames(store, names, number)
     if exceptions.names:
@@ -59,15 +58,15 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
     context = context_of(desired, store, orders, generation=number)
     movable = frozenset(c for c in desired.movable if host_of(c) not in context.given_up)
     prediction = at_rest(context) or predict_best(context)[1]
-    proofs = context.proofs() if stuck_waits(prediction.waits) else ()
     drifted = drifted_of(store, context.records.values(), desired.graph)
     trees = TreeComparison(archives_of(context.desired, store))
+    changes = _changes(context, names, movable, trees)
     return Plan(
         site=desired.evaluated.digest,
         base=base_digest(context.believed),
         generation=store.current_generation_id(),
         run=last.info.id if (last := store.last_run()) else "",
-        changes=_changes(context, names, movable, trees),
+        changes=changes,
         switches=prediction.switches,
         checks=_checks(context, movable),
         unsettled=tuple(unsettled_of(context, movable, drifted, trees)),
@@ -75,7 +74,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         stages=order.stages(context.graph, prediction.steps),
         planner=planner,
         waits=prediction.waits,
-        proofs=tuple(line for proof in proofs for line in proof_lines(proof)),
+        proofs=_proofs(context, prediction),
         down_s=prediction.down_s,
         restarts=prediction.restarts,
         limits=prediction.limits,
@@ -92,6 +91,7 @@ def plan_site(  # noqa: PLR0913  # as `apply_site`
         ),
         decisions=desired.decisions,
         decided=tuple(_decided(desired, store)),
+        released=_released(desired, prediction, changes),
     )
 
 
@@ -122,6 +122,20 @@ def _changes(
         if change.cob in movable
         or (change.kind == "removed" and host_of(change.cob) not in context.given_up)
     )
+
+
+def _proofs(context: ExecutionContext, prediction: Prediction) -> tuple[str, ...]:
+    """Return in lines why no order leads to what is desired; none where one does."""
+    proofs = context.proofs() if stuck_waits(prediction.waits) else ()
+    return tuple(line for proof in proofs for line in proof_lines(proof))
+
+
+def _released(
+    desired: Desired, prediction: Prediction, changes: Iterable[Change]
+) -> tuple[CobId, ...]:
+    """Return what goes out or away because that was decided."""
+    ends = {*prediction.down_s, *(it.cob for it in changes if it.kind == "removed")}
+    return tuple(sorted(filter(desired.releases, ends)))
 
 
 def _decided(desired: Desired, store: Store) -> Iterator[Decision]:
