@@ -1,24 +1,52 @@
-"""Built-in plugin: what was decided besides the site's files, to read and to write by hand."""
+"""Built-in plugin: what was decided besides the site's files, and what a controller may do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from cobweb.plugin import hookimpl
+from cobweb.plugin import Section, data_dir, hookimpl
 
 if TYPE_CHECKING:
     import click
+
+    from cobweb.model import Expansion
+    from cobweb.plugin import ExpandContext
 
 __all__ = ["cobweb_interface"]
 
 cobweb_interface = 1
 
 
+class ServeSection:
+    """Policy of the controller. It stands for nothing, and is checked with the site."""
+
+    name: ClassVar[str] = "serve"
+    schema: ClassVar[Mapping[str, Any]] = json.loads(
+        (data_dir("schemas") / "sections" / "serve.schema.json").read_text(encoding="utf-8")
+    )
+
+    def expand(self, sections: Mapping[str, Any], context: ExpandContext) -> Expansion:  # noqa: ARG002  # of the protocol
+        """Return nothing; ModelError with all that is wrong."""
+        from cobweb.model import Expansion
+        from cobweb_plugins.controller._policy import check_policy
+
+        check_policy(sections)
+        return Expansion()
+
+
 @hookimpl
 def cobweb_register_commands() -> Sequence[click.Command]:
-    """Register `decisions` and `decide`."""
+    """Register `decisions`, `decide`, `serve`, `approvals`, `approve`, `reject`, `pin`, `unpin`."""
     from cobweb.plugin import on_site
-    from cobweb_plugins.controller._commands import decide, decisions
+    from cobweb_plugins.controller import _commands as it
 
-    return [on_site(decisions), on_site(decide)]
+    commands = (it.decisions, it.decide, it.serve, it.approvals, it.approve, it.reject)
+    return list(map(on_site, (*commands, it.pin, it.unpin)))
+
+
+@hookimpl
+def cobweb_register_sections() -> Sequence[type[Section]]:
+    """Register `serve`."""
+    return [ServeSection]

@@ -1,17 +1,27 @@
-"""`cobweb decisions` and `cobweb decide`: desired state that is in no file of the site."""
+"""The commands of the controller: what is decided, what is served, what is approved and pinned."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
 
 from cobweb.errors import ConflictError, UsageError
 from cobweb.model import Decision
-from cobweb.plugin import Column, JsonError, SiteAccess, Tone, json_of, shortened, site_access
+from cobweb.plugin import (
+    Column,
+    JsonError,
+    SiteAccess,
+    Tone,
+    json_of,
+    seconds_of,
+    shortened,
+    site_access,
+)
 
 _ATTEMPTS = 10
 """How often a decision is tried where others decide in the same section at the same moment."""
@@ -39,6 +49,16 @@ Examples:
   cobweb decide lamps n1 '{"on": true}' --reason "the street is dark"
   cobweb decide lamps n1 null --reason "it is day"
   cobweb decide lamps n1 '{"on": true}' --reason dark --revision 7"""
+
+
+_SERVE_EXAMPLES = """\b
+Examples:
+  cobweb serve
+  cobweb serve --once
+  cobweb serve --git ssh://git@example.org/site.git --branch main"""
+
+_MAY_SAY_WHY = click.option("--reason", metavar="TEXT", default="", help="Why: kept, and shown.")
+_SAYS_WHY = click.option("--reason", metavar="TEXT", required=True, help="Why: kept, and shown.")
 
 
 @click.command("decisions", epilog=_EXAMPLES)
@@ -169,3 +189,125 @@ def _row(decision: Decision) -> tuple[str, ...]:
         datetime.fromtimestamp(decision.time, tz=UTC).strftime("%Y-%m-%d %H:%M"),
         " ".join(decision.reason.split()),
     )
+
+
+def _seconds(_context: click.Context, _option: click.Parameter, value: str) -> float:
+    try:
+        return seconds_of(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} {error}") from error
+
+
+@click.command("serve", epilog=_SERVE_EXAMPLES)
+@click.option("--git", "url", metavar="URL", help="Serve a branch of this Git repository.")
+@click.option("--branch", metavar="B", default="main", show_default=True, help="The branch.")
+@click.option("--path", metavar="DIR", default=".", help="Where the site is in the repository.")
+@click.option(
+    "--work",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="For the clone and plans; default below $XDG_STATE_HOME (~/.local/state).",
+)
+@click.option(
+    "--every",
+    metavar="DURATION",
+    default="30s",
+    show_default=True,
+    callback=_seconds,
+    help="How often to look.",
+)
+@click.option("--once", is_flag=True, help="One round, for cron and pipelines.")
+@click.pass_context
+def serve(  # noqa: PLR0913  # one parameter per option
+    context: click.Context,
+    *,
+    url: str | None,
+    branch: str,
+    path: str,
+    work: Path | None,
+    every: float,
+    once: bool,
+) -> int:
+    """Keep a site as it should be: look, decide, plan, ask, apply, again and again.
+
+    What it may do by itself stands under `serve:` in the site; what needs a
+    person waits: `cobweb approvals`. Every change is an ordinary run, which
+    goes on where this command ends.
+    """
+    from cobweb_plugins.controller._serve import Where, serve_site
+
+    where = Where(url=url, branch=branch, path=path, work=work)
+    return serve_site(site_access(context), where, every, once=once)
+
+
+@click.command("approvals", epilog="\b\nExamples:\n  cobweb approvals\n  cobweb approvals -o json")
+@click.pass_context
+def approvals(context: click.Context) -> None:
+    """List what waits to be admitted, and why.
+
+    A controller (`cobweb serve`) plans each new commit and each new decision,
+    and admits it where `serve:` of the site says so. Told as well: what is
+    admitted, how far that is, what is pinned, and who leads.
+    """
+    from cobweb_plugins.controller._approvals import list_approvals
+
+    list_approvals(site_access(context))
+
+
+@click.command("approve", epilog='\b\nExamples:\n  cobweb approve git-1f2e3d4c --reason "seen"')
+@click.argument("name", metavar="ID")
+@_MAY_SAY_WHY
+@click.pass_context
+def approve(context: click.Context, *, name: str, reason: str) -> None:
+    """Let a controller admit what waits.
+
+    It is planned again when it is admitted: if more would go out than was
+    shown, it waits again.
+    """
+    from cobweb_plugins.controller._approvals import judge
+    from cobweb_plugins.controller._memory import Fate
+
+    judge(site_access(context), name, reason, Fate.APPROVED)
+
+
+@click.command("reject", epilog='\b\nExamples:\n  cobweb reject git-1f2e3d4c --reason "not today"')
+@click.argument("name", metavar="ID")
+@_MAY_SAY_WHY
+@click.pass_context
+def reject(context: click.Context, *, name: str, reason: str) -> None:
+    """Keep a controller from admitting what waits.
+
+    A newer commit or decision waits anew.
+    """
+    from cobweb_plugins.controller._approvals import judge
+    from cobweb_plugins.controller._memory import Fate
+
+    judge(site_access(context), name, reason, Fate.REJECTED)
+
+
+@click.command("pin", epilog='\b\nExamples:\n  cobweb pin 12 --reason "13 is slow"')
+@click.argument("generation", required=False, type=click.IntRange(1, 2**31 - 1))
+@_SAYS_WHY
+@click.pass_context
+def pin(context: click.Context, *, generation: int | None, reason: str) -> None:
+    """Have a controller hold a generation.
+
+    The current one by default, until `cobweb unpin`. Of a site in Git its
+    commit is held, and decisions go on; without Git nothing but this generation
+    is brought about.
+    """
+    from cobweb_plugins.controller._approvals import pin_generation
+
+    pin_generation(site_access(context), generation, reason)
+
+
+@click.command("unpin", epilog="\b\nExamples:\n  cobweb unpin")
+@click.pass_context
+def unpin(context: click.Context) -> None:
+    """Let a controller go on.
+
+    Nothing is pinned any more, and nothing that was applied by hand is held.
+    """
+    from cobweb_plugins.controller._approvals import unpin_generation
+
+    unpin_generation(site_access(context))

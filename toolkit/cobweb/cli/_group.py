@@ -57,14 +57,20 @@ COMMANDS: Mapping[str, str] = {
     "app": "Run applications in phases on many nodes, and see how they are.",
     "decisions": "List what was decided: desired state that is in no file.",
     "decide": "Decide what a section of the site has under a key.",
+    "serve": "Keep a site as it should be: look, decide, plan, ask, apply, again and again.",
+    "approvals": "List what waits to be admitted, and why.",
+    "approve": "Let a controller admit what waits.",
+    "reject": "Keep a controller from admitting what waits.",
+    "pin": "Have a controller hold a generation.",
+    "unpin": "Let a controller go on.",
     "import": "Read what other tools have written into the site.",
     "install": "Install the roles and collections that requirements.yml names.",
 }
 """Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
 
 _NAMES = (
-    "agent agents app cluster decide decisions generate get import install metal pool put report "
-    "run vcluster"
+    "agent agents app approvals approve cluster decide decisions generate get import install metal "
+    "pin pool put reject report run serve unpin vcluster"
 )
 PLUGGED = frozenset(_NAMES.split())
 """Those of them that built-in plugins bring."""
