@@ -57,6 +57,7 @@ COMMANDS: Mapping[str, str] = {
     "app": "Run applications in phases on many nodes, and see how they are.",
     "decisions": "List what was decided: desired state that is in no file.",
     "decide": "Decide what a section of the site has under a key.",
+    "deciders": "List what decides by itself, and why it did or did not.",
     "serve": "Keep a site as it should be: look, decide, plan, ask, apply, again and again.",
     "approvals": "List what waits to be admitted, and why.",
     "approve": "Let a controller admit what waits.",
@@ -69,8 +70,8 @@ COMMANDS: Mapping[str, str] = {
 """Name and short help of each command of Cobweb, in the order of `cobweb --help`."""
 
 _NAMES = (
-    "agent agents app approvals approve cluster decide decisions generate get import install metal "
-    "pin pool put reject report run serve unpin vcluster"
+    "agent agents app approvals approve cluster decide deciders decisions generate get import "
+    "install metal pin pool put reject report run serve unpin vcluster"
 )
 PLUGGED = frozenset(_NAMES.split())
 """Those of them that built-in plugins bring."""
