@@ -124,5 +124,6 @@ def _write_stderr(text: str) -> None:
 
 
 def _terminal_with_color() -> bool:
-    wants_none = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not wants_none
+    return (
+        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )

@@ -63,8 +63,10 @@ def _drawing(wanted: Format, graph: Graph) -> str:
     if wanted is Format.MERMAID:
         return mermaid_source(graph)
     if len(graph.cobs) > MOST_BOXES:
-        message = f"{len(graph.cobs)} objects are too many for a drawing of at most {MOST_BOXES}"
-        raise UsageError(message, hint="choose hosts with --limit")
+        raise UsageError(
+            f"{len(graph.cobs)} objects are too many for a drawing of at most {MOST_BOXES}",
+            hint="choose hosts with --limit",
+        )
     return svg_source(graph)
 
 

@@ -13,11 +13,10 @@ from cobweb._tables import Cell, Column, Tone
 from cobweb._text import plain, shortened
 from cobweb.plugin._access import (
     ACCESS_KEY,
-    Answer,
     Document,
-    Question,
     SiteAccess,
     forms_of,
+    leaves,
     on_site,
     site_access,
 )
@@ -27,6 +26,7 @@ from cobweb.plugin._loading import FailedPlugin, LoadedPlugin, Plugins, load_plu
 from cobweb.plugin._provider_fields import field_problems, secret_fields
 from cobweb.plugin._type_files import type_file
 from cobweb.plugin.protocols import (
+    INTERFACE,
     ActionAdapter,
     ActionUse,
     Adapter,
@@ -35,6 +35,7 @@ from cobweb.plugin.protocols import (
     Executor,
     ExecutorSetting,
     ExpandContext,
+    ExpandingSection,
     Extension,
     Found,
     Generator,
@@ -63,10 +64,10 @@ from cobweb.plugin.protocols import (
 
 __all__ = [
     "ACCESS_KEY",
+    "INTERFACE",
     "ActionAdapter",
     "ActionUse",
     "Adapter",
-    "Answer",
     "Cell",
     "CobContext",
     "Column",
@@ -75,6 +76,7 @@ __all__ = [
     "Executor",
     "ExecutorSetting",
     "ExpandContext",
+    "ExpandingSection",
     "Extension",
     "FailedPlugin",
     "Found",
@@ -94,7 +96,6 @@ __all__ = [
     "Planner",
     "Plugins",
     "PythonType",
-    "Question",
     "RegisteredType",
     "Section",
     "SiteAccess",
@@ -114,6 +115,7 @@ __all__ = [
     "hookimpl",
     "json_file",
     "json_of",
+    "leaves",
     "load_plugins",
     "on_site",
     "plain",
